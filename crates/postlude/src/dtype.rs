@@ -1,0 +1,152 @@
+//! Element types as they lie in memory, and bit-exact conversions to and from them.
+//!
+//! In: a value as f64 (every element type fits in one exactly). Out: the stored element, rounded once, to nearest even.
+
+use std::fmt;
+
+mod convert;
+mod narrow;
+
+pub use convert::{load, round_to, store};
+
+/// An element type of a tensor in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DType {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an [`DType::F32`].
+    BF16,
+    /// Eight bits, four of exponent; finite only, largest 448.
+    F8E4M3,
+    /// Eight bits, five of exponent; largest finite 57344.
+    F8E5M2,
+    /// Signed byte.
+    I8,
+    /// Unsigned byte.
+    U8,
+    /// Signed 32-bit integer: indices, zero points, integer accumulators.
+    I32,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Packed bits along the last dim, lowest bit first.
+    B1,
+}
+
+/// What a value is while the body computes with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Elem {
+    /// All floating-point arithmetic.
+    F32,
+    /// Integer arithmetic; wraps.
+    I32,
+    /// A condition.
+    Bool,
+}
+
+impl DType {
+    /// Every element type, in the order of the documentation.
+    pub const ALL: [DType; 10] = [
+        DType::F32,
+        DType::F16,
+        DType::BF16,
+        DType::F8E4M3,
+        DType::F8E5M2,
+        DType::I8,
+        DType::U8,
+        DType::I32,
+        DType::Bool,
+        DType::B1,
+    ];
+
+    /// Names that mean something elsewhere and are refused with "not in this version".
+    pub const RESERVED: [&'static str; 2] = ["tf32", "i4"];
+
+    /// The name in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F8E4M3 => "f8e4m3",
+            DType::F8E5M2 => "f8e5m2",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
+            DType::Bool => "bool",
+            DType::B1 => "b1",
+        }
+    }
+
+    /// The element type of that name.
+    pub fn from_name(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// Bits of one element in memory.
+    pub const fn bits(self) -> usize {
+        match self {
+            DType::F32 | DType::I32 => 32,
+            DType::F16 | DType::BF16 => 16,
+            DType::F8E4M3 | DType::F8E5M2 | DType::I8 | DType::U8 | DType::Bool => 8,
+            DType::B1 => 1,
+        }
+    }
+
+    /// Bytes that `count` contiguous elements take.
+    pub const fn bytes_for(self, count: usize) -> usize {
+        (count * self.bits()).div_ceil(8)
+    }
+
+    /// What a loaded element is in the body.
+    pub const fn elem(self) -> Elem {
+        match self {
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => Elem::F32,
+            DType::I8 | DType::U8 | DType::I32 => Elem::I32,
+            DType::Bool | DType::B1 => Elem::Bool,
+        }
+    }
+
+    /// Whether the type is floating point.
+    pub const fn is_float(self) -> bool {
+        matches!(self.elem(), Elem::F32)
+    }
+
+    /// What a product of two such operands accumulates in, if it may be an operand of `@`.
+    pub const fn accumulator(self) -> Option<Elem> {
+        match self {
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => Some(Elem::F32),
+            DType::I8 | DType::U8 => Some(Elem::I32),
+            DType::I32 | DType::Bool | DType::B1 => None,
+        }
+    }
+
+    /// Whether the type is one of the 8-bit floats.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
+    }
+}
+
+impl Elem {
+    /// The name in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Elem::F32 => "f32",
+            Elem::I32 => "i32",
+            Elem::Bool => "bool",
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Elem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,5 @@
+//! Postlude compiles the math written after a matrix product into the product's own kernel.
+
+pub mod dtype;
+pub mod shape;
+pub mod syntax;
