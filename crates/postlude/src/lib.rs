@@ -1,5 +1,8 @@
 //! Postlude compiles the math written after a matrix product into the product's own kernel.
 
+pub mod catalogue;
 pub mod dtype;
+pub mod functions;
+pub mod graph;
 pub mod shape;
 pub mod syntax;

@@ -1,0 +1,170 @@
+//! Every function of the language: one line each, the one place where a formula or a derivative is written.
+//!
+//! Formulas are in the language itself; `define` reads them. The documentation's table is printed from here.
+
+/// What sort of function it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Instructions and elementary functions.
+    Elementwise,
+    /// Activations, as in PyTorch.
+    Activation,
+    /// Folds over dims.
+    Reduction,
+    /// Made of reductions and elementwise functions, along one dim.
+    Composite,
+    /// Moves values between columns.
+    Structure,
+}
+
+/// A function of the language.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What sort it is.
+    pub group: Group,
+    /// Its parameters; `slope=0.01` has a default, `dim` and `k` are not values.
+    pub parameters: &'static [&'static str],
+    /// Its meaning in terms of other functions; empty for a primitive.
+    pub formula: &'static str,
+    /// The derivative in the first parameter; empty where there is none or the primitive states it.
+    pub derivative: &'static str,
+    /// What the derivative is where the function has a kink, or a word on the meaning.
+    pub note: &'static str,
+}
+
+impl Entry {
+    /// How many arguments are needed at least.
+    pub fn required(&self) -> usize {
+        self.parameters.iter().filter(|parameter| !parameter.contains('=')).count()
+    }
+
+    /// The default of a parameter, if it has one.
+    pub fn default(&self, place: usize) -> Option<f32> {
+        self.parameters.get(place)?.split_once('=')?.1.parse().ok()
+    }
+
+    /// The parameter's name without its default.
+    pub fn parameter(&self, place: usize) -> &'static str {
+        self.parameters[place].split('=').next().unwrap_or_default()
+    }
+}
+
+/// The function of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    FUNCTIONS.iter().find(|entry| entry.name == name)
+}
+
+const fn e(name: &'static str, parameters: &'static [&'static str], note: &'static str) -> Entry {
+    Entry { name, group: Group::Elementwise, parameters, formula: "", derivative: "", note }
+}
+
+const fn f(name: &'static str, parameters: &'static [&'static str], formula: &'static str, derivative: &'static str, note: &'static str) -> Entry {
+    Entry { name, group: Group::Elementwise, parameters, formula, derivative, note }
+}
+
+const fn a(name: &'static str, parameters: &'static [&'static str], formula: &'static str, derivative: &'static str, note: &'static str) -> Entry {
+    Entry { name, group: Group::Activation, parameters, formula, derivative, note }
+}
+
+const fn r(name: &'static str, note: &'static str) -> Entry {
+    Entry { name, group: Group::Reduction, parameters: &["x", "dims..."], formula: "", derivative: "", note }
+}
+
+const fn c(name: &'static str, parameters: &'static [&'static str], formula: &'static str, note: &'static str) -> Entry {
+    Entry { name, group: Group::Composite, parameters, formula, derivative: "", note }
+}
+
+const fn s(name: &'static str, parameters: &'static [&'static str], note: &'static str) -> Entry {
+    Entry { name, group: Group::Structure, parameters, formula: "", derivative: "", note }
+}
+
+/// The functions, in the order of the documentation.
+#[rustfmt::skip] // A table: one line a function.
+pub const FUNCTIONS: &[Entry] = &[
+    e("abs", &["x"], "0 at 0"),
+    e("sign", &["x"], "0 at 0, nan of nan"),
+    e("sqrt", &["x"], "correctly rounded"),
+    e("rsqrt", &["x"], "1 / sqrt(x)"),
+    e("rcp", &["x"], "1 / x"),
+    f("square", &["x"], "x * x", "2.0 * x", ""),
+    e("exp", &["x"], ""),
+    e("exp2", &["x"], ""),
+    e("log", &["x"], ""),
+    e("log2", &["x"], ""),
+    e("log1p", &["x"], "log(1 + x), accurate near 0"),
+    e("expm1", &["x"], "exp(x) - 1, accurate near 0"),
+    e("sin", &["x"], "for |x| <= 65536"),
+    e("cos", &["x"], "for |x| <= 65536"),
+    e("tanh", &["x"], ""),
+    e("erf", &["x"], ""),
+    e("floor", &["x"], ""),
+    e("ceil", &["x"], ""),
+    e("round", &["x"], "ties to even"),
+    f("clamp", &["x", "lo", "hi"], "minimum(maximum(x, lo), hi)", "where((x >= lo) & (x <= hi), 1.0, 0.0)", "1 at both ends"),
+    e("maximum", &["x", "y"], "nan if either is; half each where equal"),
+    e("minimum", &["x", "y"], "nan if either is; half each where equal"),
+    e("pow", &["x", "y"], ""),
+    e("fma", &["x", "y", "z"], "x * y + z, rounded once"),
+    e("where", &["condition", "x", "y"], "selects, never mixes"),
+    e("isnan", &["x"], "a condition"),
+    e("isinf", &["x"], "a condition"),
+    a("relu", &["x"], "maximum(x, 0.0)", "where(x <= 0.0, 0.0, 1.0)", "0 at 0"),
+    a("relu6", &["x"], "minimum(maximum(x, 0.0), 6.0)", "where((x <= 0.0) | (x >= 6.0), 0.0, 1.0)", "0 at 0 and 6"),
+    a("leaky_relu", &["x", "slope=0.01"], "where(x > 0.0, x, slope * x)", "where(x > 0.0, 1.0, slope)", "slope at 0"),
+    a("threshold", &["x", "t", "value"], "where(x <= t, value, x)", "where(x <= t, 0.0, 1.0)", "0 at t"),
+    a("elu", &["x"], "where(x > 0.0, x, expm1(x))", "where(x > 0.0, 1.0, exp(x))", "1 at 0"),
+    a("selu", &["x"], "1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(x))", "1.0507009873554805 * where(x > 0.0, 1.0, 1.6732632423543772 * exp(x))", "1.758 at 0"),
+    a("softplus", &["x"], "maximum(x, 0.0) + log1p(exp(-abs(x)))", "sigmoid(x)", ""),
+    a("sigmoid", &["x"], "rcp(1.0 + exp(-x))", "sigmoid(x) * sigmoid(-x)", ""),
+    a("silu", &["x"], "x * sigmoid(x)", "sigmoid(x) * (1.0 + x * sigmoid(-x))", ""),
+    a("mish", &["x"], "x * tanh(softplus(x))", "tanh(softplus(x)) + x * sigmoid(x) * (1.0 - square(tanh(softplus(x))))", ""),
+    a("hardswish", &["x"], "x * minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0", "where(x <= -3.0, 0.0, where(x < 3.0, x / 3.0 + 0.5, 1.0))", "0 at -3, 1 at 3"),
+    a("hardsigmoid", &["x"], "minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0", "where((x > -3.0) & (x < 3.0), 0.16666666666666666, 0.0)", "0 at -3 and 3"),
+    a("gelu", &["x"], "0.5 * x * (1.0 + erf(0.7071067811865476 * x))", "0.5 * (1.0 + erf(0.7071067811865476 * x)) + 0.3989422804014327 * x * exp(-0.5 * square(x))", "the erf form"),
+    a("gelu_tanh", &["x"], "x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * square(x)))", "sigmoid(1.5957691216057308 * (x + 0.044715 * x * square(x))) + x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * square(x))) * sigmoid(-(1.5957691216057308 * (x + 0.044715 * x * square(x)))) * (1.5957691216057308 * (1.0 + 0.134145 * square(x)))", "the tanh form: 0.5 * (1 + tanh(u)) is sigmoid(2 * u)"),
+    a("quick_gelu", &["x"], "x * sigmoid(1.702 * x)", "sigmoid(1.702 * x) * (1.0 + 1.702 * x * sigmoid(-1.702 * x))", ""),
+    a("relu2", &["x"], "square(maximum(x, 0.0))", "2.0 * maximum(x, 0.0)", "0 at 0"),
+    a("snake", &["x", "a"], "x + square(sin(a * x)) / a", "1.0 + sin(2.0 * a * x)", ""),
+    r("sum", "0 when empty"),
+    r("mean", "nan when empty; f32 also of i32"),
+    r("max", "-inf when empty; nan if any is"),
+    r("min", "inf when empty; nan if any is"),
+    r("absmax", "largest magnitude; 0 when empty; nan if any is"),
+    r("prod", "1 when empty"),
+    r("logsumexp", "log(sum(exp(x))) without overflow; -inf when empty"),
+    c("softmax", &["x", "dim"], "exp(x - max(x, dim)) / sum(exp(x - max(x, dim)), dim)", ""),
+    c("log_softmax", &["x", "dim"], "x - logsumexp(x, dim)", ""),
+    c("rms_norm", &["x", "dim", "eps"], "x * rsqrt(mean(square(x), dim) + eps)", ""),
+    c("layer_norm", &["x", "dim", "eps"], "(x - mean(x, dim)) * rsqrt(mean(square(x - mean(x, dim)), dim) + eps)", ""),
+    c("topk_softmax", &["x", "k", "dim"], "softmax(where(x >= largest, x, -inf), dim)", "`largest` is the k-th largest along dim; what equals it is kept too"),
+    s("halves", &["x"], "`a, b = halves(x)`: the first and the second half of the columns"),
+    s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns"),
+    s("concat", &["x", "y"], "undoes halves"),
+    s("join", &["x", "y"], "undoes pairs"),
+    s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (place, entry) in FUNCTIONS.iter().enumerate() {
+            assert!(FUNCTIONS[..place].iter().all(|other| other.name != entry.name), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn defaults_come_last_and_are_numbers() {
+        for entry in FUNCTIONS {
+            for place in 0..entry.parameters.len() {
+                let has_default = entry.parameters[place].contains('=');
+                assert_eq!(has_default, entry.default(place).is_some(), "{}", entry.name);
+                assert!(!has_default || place >= entry.required(), "{}", entry.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The typed DAG of one kernel.
+//!
+//! Nodes are hash-consed: the same operation on the same operands is the same node, so a value used twice is computed once.
+//! Operands come before their users, so every pass is one loop. The printed form parses back to the same graph.
+//! Invariant: every node's type follows from its operation ([`verify`](Graph::verify)).
+
+mod accuracy;
+mod op;
+mod ops;
+mod parse;
+mod print;
+mod rewrite;
+mod types;
+mod value;
+mod verify;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Index;
+
+use crate::dtype::{DType, Elem};
+use crate::shape::Dim;
+
+pub use accuracy::{MathMode, accuracies};
+pub use op::{Call, Constant, Merge, Op, Over, Part, Run};
+pub use ops::{Binary, Fold, IndexAxis, Needs, Unary};
+pub use parse::{GraphTextError, parse};
+pub(crate) use rewrite::Rewriter;
+pub use types::{Axes, Kind, Type};
+pub use value::Value;
+pub use verify::{Broken, Stage};
+
+/// A node of a [`Graph`]; prints as `v7`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(u32);
+
+/// An input of a [`Graph`], by position in the signature.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct InputId(pub u32);
+
+/// One value: how it is made and what it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// The operation and its operands.
+    pub op: Op,
+    /// What it gives.
+    pub ty: Type,
+}
+
+/// A declared input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// Its element type in memory.
+    pub dtype: DType,
+    /// Its dims as declared; `None` for a scalar that the host passes.
+    pub dims: Option<Vec<Dim>>,
+}
+
+/// A declared output and the value it stores.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// Its element type in memory.
+    pub dtype: DType,
+    /// Its dims as declared.
+    pub dims: Vec<Dim>,
+    /// What is stored, before the store's rounding.
+    pub value: NodeId,
+}
+
+/// Whether an operand of the product is read with its last two dims swapped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Orientation {
+    /// As declared.
+    Plain,
+    /// `.T`
+    Transposed,
+}
+
+/// The one matrix product, and the dims it gives the body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Product {
+    /// The left operand.
+    pub left: (InputId, Orientation),
+    /// The right operand.
+    pub right: (InputId, Orientation),
+    /// The leading dim of either operand.
+    pub batch: Option<Dim>,
+    /// The dim of the left operand that stays.
+    pub row: Dim,
+    /// The dim of the right operand that stays.
+    pub column: Dim,
+    /// The dim that is summed over.
+    pub inner: Dim,
+    /// What it accumulates in.
+    pub elem: Elem,
+}
+
+/// A typed, hash-consed kernel.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    name: String,
+    inputs: Vec<Input>,
+    product: Product,
+    nodes: Vec<Node>,
+    outputs: Vec<Output>,
+    known: HashMap<Op, NodeId>,
+}
+
+impl Graph {
+    /// A kernel without a body.
+    pub fn new(name: impl Into<String>, inputs: Vec<Input>, product: Product) -> Graph {
+        Graph { name: name.into(), inputs, product, nodes: Vec::new(), outputs: Vec::new(), known: HashMap::new() }
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The declared inputs.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// The declared outputs.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The matrix product.
+    pub fn product(&self) -> &Product {
+        &self.product
+    }
+
+    /// Every node, operands before users.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> + ExactSizeIterator {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node for this operation: the one there is, or a new one. `Err` when its operands do not fit it.
+    pub fn add(&mut self, op: Op) -> Result<NodeId, Broken> {
+        if let Some(&id) = self.known.get(&op) {
+            return Ok(id);
+        }
+        let ty = self.type_of(&op)?;
+        let id = NodeId(self.nodes.len() as u32);
+        self.known.insert(op.clone(), id);
+        self.nodes.push(Node { op, ty });
+        Ok(id)
+    }
+
+    /// [`Graph::add`] for operations that a pass knows to fit.
+    pub(crate) fn make(&mut self, op: Op) -> NodeId {
+        match self.add(op) {
+            Ok(id) => id,
+            Err(broken) => panic!("compiler bug: {broken}"),
+        }
+    }
+
+    /// Declares an output.
+    pub fn push_output(&mut self, output: Output) {
+        self.outputs.push(output);
+    }
+
+    /// Keeps the outputs that `keep` says, in order.
+    pub(crate) fn retain_outputs(&mut self, keep: impl Fn(&Output) -> bool) {
+        self.outputs.retain(keep);
+    }
+
+    /// The same inputs and product with neither nodes nor outputs.
+    pub(crate) fn emptied(&self) -> Graph {
+        Graph::new(self.name.clone(), self.inputs.clone(), self.product.clone())
+    }
+
+    /// Which body dims an input varies along.
+    pub fn input_axes(&self, input: InputId) -> Option<Axes> {
+        match &self.inputs[input.0 as usize].dims {
+            Some(dims) => self.product.axes(dims),
+            None => Some(Axes::SCALAR),
+        }
+    }
+
+    /// Whether any node varies with the batch, the rows or the columns: the type of `op`'s result.
+    pub fn ty(&self, node: NodeId) -> Type {
+        self[node].ty
+    }
+
+    /// For every node, whether an output needs it.
+    pub fn live(&self) -> Vec<bool> {
+        let mut live = vec![false; self.nodes.len()];
+        for output in &self.outputs {
+            live[output.value.index()] = true;
+        }
+        for (id, node) in self.nodes().rev() {
+            if live[id.index()] {
+                node.op.operands().for_each(|operand| live[operand.index()] = true);
+            }
+        }
+        live
+    }
+}
+
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        self.name == other.name
+            && self.inputs == other.inputs
+            && self.product == other.product
+            && self.nodes == other.nodes
+            && self.outputs == other.outputs
+    }
+}
+
+impl Index<NodeId> for Graph {
+    type Output = Node;
+
+    fn index(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+}
+
+impl NodeId {
+    /// Position among the nodes.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+impl Product {
+    /// The axes a value with these dims has, whatever their order; `None` when a dim is not the product's or stands twice.
+    pub fn axes(&self, dims: &[Dim]) -> Option<Axes> {
+        let mut axes = Axes::SCALAR;
+        for dim in dims {
+            let fresh = if self.batch.as_ref() == Some(dim) {
+                !std::mem::replace(&mut axes.batch, true)
+            } else if *dim == self.row {
+                !std::mem::replace(&mut axes.row, true)
+            } else {
+                axes.column.replace(self.column_divisor(dim)?).is_none()
+            };
+            if !fresh {
+                return None;
+            }
+        }
+        Some(axes)
+    }
+
+    /// What the column dim's name is divided by in `dim`, if `dim` is that name.
+    pub fn column_divisor(&self, dim: &Dim) -> Option<u32> {
+        match (dim, &self.column) {
+            (Dim::Name { name, divisor }, Dim::Name { name: own, .. }) => (name == own).then_some(*divisor),
+            (Dim::Size(size), Dim::Size(own)) => (*size > 0 && own % size == 0).then(|| own / size),
+            (Dim::Name { .. }, Dim::Size(_)) | (Dim::Size(_), Dim::Name { .. }) => None,
+        }
+    }
+
+    /// The dim of values whose columns are the column name's size divided by `divisor`.
+    pub fn column_dim(&self, divisor: u32) -> Dim {
+        match &self.column {
+            Dim::Name { name, .. } => Dim::Name { name: name.clone(), divisor },
+            Dim::Size(size) => Dim::Size(size / divisor),
+        }
+    }
+
+    /// The axes of the accumulator.
+    pub fn accumulator_axes(&self) -> Axes {
+        Axes { batch: self.batch.is_some(), row: true, column: Some(self.column.divisor()) }
+    }
+
+    /// The dims of a value with these axes, in the order batch, row, column.
+    pub fn dims(&self, axes: Axes) -> Vec<Dim> {
+        let batch = self.batch.clone().filter(|_| axes.batch);
+        let row = axes.row.then(|| self.row.clone());
+        let column = axes.column.map(|divisor| self.column_dim(divisor));
+        [batch, row, column].into_iter().flatten().collect()
+    }
+}

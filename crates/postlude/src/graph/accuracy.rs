@@ -1,0 +1,52 @@
+//! How accurate each function has to be: the strictest of the places its result reaches.
+
+use crate::dtype::DType;
+use crate::functions::Accuracy;
+
+use super::Graph;
+use super::op::Op;
+
+/// What the user asked of functions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MathMode {
+    /// By where a value goes: accurate for 32-bit tiles and vectors, hardware forms for reductions and narrow outputs.
+    #[default]
+    Default,
+    /// At most 2 ulp everywhere.
+    Accurate,
+    /// Hardware approximations everywhere, and relaxed algebra.
+    Fast,
+}
+
+impl MathMode {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MathMode::Default => "default",
+            MathMode::Accurate => "accurate",
+            MathMode::Fast => "fast",
+        }
+    }
+}
+
+/// The accuracy of every node's function.
+pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
+    match math {
+        MathMode::Accurate => return vec![Accuracy::Accurate; graph.len()],
+        MathMode::Fast => return vec![Accuracy::Fast; graph.len()],
+        MathMode::Default => {}
+    }
+    let mut accuracies = vec![Accuracy::Hardware; graph.len()];
+    for output in graph.outputs() {
+        if matches!(output.dtype, DType::F32 | DType::I32) {
+            accuracies[output.value.index()] = Accuracy::Accurate;
+        }
+    }
+    for (id, node) in graph.nodes().rev() {
+        // What is folded into a reduction needs no more than the hardware gives.
+        if accuracies[id.index()] == Accuracy::Accurate && !matches!(node.op, Op::Reduce(..)) {
+            node.op.operands().for_each(|operand| accuracies[operand.index()] = Accuracy::Accurate);
+        }
+    }
+    accuracies
+}

@@ -1,0 +1,242 @@
+//! The operations of a graph.
+
+use crate::dtype::DType;
+
+use super::ops::{Binary, Fold, IndexAxis, Unary};
+use super::types::Axes;
+use super::{InputId, NodeId};
+
+/// One operation and its operands.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// The product's result.
+    Accumulator,
+    /// An input, converted to what the body computes with.
+    Input(InputId),
+    /// A number or truth value.
+    Constant(Constant),
+    /// `row` or `col`.
+    Index(IndexAxis),
+    /// How many elements these axes have, as f32.
+    Extent(Axes),
+    /// A function of one value.
+    Unary(Unary, NodeId),
+    /// A function of two values.
+    Binary(Binary, NodeId, NodeId),
+    /// `a * b + c`, rounded once.
+    Fma(NodeId, NodeId, NodeId),
+    /// The second where the first is true, else the third.
+    Select(NodeId, NodeId, NodeId),
+    /// The value rounded to an element type, as a store would.
+    Cast(DType, NodeId),
+    /// A finished reduction.
+    Reduce(Fold, Over, NodeId),
+    /// `of[m, index[m]]`; nan for an index out of range.
+    Pick(NodeId, NodeId),
+    /// Half of the columns.
+    Part(Part, NodeId),
+    /// Both halves of the columns.
+    Merge(Merge, NodeId, NodeId),
+    /// A function that `define` expands; never present after it.
+    Call(Call, Vec<NodeId>),
+}
+
+/// A constant; floats by their bits, so that equal means identical.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Constant {
+    /// The bits of an f32.
+    F32(u32),
+    /// An integer.
+    I32(i32),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// What a reduction folds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Over {
+    /// Folds the batch.
+    pub batch: bool,
+    /// Folds the rows.
+    pub row: bool,
+    /// Folds the columns.
+    pub column: Option<Run>,
+}
+
+/// Which columns are folded together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Run {
+    /// All of them.
+    All,
+    /// Runs of this many.
+    Group(u32),
+}
+
+/// Which half of the columns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Part {
+    /// The first half (`halves`).
+    First,
+    /// The second half (`halves`).
+    Second,
+    /// Columns 0, 2, 4 (`pairs`).
+    Even,
+    /// Columns 1, 3, 5 (`pairs`).
+    Odd,
+}
+
+/// How two halves are put together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Merge {
+    /// One after the other; undoes `halves`.
+    Concat,
+    /// Interleaved; undoes `pairs`.
+    Join,
+}
+
+/// A function of the library, by name, with what is not a value among its arguments.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Call {
+    /// The function's name in the language.
+    pub function: &'static str,
+    /// Whether it is its derivative in the first argument.
+    pub grad: bool,
+    /// For composites along a dim: what they reduce.
+    pub over: Option<Over>,
+    /// For `topk_softmax`: how many are kept.
+    pub count: u32,
+}
+
+impl Op {
+    /// The operands, in order.
+    pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
+            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => ([None; 3], &[]),
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => ([Some(*a), None, None], &[]),
+            Op::Binary(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => ([Some(*a), Some(*b), None], &[]),
+            Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
+            Op::Call(_, arguments) => ([None; 3], arguments),
+        };
+        few.into_iter().flatten().chain(many.iter().copied())
+    }
+
+    /// The same operation on other operands.
+    pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
+        match self {
+            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => self.clone(),
+            Op::Unary(op, a) => Op::Unary(*op, f(*a)),
+            Op::Binary(op, a, b) => Op::Binary(*op, f(*a), f(*b)),
+            Op::Fma(a, b, c) => Op::Fma(f(*a), f(*b), f(*c)),
+            Op::Select(a, b, c) => Op::Select(f(*a), f(*b), f(*c)),
+            Op::Cast(to, a) => Op::Cast(*to, f(*a)),
+            Op::Reduce(fold, over, a) => Op::Reduce(*fold, *over, f(*a)),
+            Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
+            Op::Part(part, a) => Op::Part(*part, f(*a)),
+            Op::Merge(merge, a, b) => Op::Merge(*merge, f(*a), f(*b)),
+            Op::Call(call, arguments) => Op::Call(call.clone(), arguments.iter().map(|a| f(*a)).collect()),
+        }
+    }
+
+    /// An f32 constant.
+    pub fn number(value: f32) -> Op {
+        Op::Constant(Constant::F32(value.to_bits()))
+    }
+}
+
+impl Constant {
+    /// The value, if it is an f32.
+    pub fn as_f32(self) -> Option<f32> {
+        match self {
+            Constant::F32(bits) => Some(f32::from_bits(bits)),
+            Constant::I32(_) | Constant::Bool(_) => None,
+        }
+    }
+
+    /// The value, whatever its type; truth is 1.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Constant::F32(bits) => f32::from_bits(bits) as f64,
+            Constant::I32(value) => value as f64,
+            Constant::Bool(value) => f64::from(u8::from(value)),
+        }
+    }
+}
+
+impl Over {
+    /// What is left of a value's axes; `None` when it lacks one that is folded, or nothing is folded.
+    pub fn leaves(self, axes: Axes) -> Option<Axes> {
+        let lacks = (self.batch && !axes.batch) || (self.row && !axes.row) || (self.column.is_some() && axes.column.is_none());
+        if lacks || self == (Over { batch: false, row: false, column: None }) {
+            return None;
+        }
+        let column = match (self.column, axes.column) {
+            (None, column) => column,
+            (Some(Run::All), _) | (Some(Run::Group(_)), None) => None,
+            (Some(Run::Group(width)), Some(divisor)) => Some(divisor.checked_mul(width)?),
+        };
+        Some(Axes { batch: axes.batch && !self.batch, row: axes.row && !self.row, column })
+    }
+
+    /// Everything that a value with these axes varies along.
+    pub fn all(axes: Axes) -> Over {
+        Over { batch: axes.batch, row: axes.row, column: axes.column.map(|_| Run::All) }
+    }
+
+    /// The axes whose extents multiply to the number of elements folded into one; `None` for runs, whose width is fixed.
+    pub fn extent(self, axes: Axes) -> Axes {
+        let column = match self.column {
+            Some(Run::All) => axes.column,
+            Some(Run::Group(_)) | None => None,
+        };
+        Axes { batch: self.batch, row: self.row, column }
+    }
+
+    /// Whether partial results of different rows or batches meet.
+    pub fn crosses_rows(self) -> bool {
+        self.batch || self.row
+    }
+}
+
+impl Part {
+    /// The name in printed graphs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::First => "first_half",
+            Part::Second => "second_half",
+            Part::Even => "even",
+            Part::Odd => "odd",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Part; 4] = [Part::First, Part::Second, Part::Even, Part::Odd];
+
+    /// The place in a row of `width` columns of element `index` of the part.
+    pub const fn source(self, index: usize, width: usize) -> usize {
+        match self {
+            Part::First => index,
+            Part::Second => width / 2 + index,
+            Part::Even => 2 * index,
+            Part::Odd => 2 * index + 1,
+        }
+    }
+}
+
+impl Merge {
+    /// The name in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Merge::Concat => "concat",
+            Merge::Join => "join",
+        }
+    }
+
+    /// Which operand, and which of its columns, is column `index` of a merged row of `width`.
+    pub const fn source(self, index: usize, width: usize) -> (usize, usize) {
+        match self {
+            Merge::Concat if index < width / 2 => (0, index),
+            Merge::Concat => (1, index - width / 2),
+            Merge::Join => (index % 2, index / 2),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What each operation is: name, type rule, meaning, error, derivative, identity, needs. Stages ask; they do not switch.
+
+mod binary;
+mod fold;
+mod structure;
+mod unary;
+
+pub use binary::Binary;
+pub use fold::Fold;
+pub use structure::{IndexAxis, Needs};
+pub use unary::Unary;

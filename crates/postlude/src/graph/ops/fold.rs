@@ -1,0 +1,251 @@
+//! Reductions.
+
+use crate::dtype::Elem;
+use crate::functions::{self, Accuracy, Function};
+use crate::graph::Value;
+
+use super::binary;
+
+/// How a reduction folds its elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fold {
+    /// The sum.
+    Sum,
+    /// The product.
+    Prod,
+    /// The largest; nan if any is.
+    Max,
+    /// The smallest; nan if any is.
+    Min,
+    /// The largest magnitude; nan if any is.
+    AbsMax,
+    /// `log(sum(exp(x)))`, without overflow.
+    LogSumExp,
+    /// The largest but this many, counted from 1.
+    Largest(u32),
+}
+
+/// No implementation adds more than this many terms in one chain of roundings (NUMERICS, reductions).
+const LONGEST_CHAIN: usize = 4096;
+const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
+
+impl Fold {
+    /// The name in the language, or in printed graphs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fold::Sum => "sum",
+            Fold::Prod => "prod",
+            Fold::Max => "max",
+            Fold::Min => "min",
+            Fold::AbsMax => "absmax",
+            Fold::LogSumExp => "logsumexp",
+            Fold::Largest(_) => "largest",
+        }
+    }
+
+    /// The fold of that name; `largest` counts from 1.
+    pub fn from_name(name: &str) -> Option<Fold> {
+        let all = [Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::AbsMax, Fold::LogSumExp, Fold::Largest(1)];
+        all.into_iter().find(|fold| fold.name() == name)
+    }
+
+    /// Type rule: what it gives for elements of this type; `None` when it does not take them.
+    pub const fn gives(self, elem: Elem) -> Option<Elem> {
+        match (self, elem) {
+            (_, Elem::Bool) | (Fold::LogSumExp | Fold::Largest(_), Elem::I32) => None,
+            (_, Elem::F32) => Some(Elem::F32),
+            (_, Elem::I32) => Some(Elem::I32),
+        }
+    }
+
+    /// What an empty reduction gives, and what a lane out of range contributes.
+    pub const fn identity(self, elem: Elem) -> f64 {
+        match (self, elem) {
+            (Fold::Sum | Fold::AbsMax, _) => 0.0,
+            (Fold::Prod, _) => 1.0,
+            (Fold::Max, Elem::I32) => i32::MIN as f64,
+            (Fold::Min, Elem::I32) => i32::MAX as f64,
+            (Fold::Max | Fold::LogSumExp | Fold::Largest(_), _) => f64::NEG_INFINITY,
+            (Fold::Min, _) => f64::INFINITY,
+        }
+    }
+
+    /// Reference meaning and error bound.
+    pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
+        match (self, elem) {
+            (Fold::Sum, Elem::I32) => wrap(terms, |a, b| a.wrapping_add(b), 0),
+            (Fold::Prod, Elem::I32) => wrap(terms, |a, b| a.wrapping_mul(b), 1),
+            (Fold::Sum, _) => sum(terms),
+            (Fold::Prod, _) => product(terms),
+            (Fold::Max, _) => extreme(terms, self.identity(elem), f64::max),
+            (Fold::Min, _) => extreme(terms, self.identity(elem), f64::min),
+            (Fold::AbsMax, _) => {
+                let magnitudes: Vec<Value> = terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
+                extreme(&magnitudes, 0.0, f64::max)
+            }
+            (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
+            (Fold::Largest(count), _) => largest(terms, count),
+        }
+    }
+}
+
+fn wrap(terms: &[Value], fold: fn(i32, i32) -> i32, start: i32) -> Value {
+    let nominal = terms.iter().fold(start, |total, x| fold(total, x.nominal as i32));
+    if terms.iter().all(|x| x.is_exact()) {
+        return Value::exact(f64::from(nominal));
+    }
+    Value { nominal: f64::from(nominal), low: i32::MIN as f64, high: i32::MAX as f64, nan: false }
+}
+
+/// The exponent of the lowest bit set in any of the numbers: all are multiples of two to that.
+pub(crate) fn lowest_bit(values: impl Iterator<Item = f64>) -> Option<i32> {
+    let lowest = |x: f64| {
+        let bits = x.to_bits();
+        let fraction = bits & ((1 << 52) - 1);
+        let exponent = ((bits >> 52) & 0x7ff) as i32;
+        // f64 holds every f32 as a normal number, so the implicit bit is always there.
+        exponent - 1075 + (fraction | (1 << 52)).trailing_zeros() as i32
+    };
+    values.filter(|x| *x != 0.0).map(lowest).min()
+}
+
+/// Whether f32 holds every partial sum exactly, whatever the order: all are multiples of a power of two that stays within 24 bits.
+pub(crate) fn sums_exactly(lowest_bit: Option<i32>, total_magnitude: f64) -> bool {
+    match lowest_bit {
+        None => true,
+        Some(bit) => bit >= -149 && total_magnitude <= 2f64.powi(bit + 24) && total_magnitude <= f32::MAX as f64,
+    }
+}
+
+fn sum(terms: &[Value]) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let exact = terms.iter().fold(Value::exact(0.0), |total, &x| binary::add(total, x));
+    let finite: f64 = terms.iter().map(|x| x.magnitude()).filter(|x| x.is_finite()).sum();
+    let all_exact = terms.iter().all(|x| x.is_exact());
+    if all_exact && sums_exactly(lowest_bit(terms.iter().map(|x| x.nominal).filter(|x| x.is_finite())), finite) {
+        return exact.round_f32();
+    }
+    // Partial sums that overflow in one order need not in another.
+    let overflow = finite > f32::MAX as f64;
+    let chain = terms.len().min(LONGEST_CHAIN) as f64;
+    let widened = exact.round_f32().widen(chain * HALF_ULP * finite);
+    if overflow && exact.nominal.is_finite() {
+        return Value::anything(widened.nominal);
+    }
+    widened
+}
+
+fn product(terms: &[Value]) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let exact = terms.iter().fold(Value::exact(1.0), |total, &x| binary::multiply(total, x));
+    let logs = || terms.iter().map(|x| x.magnitude().log2()).filter(|x| x.is_finite());
+    let up: f64 = logs().filter(|x| *x > 0.0).sum();
+    let down: f64 = logs().filter(|x| *x < 0.0).sum();
+    let nominal = exact.nominal as f32 as f64;
+    if up > 127.0 || down < -126.0 {
+        // Partial products that overflow or vanish in one order need not in another.
+        return Value::anything(nominal);
+    }
+    if terms.iter().all(|x| x.is_exact() && x.nominal.fract() == 0.0) && up <= 24.0 {
+        return exact.round_f32();
+    }
+    exact.round_f32().widen(terms.len() as f64 * HALF_ULP * exact.magnitude())
+}
+
+fn extreme(terms: &[Value], identity: f64, pick: fn(f64, f64) -> f64) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let mut result = Value::exact(identity);
+    for x in terms {
+        result.low = pick(result.low, x.low);
+        result.high = pick(result.high, x.high);
+        result.nan |= x.nan;
+        // f64::max forgets nan, the fold does not.
+        result.nominal = if x.nominal.is_nan() || result.nominal.is_nan() { f64::NAN } else { pick(result.nominal, x.nominal) };
+    }
+    result
+}
+
+fn log_sum_exp(terms: &[Value], accuracy: Accuracy) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let exactly = |of: fn(&Value) -> f64| {
+        let peak = terms.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        if peak.is_infinite() { peak } else { peak + terms.iter().map(|x| (of(x) - peak).exp()).sum::<f64>().ln() }
+    };
+    let nan = terms.iter().any(|x| x.nan);
+    let nominal = if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { exactly(|x| x.nominal) };
+    let image = Value::between(nominal, exactly(|x| x.low), exactly(|x| x.high), nan).round_f32();
+    if image.low == image.high && image.low.is_infinite() {
+        return image;
+    }
+    // Each term is an exponential of a rounded difference; those far below the peak err more and weigh less:
+    // d * exp(-d) is at most 0.37. Rescaling a running sum is one more of the same at each step of the chain.
+    let one = functions::bound(Function::Exp, accuracy, -1.0, 1.0) + HALF_ULP;
+    let chain = terms.len().min(LONGEST_CHAIN) as f64;
+    let relative = chain * HALF_ULP + 16.0 * one;
+    let log = functions::bound(Function::Log, accuracy, 1.0 + terms.len() as f64, (1.0 + terms.len() as f64).ln());
+    image.widen(relative + log + functions::ulp_f32(image.magnitude()))
+}
+
+fn largest(terms: &[Value], count: u32) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let place = count.max(1) as usize - 1;
+    let nth = |of: fn(&Value) -> f64| {
+        let mut all: Vec<f64> = terms.iter().map(of).collect();
+        all.sort_by(|a, b| b.total_cmp(a));
+        all.get(place).copied().unwrap_or(f64::NEG_INFINITY)
+    };
+    let nan = terms.iter().any(|x| x.nan);
+    let nominal = if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { nth(|x| x.nominal) };
+    Value::between(nominal, nth(|x| x.low), nth(|x| x.high), nan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(values: &[f64]) -> Vec<Value> {
+        values.iter().copied().map(Value::exact).collect()
+    }
+
+    #[test]
+    fn empty_reductions_give_the_identity() {
+        for fold in [Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::AbsMax, Fold::LogSumExp, Fold::Largest(2)] {
+            assert_eq!(fold.apply(Elem::F32, Accuracy::Accurate, &[]), Value::exact(fold.identity(Elem::F32)), "{}", fold.name());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_sum_exactly() {
+        assert!(Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 2.0, -3.0, 0.5])).is_exact());
+        assert!(!Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1f32 as f64, 1e10])).is_exact());
+    }
+
+    #[test]
+    fn nan_and_infinity_reach_the_result() {
+        assert!(Fold::Max.apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, f64::NAN])).is_only_nan());
+        let infinite = Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1, f64::INFINITY, 7.3]));
+        assert_eq!((infinite.low, infinite.high), (f64::INFINITY, f64::INFINITY));
+        assert!(Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[f64::NEG_INFINITY, f64::INFINITY])).is_only_nan());
+    }
+
+    #[test]
+    fn log_sum_exp_does_not_overflow() {
+        let value = Fold::LogSumExp.apply(Elem::F32, Accuracy::Accurate, &exact(&[1e4, 1e4]));
+        assert!((value.nominal - (1e4 + 2f64.ln())).abs() < 1e-2 && value.bound() < 1e-2);
+    }
+
+    #[test]
+    fn the_second_largest_counts_equals() {
+        assert_eq!(Fold::Largest(2).apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 5.0, 5.0])).nominal, 5.0);
+    }
+}

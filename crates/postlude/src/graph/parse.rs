@@ -1,0 +1,259 @@
+//! Reads the text that a graph prints.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use crate::catalogue;
+use crate::dtype::DType;
+use crate::shape::Dim;
+
+use super::op::{Call, Constant, Merge, Op, Over, Part, Run};
+use super::ops::{Binary, Fold, IndexAxis, Unary};
+use super::verify::Broken;
+use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product};
+
+/// Why a text is not a graph.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GraphTextError {
+    /// A line that is none of the forms.
+    #[error("line {line}: `{text}` is not a line of a graph")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// The product does not fit its operands.
+    #[error("line {line}: the operands of the product do not fit")]
+    Product {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// A node or output breaks a type rule.
+    #[error("line {line}: {broken}")]
+    Broken {
+        /// Counted from 1.
+        line: usize,
+        /// The rule.
+        broken: Broken,
+    },
+    /// There is no graph at all.
+    #[error("no `graph name(...) {{` line")]
+    Empty,
+}
+
+/// Reads a printed graph.
+pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
+    let mut header = None;
+    let mut graph: Option<Graph> = None;
+    let mut names: HashMap<String, NodeId> = HashMap::new();
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let body = raw.split('#').next().unwrap_or("").trim();
+        let bad = || GraphTextError::Line { line, text: body.to_owned() };
+        if body.is_empty() || body == "}" {
+            continue;
+        }
+        if let Some(rest) = body.strip_prefix("graph ") {
+            header = Some(read_header(rest).ok_or_else(bad)?);
+        } else if let Some(rest) = body.strip_prefix("product ") {
+            let (name, inputs) = header.take().ok_or_else(bad)?;
+            let product = read_product(rest, &inputs).ok_or(GraphTextError::Product { line })?;
+            graph = Some(Graph::new(name, inputs, product));
+        } else {
+            let graph = graph.as_mut().ok_or_else(bad)?;
+            if let Some(rest) = body.strip_prefix("output ") {
+                let output = read_output(rest, &names).ok_or_else(bad)?;
+                graph.push_output(output);
+            } else {
+                let (name, op) = body.split_once(" = ").ok_or_else(bad)?;
+                let op = read_op(op, graph, &names).ok_or_else(bad)?;
+                let id = graph.add(op).map_err(|broken| GraphTextError::Broken { line, broken })?;
+                names.insert(name.to_owned(), id);
+            }
+        }
+    }
+    let graph = graph.ok_or(GraphTextError::Empty)?;
+    graph.verify(super::Stage::Checked).map_err(|broken| GraphTextError::Broken { line: text.lines().count(), broken })?;
+    Ok(graph)
+}
+
+fn read_header(text: &str) -> Option<(String, Vec<Input>)> {
+    let (name, rest) = text.split_once('(')?;
+    let list = rest.strip_suffix('{')?.trim().strip_suffix(')')?;
+    let mut inputs = Vec::new();
+    for declaration in split_outside_brackets(list) {
+        let (name, dtype, dims) = read_declaration(declaration)?;
+        inputs.push(Input { name, dtype, dims });
+    }
+    Some((name.trim().to_owned(), inputs))
+}
+
+fn split_outside_brackets(list: &str) -> Vec<&str> {
+    let mut depth = 0i32;
+    list.split(|c: char| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ',' && depth == 0
+    })
+    .map(str::trim)
+    .filter(|part| !part.is_empty())
+    .collect()
+}
+
+fn read_declaration(text: &str) -> Option<(String, DType, Option<Vec<Dim>>)> {
+    let (name, ty) = text.split_once(':')?;
+    let (dtype, dims) = match ty.split_once('[') {
+        Some((dtype, dims)) => (dtype, Some(read_dims(dims.trim().strip_suffix(']')?))),
+        None => (ty, None),
+    };
+    Some((name.trim().to_owned(), DType::from_name(dtype.trim())?, dims))
+}
+
+fn read_dims(list: &str) -> Vec<Dim> {
+    list.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(Dim::from).collect()
+}
+
+fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
+    let (left, right) = text.split_once(" @ ")?;
+    let operand = |text: &str| {
+        let text = text.trim();
+        let (name, orientation) = match text.strip_suffix(".T") {
+            Some(name) => (name, Orientation::Transposed),
+            None => (text, Orientation::Plain),
+        };
+        let place = inputs.iter().position(|input| input.name == name)?;
+        Some((InputId(place as u32), orientation))
+    };
+    Product::of(inputs, operand(left)?, operand(right)?)
+}
+
+impl Product {
+    /// The product of two inputs; `None` when their dims do not make one.
+    pub(crate) fn of(inputs: &[Input], left: (InputId, Orientation), right: (InputId, Orientation)) -> Option<Product> {
+        let matrix = |(input, orientation): (InputId, Orientation)| {
+            let dims = inputs.get(input.0 as usize)?.dims.as_ref()?;
+            let (batch, rest) = match dims.len() {
+                2 => (None, &dims[..]),
+                3 => (Some(dims[0].clone()), &dims[1..]),
+                _ => return None,
+            };
+            Some(match orientation {
+                Orientation::Plain => (batch, rest[0].clone(), rest[1].clone()),
+                Orientation::Transposed => (batch, rest[1].clone(), rest[0].clone()),
+            })
+        };
+        let (left_batch, row, inner) = matrix(left)?;
+        let (right_batch, right_inner, column) = matrix(right)?;
+        let batches_agree = left_batch.is_none() || right_batch.is_none() || left_batch == right_batch;
+        let elem = inputs[left.0.0 as usize].dtype.accumulator()?;
+        let agree = batches_agree && inner == right_inner && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
+        agree.then(|| Product { left, right, batch: left_batch.or(right_batch), row, column, inner, elem })
+    }
+}
+
+fn read_output(text: &str, names: &HashMap<String, NodeId>) -> Option<Output> {
+    let (declaration, value) = text.split_once(" = ")?;
+    let (name, dtype, dims) = read_declaration(declaration)?;
+    Some(Output { name, dtype, dims: dims?, value: *names.get(value.trim())? })
+}
+
+fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option<Op> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (operand_text, over) = match rest.split_once("over") {
+        Some((operands, over)) => (operands, Some(read_over(over)?)),
+        None => (rest, None),
+    };
+    let (word, count) = match word.split_once(':') {
+        Some((word, count)) => (word, count.parse().ok()?),
+        None => (word, 0),
+    };
+    match word {
+        "accumulator" => return Some(Op::Accumulator),
+        "input" => return Some(Op::Input(InputId(graph.inputs().iter().position(|input| input.name == rest.trim())? as u32))),
+        "extent" => return Some(Op::Extent(graph.product().axes(&read_dims(rest))?)),
+        "row" => return Some(Op::Index(IndexAxis::Row)),
+        "col" => return Some(Op::Index(IndexAxis::Column)),
+        "call" => return read_call(operand_text, over, names),
+        _ => {}
+    }
+    if rest.is_empty() {
+        return read_constant(word).map(Op::Constant);
+    }
+    let operands = read_operands(operand_text, names)?;
+    match (operands.as_slice(), over) {
+        (&[a], Some(over)) => Some(Op::Reduce(with_count(Fold::from_name(word)?, count), over, a)),
+        (&[a], None) => read_unary(word, a),
+        (&[a, b], None) => read_binary(word, a, b),
+        (&[a, b, c], None) => match word {
+            "fma" => Some(Op::Fma(a, b, c)),
+            "where" => Some(Op::Select(a, b, c)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn with_count(fold: Fold, count: u32) -> Fold {
+    match fold {
+        Fold::Largest(_) => Fold::Largest(count),
+        Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp => fold,
+    }
+}
+
+fn read_unary(word: &str, a: NodeId) -> Option<Op> {
+    let cast = || DType::from_name(word).map(|to| Op::Cast(to, a));
+    let part = || Part::ALL.into_iter().find(|part| part.name() == word).map(|part| Op::Part(part, a));
+    Unary::from_name(word).map(|op| Op::Unary(op, a)).or_else(cast).or_else(part)
+}
+
+fn read_binary(word: &str, a: NodeId, b: NodeId) -> Option<Op> {
+    match word {
+        "pick" => Some(Op::Pick(a, b)),
+        "concat" => Some(Op::Merge(Merge::Concat, a, b)),
+        "join" => Some(Op::Merge(Merge::Join, a, b)),
+        _ => Binary::from_name(word).map(|op| Op::Binary(op, a, b)),
+    }
+}
+
+fn read_operands(text: &str, names: &HashMap<String, NodeId>) -> Option<Vec<NodeId>> {
+    text.split(',').map(|name| names.get(name.trim()).copied()).collect()
+}
+
+fn read_call(text: &str, over: Option<Over>, names: &HashMap<String, NodeId>) -> Option<Op> {
+    let (text, grad) = match text.trim().strip_prefix("grad ") {
+        Some(text) => (text, true),
+        None => (text.trim(), false),
+    };
+    let (head, operands) = text.split_once(' ')?;
+    let (name, count) = match head.split_once(':') {
+        Some((name, count)) => (name, count.parse().ok()?),
+        None => (head, 0),
+    };
+    let function = catalogue::find(name)?.name;
+    Some(Op::Call(Call { function, grad, over, count }, read_operands(operands, names)?))
+}
+
+fn read_over(text: &str) -> Option<Over> {
+    let mut over = Over { batch: false, row: false, column: None };
+    for word in text.split_whitespace() {
+        match word {
+            "batch" => over.batch = true,
+            "row" => over.row = true,
+            "column" => over.column = Some(Run::All),
+            _ => over.column = Some(Run::Group(u32::from_str(word.strip_prefix("column:")?).ok()?)),
+        }
+    }
+    Some(over)
+}
+
+fn read_constant(word: &str) -> Option<Constant> {
+    match word {
+        "true" => Some(Constant::Bool(true)),
+        "false" => Some(Constant::Bool(false)),
+        "nan" => Some(Constant::F32(f32::NAN.to_bits())),
+        _ => match word.parse::<i32>() {
+            Ok(value) => Some(Constant::I32(value)),
+            Err(_) => word.parse::<f32>().ok().map(|value| Constant::F32(value.to_bits())),
+        },
+    }
+}

@@ -1,0 +1,105 @@
+//! The text of a graph: one node a line, its type behind `#`.
+
+use std::fmt;
+
+use super::op::{Constant, Op, Over, Run};
+use super::ops::Fold;
+use super::{Graph, Input, Orientation, Type};
+use crate::shape;
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs: Vec<String> = self.inputs().iter().map(Input::to_string).collect();
+        writeln!(f, "graph {}({}) {{", self.name(), inputs.join(", "))?;
+        let operand = |(input, orientation): (super::InputId, Orientation)| {
+            let name = &self.inputs()[input.0 as usize].name;
+            match orientation {
+                Orientation::Plain => name.clone(),
+                Orientation::Transposed => format!("{name}.T"),
+            }
+        };
+        writeln!(f, "    product {} @ {}", operand(self.product().left), operand(self.product().right))?;
+        for (id, node) in self.nodes() {
+            let text = format!("{id} = {}", self.op_text(&node.op));
+            writeln!(f, "    {text:<38} # {}", self.type_text(node.ty))?;
+        }
+        for output in self.outputs() {
+            writeln!(f, "    output {}: {}[{}] = {}", output.name, output.dtype, shape::list(&output.dims), output.value)?;
+        }
+        writeln!(f, "}}")
+    }
+}
+
+impl Graph {
+    /// A type in the user's words.
+    pub fn type_text(&self, ty: Type) -> String {
+        format!("{}[{}]", ty.elem, shape::list(&self.product().dims(ty.axes)))
+    }
+
+    fn op_text(&self, op: &Op) -> String {
+        let operands = || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
+        match op {
+            Op::Accumulator => "accumulator".to_owned(),
+            Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
+            Op::Constant(constant) => constant.to_string(),
+            Op::Index(axis) => axis.name().to_owned(),
+            Op::Extent(axes) => format!("extent {}", shape::list(&self.product().dims(*axes))),
+            Op::Unary(op, _) => format!("{} {}", op.name(), operands()),
+            Op::Binary(op, ..) => format!("{} {}", op.name(), operands()),
+            Op::Fma(..) => format!("fma {}", operands()),
+            Op::Select(..) => format!("where {}", operands()),
+            Op::Cast(to, _) => format!("{to} {}", operands()),
+            Op::Reduce(fold @ Fold::Largest(count), over, _) => format!("{}:{count} {} {over}", fold.name(), operands()),
+            Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
+            Op::Pick(..) => format!("pick {}", operands()),
+            Op::Part(part, _) => format!("{} {}", part.name(), operands()),
+            Op::Merge(merge, ..) => format!("{} {}", merge.name(), operands()),
+            Op::Call(call, _) => {
+                let grad = if call.grad { "grad " } else { "" };
+                let count = if call.count > 0 { format!(":{}", call.count) } else { String::new() };
+                let over = call.over.map(|over| format!(" {over}")).unwrap_or_default();
+                format!("call {grad}{}{count} {}{over}", call.function, operands())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.dims {
+            Some(dims) => write!(f, "{}: {}[{}]", self.name, self.dtype, shape::list(dims)),
+            None => write!(f, "{}: {}", self.name, self.dtype),
+        }
+    }
+}
+
+impl fmt::Display for Constant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Constant::F32(bits) => {
+                let value = f32::from_bits(*bits);
+                // Debug prints the shortest text that reads back to the same bits.
+                if value.is_nan() { f.write_str("nan") } else { write!(f, "{value:?}") }
+            }
+            Constant::I32(value) => write!(f, "{value}"),
+            Constant::Bool(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("over")?;
+        if self.batch {
+            f.write_str(" batch")?;
+        }
+        if self.row {
+            f.write_str(" row")?;
+        }
+        match self.column {
+            Some(Run::All) => f.write_str(" column"),
+            Some(Run::Group(width)) => write!(f, " column:{width}"),
+            None => Ok(()),
+        }
+    }
+}

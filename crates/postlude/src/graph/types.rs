@@ -1,0 +1,100 @@
+//! What a value is: its element type and the body dims it varies along.
+
+use crate::dtype::Elem;
+
+/// The body dims a value varies along.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Axes {
+    /// Varies with the batch.
+    pub batch: bool,
+    /// Varies along the product's rows.
+    pub row: bool,
+    /// Varies along the columns, which number the column name's size divided by this.
+    pub column: Option<u32>,
+}
+
+/// Where a value lives in a tile; a batch does not change it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// One for every element of the tile.
+    Tile,
+    /// One for every column.
+    AlongColumns,
+    /// One for every row.
+    AlongRows,
+    /// One for the whole tile.
+    Scalar,
+}
+
+/// The type of a value in the body.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Type {
+    /// What arithmetic it takes part in.
+    pub elem: Elem,
+    /// What it varies along.
+    pub axes: Axes,
+}
+
+impl Axes {
+    /// Varies along nothing.
+    pub const SCALAR: Axes = Axes { batch: false, row: false, column: None };
+
+    /// The axes of two values together. Columns meet group by group when one divisor divides the other; `None` when neither does.
+    pub fn join(self, other: Axes) -> Option<Axes> {
+        let column = match (self.column, other.column) {
+            (None, column) | (column, None) => column,
+            (Some(a), Some(b)) if a % b == 0 => Some(b),
+            (Some(a), Some(b)) if b % a == 0 => Some(a),
+            (Some(_), Some(_)) => return None,
+        };
+        Some(Axes { batch: self.batch || other.batch, row: self.row || other.row, column })
+    }
+
+    /// Whether a value with these axes can be stored or used where `other` is expected.
+    pub fn fits(self, other: Axes) -> bool {
+        self.join(other) == Some(other)
+    }
+
+    /// Where such a value lives in a tile.
+    pub const fn kind(self) -> Kind {
+        match (self.row, self.column) {
+            (true, Some(_)) => Kind::Tile,
+            (false, Some(_)) => Kind::AlongColumns,
+            (true, None) => Kind::AlongRows,
+            (false, None) => Kind::Scalar,
+        }
+    }
+
+    /// How many axes there are.
+    pub const fn rank(self) -> usize {
+        self.batch as usize + self.row as usize + self.column.is_some() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(divisor: u32) -> Axes {
+        Axes { column: Some(divisor), ..Axes::SCALAR }
+    }
+
+    #[test]
+    fn rows_and_columns_join_to_a_tile() {
+        let rows = Axes { row: true, ..Axes::SCALAR };
+        assert_eq!(rows.join(columns(1)).map(Axes::kind), Some(Kind::Tile));
+    }
+
+    #[test]
+    fn columns_meet_group_by_group() {
+        assert_eq!(columns(128).join(columns(1)), Some(columns(1)));
+        assert_eq!(columns(2).join(columns(6)), Some(columns(2)));
+        assert_eq!(columns(2).join(columns(3)), None);
+    }
+
+    #[test]
+    fn a_coarser_value_fits_a_finer_place_only() {
+        assert!(columns(2).fits(columns(1)));
+        assert!(!columns(1).fits(columns(2)));
+    }
+}
