@@ -1,6 +1,7 @@
 //! Postlude compiles the math written after a matrix product into the product's own kernel.
 
 pub mod catalogue;
+pub mod check;
 pub mod dtype;
 pub mod functions;
 pub mod graph;

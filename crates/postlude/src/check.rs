@@ -1,0 +1,142 @@
+//! Types a kernel.
+//!
+//! In: an [`Ast`] with a signature ([`infer`] gives a one-liner its own). Out: a typed [`Graph`] that may hold calls, or at
+//! most five diagnostics in the user's words. Invariant: sizes are not known here; whatever this accepts, every engine's
+//! type rules accept.
+
+mod call;
+mod dims;
+mod error;
+mod infer;
+mod lower;
+mod product;
+mod reduce;
+
+use std::collections::HashMap;
+
+use crate::dtype::{DType, Elem};
+use crate::graph::{Graph, Input, NodeId, Output, Stage};
+use crate::shape;
+use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
+
+pub use error::CheckError;
+pub use infer::{Bindings, Bound, infer};
+
+/// Diagnostics beyond this many help nobody.
+const MOST_ERRORS: usize = 5;
+
+/// Types a kernel that has a signature.
+pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
+    let signature = ast.signature.as_ref().ok_or_else(|| vec![CheckError::NoSignature])?;
+    let mut errors = Vec::new();
+    check_declarations(signature, &mut errors);
+    let graph = product::find(ast, &signature.inputs, &mut errors);
+    let Some(graph) = graph else { return Err(first(errors)) };
+    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors);
+    body.lower_statements(ast);
+    for output in &signature.outputs {
+        body.store(output);
+    }
+    let Body { graph, errors, .. } = body;
+    if !errors.is_empty() {
+        return Err(first(errors));
+    }
+    if let Err(broken) = graph.verify(Stage::Checked) {
+        panic!("compiler bug: {broken}");
+    }
+    Ok(graph)
+}
+
+fn first(mut errors: Vec<CheckError>) -> Vec<CheckError> {
+    errors.truncate(MOST_ERRORS);
+    errors
+}
+
+fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
+    let mut seen: Vec<&str> = Vec::new();
+    for declaration in signature.inputs.iter().chain(&signature.outputs) {
+        let name = declaration.name.text.as_str();
+        if seen.contains(&name) {
+            errors.push(CheckError::DeclaredTwice { name: name.to_owned(), at: declaration.name.span });
+        }
+        seen.push(name);
+    }
+    for input in &signature.inputs {
+        if input.dims.is_none() && !matches!(input.dtype, DType::F32 | DType::I32) {
+            errors.push(CheckError::HostScalar { dtype: input.dtype, at: input.type_span });
+        }
+    }
+    for output in &signature.outputs {
+        if output.dims.is_none() {
+            errors.push(CheckError::HostOutput { dtype: output.dtype, at: output.type_span });
+        }
+    }
+}
+
+/// What an expression turned out to be.
+#[derive(Clone, Copy, Debug)]
+enum Lowered {
+    /// A value of the body.
+    Node(NodeId),
+    /// An integer literal, which takes the dtype of what it meets.
+    Integer(i64),
+    /// Something that was already reported.
+    Poison,
+}
+
+/// The body while it is being typed.
+struct Body<'a> {
+    graph: Graph,
+    exprs: &'a Exprs,
+    inputs: &'a [Declaration],
+    names: HashMap<&'a str, (Lowered, Span)>,
+    lowered: HashMap<ExprId, Lowered>,
+    errors: Vec<CheckError>,
+    /// Inputs already reported as having dims that are not the body's.
+    blamed_inputs: Vec<usize>,
+}
+
+impl<'a> Body<'a> {
+    fn new(graph: Graph, exprs: &'a Exprs, inputs: &'a [Declaration], errors: Vec<CheckError>) -> Body<'a> {
+        Body { graph, exprs, inputs, names: HashMap::new(), lowered: HashMap::new(), errors, blamed_inputs: Vec::new() }
+    }
+
+    fn report(&mut self, error: CheckError) -> Lowered {
+        self.errors.push(error);
+        Lowered::Poison
+    }
+
+    /// The dims of a value as the user writes them.
+    fn dims_text(&self, node: NodeId) -> String {
+        shape::list(&self.graph.product().dims(self.graph.ty(node).axes))
+    }
+
+    fn store(&mut self, output: &Declaration) {
+        let name = output.name.text.as_str();
+        let Some(&(lowered, assigned)) = self.names.get(name) else {
+            // A statement that failed to parse was reported already; so was a kernel that assigns nothing right.
+            self.errors.push(CheckError::NeverAssigned { name: name.to_owned(), at: output.name.span });
+            return;
+        };
+        let Some(value) = self.settle(lowered, assigned) else { return };
+        let Some(dims) = &output.dims else { return };
+        let Some(axes) = self.graph.product().axes(dims) else {
+            let known = shape::list(&self.graph.product().dims(self.graph.product().accumulator_axes()));
+            self.errors.push(CheckError::OutputDims { name: name.to_owned(), declared: shape::list(dims), value: known, at: output.type_span });
+            return;
+        };
+        let ty = self.graph.ty(value);
+        if !ty.axes.fits(axes) {
+            let value = self.dims_text(value);
+            self.errors.push(CheckError::OutputDims { name: name.to_owned(), declared: shape::list(dims), value, at: output.type_span });
+        } else if (ty.elem == Elem::Bool) != (output.dtype.elem() == Elem::Bool) {
+            self.errors.push(CheckError::OutputBool { name: name.to_owned(), dtype: output.dtype, value: ty.elem, at: output.type_span });
+        } else {
+            self.graph.push_output(Output { name: name.to_owned(), dtype: output.dtype, dims: dims.clone(), value });
+        }
+    }
+}
+
+fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
+    declarations.iter().map(|d| Input { name: d.name.text.clone(), dtype: d.dtype, dims: d.dims.clone() }).collect()
+}

@@ -1,0 +1,30 @@
+//! Dims where expressions are expected: `sum(x, M, N/2)`.
+
+use crate::shape::Dim;
+use crate::syntax::{ExprId, ExprKind, Exprs, Infix, Number};
+
+/// Reads an argument as a dim.
+pub(super) fn read(exprs: &Exprs, id: ExprId) -> Option<Dim> {
+    match &exprs[id].kind {
+        ExprKind::Name(name) => Some(Dim::name(name.clone())),
+        ExprKind::Number(Number::Integer(size)) => u32::try_from(*size).ok().map(Dim::Size),
+        ExprKind::Infix(Infix::Divide, name, by) => match (&exprs[*name].kind, &exprs[*by].kind) {
+            (ExprKind::Name(name), ExprKind::Number(Number::Integer(by))) => {
+                let divisor = u32::try_from(*by).ok().filter(|by| *by > 0)?;
+                Some(Dim::Name { name: name.clone(), divisor })
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether an argument of a function stands where a dim or a count is read, not a value.
+pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
+    match function {
+        "sum" | "mean" | "max" | "min" | "absmax" | "prod" | "logsumexp" => place > 0,
+        "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => place == 1,
+        "topk_softmax" => place > 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,177 @@
+//! What can be wrong with a kernel's types, in the user's words.
+
+use crate::dtype::{DType, Elem};
+use crate::syntax::Span;
+
+/// A mistake in a kernel.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what each is; `at` is the place.
+pub enum CheckError {
+    #[error("this is a body without a signature")]
+    NoSignature,
+    #[error("`{name}` is declared twice")]
+    DeclaredTwice { name: String, at: Span },
+    #[error("a scalar passed by the host is f32 or i32, not {dtype}")]
+    HostScalar { dtype: DType, at: Span },
+    #[error("an output lies in memory and needs dims")]
+    HostOutput { dtype: DType, at: Span },
+    #[error("no `@`: a kernel is one matrix product and the math after it")]
+    NoProduct { at: Span },
+    #[error("more than one `@`: a kernel has exactly one matrix product")]
+    SecondProduct { at: Span },
+    #[error("operands of `@` must be inputs, with or without `.T`")]
+    OperandNotInput { at: Span },
+    #[error("`{name}` has {rank} dims; an operand of `@` has two, or three with a batch")]
+    OperandRank { name: String, rank: usize, at: Span },
+    #[error("{dtype} cannot be an operand of `@`")]
+    OperandDType { dtype: DType, at: Span },
+    #[error("operands of `@` differ: `{left_name}` is {left} and `{right_name}` is {right}")]
+    OperandsDiffer { left_name: String, left: DType, right_name: String, right: DType, at: Span },
+    #[error("dims disagree: `@` sums over `{left}` on its left and `{right}` on its right")]
+    InnerDisagree { left: String, right: String, fix: Option<String>, at: Span },
+    #[error("dims disagree: the batch is `{left}` on the left of `@` and `{right}` on its right")]
+    BatchDisagree { left: String, right: String, at: Span },
+    #[error("the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names")]
+    SameDims { row: String, column: String, inner: String, at: Span },
+    #[error("`{name}` has dims [{dims}], but values of this body have dims among [{known}]")]
+    NotBodyDims { name: String, dims: String, known: String, at: Span },
+    #[error("unknown name `{name}`")]
+    UnknownName { name: String, nearest: Option<String>, at: Span },
+    #[error("`{name}` is used before it is assigned")]
+    UsedBeforeAssigned { name: String, at: Span },
+    #[error("`{name}` is a function and needs arguments")]
+    FunctionAsValue { name: String, at: Span },
+    #[error("`{name}` is a dim and not a value")]
+    DimAsValue { name: String, at: Span },
+    #[error("unknown function `{name}`")]
+    UnknownFunction { name: String, nearest: Option<String>, at: Span },
+    #[error("`{name}` is assigned twice")]
+    AssignedTwice { name: String, at: Span },
+    #[error("`{name}` is an input and cannot be assigned")]
+    AssignsInput { name: String, at: Span },
+    #[error("output `{name}` is never assigned")]
+    NeverAssigned { name: String, at: Span },
+    #[error("dims disagree: [{left}] does not meet [{right}]")]
+    DimsDisagree { left: String, right: String, at: Span },
+    #[error("`{name}` is declared with dims [{declared}], not [{written}]")]
+    Annotation { name: String, declared: String, written: String, at: Span },
+    #[error("`.T` swaps the last two dims, and this has fewer")]
+    Transpose { at: Span },
+    #[error("a value of type {found} is not a condition")]
+    NotACondition { found: Elem, at: Span },
+    #[error("bool takes no part in arithmetic")]
+    BoolArithmetic { at: Span },
+    #[error("bool meets {other} in a comparison")]
+    BoolComparison { other: Elem, at: Span },
+    #[error("i32 / i32 is not defined here")]
+    IntegerDivision { at: Span },
+    #[error("{text} does not fit {elem}")]
+    LiteralRange { text: String, elem: Elem, at: Span },
+    #[error("`{function}` takes {takes} {unit}, and {given} {verb} given")]
+    ArgumentCount { function: String, takes: String, unit: &'static str, given: usize, verb: &'static str, at: Span },
+    #[error("`grad` does not know a derivative of `{function}`")]
+    NoDerivative { function: String, at: Span },
+    #[error("a dim is expected here, like `M` or `N/2`")]
+    DimExpected { at: Span },
+    #[error("a value with dims [{has}] has no dim `{dim}`")]
+    NoSuchDim { dim: String, has: String, at: Span },
+    #[error("dim `{dim}` is reduced twice")]
+    DimTwice { dim: String, at: Span },
+    #[error("a scalar has nothing to reduce")]
+    NothingToReduce { at: Span },
+    #[error("runs are of columns: a width stands after the column dim `{column}`")]
+    GroupPlace { column: String, at: Span },
+    #[error("a run is 1 to 1048576 columns wide")]
+    GroupWidth { at: Span },
+    #[error("`{function}` keeps 1 to 1048576 values, written as an integer")]
+    Count { function: String, at: Span },
+    #[error("`{function}` runs along one dim")]
+    CompositeDim { function: String, at: Span },
+    #[error("`{function}` gives two values")]
+    TwoValues { function: String, at: Span },
+    #[error("{given} names are assigned, and the right side gives {gives}")]
+    TargetCount { given: usize, gives: &'static str, at: Span },
+    #[error("`{function}` splits columns, and a value with dims [{has}] has none")]
+    NoColumns { function: String, has: String, at: Span },
+    #[error("`{function}` joins two halves of the same width with dims like `N/2`; these are [{left}] and [{right}]")]
+    MergeDims { function: String, left: String, right: String, at: Span },
+    #[error("the index of `pick` is i32 without columns; this is {elem}[{has}]")]
+    PickIndex { elem: Elem, has: String, at: Span },
+    #[error("dims disagree: `{name}` is declared [{declared}], but its value has dims [{value}]")]
+    OutputDims { name: String, declared: String, value: String, at: Span },
+    #[error("`{name}` is declared {dtype}, but its value is {value}")]
+    OutputBool { name: String, dtype: DType, value: Elem, at: Span },
+    #[error("`{name}` is neither set, bound nor annotated")]
+    Uninferred { name: String, nearest: Option<String>, at: Span },
+    #[error("`{name}` was bound to {rank} dims, which do not say what it varies along")]
+    BoundRank { name: String, rank: usize, at: Span },
+    #[error("nothing is an output: every name is read, and none starts with a capital")]
+    NoOutput,
+}
+
+impl CheckError {
+    /// Where the mistake is.
+    #[rustfmt::skip] // One list.
+    pub fn span(&self) -> Option<Span> {
+        use CheckError as E;
+        match self {
+            E::NoSignature | E::NoOutput => None,
+            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::NoProduct { at } | E::SecondProduct { at }
+            | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
+            | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. }
+            | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
+            | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
+            | E::DimsDisagree { at, .. } | E::Annotation { at, .. } | E::Transpose { at } | E::NotACondition { at, .. }
+            | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
+            | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
+            | E::DimTwice { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
+            | E::CompositeDim { at, .. } | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
+            | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputBool { at, .. }
+            | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
+        }
+    }
+
+    /// What to write instead, where that is known.
+    pub fn fix(&self) -> Option<String> {
+        use CheckError as E;
+        Some(match self {
+            E::NoSignature => "write `kernel name(inputs) -> (outputs) { ... }` around it".to_owned(),
+            E::HostScalar { dtype, .. } => format!("declare it `f32` or `i32`, or `{dtype}[]` to read it from memory"),
+            E::HostOutput { dtype, .. } => format!("write `{dtype}[]` for a scalar in memory"),
+            E::NoProduct { .. } => "multiply two inputs, as in `D = A @ B`".to_owned(),
+            E::SecondProduct { .. } => "give the first product a name and use the name, or split the kernel in two".to_owned(),
+            E::OperandNotInput { .. } => "move the math behind the product, or make it an input".to_owned(),
+            E::OperandDType { dtype: DType::I32, .. } => "use i8 or u8 operands, which accumulate in i32".to_owned(),
+            E::OperandDType { .. } => "use f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
+            E::OperandsDiffer { .. } => "declare both with one dtype (two fp8 dtypes may differ)".to_owned(),
+            E::InnerDisagree { fix, .. } => return fix.clone(),
+            E::SameDims { .. } => "give each its own name: what an operand is follows from its dims".to_owned(),
+            E::UnknownName { nearest: Some(nearest), .. } | E::UnknownFunction { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            E::FunctionAsValue { name, .. } => format!("call it: `{name}(x)`"),
+            E::AssignedTwice { .. } => "give the second value another name".to_owned(),
+            E::AssignsInput { .. } => "assign to another name".to_owned(),
+            E::NeverAssigned { name, .. } => format!("add `{name} = ...`, or remove it from the outputs"),
+            E::Annotation { name, declared, .. } => format!("write `{name}[{declared}]` or just `{name}`"),
+            E::NotACondition { .. } => "compare it, as in `x != 0`".to_owned(),
+            E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
+            E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
+            E::IntegerDivision { .. } => "cast first: `f32(a) / b`, or write the literal with a point".to_owned(),
+            E::LiteralRange { elem: Elem::F32, .. } => "write `inf` if that is meant".to_owned(),
+            E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
+            E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
+            E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
+            E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
+            E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
+            E::OutputDims { name, value, .. } => format!("declare `{name}` with dims [{value}], or reduce the value"),
+            E::OutputBool { value: Elem::Bool, dtype, .. } => format!("cast it: `{dtype}(...)`, or declare the output bool"),
+            E::OutputBool { .. } => "compare it, as in `x != 0`".to_owned(),
+            E::Uninferred { name, nearest, .. } => {
+                let meant = nearest.as_ref().map(|n| format!("; or did you mean `{n}`?")).unwrap_or_default();
+                format!("annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}")
+            }
+            E::BoundRank { name, .. } => format!("annotate its first use: `{name}[N]` or `{name}[M]`"),
+            E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! Gives a one-liner its signature.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalogue;
+use crate::dtype::{DType, Elem};
+use crate::graph::Orientation;
+use crate::shape::Dim;
+use crate::syntax::{Ast, Declaration, ExprKind, Name, Signature, Span, nearest};
+
+use super::error::CheckError;
+use super::{Body, first, product};
+
+/// What is known about a name from outside the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// A tensor with this dtype and number of dims.
+    Tensor(DType, usize),
+    /// A scalar that the host passes.
+    Scalar(DType),
+}
+
+/// What the caller binds to the names of a one-liner.
+#[derive(Clone, Debug)]
+pub struct Bindings {
+    /// By name.
+    pub names: BTreeMap<String, Bound>,
+    /// The dtype of tiles that are not bound.
+    pub dtype: DType,
+}
+
+impl Default for Bindings {
+    fn default() -> Bindings {
+        Bindings { names: BTreeMap::new(), dtype: DType::BF16 }
+    }
+}
+
+/// The same body with a signature; a kernel that has one is returned as it is.
+pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
+    if ast.signature.is_some() {
+        return Ok(ast.clone());
+    }
+    let mut errors = Vec::new();
+    let inputs = infer_inputs(ast, bindings, &mut errors);
+    let graph = product::find(ast, &inputs, &mut errors);
+    let (Some(graph), true) = (graph, errors.is_empty()) else { return Err(first(errors)) };
+    let mut body = Body::new(graph, &ast.exprs, &inputs, errors);
+    body.lower_statements(ast);
+    if !body.errors.is_empty() {
+        return Err(first(body.errors));
+    }
+    let outputs = infer_outputs(ast, &mut body);
+    if !body.errors.is_empty() {
+        return Err(first(body.errors));
+    }
+    if outputs.is_empty() {
+        return Err(vec![CheckError::NoOutput]);
+    }
+    let signature = Signature { name: Name::new("one_liner", Span::default()), inputs, outputs };
+    Ok(Ast { signature: Some(signature), ..ast.clone() })
+}
+
+/// A name's first use, and the dims of its first annotation.
+struct Use<'a> {
+    name: &'a str,
+    dims: Option<&'a [Dim]>,
+    span: Span,
+}
+
+fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
+    let assigned: BTreeSet<&str> = ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
+    let skipped = dim_arguments(ast);
+    let mut uses: Vec<Use<'_>> = Vec::new();
+    for (id, expr) in ast.exprs.iter() {
+        let (name, dims) = match &expr.kind {
+            ExprKind::Name(name) if !skipped.contains(&id) => (name.as_str(), None),
+            ExprKind::Annotated(name, dims) => (name.as_str(), Some(dims.as_slice())),
+            _ => continue,
+        };
+        let known = assigned.contains(name) || matches!(name, "row" | "col" | "inf" | "nan" | "pi") || catalogue::find(name).is_some();
+        match uses.iter_mut().find(|seen| seen.name == name) {
+            Some(seen) => seen.dims = seen.dims.or(dims),
+            None if !known => uses.push(Use { name, dims, span: expr.span }),
+            None => {}
+        }
+    }
+    let operands = product::products(&ast.exprs).next().map(|(_, left, right)| [product::operand(&ast.exprs, left), product::operand(&ast.exprs, right)]);
+    let mut declarations = Vec::new();
+    let names: Vec<&str> = uses.iter().map(|seen| seen.name).chain(assigned).chain(bindings.names.keys().map(String::as_str)).collect();
+    for seen in &uses {
+        let side = operands.iter().flatten().position(|operand| operand.is_some_and(|operand| operand.name == seen.name));
+        let orientation = side.and_then(|side| operands.as_ref()?[side]).map_or(Orientation::Plain, |operand| operand.orientation);
+        match declare(seen, side, orientation, bindings, &names) {
+            Ok((dtype, dims)) => declarations.push(Declaration { name: Name::new(seen.name, seen.span), dtype, dims, type_span: seen.span }),
+            Err(error) => errors.push(error),
+        }
+    }
+    declarations
+}
+
+fn dim_arguments(ast: &Ast) -> BTreeSet<crate::syntax::ExprId> {
+    let mut skipped = BTreeSet::new();
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Call { function, arguments, .. } = &expr.kind {
+            for (_, argument) in arguments.iter().enumerate().filter(|(place, _)| super::dims::is_dim_argument(&function.text, *place)) {
+                skipped.insert(*argument);
+                if let ExprKind::Infix(_, a, b) = ast.exprs[*argument].kind {
+                    skipped.extend([a, b]);
+                }
+            }
+        }
+    }
+    skipped
+}
+
+type Declared = (DType, Option<Vec<Dim>>);
+
+fn declare(seen: &Use<'_>, side: Option<usize>, orientation: Orientation, bindings: &Bindings, names: &[&str]) -> Result<Declared, CheckError> {
+    let bound = bindings.names.get(seen.name).copied();
+    if let Some(side) = side {
+        let pair = if side == 0 { ["M", "K"] } else { ["K", "N"] };
+        let mut dims: Vec<Dim> = pair.into_iter().map(Dim::name).collect();
+        if orientation == Orientation::Transposed {
+            dims.reverse();
+        }
+        let (dtype, rank) = match bound {
+            Some(Bound::Tensor(dtype, rank)) => (dtype, rank),
+            Some(Bound::Scalar(dtype)) => (dtype, 0),
+            None => (bindings.dtype, 2),
+        };
+        let dims = match rank {
+            2 => dims,
+            3 => [vec![Dim::name("L")], dims].concat(),
+            _ => return Err(CheckError::OperandRank { name: seen.name.to_owned(), rank, at: seen.span }),
+        };
+        return Ok((dtype, Some(seen.dims.map_or(dims, <[Dim]>::to_vec))));
+    }
+    match (bound, seen.dims) {
+        (Some(Bound::Tensor(dtype, _)), Some(dims)) => Ok((dtype, Some(dims.to_vec()))),
+        (Some(Bound::Tensor(dtype, 0)), None) => Ok((dtype, Some(Vec::new()))),
+        (Some(Bound::Tensor(dtype, rank @ (2 | 3))), None) => Ok((dtype, Some(["L", "M", "N"][3 - rank..].iter().map(|name| Dim::name(*name)).collect()))),
+        (Some(Bound::Tensor(_, rank)), None) => Err(CheckError::BoundRank { name: seen.name.to_owned(), rank, at: seen.span }),
+        (Some(Bound::Scalar(dtype)), None) => Ok((dtype, None)),
+        // A value set for something annotated fills a tensor of that shape; the engine refuses it, not the types.
+        (Some(Bound::Scalar(_)) | None, Some(dims)) => Ok((vector_or_tile(dims, bindings), Some(dims.to_vec()))),
+        (None, None) if seen.name.starts_with(char::is_uppercase) => Ok((bindings.dtype, Some(vec![Dim::name("M"), Dim::name("N")]))),
+        (None, None) => {
+            let others = names.iter().copied().filter(|name| *name != seen.name);
+            let nearest = nearest(seen.name, others.collect::<Vec<_>>()).map(str::to_owned);
+            Err(CheckError::Uninferred { name: seen.name.to_owned(), nearest, at: seen.span })
+        }
+    }
+}
+
+fn vector_or_tile(dims: &[Dim], bindings: &Bindings) -> DType {
+    if dims.len() >= 2 && dims.iter().any(|dim| *dim == Dim::name("M")) && dims.iter().any(|dim| *dim == Dim::name("N")) { bindings.dtype } else { DType::F32 }
+}
+
+fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &expr.kind {
+            read.insert(name);
+        }
+    }
+    let operand_dtype = body.inputs[body.graph.product().left.0.0 as usize].dtype;
+    let tile_dtype = if operand_dtype.bits() == 8 { DType::F32 } else { operand_dtype };
+    let mut outputs = Vec::new();
+    for statement in &ast.statements {
+        for target in &statement.targets {
+            let name = target.text.as_str();
+            let is_output = !read.contains(name) || name.starts_with(char::is_uppercase);
+            let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else { continue };
+            let Some(node) = body.settle(lowered, span) else { continue };
+            let ty = body.graph.ty(node);
+            let cast = match &ast.exprs[statement.value].kind {
+                ExprKind::Call { function, grad: false, .. } => DType::from_name(&function.text),
+                _ => None,
+            };
+            let is_tile = ty.axes.row && ty.axes.column.is_some();
+            let dtype = match (cast, ty.elem) {
+                (Some(dtype), _) => dtype,
+                (None, Elem::Bool) => DType::Bool,
+                (None, Elem::F32 | Elem::I32) if is_tile => tile_dtype,
+                (None, Elem::F32 | Elem::I32) => DType::F32,
+            };
+            let dims = body.graph.product().dims(ty.axes);
+            outputs.push(Declaration { name: target.clone(), dtype, dims: Some(dims), type_span: target.span });
+        }
+    }
+    outputs
+}

@@ -1,0 +1,338 @@
+//! Statements and operators.
+
+use crate::catalogue;
+use crate::dtype::{DType, Elem};
+use crate::graph::{Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, Unary};
+use crate::shape::{self, Dim};
+use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
+
+use super::dims::is_dim_argument;
+use super::error::CheckError;
+use super::{Body, Lowered};
+
+impl<'a> Body<'a> {
+    pub(super) fn lower_statements(&mut self, ast: &'a Ast) {
+        for (index, statement) in ast.statements.iter().enumerate() {
+            let later: Vec<&str> = ast.statements[index..].iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
+            self.lower_statement(statement, &later);
+        }
+    }
+
+    fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
+        let split = match &self.exprs[statement.value].kind {
+            ExprKind::Call { function, grad: false, arguments } if matches!(function.text.as_str(), "halves" | "pairs") => Some((function, arguments)),
+            _ => None,
+        };
+        let values = match (split, statement.targets.as_slice()) {
+            (Some((function, arguments)), [_, _]) => {
+                arguments.iter().for_each(|argument| self.lower_tree(*argument, later));
+                self.split(&function.text, arguments, self.exprs[statement.value].span).to_vec()
+            }
+            (_, [_]) => {
+                self.lower_tree(statement.value, later);
+                vec![self.lowered[&statement.value]]
+            }
+            (_, targets) => {
+                let at = self.exprs[statement.value].span;
+                let gives = if split.is_some() { "two" } else { "one" };
+                self.report(CheckError::TargetCount { given: targets.len(), gives, at });
+                vec![Lowered::Poison; targets.len()]
+            }
+        };
+        for (target, value) in statement.targets.iter().zip(values) {
+            self.assign(target, value);
+        }
+    }
+
+    fn assign(&mut self, target: &'a crate::syntax::Name, value: Lowered) {
+        let name = target.text.as_str();
+        if self.inputs.iter().any(|input| input.name.text == name) {
+            self.report(CheckError::AssignsInput { name: name.to_owned(), at: target.span });
+        } else if self.names.contains_key(name) {
+            self.report(CheckError::AssignedTwice { name: name.to_owned(), at: target.span });
+        } else {
+            self.names.insert(name, (value, target.span));
+        }
+    }
+
+    /// Lowers an expression and everything under it, children first.
+    fn lower_tree(&mut self, root: ExprId, later: &[&str]) {
+        let mut tree = vec![root];
+        let mut next = 0;
+        while next < tree.len() {
+            let id = tree[next];
+            next += 1;
+            match &self.exprs[id].kind {
+                ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) | ExprKind::Product(..) => {}
+                ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => tree.push(*a),
+                ExprKind::Infix(_, a, b) => tree.extend([*a, *b]),
+                ExprKind::Call { function, arguments, .. } => {
+                    let values = arguments.iter().enumerate().filter(|(place, _)| !is_dim_argument(&function.text, *place));
+                    tree.extend(values.map(|(_, id)| *id));
+                }
+            }
+        }
+        // Children have smaller numbers than their parents.
+        tree.sort_unstable();
+        tree.dedup();
+        for id in tree {
+            if !self.lowered.contains_key(&id) {
+                let lowered = self.lower_one(id, later);
+                self.lowered.insert(id, lowered);
+            }
+        }
+    }
+
+    fn lower_one(&mut self, id: ExprId, later: &[&str]) -> Lowered {
+        let exprs = self.exprs;
+        let expr = &exprs[id];
+        let at = expr.span;
+        match &expr.kind {
+            ExprKind::Number(Number::Integer(value)) => Lowered::Integer(*value),
+            ExprKind::Number(Number::Float(value)) => self.float(*value, at),
+            ExprKind::Name(name) => self.lower_name(name, at, later),
+            ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at, later),
+            ExprKind::Transpose(a) => self.lower_transpose(*a, at),
+            ExprKind::Product(..) => self.node(Op::Accumulator, at),
+            ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
+            ExprKind::Infix(infix, a, b) => self.lower_infix(*infix, *a, *b, at),
+            ExprKind::Call { function, grad, arguments } => self.lower_call(function, *grad, arguments, at),
+        }
+    }
+
+    fn float(&mut self, value: f64, at: Span) -> Lowered {
+        if value.is_finite() && (value as f32).is_infinite() {
+            return self.report(CheckError::LiteralRange { text: format!("{value:?}"), elem: Elem::F32, at });
+        }
+        self.node(Op::number(value as f32), at)
+    }
+
+    fn lower_name(&mut self, name: &str, at: Span, later: &[&str]) -> Lowered {
+        if let Some(&(lowered, _)) = self.names.get(name) {
+            return lowered;
+        }
+        if let Some(place) = self.inputs.iter().position(|input| input.name.text == name) {
+            return self.input(place, at);
+        }
+        match name {
+            "row" => return self.node(Op::Index(IndexAxis::Row), at),
+            "col" => return self.node(Op::Index(IndexAxis::Column), at),
+            "inf" => return self.node(Op::number(f32::INFINITY), at),
+            "nan" => return self.node(Op::number(f32::NAN), at),
+            "pi" => return self.node(Op::number(std::f32::consts::PI), at),
+            _ => {}
+        }
+        let name_text = name.to_owned();
+        if later.contains(&name) {
+            return self.report(CheckError::UsedBeforeAssigned { name: name_text, at });
+        }
+        if catalogue::find(name).is_some() || DType::from_name(name).is_some() || name == "grad" {
+            return self.report(CheckError::FunctionAsValue { name: name_text, at });
+        }
+        let product = self.graph.product();
+        let dims = [product.batch.as_ref(), Some(&product.row), Some(&product.column), Some(&product.inner)];
+        if dims.into_iter().flatten().any(|dim| dim.same_base(&Dim::name(name))) {
+            return self.report(CheckError::DimAsValue { name: name_text, at });
+        }
+        let known = self.inputs.iter().map(|input| input.name.text.as_str()).chain(self.names.keys().copied());
+        let nearest = nearest(name, known.collect::<Vec<_>>()).map(str::to_owned);
+        self.report(CheckError::UnknownName { name: name_text, nearest, at })
+    }
+
+    fn input(&mut self, place: usize, at: Span) -> Lowered {
+        if self.graph.input_axes(InputId(place as u32)).is_some() {
+            return self.node(Op::Input(InputId(place as u32)), at);
+        }
+        if self.blamed_inputs.contains(&place) {
+            return Lowered::Poison;
+        }
+        self.blamed_inputs.push(place);
+        let declaration = &self.inputs[place];
+        let product = self.graph.product();
+        let known = shape::list(&product.dims(product.accumulator_axes()));
+        let dims = shape::list(declaration.dims.as_deref().unwrap_or_default());
+        self.report(CheckError::NotBodyDims { name: declaration.name.text.clone(), dims, known, at })
+    }
+
+    fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span, later: &[&str]) -> Lowered {
+        let lowered = self.lower_name(name, at, later);
+        let declared = match self.inputs.iter().find(|input| input.name.text == name) {
+            Some(input) => input.dims.clone().unwrap_or_default(),
+            None => match lowered {
+                Lowered::Node(node) => self.graph.product().dims(self.graph.ty(node).axes),
+                Lowered::Integer(_) => Vec::new(),
+                Lowered::Poison => return Lowered::Poison,
+            },
+        };
+        if declared == dims {
+            return lowered;
+        }
+        self.report(CheckError::Annotation { name: name.to_owned(), declared: shape::list(&declared), written: shape::list(dims), at })
+    }
+
+    /// Dims meet by name, so a transposed tile is the same value; only its place in memory differs.
+    fn lower_transpose(&mut self, a: ExprId, at: Span) -> Lowered {
+        match self.lowered[&a] {
+            Lowered::Node(node) if self.graph.ty(node).axes.rank() >= 2 => Lowered::Node(node),
+            Lowered::Node(_) | Lowered::Integer(_) => self.report(CheckError::Transpose { at }),
+            Lowered::Poison => Lowered::Poison,
+        }
+    }
+
+    fn lower_prefix(&mut self, prefix: Prefix, a: ExprId, at: Span) -> Lowered {
+        let operand = self.lowered[&a];
+        match (prefix, operand) {
+            (_, Lowered::Poison) => Lowered::Poison,
+            (Prefix::Negate, Lowered::Integer(value)) => value.checked_neg().map_or(Lowered::Poison, Lowered::Integer),
+            (Prefix::Negate, Lowered::Node(node)) => match self.graph.ty(node).elem {
+                Elem::Bool => self.report(CheckError::BoolArithmetic { at: self.exprs[a].span }),
+                Elem::F32 | Elem::I32 => self.node(Op::Unary(Unary::Negate, node), at),
+            },
+            (Prefix::Not, _) => match self.condition(a) {
+                Some(node) => self.node(Op::Unary(Unary::Not, node), at),
+                None => Lowered::Poison,
+            },
+        }
+    }
+
+    fn lower_infix(&mut self, infix: Infix, a: ExprId, b: ExprId, at: Span) -> Lowered {
+        let (op, swapped) = match infix {
+            Infix::Add => (Binary::Add, false),
+            Infix::Subtract => (Binary::Subtract, false),
+            Infix::Multiply => (Binary::Multiply, false),
+            Infix::Divide => (Binary::Divide, false),
+            Infix::Less => (Binary::Less, false),
+            Infix::LessEqual => (Binary::LessEqual, false),
+            Infix::Greater => (Binary::Less, true),
+            Infix::GreaterEqual => (Binary::LessEqual, true),
+            Infix::Equal => (Binary::Equal, false),
+            Infix::NotEqual => (Binary::NotEqual, false),
+            Infix::And => (Binary::And, false),
+            Infix::Or => (Binary::Or, false),
+        };
+        if matches!(op, Binary::And | Binary::Or) {
+            let (left, right) = (self.condition(a), self.condition(b));
+            return match (left, right) {
+                (Some(left), Some(right)) => self.binary(op, left, right, at),
+                _ => Lowered::Poison,
+            };
+        }
+        let Some((left, right)) = self.alike(op, a, b, at) else { return Lowered::Poison };
+        if swapped { self.binary(op, right, left, at) } else { self.binary(op, left, right, at) }
+    }
+
+    /// Both operands brought to one element type.
+    pub(super) fn alike(&mut self, op: Binary, a: ExprId, b: ExprId, at: Span) -> Option<(NodeId, NodeId)> {
+        let (left, right) = (self.lowered[&a], self.lowered[&b]);
+        let elem = |body: &Body<'_>, lowered| match lowered {
+            Lowered::Node(node) => Some(body.graph.ty(node).elem),
+            Lowered::Integer(_) | Lowered::Poison => None,
+        };
+        let (left_elem, right_elem) = (elem(self, left), elem(self, right));
+        let compares = matches!(op, Binary::Equal | Binary::NotEqual);
+        if left_elem == Some(Elem::Bool) && right_elem == Some(Elem::Bool) && compares {
+            return Some((self.settle(left, at)?, self.settle(right, at)?));
+        }
+        if let Some((place, other)) = match (left_elem, right_elem) {
+            (Some(Elem::Bool), other) => Some((a, other)),
+            (other, Some(Elem::Bool)) => Some((b, other)),
+            _ => None,
+        } {
+            let at = self.exprs[place].span;
+            let other = other.unwrap_or(Elem::I32);
+            let comparison = matches!(op, Binary::Less | Binary::LessEqual) || compares;
+            let error = if comparison && other != Elem::Bool { CheckError::BoolComparison { other, at } } else { CheckError::BoolArithmetic { at } };
+            self.report(error);
+            return None;
+        }
+        let float_only = matches!(op, Binary::Pow);
+        let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only { Elem::F32 } else { Elem::I32 };
+        if op == Binary::Divide && to == Elem::I32 && !matches!((left, right), (Lowered::Poison, _) | (_, Lowered::Poison)) {
+            self.report(CheckError::IntegerDivision { at });
+            return None;
+        }
+        Some((self.convert(left, to, self.exprs[a].span)?, self.convert(right, to, self.exprs[b].span)?))
+    }
+
+    /// A condition, or a report that it is none.
+    pub(super) fn condition(&mut self, id: ExprId) -> Option<NodeId> {
+        let at = self.exprs[id].span;
+        match self.lowered[&id] {
+            Lowered::Node(node) if self.graph.ty(node).elem == Elem::Bool => Some(node),
+            Lowered::Node(node) => {
+                let found = self.graph.ty(node).elem;
+                self.report(CheckError::NotACondition { found, at });
+                None
+            }
+            Lowered::Integer(_) => {
+                self.report(CheckError::NotACondition { found: Elem::I32, at });
+                None
+            }
+            Lowered::Poison => None,
+        }
+    }
+
+    /// A node; an integer literal that met nothing is i32.
+    pub(super) fn settle(&mut self, lowered: Lowered, at: Span) -> Option<NodeId> {
+        match lowered {
+            Lowered::Node(node) => Some(node),
+            Lowered::Integer(_) => self.convert(lowered, Elem::I32, at),
+            Lowered::Poison => None,
+        }
+    }
+
+    /// A value as f32 or i32; bool is reported.
+    pub(super) fn convert(&mut self, lowered: Lowered, to: Elem, at: Span) -> Option<NodeId> {
+        match lowered {
+            Lowered::Poison => None,
+            Lowered::Integer(value) if to == Elem::I32 => match i32::try_from(value) {
+                Ok(value) => Some(self.graph.make(Op::Constant(Constant::I32(value)))),
+                Err(_) => {
+                    self.report(CheckError::LiteralRange { text: value.to_string(), elem: to, at });
+                    None
+                }
+            },
+            Lowered::Integer(value) => Some(self.graph.make(Op::number(value as f32))),
+            Lowered::Node(node) => match (self.graph.ty(node).elem, to) {
+                (Elem::Bool, _) => {
+                    self.report(CheckError::BoolArithmetic { at });
+                    None
+                }
+                (Elem::I32, Elem::F32) => Some(self.graph.make(Op::Cast(DType::F32, node))),
+                _ => Some(node),
+            },
+        }
+    }
+
+    pub(super) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId, at: Span) -> Lowered {
+        self.node(Op::Binary(op, a, b), at)
+    }
+
+    /// Adds a node; the only type rule that can still fail is that dims meet.
+    pub(super) fn node(&mut self, op: Op, at: Span) -> Lowered {
+        match self.graph.add(op.clone()) {
+            Ok(node) => Lowered::Node(node),
+            Err(_) => {
+                let mut shapes: Vec<String> = op.operands().map(|operand| self.dims_text(operand)).collect();
+                let right = shapes.pop().unwrap_or_default();
+                let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
+                self.report(CheckError::DimsDisagree { left, right, at })
+            }
+        }
+    }
+
+    fn split(&mut self, function: &str, arguments: &[ExprId], at: Span) -> [Lowered; 2] {
+        let [argument] = arguments else {
+            self.wrong_count(function, "1", arguments.len(), at);
+            return [Lowered::Poison; 2];
+        };
+        let Some(node) = self.settle(self.lowered[argument], at) else { return [Lowered::Poison; 2] };
+        if self.graph.ty(node).axes.column.is_none() {
+            let has = self.dims_text(node);
+            self.report(CheckError::NoColumns { function: function.to_owned(), has, at });
+            return [Lowered::Poison; 2];
+        }
+        let parts = if function == "halves" { [Part::First, Part::Second] } else { [Part::Even, Part::Odd] };
+        parts.map(|part| self.node(Op::Part(part, node), at))
+    }
+}

@@ -1,0 +1,148 @@
+//! Finds the one matrix product and the dims it gives the body.
+
+use crate::dtype::DType;
+use crate::graph::{Graph, InputId, Orientation, Product};
+use crate::shape::{self, Dim};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
+
+use super::error::CheckError;
+use super::inputs_of;
+
+/// An operand as written.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a> {
+    pub(super) name: &'a str,
+    pub(super) orientation: Orientation,
+    pub(super) span: Span,
+}
+
+/// The expressions `a @ b` of a body, in order.
+pub(super) fn products(exprs: &Exprs) -> impl Iterator<Item = (Span, ExprId, ExprId)> + '_ {
+    exprs.iter().filter_map(|(_, expr)| match expr.kind {
+        ExprKind::Product(left, right) => Some((expr.span, left, right)),
+        _ => None,
+    })
+}
+
+/// The input that an operand of `@` names.
+pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
+    let mut orientation = Orientation::Plain;
+    let mut at = id;
+    while let ExprKind::Transpose(inner) = exprs[at].kind {
+        orientation = match orientation {
+            Orientation::Plain => Orientation::Transposed,
+            Orientation::Transposed => Orientation::Plain,
+        };
+        at = inner;
+    }
+    match &exprs[at].kind {
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(Operand { name, orientation, span: exprs[id].span }),
+        _ => None,
+    }
+}
+
+/// The graph that the body is lowered into; `None` after a mistake that leaves the body without dims.
+pub(super) fn find(ast: &Ast, declarations: &[Declaration], errors: &mut Vec<CheckError>) -> Option<Graph> {
+    let mut all = products(&ast.exprs);
+    let Some((span, left, right)) = all.next() else {
+        errors.push(CheckError::NoProduct { at: body_span(ast) });
+        return None;
+    };
+    if let Some((second, ..)) = all.next() {
+        errors.push(CheckError::SecondProduct { at: second });
+    }
+    let left = resolve(&ast.exprs, left, declarations, errors);
+    let right = resolve(&ast.exprs, right, declarations, errors);
+    let (left, right) = (left?, right?);
+    let product = multiply(span, left, right, declarations, errors)?;
+    let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
+    Some(Graph::new(name, inputs_of(declarations), product))
+}
+
+fn body_span(ast: &Ast) -> Span {
+    match (ast.statements.first(), ast.statements.last()) {
+        (Some(first), Some(last)) => first.targets.first().map_or_else(Span::default, |name| name.span).to(ast.exprs[last.value].span),
+        _ => ast.signature.as_ref().map_or_else(Span::default, |signature| signature.name.span),
+    }
+}
+
+struct Matrix<'a> {
+    declaration: &'a Declaration,
+    operand: (InputId, Orientation),
+    batch: Option<Dim>,
+    outer: Dim,
+    inner: Dim,
+    span: Span,
+}
+
+fn resolve<'a>(exprs: &Exprs, id: ExprId, declarations: &'a [Declaration], errors: &mut Vec<CheckError>) -> Option<Matrix<'a>> {
+    let at = exprs[id].span;
+    let Some(operand) = operand(exprs, id) else {
+        errors.push(CheckError::OperandNotInput { at });
+        return None;
+    };
+    let Some(place) = declarations.iter().position(|d| d.name.text == operand.name) else {
+        errors.push(CheckError::OperandNotInput { at });
+        return None;
+    };
+    let declaration = &declarations[place];
+    if declaration.dtype.accumulator().is_none() {
+        errors.push(CheckError::OperandDType { dtype: declaration.dtype, at: declaration.type_span });
+        return None;
+    }
+    let dims = declaration.dims.as_deref().unwrap_or_default();
+    let (batch, pair) = match dims {
+        [first, second] => (None, (first, second)),
+        [batch, first, second] => (Some(batch.clone()), (first, second)),
+        _ => {
+            errors.push(CheckError::OperandRank { name: operand.name.to_owned(), rank: dims.len(), at });
+            return None;
+        }
+    };
+    let (outer, inner) = match operand.orientation {
+        Orientation::Plain => (pair.0.clone(), pair.1.clone()),
+        Orientation::Transposed => (pair.1.clone(), pair.0.clone()),
+    };
+    Some(Matrix { declaration, operand: (InputId(place as u32), operand.orientation), batch, outer, inner, span: at })
+}
+
+fn multiply(span: Span, left: Matrix<'_>, right: Matrix<'_>, declarations: &[Declaration], errors: &mut Vec<CheckError>) -> Option<Product> {
+    // The right operand's contraction dim comes first.
+    let (right_inner, column) = (right.outer.clone(), right.inner.clone());
+    let (a, b) = (left.declaration.dtype, right.declaration.dtype);
+    if a != b && !(a.is_fp8() && b.is_fp8()) {
+        errors.push(operands_differ(&left, &right, a, b, span));
+        return None;
+    }
+    if left.inner != right_inner {
+        let text = |matrix: &Matrix<'_>| format!("{}: {}", matrix.declaration.name, shape::list(matrix.declaration.dims.as_deref().unwrap_or_default()));
+        let fix = if left.inner == column {
+            Some(format!("write `{}.T`", right.declaration.name))
+        } else if left.outer == right_inner {
+            Some(format!("write `{}.T`", left.declaration.name))
+        } else {
+            Some(format!("the operands are {} and {}", text(&left), text(&right)))
+        };
+        errors.push(CheckError::InnerDisagree { left: left.inner.to_string(), right: right_inner.to_string(), fix, at: span });
+        return None;
+    }
+    if let (Some(a), Some(b)) = (&left.batch, &right.batch) {
+        if a != b {
+            errors.push(CheckError::BatchDisagree { left: a.to_string(), right: b.to_string(), at: span });
+            return None;
+        }
+    }
+    let row = &left.outer;
+    let batch = left.batch.as_ref().or(right.batch.as_ref());
+    let clash = row.same_base(&column) || row.same_base(&left.inner) || column.same_base(&left.inner);
+    if clash || batch.is_some_and(|batch| batch.same_base(row) || batch.same_base(&column) || batch.same_base(&left.inner)) {
+        errors.push(CheckError::SameDims { row: row.to_string(), column: column.to_string(), inner: left.inner.to_string(), at: left.span.to(right.span) });
+        return None;
+    }
+    Product::of(&inputs_of(declarations), left.operand, right.operand)
+}
+
+fn operands_differ(left: &Matrix<'_>, right: &Matrix<'_>, a: DType, b: DType, at: Span) -> CheckError {
+    let name = |matrix: &Matrix<'_>| matrix.declaration.name.text.clone();
+    CheckError::OperandsDiffer { left_name: name(left), left: a, right_name: name(right), right: b, at }
+}

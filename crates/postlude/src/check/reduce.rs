@@ -1,0 +1,131 @@
+//! Reductions and composites along a dim.
+
+use crate::catalogue::Entry;
+use crate::dtype::Elem;
+use crate::graph::{Call, Fold, NodeId, Op, Over, Run};
+use crate::shape::Dim;
+use crate::syntax::{ExprId, ExprKind, Number, Span};
+
+use super::error::CheckError;
+use super::{Body, Lowered, dims};
+
+/// Wider runs than any tile will ever hold are a mistake.
+const WIDEST_RUN: i64 = 1 << 20;
+
+impl Body<'_> {
+    pub(super) fn lower_reduction(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
+        let [value, dims @ ..] = arguments else { return self.wrong_count(entry.name, "a value and dims as", 0, at) };
+        let value_at = self.exprs[*value].span;
+        let Some(mut node) = self.settle(self.lowered[value], value_at) else { return Lowered::Poison };
+        if self.graph.ty(node).elem == Elem::Bool {
+            return self.report(CheckError::BoolArithmetic { at: value_at });
+        }
+        let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
+        if matches!(entry.name, "mean" | "logsumexp") {
+            match self.convert(Lowered::Node(node), Elem::F32, value_at) {
+                Some(float) => node = float,
+                None => return Lowered::Poison,
+            }
+        }
+        match Fold::from_name(entry.name) {
+            Some(fold) => self.node(Op::Reduce(fold, over, node), at),
+            None => self.node(Op::Call(Call { function: entry.name, grad: false, over: Some(over), count: 0 }, vec![node]), at),
+        }
+    }
+
+    /// What the dims of a reduction fold; all of the value's when none are given.
+    fn over(&mut self, node: NodeId, arguments: &[ExprId], at: Span) -> Option<Over> {
+        let axes = self.graph.ty(node).axes;
+        if axes.rank() == 0 {
+            self.report(CheckError::NothingToReduce { at });
+            return None;
+        }
+        if arguments.is_empty() {
+            return Some(Over::all(axes));
+        }
+        let mut over = Over { batch: false, row: false, column: None };
+        let mut previous_was_column = false;
+        for argument in arguments {
+            let at = self.exprs[*argument].span;
+            let width = match self.exprs[*argument].kind {
+                ExprKind::Number(Number::Integer(width)) if self.graph.product().column_divisor(&Dim::Size(width as u32)).is_none() => Some(width),
+                _ => None,
+            };
+            match width {
+                Some(width) if previous_was_column => {
+                    over.column = Some(Run::Group(self.run_width(width, at)?));
+                    previous_was_column = false;
+                }
+                Some(_) => {
+                    let column = self.graph.product().column.to_string();
+                    self.report(CheckError::GroupPlace { column, at });
+                    return None;
+                }
+                None => previous_was_column = self.fold_dim(node, *argument, &mut over)?,
+            }
+        }
+        Some(over)
+    }
+
+    fn run_width(&mut self, width: i64, at: Span) -> Option<u32> {
+        if (1..=WIDEST_RUN).contains(&width) {
+            return Some(width as u32);
+        }
+        self.report(CheckError::GroupWidth { at });
+        None
+    }
+
+    /// Adds one dim to what is folded; whether it was the columns.
+    fn fold_dim(&mut self, node: NodeId, argument: ExprId, over: &mut Over) -> Option<bool> {
+        let at = self.exprs[argument].span;
+        let Some(dim) = dims::read(self.exprs, argument) else {
+            self.report(CheckError::DimExpected { at });
+            return None;
+        };
+        let product = self.graph.product();
+        let axes = self.graph.ty(node).axes;
+        let (has, already, is_column) = if product.batch.as_ref() == Some(&dim) {
+            (axes.batch, std::mem::replace(&mut over.batch, true), false)
+        } else if product.row == dim {
+            (axes.row, std::mem::replace(&mut over.row, true), false)
+        } else {
+            let divisor = product.column_divisor(&dim);
+            (divisor.is_some() && divisor == axes.column, over.column.replace(Run::All).is_some(), true)
+        };
+        if !has {
+            let has = self.dims_text(node);
+            self.report(CheckError::NoSuchDim { dim: dim.to_string(), has, at });
+            return None;
+        }
+        if already {
+            self.report(CheckError::DimTwice { dim: dim.to_string(), at });
+            return None;
+        }
+        Some(is_column)
+    }
+
+    pub(super) fn lower_composite(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
+        if arguments.len() != entry.parameters.len() {
+            return self.wrong_count(entry.name, &entry.parameters.len().to_string(), arguments.len(), at);
+        }
+        let mut values = Vec::new();
+        let mut dim = None;
+        let mut count = 0;
+        for (place, argument) in arguments.iter().enumerate() {
+            match entry.parameter(place) {
+                "dim" => dim = Some(*argument),
+                "k" => match self.exprs[*argument].kind {
+                    ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => count = k as u32,
+                    _ => return self.report(CheckError::Count { function: entry.name.to_owned(), at: self.exprs[*argument].span }),
+                },
+                _ => match self.convert(self.lowered[argument], Elem::F32, self.exprs[*argument].span) {
+                    Some(node) => values.push(node),
+                    None => return Lowered::Poison,
+                },
+            }
+        }
+        let Some(dim) = dim else { return self.report(CheckError::CompositeDim { function: entry.name.to_owned(), at }) };
+        let Some(over) = self.over(values[0], &[dim], at) else { return Lowered::Poison };
+        self.node(Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values), at)
+    }
+}

@@ -1,0 +1,28 @@
+//! Gives a kernel its meaning.
+//!
+//! In: a checked graph. Out: a graph of primitives: composites and derivatives expanded, forms that overflow or cancel
+//! replaced by ones that do not, products contracted into sums. What comes out is what the reference evaluates, and what
+//! every later pass has to agree with.
+
+mod contract;
+mod expand;
+mod formula;
+mod stabilise;
+
+use crate::graph::{Graph, Stage};
+
+pub(crate) use contract::contract;
+
+/// The kernel's meaning.
+pub fn define(checked: &Graph) -> Graph {
+    let stable = expand::expand_calls(checked);
+    let primitive = expand::expand_basis(&stable);
+    let defined = contract(&primitive);
+    if let Err(broken) = defined.verify(Stage::Defined) {
+        panic!("compiler bug: {broken}");
+    }
+    defined
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Expands calls into primitives.
+//!
+//! First everything but the basis of stability (sigmoid and softplus), every node through its rules; then the basis,
+//! whose formulas are stable as they stand and must not be recognised again.
+
+use crate::catalogue;
+use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Run, Unary};
+
+use super::formula::{Scope, instantiate};
+use super::stabilise::stabilise;
+
+/// Calls that the rules of stability speak of.
+fn is_basis(call: &Call) -> bool {
+    !call.grad && matches!(call.function, "sigmoid" | "softplus")
+}
+
+pub(super) fn expand_calls(graph: &Graph) -> Graph {
+    Rewriter::rebuild(graph, make_stable)
+}
+
+pub(super) fn expand_basis(graph: &Graph) -> Graph {
+    Rewriter::rebuild(graph, make_plain)
+}
+
+/// Makes a node by the rules of stability, expanding what is not of their basis.
+pub(super) fn make_stable(graph: &mut Graph, op: Op) -> NodeId {
+    match &op {
+        Op::Call(call, _) if is_basis(call) => stabilise(graph, op),
+        Op::Call(call, arguments) => expand(graph, call, arguments, make_stable),
+        _ => stabilise(graph, op),
+    }
+}
+
+fn make_plain(graph: &mut Graph, op: Op) -> NodeId {
+    match &op {
+        Op::Call(call, arguments) => expand(graph, call, arguments, make_plain),
+        _ => graph.make(op),
+    }
+}
+
+fn expand(graph: &mut Graph, call: &Call, arguments: &[NodeId], make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
+    let Some(entry) = catalogue::find(call.function) else { panic!("compiler bug: call to `{}`", call.function) };
+    match call.function {
+        "mean" => return expand_mean(graph, call, arguments[0], make),
+        "topk_softmax" => return expand_topk(graph, call, arguments[0], make),
+        _ => {}
+    }
+    let values: Vec<(&str, NodeId)> = (0..entry.parameters.len())
+        .map(|place| entry.parameter(place))
+        .filter(|name| !matches!(*name, "dim" | "k"))
+        .zip(arguments.iter().copied())
+        .collect();
+    let formula = match (call.grad, entry.derivative) {
+        (false, _) => entry.formula,
+        (true, "") => primitive_derivative(call.function),
+        (true, derivative) => derivative,
+    };
+    instantiate(graph, formula, &Scope { values: &values, over: call.over, make })
+}
+
+fn primitive_derivative(function: &str) -> &'static str {
+    let unary = Unary::from_name(function).and_then(Unary::derivative);
+    let binary = || Binary::from_name(function).and_then(Binary::derivative);
+    unary.or_else(binary).unwrap_or_else(|| panic!("compiler bug: `{function}` has no derivative"))
+}
+
+fn expand_mean(graph: &mut Graph, call: &Call, of: NodeId, make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
+    let Some(over) = call.over else { panic!("compiler bug: mean of nothing") };
+    let total = make(graph, Op::Reduce(Fold::Sum, over, of));
+    let count = match over.column {
+        Some(Run::Group(width)) => {
+            let width = graph.make(Op::number(width as f32));
+            let rest = over.extent(graph.ty(of).axes);
+            if rest.rank() == 0 {
+                width
+            } else {
+                let rest = graph.make(Op::Extent(rest));
+                graph.make(Op::Binary(Binary::Multiply, rest, width))
+            }
+        }
+        Some(Run::All) | None => graph.make(Op::Extent(over.extent(graph.ty(of).axes))),
+    };
+    make(graph, Op::Binary(Binary::Divide, total, count))
+}
+
+fn expand_topk(graph: &mut Graph, call: &Call, of: NodeId, make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
+    let Some(over) = call.over else { panic!("compiler bug: topk_softmax of nothing") };
+    let least = make(graph, Op::Reduce(Fold::Largest(call.count), over, of));
+    let Some(entry) = catalogue::find("topk_softmax") else { panic!("compiler bug: no topk_softmax") };
+    instantiate(graph, entry.formula, &Scope { values: &[("x", of), ("largest", least)], over: call.over, make })
+}
