@@ -1,0 +1,185 @@
+//! From an [`Ast`] back to text.
+//!
+//! In: a tree. Out: text with the fewest parentheses that parses to the same tree.
+//! Invariant: works off a stack of its own, so that the depth of the tree does not matter.
+
+use std::fmt;
+
+use super::ast::{Ast, ExprId, ExprKind, Exprs, Infix, Number, Signature};
+
+/// How tightly an expression holds together, loosest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Level {
+    Or,
+    And,
+    Comparison,
+    Sum,
+    Term,
+    Prefix,
+    Product,
+    /// A literal: whole, but `.T` cannot follow it directly.
+    Number,
+    Operand,
+}
+
+/// How tightly an expression of this form holds together.
+pub(crate) fn level(kind: &ExprKind) -> Level {
+    match kind {
+        ExprKind::Infix(infix, ..) => match infix {
+            Infix::Or => Level::Or,
+            Infix::And => Level::And,
+            Infix::Less
+            | Infix::LessEqual
+            | Infix::Greater
+            | Infix::GreaterEqual
+            | Infix::Equal
+            | Infix::NotEqual => Level::Comparison,
+            Infix::Add | Infix::Subtract => Level::Sum,
+            Infix::Multiply | Infix::Divide => Level::Term,
+        },
+        ExprKind::Prefix(..) => Level::Prefix,
+        ExprKind::Product(..) => Level::Product,
+        ExprKind::Number(_) => Level::Number,
+        ExprKind::Name(_)
+        | ExprKind::Annotated(..)
+        | ExprKind::Transpose(_)
+        | ExprKind::Call { .. } => Level::Operand,
+    }
+}
+
+impl Level {
+    /// The loosest an operand of this form may be without parentheses, on the left and on the right.
+    pub(crate) fn operands(self) -> (Level, Level) {
+        match self {
+            Level::Or => (Level::Or, Level::And),
+            Level::And => (Level::And, Level::Comparison),
+            Level::Comparison => (Level::Sum, Level::Sum),
+            Level::Sum => (Level::Sum, Level::Term),
+            Level::Term => (Level::Term, Level::Prefix),
+            Level::Prefix => (Level::Prefix, Level::Prefix),
+            Level::Product => (Level::Product, Level::Number),
+            Level::Number | Level::Operand => (Level::Operand, Level::Operand),
+        }
+    }
+}
+
+enum Step<'a> {
+    Text(&'a str),
+    Operand(ExprId, Level),
+}
+
+/// One expression of an arena, ready to print.
+struct Shown<'a> {
+    exprs: &'a Exprs,
+    root: ExprId,
+}
+
+impl Exprs {
+    /// The expression as text.
+    pub fn display(&self, root: ExprId) -> impl fmt::Display + '_ {
+        Shown { exprs: self, root }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut steps = vec![Step::Operand(self.root, Level::Or)];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Text(text) => f.write_str(text)?,
+                Step::Operand(id, loosest) => {
+                    let kind = &self.exprs[id].kind;
+                    if level(kind) < loosest {
+                        f.write_str("(")?;
+                        steps.push(Step::Text(")"));
+                    }
+                    write_head(kind, &mut steps, f)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what an expression begins with and leaves the rest on the stack, last first.
+fn write_head<'a>(
+    kind: &'a ExprKind,
+    steps: &mut Vec<Step<'a>>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let (left, right) = level(kind).operands();
+    match kind {
+        ExprKind::Number(Number::Integer(value)) => write!(f, "{value}"),
+        // The debug form is the shortest that reads back, and always has a point or an exponent.
+        ExprKind::Number(Number::Float(value)) => write!(f, "{value:?}"),
+        ExprKind::Name(name) => f.write_str(name),
+        ExprKind::Annotated(name, dims) => write!(f, "{name}[{}]", crate::shape::list(dims)),
+        ExprKind::Transpose(of) => {
+            steps.extend([Step::Text(".T"), Step::Operand(*of, left)]);
+            Ok(())
+        }
+        ExprKind::Product(a, b) => {
+            steps.extend([Step::Operand(*b, right), Step::Text(" @ "), Step::Operand(*a, left)]);
+            Ok(())
+        }
+        ExprKind::Prefix(prefix, of) => {
+            steps.push(Step::Operand(*of, left));
+            f.write_str(prefix.symbol())
+        }
+        ExprKind::Infix(infix, a, b) => {
+            steps.extend([
+                Step::Operand(*b, right),
+                Step::Text(" "),
+                Step::Text(infix.symbol()),
+                Step::Text(" "),
+                Step::Operand(*a, left),
+            ]);
+            Ok(())
+        }
+        ExprKind::Call { function, grad, arguments } => {
+            steps.push(Step::Text(")"));
+            for (index, argument) in arguments.iter().enumerate().rev() {
+                steps.push(Step::Operand(*argument, Level::Or));
+                if index > 0 {
+                    steps.push(Step::Text(", "));
+                }
+            }
+            if *grad { write!(f, "grad({function})(") } else { write!(f, "{function}(") }
+        }
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |declarations: &[super::ast::Declaration]| {
+            declarations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        write!(f, "kernel {}({}) -> ({})", self.name, list(&self.inputs), list(&self.outputs))
+    }
+}
+
+impl fmt::Display for Ast {
+    /// The text form, which parses to the same tree (a body needs at least one statement for that).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let indent = if let Some(signature) = &self.signature {
+            writeln!(f, "{signature} {{")?;
+            "    "
+        } else {
+            ""
+        };
+        for (index, statement) in self.statements.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(indent)?;
+            for (place, target) in statement.targets.iter().enumerate() {
+                write!(f, "{}{target}", if place == 0 { "" } else { ", " })?;
+            }
+            write!(f, " = {}", self.exprs.display(statement.value))?;
+        }
+        if self.signature.is_some() {
+            f.write_str(if self.statements.is_empty() { "}" } else { "\n}" })?;
+        }
+        Ok(())
+    }
+}
