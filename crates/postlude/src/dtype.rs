@@ -6,8 +6,10 @@ use std::fmt;
 
 mod convert;
 mod narrow;
+mod slices;
 
 pub use convert::{load, round_to, store};
+pub use slices::{load_f32, load_i32, store_f32, store_i32};
 
 /// An element type of a tensor in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -116,7 +118,9 @@ impl DType {
     /// What a product of two such operands accumulates in, if it may be an operand of `@`.
     pub const fn accumulator(self) -> Option<Elem> {
         match self {
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => Some(Elem::F32),
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+                Some(Elem::F32)
+            }
             DType::I8 | DType::U8 => Some(Elem::I32),
             DType::I32 | DType::Bool | DType::B1 => None,
         }

@@ -6,5 +6,8 @@
 mod ast;
 mod span;
 
-pub use ast::{Ast, Declaration, Expr, ExprId, ExprKind, Exprs, Infix, Name, Number, Prefix, Signature, Statement};
+pub use ast::{
+    Ast, Declaration, Expr, ExprId, ExprKind, Exprs, Infix, Name, Number, Prefix, Signature,
+    Statement,
+};
 pub use span::Span;

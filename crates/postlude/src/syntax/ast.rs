@@ -191,7 +191,10 @@ impl Infix {
 impl Exprs {
     /// Adds an expression whose children are already in the arena.
     pub fn push(&mut self, kind: ExprKind, span: Span) -> ExprId {
-        let id = ExprId(u32::try_from(self.nodes.len()).expect("compiler bug: more expressions than the limit allows"));
+        let id = ExprId(
+            u32::try_from(self.nodes.len())
+                .expect("compiler bug: more expressions than the limit allows"),
+        );
         self.nodes.push(Expr { kind, span });
         id
     }
