@@ -44,7 +44,11 @@ fn part_of_bound(got: f32, want: f64, bound: f64) -> f64 {
     }
     let overflows = want.abs() + bound >= OVERFLOW;
     if got.is_infinite() {
-        return if overflows && got.is_sign_positive() == (want > 0.0) { 0.0 } else { f64::INFINITY };
+        return if overflows && got.is_sign_positive() == (want > 0.0) {
+            0.0
+        } else {
+            f64::INFINITY
+        };
     }
     if difference == 0.0 { 0.0 } else { difference / bound }
 }
@@ -59,7 +63,10 @@ fn every_function_is_within_its_bound_at_every_level() {
             apply(function, accuracy, &inputs, &mut output);
             for ((&x, &got), &want) in inputs.iter().zip(&output).zip(&want) {
                 let part = part_of_bound(got, want, bound(function, accuracy, f64::from(x), want));
-                assert!(part <= 1.0, "{function:?} {accuracy:?} at {x:e}: {got:e}, not {want:e}: {part}");
+                assert!(
+                    part <= 1.0,
+                    "{function:?} {accuracy:?} at {x:e}: {got:e}, not {want:e}: {part}"
+                );
             }
         }
     }
@@ -112,21 +119,45 @@ fn special_values_are_those_of_c99() {
     const NAN: f32 = f32::NAN;
     const TINY: f32 = 1e-45;
     let table: [(Function, &[(f32, f32)]); 15] = [
-        (Function::Exp, &[(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (89.0, INF), (-104.0, 0.0)]),
+        (
+            Function::Exp,
+            &[(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (89.0, INF), (-104.0, 0.0)],
+        ),
         (Function::Exp2, &[(0.0, 1.0), (10.0, 1024.0), (INF, INF), (-INF, 0.0), (128.0, INF)]),
-        (Function::Expm1, &[(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (-TINY, -TINY), (89.0, INF)]),
-        (Function::Log, &[(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN)]),
-        (Function::Log2, &[(1.0, 0.0), (8.0, 3.0), (0.0, -INF), (INF, INF), (-1.0, NAN), (TINY, -149.0)]),
-        (Function::Log1p, &[(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (TINY, TINY)]),
+        (
+            Function::Expm1,
+            &[(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (-TINY, -TINY), (89.0, INF)],
+        ),
+        (
+            Function::Log,
+            &[(1.0, 0.0), (0.0, -INF), (-0.0, -INF), (INF, INF), (-1.0, NAN), (-INF, NAN)],
+        ),
+        (
+            Function::Log2,
+            &[(1.0, 0.0), (8.0, 3.0), (0.0, -INF), (INF, INF), (-1.0, NAN), (TINY, -149.0)],
+        ),
+        (
+            Function::Log1p,
+            &[(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (TINY, TINY)],
+        ),
         (Function::Sin, &[(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (TINY, TINY)]),
         (Function::Cos, &[(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (TINY, 1.0)]),
-        (Function::Tanh, &[(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (-TINY, -TINY), (20.0, 1.0)]),
-        (Function::Erf, &[(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (-TINY, -TINY), (5.0, 1.0)]),
+        (
+            Function::Tanh,
+            &[(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (-TINY, -TINY), (20.0, 1.0)],
+        ),
+        (
+            Function::Erf,
+            &[(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (-TINY, -TINY), (5.0, 1.0)],
+        ),
         (Function::Sqrt, &[(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-1.0, NAN), (4.0, 2.0)]),
         (Function::Rsqrt, &[(0.0, INF), (INF, 0.0), (-1.0, NAN), (4.0, 0.5)]),
         (Function::Rcp, &[(0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (4.0, 0.25)]),
         (Function::Floor, &[(-0.5, -1.0), (-0.0, -0.0), (INF, INF), (1.5, 1.0)]),
-        (Function::Round, &[(0.5, 0.0), (1.5, 2.0), (-0.5, -0.0), (-2.5, -2.0), (8388609.0, 8388609.0)]),
+        (
+            Function::Round,
+            &[(0.5, 0.0), (1.5, 2.0), (-0.5, -0.0), (-2.5, -2.0), (8388609.0, 8388609.0)],
+        ),
     ];
     for (function, cases) in table {
         for accuracy in Accuracy::ALL {
@@ -172,7 +203,11 @@ fn powers_are_within_their_bound_at_every_level() {
             let (x, y, want) = (bases[index], exponents[index], want[index]);
             let bound = pow_bound(accuracy, f64::from(x), f64::from(y), want);
             let part = part_of_bound(output[index], want, bound);
-            assert!(part <= 1.0, "{accuracy:?} {x:e}^{y:e}: {:e}, not {want:e}: {part}", output[index]);
+            assert!(
+                part <= 1.0,
+                "{accuracy:?} {x:e}^{y:e}: {:e}, not {want:e}: {part}",
+                output[index]
+            );
         }
     }
 }
@@ -180,8 +215,23 @@ fn powers_are_within_their_bound_at_every_level() {
 #[test]
 fn special_powers_are_those_of_c99() {
     let values = [
-        0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 1e-45, 1e-38, 0.99999994, 1.0000001, 16777215.0, 16777216.0, 3e38,
-        f32::INFINITY, f32::NAN,
+        0.0,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+        1e-45,
+        1e-38,
+        0.99999994,
+        1.0000001,
+        16777215.0,
+        16777216.0,
+        3e38,
+        f32::INFINITY,
+        f32::NAN,
     ];
     for accuracy in Accuracy::ALL {
         for x in values.into_iter().flat_map(|x| [x, -x]) {

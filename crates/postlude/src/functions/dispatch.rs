@@ -73,11 +73,23 @@ pub fn apply(function: Function, accuracy: Accuracy, input: &[f32], output: &mut
 
 /// Replaces every element by the function of it.
 pub fn apply_in_place(function: Function, accuracy: Accuracy, data: &mut [f32]) {
+    macro_rules! run {
+        ($form:path) => {{
+            struct Form;
+            impl Unary for Form {
+                #[inline(always)]
+                fn at(x: f32) -> f32 {
+                    $form(&Scalar, x)
+                }
+            }
+            map::<Form>(data);
+        }};
+    }
     macro_rules! call {
         ($accurate:path, $hardware:path) => {
             match accuracy {
-                Accuracy::Accurate => map($accurate, data),
-                Accuracy::Hardware | Accuracy::Fast => map($hardware, data),
+                Accuracy::Accurate => run!($accurate),
+                Accuracy::Hardware | Accuracy::Fast => run!($hardware),
             }
         };
     }
@@ -94,15 +106,42 @@ pub fn apply_pow(accuracy: Accuracy, bases: &[f32], exponents: &[f32], output: &
 pub fn apply_pow_in_place(accuracy: Accuracy, bases: &mut [f32], exponents: &[f32]) {
     assert_eq!(bases.len(), exponents.len(), "compiler bug: powers of slices of two lengths");
     match accuracy {
-        Accuracy::Accurate => zip(power::pow, bases, exponents),
-        Accuracy::Hardware | Accuracy::Fast => zip(power::pow_hardware, bases, exponents),
+        Accuracy::Accurate => zip::<Power>(bases, exponents),
+        Accuracy::Hardware | Accuracy::Fast => zip::<PowerHardware>(bases, exponents),
     }
 }
 
-/// The loop for functions of one value, in one version for each set of instructions.
+/// A function of one value as a type, so that it is compiled into the loop that calls it.
+trait Unary {
+    fn at(x: f32) -> f32;
+}
+
+/// As [`Unary`], of two values.
+trait Binary {
+    fn at(x: f32, y: f32) -> f32;
+}
+
+struct Power;
+struct PowerHardware;
+
+impl Binary for Power {
+    #[inline(always)]
+    fn at(x: f32, y: f32) -> f32 {
+        power::pow(&Scalar, x, y)
+    }
+}
+
+impl Binary for PowerHardware {
+    #[inline(always)]
+    fn at(x: f32, y: f32) -> f32 {
+        power::pow_hardware(&Scalar, x, y)
+    }
+}
+
+/// A loop, in one version for each set of instructions.
 macro_rules! versions {
-    ($name:ident, $loop:ident, $avx512:ident, $avx2:ident, ($($argument:ident: $type:ty),*), $($bound:tt)*) => {
-        fn $name<F: $($bound)*>(function: F, $($argument: $type),*) {
+    ($name:ident, $kind:ident, $plain:ident, $avx512:ident, $avx2:ident, ($($argument:ident: $type:ty),*)) => {
+        fn $name<F: $kind>($($argument: $type),*) {
             #[cfg(target_arch = "x86_64")]
             {
                 if is_x86_feature_detected!("avx512f")
@@ -112,75 +151,105 @@ macro_rules! versions {
                     && is_x86_feature_detected!("fma")
                 {
                     // SAFETY: the processor has the instructions, as just asked.
-                    return unsafe { $avx512(function, $($argument),*) };
+                    return unsafe { $avx512::<F>($($argument),*) };
                 }
                 if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                     // SAFETY: as above.
-                    return unsafe { $avx2(function, $($argument),*) };
+                    return unsafe { $avx2::<F>($($argument),*) };
                 }
             }
-            $loop(function, $($argument),*);
+            $plain::<F>($($argument),*);
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-        fn $avx512<F: $($bound)*>(function: F, $($argument: $type),*) {
-            $loop(function, $($argument),*);
+        fn $avx512<F: $kind>($($argument: $type),*) {
+            $plain::<F>($($argument),*);
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma")]
-        fn $avx2<F: $($bound)*>(function: F, $($argument: $type),*) {
-            $loop(function, $($argument),*);
+        fn $avx2<F: $kind>($($argument: $type),*) {
+            $plain::<F>($($argument),*);
         }
     };
 }
 
-versions!(map, map_loop, map_avx512, map_avx2, (data: &mut [f32]), Fn(&Scalar, f32) -> f32);
-versions!(zip, zip_loop, zip_avx512, zip_avx2, (first: &mut [f32], second: &[f32]), Fn(&Scalar, f32, f32) -> f32);
+versions!(map, Unary, map_plain, map_avx512, map_avx2, (data: &mut [f32]));
+versions!(zip, Binary, zip_plain, zip_avx512, zip_avx2, (first: &mut [f32], second: &[f32]));
 
 #[inline(always)]
-fn map_loop<F: Fn(&Scalar, f32) -> f32>(function: F, data: &mut [f32]) {
+fn map_plain<F: Unary>(data: &mut [f32]) {
     for value in data {
-        *value = function(&Scalar, *value);
+        *value = F::at(*value);
     }
 }
 
 #[inline(always)]
-fn zip_loop<F: Fn(&Scalar, f32, f32) -> f32>(function: F, first: &mut [f32], second: &[f32]) {
+fn zip_plain<F: Binary>(first: &mut [f32], second: &[f32]) {
     for (first, second) in first.iter_mut().zip(second) {
-        *first = function(&Scalar, *first, *second);
+        *first = F::at(*first, *second);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{evaluate, map, map_loop};
+    use super::{Power, apply_in_place, apply_pow, evaluate, zip_plain};
     use crate::functions::machine::Scalar;
     use crate::functions::{Accuracy, Function};
 
+    fn same(a: f32, b: f32) -> bool {
+        a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+    }
+
+    fn inputs() -> Vec<f32> {
+        (0..=u32::MAX).step_by(262_139).map(f32::from_bits).collect()
+    }
+
     #[test]
-    fn every_version_gives_the_same_bits() {
+    fn slices_and_single_values_have_the_same_bits() {
         for function in Function::ALL {
             for accuracy in Accuracy::ALL {
-                let inputs: Vec<f32> =
-                    (0..=u32::MAX).step_by(262_139).map(f32::from_bits).collect();
-                let form = |_: &Scalar, x: f32| evaluate(&Scalar, function, accuracy, x);
-                let (mut plain, mut wide) = (inputs.clone(), inputs.clone());
-                map_loop(form, &mut plain);
-                map(form, &mut wide);
-                let mut applied = inputs.clone();
-                super::apply_in_place(function, accuracy, &mut applied);
-                for index in 0..inputs.len() {
-                    let (a, b, c) = (plain[index], wide[index], applied[index]);
-                    let same = a.to_bits() == b.to_bits() && b.to_bits() == c.to_bits();
+                let mut got = inputs();
+                apply_in_place(function, accuracy, &mut got);
+                for (x, got) in inputs().into_iter().zip(got) {
+                    let want = evaluate(&Scalar, function, accuracy, x);
                     assert!(
-                        same || (a.is_nan() && b.is_nan() && c.is_nan()),
-                        "{function:?} {}",
-                        inputs[index]
+                        same(got, want),
+                        "{function:?} {accuracy:?} at {x:e}: {got:e} {want:e}"
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn wide_and_plain_powers_have_the_same_bits() {
+        let bases = inputs();
+        let exponents: Vec<f32> =
+            inputs().into_iter().rev().map(|y| y.clamp(-90.0, 90.0)).collect();
+        let (mut plain, mut wide) = (bases.clone(), bases.clone());
+        zip_plain::<Power>(&mut plain, &exponents);
+        apply_pow(Accuracy::Accurate, &bases, &exponents, &mut wide);
+        assert!(plain.iter().zip(&wide).all(|(a, b)| same(*a, *b)));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_narrower_version_has_the_same_bits() {
+        struct Tanh;
+        impl super::Unary for Tanh {
+            fn at(x: f32) -> f32 {
+                crate::functions::saturating::tanh(&Scalar, x)
+            }
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let mut got = inputs();
+            // SAFETY: the processor has the instructions, as just asked.
+            unsafe { super::map_avx2::<Tanh>(&mut got) };
+            let mut want = inputs();
+            apply_in_place(Function::Tanh, Accuracy::Accurate, &mut want);
+            assert!(got.iter().zip(&want).all(|(a, b)| same(*a, *b)));
         }
     }
 }

@@ -89,7 +89,7 @@ pub fn exp2_hardware<M: Machine>(m: &M, x: M::F) -> M::F {
     let (whole, n) = m.nearest(limited, 1.0);
     let r = m.sub(limited, whole);
     let p = m.fma(m.polynomial(r, EXP2_HARDWARE), r, m.constant(1.0));
-    let scaled = m.from_bits(m.add_integer(m.to_bits(p), m.shift_left(n, 23)));
+    let scaled = m.of_bits(m.add_integer(m.bits_of(p), m.shift_left(n, 23)));
     let result = m.select(m.less(x, lowest), m.constant(0.0), scaled);
     m.select(m.equal(x, x), result, x)
 }

@@ -106,12 +106,12 @@ fn log_with<M: Machine, const N: usize>(m: &M, x: M::F, coefficients: [f32; N]) 
 fn log1p_with<M: Machine, const N: usize>(m: &M, x: M::F, coefficients: [f32; N]) -> M::F {
     let one = m.constant(1.0);
     let sum = m.add(one, x);
-    let exponent = exponent_bits(m, m.to_bits(sum));
+    let exponent = exponent_bits(m, m.bits_of(sum));
     // f = 2^-e (1 + x) - 1, from the unrounded x; 2^-e itself may be a denormal, four times it is not.
-    let inverse = m.from_bits(m.sub_integer(m.integer(0x4080_0000), exponent));
-    let scaled = m.from_bits(m.sub_integer(m.to_bits(x), exponent));
+    let inverse = m.of_bits(m.sub_integer(m.integer(0x4080_0000), exponent));
+    let scaled = m.of_bits(m.sub_integer(m.bits_of(x), exponent));
     let f = m.add(scaled, m.fma(m.constant(0.25), inverse, m.constant(-1.0)));
-    let exponent = m.from_integer(m.shift_right(exponent, 23));
+    let exponent = m.of_integer(m.shift_right(exponent, 23));
     let logarithm = m.fma(exponent, m.constant(LN_2), log_near_one(m, f, coefficients));
     let result = at_the_edges(m, sum, logarithm);
     m.select(m.equal(x, m.constant(0.0)), x, result)
@@ -127,11 +127,11 @@ fn log_near_one<M: Machine, const N: usize>(m: &M, f: M::F, coefficients: [f32; 
 #[inline(always)]
 fn split<M: Machine>(m: &M, x: M::F) -> (M::F, M::F) {
     let denormal = m.less(x, m.constant(f32::MIN_POSITIVE));
-    let bits = m.to_bits(m.select(denormal, m.mul(x, m.constant(8388608.0)), x));
+    let bits = m.bits_of(m.select(denormal, m.mul(x, m.constant(8388608.0)), x));
     let exponent = exponent_bits(m, bits);
-    let mantissa = m.from_bits(m.sub_integer(bits, exponent));
+    let mantissa = m.of_bits(m.sub_integer(bits, exponent));
     let offset = m.select(denormal, m.constant(-23.0), m.constant(0.0));
-    (m.add(m.from_integer(m.shift_right(exponent, 23)), offset), mantissa)
+    (m.add(m.of_integer(m.shift_right(exponent, 23)), offset), mantissa)
 }
 
 /// The exponent, in place, that leaves a mantissa in [2/3, 4/3).

@@ -36,12 +36,12 @@ pub trait Machine {
     /// The smallest integer not below `a`.
     fn ceil(&self, a: Self::F) -> Self::F;
     /// The f32 nearest to an integer.
-    fn from_integer(&self, a: Self::I) -> Self::F;
+    fn of_integer(&self, a: Self::I) -> Self::F;
 
     /// The bits of an f32.
-    fn to_bits(&self, a: Self::F) -> Self::I;
+    fn bits_of(&self, a: Self::F) -> Self::I;
     /// The f32 of these bits.
-    fn from_bits(&self, a: Self::I) -> Self::F;
+    fn of_bits(&self, a: Self::I) -> Self::F;
     /// `a + b`, wrapping.
     fn add_integer(&self, a: Self::I, b: Self::I) -> Self::I;
     /// `a - b`, wrapping.
@@ -75,7 +75,7 @@ pub trait Machine {
     /// The magnitude, by its bits.
     #[inline(always)]
     fn abs(&self, a: Self::F) -> Self::F {
-        self.from_bits(self.and(self.to_bits(a), self.integer(i32::MAX)))
+        self.of_bits(self.and(self.bits_of(a), self.integer(i32::MAX)))
     }
 
     /// The opposite sign, by its bits.
@@ -87,13 +87,13 @@ pub trait Machine {
     /// The sign bit alone.
     #[inline(always)]
     fn sign(&self, a: Self::F) -> Self::I {
-        self.and(self.to_bits(a), self.integer(i32::MIN))
+        self.and(self.bits_of(a), self.integer(i32::MIN))
     }
 
     /// `a` with its sign flipped where `sign` has the sign bit.
     #[inline(always)]
     fn flip(&self, a: Self::F, sign: Self::I) -> Self::F {
-        self.from_bits(self.xor(self.to_bits(a), sign))
+        self.of_bits(self.xor(self.bits_of(a), sign))
     }
 
     /// `a` limited to `low..=high`; a NaN stays.
@@ -120,14 +120,14 @@ pub trait Machine {
         // Adding 1.5 * 2^23 leaves the integer in the low bits.
         let magic = self.constant(12582912.0);
         let shifted = self.fma(a, self.constant(scale), magic);
-        let integer = self.sub_integer(self.to_bits(shifted), self.to_bits(magic));
+        let integer = self.sub_integer(self.bits_of(shifted), self.bits_of(magic));
         (self.sub(shifted, magic), integer)
     }
 
     /// 2^exponent, for exponents of normal numbers.
     #[inline(always)]
     fn power_of_two(&self, exponent: Self::I) -> Self::F {
-        self.from_bits(self.shift_left(self.add_integer(exponent, self.integer(127)), 23))
+        self.of_bits(self.shift_left(self.add_integer(exponent, self.integer(127)), 23))
     }
 }
 
@@ -185,15 +185,15 @@ impl Machine for Scalar {
         a.ceil()
     }
     #[inline(always)]
-    fn from_integer(&self, a: i32) -> f32 {
+    fn of_integer(&self, a: i32) -> f32 {
         a as f32
     }
     #[inline(always)]
-    fn to_bits(&self, a: f32) -> i32 {
+    fn bits_of(&self, a: f32) -> i32 {
         a.to_bits() as i32
     }
     #[inline(always)]
-    fn from_bits(&self, a: i32) -> f32 {
+    fn of_bits(&self, a: i32) -> f32 {
         f32::from_bits(a as u32)
     }
     #[inline(always)]

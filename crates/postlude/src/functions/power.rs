@@ -42,11 +42,11 @@ pub fn pow_hardware<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
 #[inline(always)]
 fn log2_as_sum<M: Machine>(m: &M, x: M::F) -> (M::F, M::F) {
     let denormal = m.less(x, m.constant(f32::MIN_POSITIVE));
-    let bits = m.to_bits(m.select(denormal, m.mul(x, m.constant(8388608.0)), x));
+    let bits = m.bits_of(m.select(denormal, m.mul(x, m.constant(8388608.0)), x));
     let exponent = m.and(m.sub_integer(bits, m.integer(FOLD)), m.integer(EXPONENT));
-    let mantissa = m.from_bits(m.sub_integer(bits, exponent));
+    let mantissa = m.of_bits(m.sub_integer(bits, exponent));
     let offset = m.select(denormal, m.constant(-23.0), m.constant(0.0));
-    let exponent = m.add(m.from_integer(m.shift_right(exponent, 23)), offset);
+    let exponent = m.add(m.of_integer(m.shift_right(exponent, 23)), offset);
 
     let (half, half_low) = half_log_of_mantissa(m, mantissa);
     let (scale, scale_low) = (m.constant(TWO_LOG2_E[0]), m.constant(TWO_LOG2_E[1]));
