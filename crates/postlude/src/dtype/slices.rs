@@ -62,15 +62,15 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
         DType::F16 => store_f16(bytes, start, values),
         DType::BF16 => write(bytes, start, values, |value| encode_bf16(value).to_le_bytes()),
         DType::F8E4M3 => {
-            write(bytes, start, values, |value| [encode_fp8::<3, 7, 0x43e0_0000>(value)])
+            write(bytes, start, values, |value| [encode_fp8::<3, 7, 0x43e0_0000>(value)]);
         }
         DType::F8E5M2 => {
-            write(bytes, start, values, |value| [encode_fp8::<2, 15, 0x4760_0000>(value)])
+            write(bytes, start, values, |value| [encode_fp8::<2, 15, 0x4760_0000>(value)]);
         }
         DType::I8 => write(bytes, start, values, |value| [value.round_ties_even() as i8 as u8]),
         DType::U8 => write(bytes, start, values, |value| [value.round_ties_even() as u8]),
         DType::I32 => {
-            write(bytes, start, values, |value| (value.round_ties_even() as i32).to_le_bytes())
+            write(bytes, start, values, |value| (value.round_ties_even() as i32).to_le_bytes());
         }
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0.0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0.0),
@@ -82,16 +82,16 @@ pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
     match dtype {
         DType::F32 => write(bytes, start, values, |value| (value as f32).to_le_bytes()),
         DType::F16 => {
-            write(bytes, start, values, |value| F16.encode(f64::from(value)).to_le_bytes())
+            write(bytes, start, values, |value| F16.encode(f64::from(value)).to_le_bytes());
         }
         DType::BF16 => {
-            write(bytes, start, values, |value| BF16.encode(f64::from(value)).to_le_bytes())
+            write(bytes, start, values, |value| BF16.encode(f64::from(value)).to_le_bytes());
         }
         DType::F8E4M3 => {
-            write(bytes, start, values, |value| [F8E4M3.encode(f64::from(value)) as u8])
+            write(bytes, start, values, |value| [F8E4M3.encode(f64::from(value)) as u8]);
         }
         DType::F8E5M2 => {
-            write(bytes, start, values, |value| [F8E5M2.encode(f64::from(value)) as u8])
+            write(bytes, start, values, |value| [F8E5M2.encode(f64::from(value)) as u8]);
         }
         DType::I8 => write(bytes, start, values, |value| [value.clamp(-128, 127) as i8 as u8]),
         DType::U8 => write(bytes, start, values, |value| [value.clamp(0, 255) as u8]),
