@@ -7,8 +7,8 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::narrow::{BF16, F8E4M3, F8E5M2, F16};
-use super::{DType, convert};
+use super::DType;
+use super::narrow::{BF16, F8E4M3, F8E5M2};
 
 /// Elements converted at a time through a buffer on the stack.
 const CHUNK: usize = 256;
@@ -43,7 +43,7 @@ pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
                 let values = &mut values[..out.len()];
                 load_f32(dtype, bytes, start + chunk * CHUNK, values);
                 for (out, value) in out.iter_mut().zip(values) {
-                    *out = value.round_ties_even() as i32;
+                    *out = round_to_i32(*value);
                 }
             }
         }
@@ -61,17 +61,13 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
         DType::F32 => write(bytes, start, values, f32::to_le_bytes),
         DType::F16 => store_f16(bytes, start, values),
         DType::BF16 => write(bytes, start, values, |value| encode_bf16(value).to_le_bytes()),
-        DType::F8E4M3 => {
-            write(bytes, start, values, |value| [encode_fp8::<3, 7, 0x43e0_0000>(value)]);
+        DType::F8E4M3 => write(bytes, start, values, |value| [encode_e4m3(value)]),
+        DType::F8E5M2 => write(bytes, start, values, |value| [encode_e5m2(value)]),
+        DType::I8 => {
+            write(bytes, start, values, |value| [round_to_i32(value).clamp(-128, 127) as u8]);
         }
-        DType::F8E5M2 => {
-            write(bytes, start, values, |value| [encode_fp8::<2, 15, 0x4760_0000>(value)]);
-        }
-        DType::I8 => write(bytes, start, values, |value| [value.round_ties_even() as i8 as u8]),
-        DType::U8 => write(bytes, start, values, |value| [value.round_ties_even() as u8]),
-        DType::I32 => {
-            write(bytes, start, values, |value| (value.round_ties_even() as i32).to_le_bytes());
-        }
+        DType::U8 => write(bytes, start, values, |value| [round_to_i32(value).clamp(0, 255) as u8]),
+        DType::I32 => write(bytes, start, values, |value| round_to_i32(value).to_le_bytes()),
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0.0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0.0),
     }
@@ -81,19 +77,13 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
 pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
     match dtype {
         DType::F32 => write(bytes, start, values, |value| (value as f32).to_le_bytes()),
-        DType::F16 => {
-            write(bytes, start, values, |value| F16.encode(f64::from(value)).to_le_bytes());
-        }
+        DType::F16 => store_i32_as_f16(bytes, start, values),
         DType::BF16 => {
             write(bytes, start, values, |value| BF16.encode(f64::from(value)).to_le_bytes());
         }
-        DType::F8E4M3 => {
-            write(bytes, start, values, |value| [F8E4M3.encode(f64::from(value)) as u8]);
-        }
-        DType::F8E5M2 => {
-            write(bytes, start, values, |value| [F8E5M2.encode(f64::from(value)) as u8]);
-        }
-        DType::I8 => write(bytes, start, values, |value| [value.clamp(-128, 127) as i8 as u8]),
+        DType::F8E4M3 => write(bytes, start, values, |value| [encode_e4m3(within_2_to_16(value))]),
+        DType::F8E5M2 => write(bytes, start, values, |value| [encode_e5m2(within_2_to_16(value))]),
+        DType::I8 => write(bytes, start, values, |value| [value.clamp(-128, 127) as u8]),
         DType::U8 => write(bytes, start, values, |value| [value.clamp(0, 255) as u8]),
         DType::I32 => write(bytes, start, values, i32::to_le_bytes),
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0)]),
@@ -137,8 +127,9 @@ fn read_bits<T>(bytes: &[u8], start: usize, out: &mut [T], decode: impl Fn(bool)
 
 fn write_bits<T: Copy>(bytes: &mut [u8], start: usize, values: &[T], truth: impl Fn(T) -> bool) {
     for (offset, value) in values.iter().enumerate() {
-        let value = f64::from(u8::from(truth(*value)));
-        convert::store(DType::B1, bytes, start + offset, value);
+        let index = start + offset;
+        let byte = &mut bytes[index / 8];
+        *byte = (*byte & !(1 << (index % 8))) | (u8::from(truth(*value)) << (index % 8));
     }
 }
 
@@ -162,6 +153,42 @@ fn store_f16(bytes: &mut [u8], start: usize, values: &[f32]) {
             (if bits & 0x7fff > 0x7c00 { 0x7fff } else { bits }).to_le_bytes()
         });
     }
+}
+
+fn store_i32_as_f16(bytes: &mut [u8], start: usize, values: &[i32]) {
+    let mut floats = [0.0; CHUNK];
+    for (chunk, values) in values.chunks(CHUNK).enumerate() {
+        let floats = &mut floats[..values.len()];
+        for (float, value) in floats.iter_mut().zip(values) {
+            *float = within_2_to_16(*value);
+        }
+        store_f16(bytes, start + chunk * CHUNK, floats);
+    }
+}
+
+/// An exact f32 that f16 and the 8-bit floats, all of whose finite values are smaller, round as they do the integer.
+#[inline(always)]
+fn within_2_to_16(value: i32) -> f32 {
+    value.clamp(-65536, 65536) as f32
+}
+
+/// The nearest integer, ties to even, saturated; 0 for NaN. (Without a call where the processor has no such instruction.)
+#[inline(always)]
+fn round_to_i32(value: f32) -> i32 {
+    const INTEGRAL: f32 = 8388608.0; // 2^23: from here on every f32 is an integer.
+    let magnitude = value.abs();
+    let rounded = if magnitude < INTEGRAL { (magnitude + INTEGRAL) - INTEGRAL } else { magnitude };
+    rounded.copysign(value) as i32
+}
+
+#[inline(always)]
+fn encode_e4m3(value: f32) -> u8 {
+    encode_fp8::<3, 7, 0x43e0_0000>(value)
+}
+
+#[inline(always)]
+fn encode_e5m2(value: f32) -> u8 {
+    encode_fp8::<2, 15, 0x4760_0000>(value)
 }
 
 #[inline(always)]
