@@ -60,19 +60,43 @@ const fn e(name: &'static str, parameters: &'static [&'static str], note: &'stat
     Entry { name, group: Group::Elementwise, parameters, formula: "", derivative: "", note }
 }
 
-const fn f(name: &'static str, parameters: &'static [&'static str], formula: &'static str, derivative: &'static str, note: &'static str) -> Entry {
+const fn f(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    formula: &'static str,
+    derivative: &'static str,
+    note: &'static str,
+) -> Entry {
     Entry { name, group: Group::Elementwise, parameters, formula, derivative, note }
 }
 
-const fn a(name: &'static str, parameters: &'static [&'static str], formula: &'static str, derivative: &'static str, note: &'static str) -> Entry {
+const fn a(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    formula: &'static str,
+    derivative: &'static str,
+    note: &'static str,
+) -> Entry {
     Entry { name, group: Group::Activation, parameters, formula, derivative, note }
 }
 
 const fn r(name: &'static str, note: &'static str) -> Entry {
-    Entry { name, group: Group::Reduction, parameters: &["x", "dims..."], formula: "", derivative: "", note }
+    Entry {
+        name,
+        group: Group::Reduction,
+        parameters: &["x", "dims..."],
+        formula: "",
+        derivative: "",
+        note,
+    }
 }
 
-const fn c(name: &'static str, parameters: &'static [&'static str], formula: &'static str, note: &'static str) -> Entry {
+const fn c(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    formula: &'static str,
+    note: &'static str,
+) -> Entry {
     Entry { name, group: Group::Composite, parameters, formula, derivative: "", note }
 }
 
@@ -153,7 +177,11 @@ mod tests {
     #[test]
     fn names_are_unique() {
         for (place, entry) in FUNCTIONS.iter().enumerate() {
-            assert!(FUNCTIONS[..place].iter().all(|other| other.name != entry.name), "{}", entry.name);
+            assert!(
+                FUNCTIONS[..place].iter().all(|other| other.name != entry.name),
+                "{}",
+                entry.name
+            );
         }
     }
 

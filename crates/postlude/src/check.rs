@@ -57,7 +57,10 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
     for declaration in signature.inputs.iter().chain(&signature.outputs) {
         let name = declaration.name.text.as_str();
         if seen.contains(&name) {
-            errors.push(CheckError::DeclaredTwice { name: name.to_owned(), at: declaration.name.span });
+            errors.push(CheckError::DeclaredTwice {
+                name: name.to_owned(),
+                at: declaration.name.span,
+            });
         }
         seen.push(name);
     }
@@ -97,8 +100,21 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    fn new(graph: Graph, exprs: &'a Exprs, inputs: &'a [Declaration], errors: Vec<CheckError>) -> Body<'a> {
-        Body { graph, exprs, inputs, names: HashMap::new(), lowered: HashMap::new(), errors, blamed_inputs: Vec::new() }
+    fn new(
+        graph: Graph,
+        exprs: &'a Exprs,
+        inputs: &'a [Declaration],
+        errors: Vec<CheckError>,
+    ) -> Body<'a> {
+        Body {
+            graph,
+            exprs,
+            inputs,
+            names: HashMap::new(),
+            lowered: HashMap::new(),
+            errors,
+            blamed_inputs: Vec::new(),
+        }
     }
 
     fn report(&mut self, error: CheckError) -> Lowered {
@@ -115,28 +131,53 @@ impl<'a> Body<'a> {
         let name = output.name.text.as_str();
         let Some(&(lowered, assigned)) = self.names.get(name) else {
             // A statement that failed to parse was reported already; so was a kernel that assigns nothing right.
-            self.errors.push(CheckError::NeverAssigned { name: name.to_owned(), at: output.name.span });
+            self.errors
+                .push(CheckError::NeverAssigned { name: name.to_owned(), at: output.name.span });
             return;
         };
         let Some(value) = self.settle(lowered, assigned) else { return };
         let Some(dims) = &output.dims else { return };
         let Some(axes) = self.graph.product().axes(dims) else {
-            let known = shape::list(&self.graph.product().dims(self.graph.product().accumulator_axes()));
-            self.errors.push(CheckError::OutputDims { name: name.to_owned(), declared: shape::list(dims), value: known, at: output.type_span });
+            let known =
+                shape::list(&self.graph.product().dims(self.graph.product().accumulator_axes()));
+            self.errors.push(CheckError::OutputDims {
+                name: name.to_owned(),
+                declared: shape::list(dims),
+                value: known,
+                at: output.type_span,
+            });
             return;
         };
         let ty = self.graph.ty(value);
         if !ty.axes.fits(axes) {
             let value = self.dims_text(value);
-            self.errors.push(CheckError::OutputDims { name: name.to_owned(), declared: shape::list(dims), value, at: output.type_span });
+            self.errors.push(CheckError::OutputDims {
+                name: name.to_owned(),
+                declared: shape::list(dims),
+                value,
+                at: output.type_span,
+            });
         } else if (ty.elem == Elem::Bool) != (output.dtype.elem() == Elem::Bool) {
-            self.errors.push(CheckError::OutputBool { name: name.to_owned(), dtype: output.dtype, value: ty.elem, at: output.type_span });
+            self.errors.push(CheckError::OutputBool {
+                name: name.to_owned(),
+                dtype: output.dtype,
+                value: ty.elem,
+                at: output.type_span,
+            });
         } else {
-            self.graph.push_output(Output { name: name.to_owned(), dtype: output.dtype, dims: dims.clone(), value });
+            self.graph.push_output(Output {
+                name: name.to_owned(),
+                dtype: output.dtype,
+                dims: dims.clone(),
+                value,
+            });
         }
     }
 }
 
 fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
-    declarations.iter().map(|d| Input { name: d.name.text.clone(), dtype: d.dtype, dims: d.dims.clone() }).collect()
+    declarations
+        .iter()
+        .map(|d| Input { name: d.name.text.clone(), dtype: d.dtype, dims: d.dims.clone() })
+        .collect()
 }

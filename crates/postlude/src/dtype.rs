@@ -6,8 +6,10 @@ use std::fmt;
 
 mod convert;
 mod narrow;
+mod slices;
 
 pub use convert::{load, round_to, store};
+pub use slices::{load_f32, load_i32, store_f32, store_i32};
 
 /// An element type of a tensor in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

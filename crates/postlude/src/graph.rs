@@ -113,7 +113,14 @@ pub struct Graph {
 impl Graph {
     /// A kernel without a body.
     pub fn new(name: impl Into<String>, inputs: Vec<Input>, product: Product) -> Graph {
-        Graph { name: name.into(), inputs, product, nodes: Vec::new(), outputs: Vec::new(), known: HashMap::new() }
+        Graph {
+            name: name.into(),
+            inputs,
+            product,
+            nodes: Vec::new(),
+            outputs: Vec::new(),
+            known: HashMap::new(),
+        }
     }
 
     /// The kernel's name.
@@ -267,7 +274,9 @@ impl Product {
     /// What the column dim's name is divided by in `dim`, if `dim` is that name.
     pub fn column_divisor(&self, dim: &Dim) -> Option<u32> {
         match (dim, &self.column) {
-            (Dim::Name { name, divisor }, Dim::Name { name: own, .. }) => (name == own).then_some(*divisor),
+            (Dim::Name { name, divisor }, Dim::Name { name: own, .. }) => {
+                (name == own).then_some(*divisor)
+            }
             (Dim::Size(size), Dim::Size(own)) => (*size > 0 && own % size == 0).then(|| own / size),
             (Dim::Name { .. }, Dim::Size(_)) | (Dim::Size(_), Dim::Name { .. }) => None,
         }

@@ -2,6 +2,7 @@
 
 pub mod catalogue;
 pub mod check;
+pub mod define;
 pub mod dtype;
 pub mod functions;
 pub mod graph;

@@ -9,7 +9,13 @@ use super::error::CheckError;
 use super::{Body, Lowered};
 
 impl Body<'_> {
-    pub(super) fn lower_call(&mut self, function: &Name, grad: bool, arguments: &[ExprId], at: Span) -> Lowered {
+    pub(super) fn lower_call(
+        &mut self,
+        function: &Name,
+        grad: bool,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
         let name = function.text.as_str();
         if let (Some(dtype), false) = (DType::from_name(name), grad) {
             return self.cast(dtype, arguments, at);
@@ -35,17 +41,35 @@ impl Body<'_> {
         let name = function.text.clone();
         let at = function.span;
         if DType::RESERVED.contains(&name.as_str()) {
-            return self.report(CheckError::UnknownFunction { name, nearest: Some("bf16".to_owned()), at });
+            return self.report(CheckError::UnknownFunction {
+                name,
+                nearest: Some("bf16".to_owned()),
+                at,
+            });
         }
-        let known = catalogue::FUNCTIONS.iter().map(|entry| entry.name).chain(DType::ALL.map(DType::name));
+        let known =
+            catalogue::FUNCTIONS.iter().map(|entry| entry.name).chain(DType::ALL.map(DType::name));
         let nearest = nearest(&name, known.collect::<Vec<_>>()).map(str::to_owned);
         self.report(CheckError::UnknownFunction { name, nearest, at })
     }
 
-    pub(super) fn wrong_count(&mut self, function: &str, takes: &str, given: usize, at: Span) -> Lowered {
+    pub(super) fn wrong_count(
+        &mut self,
+        function: &str,
+        takes: &str,
+        given: usize,
+        at: Span,
+    ) -> Lowered {
         let unit = if takes == "1" { "argument" } else { "arguments" };
         let verb = if given == 1 { "is" } else { "are" };
-        self.report(CheckError::ArgumentCount { function: function.to_owned(), takes: takes.to_owned(), unit, given, verb, at })
+        self.report(CheckError::ArgumentCount {
+            function: function.to_owned(),
+            takes: takes.to_owned(),
+            unit,
+            given,
+            verb,
+            at,
+        })
     }
 
     fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
@@ -59,11 +83,17 @@ impl Body<'_> {
     }
 
     fn cast(&mut self, dtype: DType, arguments: &[ExprId], at: Span) -> Lowered {
-        let [argument] = arguments else { return self.wrong_count(dtype.name(), "1", arguments.len(), at) };
+        let [argument] = arguments else {
+            return self.wrong_count(dtype.name(), "1", arguments.len(), at);
+        };
         match self.lowered[argument] {
             Lowered::Poison => Lowered::Poison,
             Lowered::Integer(value) => {
-                let Some(node) = self.convert(Lowered::Integer(value), if dtype.is_float() { Elem::F32 } else { Elem::I32 }, at) else {
+                let Some(node) = self.convert(
+                    Lowered::Integer(value),
+                    if dtype.is_float() { Elem::F32 } else { Elem::I32 },
+                    at,
+                ) else {
                     return Lowered::Poison;
                 };
                 self.node(Op::Cast(dtype, node), at)
@@ -84,7 +114,12 @@ impl Body<'_> {
         nodes.into_iter().collect()
     }
 
-    fn lower_elementwise(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
+    fn lower_elementwise(
+        &mut self,
+        entry: &'static Entry,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
         match entry.name {
             "where" => return self.lower_where(arguments, at),
             "maximum" | "minimum" => {
@@ -95,14 +130,19 @@ impl Body<'_> {
                 };
             }
             "abs" | "sign" => {
-                let Some(node) = self.settle(self.lowered[&arguments[0]], at) else { return Lowered::Poison };
+                let Some(node) = self.settle(self.lowered[&arguments[0]], at) else {
+                    return Lowered::Poison;
+                };
                 if self.graph.ty(node).elem == Elem::Bool {
-                    return self.report(CheckError::BoolArithmetic { at: self.exprs[arguments[0]].span });
+                    return self
+                        .report(CheckError::BoolArithmetic { at: self.exprs[arguments[0]].span });
                 }
                 let op = if entry.name == "abs" { Unary::Abs } else { Unary::Sign };
                 return self.node(Op::Unary(op, node), at);
             }
-            "square" | "clamp" if self.all_integers(arguments) => return self.lower_integer_composite(entry.name, arguments, at),
+            "square" | "clamp" if self.all_integers(arguments) => {
+                return self.lower_integer_composite(entry.name, arguments, at);
+            }
             _ => {}
         }
         let Some(nodes) = self.floats(entry, arguments) else { return Lowered::Poison };
@@ -113,11 +153,15 @@ impl Body<'_> {
         match nodes.as_slice() {
             [a] => match Unary::from_name(entry.name) {
                 Some(op) => self.node(Op::Unary(op, *a), at),
-                None => panic!("compiler bug: `{}` has neither a formula nor an operation", entry.name),
+                None => {
+                    panic!("compiler bug: `{}` has neither a formula nor an operation", entry.name)
+                }
             },
             [a, b] => match Binary::from_name(entry.name) {
                 Some(op) => self.binary(op, *a, *b, at),
-                None => panic!("compiler bug: `{}` has neither a formula nor an operation", entry.name),
+                None => {
+                    panic!("compiler bug: `{}` has neither a formula nor an operation", entry.name)
+                }
             },
             [a, b, c] => self.node(Op::Fma(*a, *b, *c), at),
             _ => panic!("compiler bug: `{}` has no operands", entry.name),
@@ -154,7 +198,10 @@ impl Body<'_> {
         let condition = self.condition(arguments[0]);
         let bools = |body: &Body<'_>, id: ExprId| matches!(body.lowered[&id], Lowered::Node(node) if body.graph.ty(node).elem == Elem::Bool);
         let chosen = if bools(self, arguments[1]) && bools(self, arguments[2]) {
-            let (a, b) = (self.settle(self.lowered[&arguments[1]], at), self.settle(self.lowered[&arguments[2]], at));
+            let (a, b) = (
+                self.settle(self.lowered[&arguments[1]], at),
+                self.settle(self.lowered[&arguments[2]], at),
+            );
             a.zip(b)
         } else {
             self.alike(Binary::Maximum, arguments[1], arguments[2], at)
@@ -165,24 +212,45 @@ impl Body<'_> {
         }
     }
 
-    fn lower_grad(&mut self, entry: &'static Entry, name_span: Span, arguments: &[ExprId], at: Span) -> Lowered {
-        let primitive = Unary::from_name(entry.name).and_then(Unary::derivative).or_else(|| Binary::from_name(entry.name).and_then(Binary::derivative));
+    fn lower_grad(
+        &mut self,
+        entry: &'static Entry,
+        name_span: Span,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
+        let primitive = Unary::from_name(entry.name)
+            .and_then(Unary::derivative)
+            .or_else(|| Binary::from_name(entry.name).and_then(Binary::derivative));
         if entry.derivative.is_empty() && primitive.is_none() {
-            return self.report(CheckError::NoDerivative { function: entry.name.to_owned(), at: name_span });
+            return self.report(CheckError::NoDerivative {
+                function: entry.name.to_owned(),
+                at: name_span,
+            });
         }
         if !self.count_fits(entry, arguments, at) {
             return Lowered::Poison;
         }
         let Some(nodes) = self.floats(entry, arguments) else { return Lowered::Poison };
-        self.node(Op::Call(Call { function: entry.name, grad: true, over: None, count: 0 }, nodes), at)
+        self.node(
+            Op::Call(Call { function: entry.name, grad: true, over: None, count: 0 }, nodes),
+            at,
+        )
     }
 
-    fn lower_structure(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
+    fn lower_structure(
+        &mut self,
+        entry: &'static Entry,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
         if !self.count_fits(entry, arguments, at) {
             return Lowered::Poison;
         }
         match entry.name {
-            "halves" | "pairs" => self.report(CheckError::TwoValues { function: entry.name.to_owned(), at }),
+            "halves" | "pairs" => {
+                self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
+            }
             "pick" => self.lower_pick(arguments, at),
             "concat" => self.lower_merge(Merge::Concat, arguments, at),
             _ => self.lower_merge(Merge::Join, arguments, at),
@@ -190,17 +258,25 @@ impl Body<'_> {
     }
 
     fn lower_merge(&mut self, merge: Merge, arguments: &[ExprId], at: Span) -> Lowered {
-        let Some((a, b)) = self.alike(Binary::Maximum, arguments[0], arguments[1], at) else { return Lowered::Poison };
+        let Some((a, b)) = self.alike(Binary::Maximum, arguments[0], arguments[1], at) else {
+            return Lowered::Poison;
+        };
         let (left, right) = (self.graph.ty(a).axes, self.graph.ty(b).axes);
         if left.column != right.column || left.column.is_none_or(|divisor| divisor % 2 != 0) {
             let (left, right) = (self.dims_text(a), self.dims_text(b));
-            return self.report(CheckError::MergeDims { function: merge.name().to_owned(), left, right, at });
+            return self.report(CheckError::MergeDims {
+                function: merge.name().to_owned(),
+                left,
+                right,
+                at,
+            });
         }
         self.node(Op::Merge(merge, a, b), at)
     }
 
     fn lower_pick(&mut self, arguments: &[ExprId], at: Span) -> Lowered {
-        let of = self.convert(self.lowered[&arguments[0]], Elem::F32, self.exprs[arguments[0]].span);
+        let of =
+            self.convert(self.lowered[&arguments[0]], Elem::F32, self.exprs[arguments[0]].span);
         let index_at = self.exprs[arguments[1]].span;
         let index = self.settle(self.lowered[&arguments[1]], index_at);
         let (Some(of), Some(index)) = (of, index) else { return Lowered::Poison };

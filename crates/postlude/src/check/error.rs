@@ -31,7 +31,9 @@ pub enum CheckError {
     InnerDisagree { left: String, right: String, fix: Option<String>, at: Span },
     #[error("dims disagree: the batch is `{left}` on the left of `@` and `{right}` on its right")]
     BatchDisagree { left: String, right: String, at: Span },
-    #[error("the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names")]
+    #[error(
+        "the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names"
+    )]
     SameDims { row: String, column: String, inner: String, at: Span },
     #[error("`{name}` has dims [{dims}], but values of this body have dims among [{known}]")]
     NotBodyDims { name: String, dims: String, known: String, at: Span },
@@ -68,7 +70,14 @@ pub enum CheckError {
     #[error("{text} does not fit {elem}")]
     LiteralRange { text: String, elem: Elem, at: Span },
     #[error("`{function}` takes {takes} {unit}, and {given} {verb} given")]
-    ArgumentCount { function: String, takes: String, unit: &'static str, given: usize, verb: &'static str, at: Span },
+    ArgumentCount {
+        function: String,
+        takes: String,
+        unit: &'static str,
+        given: usize,
+        verb: &'static str,
+        at: Span,
+    },
     #[error("`grad` does not know a derivative of `{function}`")]
     NoDerivative { function: String, at: Span },
     #[error("a dim is expected here, like `M` or `N/2`")]
@@ -93,7 +102,9 @@ pub enum CheckError {
     TargetCount { given: usize, gives: &'static str, at: Span },
     #[error("`{function}` splits columns, and a value with dims [{has}] has none")]
     NoColumns { function: String, has: String, at: Span },
-    #[error("`{function}` joins two halves of the same width with dims like `N/2`; these are [{left}] and [{right}]")]
+    #[error(
+        "`{function}` joins two halves of the same width with dims like `N/2`; these are [{left}] and [{right}]"
+    )]
     MergeDims { function: String, left: String, right: String, at: Span },
     #[error("the index of `pick` is i32 without columns; this is {elem}[{has}]")]
     PickIndex { elem: Elem, has: String, at: Span },
@@ -135,41 +146,76 @@ impl CheckError {
     pub fn fix(&self) -> Option<String> {
         use CheckError as E;
         Some(match self {
-            E::NoSignature => "write `kernel name(inputs) -> (outputs) { ... }` around it".to_owned(),
-            E::HostScalar { dtype, .. } => format!("declare it `f32` or `i32`, or `{dtype}[]` to read it from memory"),
+            E::NoSignature => {
+                "write `kernel name(inputs) -> (outputs) { ... }` around it".to_owned()
+            }
+            E::HostScalar { dtype, .. } => {
+                format!("declare it `f32` or `i32`, or `{dtype}[]` to read it from memory")
+            }
             E::HostOutput { dtype, .. } => format!("write `{dtype}[]` for a scalar in memory"),
             E::NoProduct { .. } => "multiply two inputs, as in `D = A @ B`".to_owned(),
-            E::SecondProduct { .. } => "give the first product a name and use the name, or split the kernel in two".to_owned(),
-            E::OperandNotInput { .. } => "move the math behind the product, or make it an input".to_owned(),
-            E::OperandDType { dtype: DType::I32, .. } => "use i8 or u8 operands, which accumulate in i32".to_owned(),
+            E::SecondProduct { .. } => {
+                "give the first product a name and use the name, or split the kernel in two"
+                    .to_owned()
+            }
+            E::OperandNotInput { .. } => {
+                "move the math behind the product, or make it an input".to_owned()
+            }
+            E::OperandDType { dtype: DType::I32, .. } => {
+                "use i8 or u8 operands, which accumulate in i32".to_owned()
+            }
             E::OperandDType { .. } => "use f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
-            E::OperandsDiffer { .. } => "declare both with one dtype (two fp8 dtypes may differ)".to_owned(),
+            E::OperandsDiffer { .. } => {
+                "declare both with one dtype (two fp8 dtypes may differ)".to_owned()
+            }
             E::InnerDisagree { fix, .. } => return fix.clone(),
-            E::SameDims { .. } => "give each its own name: what an operand is follows from its dims".to_owned(),
-            E::UnknownName { nearest: Some(nearest), .. } | E::UnknownFunction { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            E::SameDims { .. } => {
+                "give each its own name: what an operand is follows from its dims".to_owned()
+            }
+            E::UnknownName { nearest: Some(nearest), .. }
+            | E::UnknownFunction { nearest: Some(nearest), .. } => {
+                format!("did you mean `{nearest}`?")
+            }
             E::FunctionAsValue { name, .. } => format!("call it: `{name}(x)`"),
             E::AssignedTwice { .. } => "give the second value another name".to_owned(),
             E::AssignsInput { .. } => "assign to another name".to_owned(),
-            E::NeverAssigned { name, .. } => format!("add `{name} = ...`, or remove it from the outputs"),
-            E::Annotation { name, declared, .. } => format!("write `{name}[{declared}]` or just `{name}`"),
+            E::NeverAssigned { name, .. } => {
+                format!("add `{name} = ...`, or remove it from the outputs")
+            }
+            E::Annotation { name, declared, .. } => {
+                format!("write `{name}[{declared}]` or just `{name}`")
+            }
             E::NotACondition { .. } => "compare it, as in `x != 0`".to_owned(),
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
-            E::IntegerDivision { .. } => "cast first: `f32(a) / b`, or write the literal with a point".to_owned(),
+            E::IntegerDivision { .. } => {
+                "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
+            }
             E::LiteralRange { elem: Elem::F32, .. } => "write `inf` if that is meant".to_owned(),
             E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
             E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
             E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
-            E::OutputDims { name, value, .. } => format!("declare `{name}` with dims [{value}], or reduce the value"),
-            E::OutputBool { value: Elem::Bool, dtype, .. } => format!("cast it: `{dtype}(...)`, or declare the output bool"),
+            E::OutputDims { name, value, .. } => {
+                format!("declare `{name}` with dims [{value}], or reduce the value")
+            }
+            E::OutputBool { value: Elem::Bool, dtype, .. } => {
+                format!("cast it: `{dtype}(...)`, or declare the output bool")
+            }
             E::OutputBool { .. } => "compare it, as in `x != 0`".to_owned(),
             E::Uninferred { name, nearest, .. } => {
-                let meant = nearest.as_ref().map(|n| format!("; or did you mean `{n}`?")).unwrap_or_default();
-                format!("annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}")
+                let meant = nearest
+                    .as_ref()
+                    .map(|n| format!("; or did you mean `{n}`?"))
+                    .unwrap_or_default();
+                format!(
+                    "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
+                )
             }
-            E::BoundRank { name, .. } => format!("annotate its first use: `{name}[N]` or `{name}[M]`"),
+            E::BoundRank { name, .. } => {
+                format!("annotate its first use: `{name}[N]` or `{name}[M]`")
+            }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,
         })

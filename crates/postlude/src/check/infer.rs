@@ -68,7 +68,8 @@ struct Use<'a> {
 }
 
 fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
-    let assigned: BTreeSet<&str> = ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
+    let assigned: BTreeSet<&str> =
+        ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
     let skipped = dim_arguments(ast);
     let mut uses: Vec<Use<'_>> = Vec::new();
     for (id, expr) in ast.exprs.iter() {
@@ -77,21 +78,40 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
             ExprKind::Annotated(name, dims) => (name.as_str(), Some(dims.as_slice())),
             _ => continue,
         };
-        let known = assigned.contains(name) || matches!(name, "row" | "col" | "inf" | "nan" | "pi") || catalogue::find(name).is_some();
+        let known = assigned.contains(name)
+            || matches!(name, "row" | "col" | "inf" | "nan" | "pi")
+            || catalogue::find(name).is_some();
         match uses.iter_mut().find(|seen| seen.name == name) {
             Some(seen) => seen.dims = seen.dims.or(dims),
             None if !known => uses.push(Use { name, dims, span: expr.span }),
             None => {}
         }
     }
-    let operands = product::products(&ast.exprs).next().map(|(_, left, right)| [product::operand(&ast.exprs, left), product::operand(&ast.exprs, right)]);
+    let operands = product::products(&ast.exprs).next().map(|(_, left, right)| {
+        [product::operand(&ast.exprs, left), product::operand(&ast.exprs, right)]
+    });
     let mut declarations = Vec::new();
-    let names: Vec<&str> = uses.iter().map(|seen| seen.name).chain(assigned).chain(bindings.names.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = uses
+        .iter()
+        .map(|seen| seen.name)
+        .chain(assigned)
+        .chain(bindings.names.keys().map(String::as_str))
+        .collect();
     for seen in &uses {
-        let side = operands.iter().flatten().position(|operand| operand.is_some_and(|operand| operand.name == seen.name));
-        let orientation = side.and_then(|side| operands.as_ref()?[side]).map_or(Orientation::Plain, |operand| operand.orientation);
+        let side = operands
+            .iter()
+            .flatten()
+            .position(|operand| operand.is_some_and(|operand| operand.name == seen.name));
+        let orientation = side
+            .and_then(|side| operands.as_ref()?[side])
+            .map_or(Orientation::Plain, |operand| operand.orientation);
         match declare(seen, side, orientation, bindings, &names) {
-            Ok((dtype, dims)) => declarations.push(Declaration { name: Name::new(seen.name, seen.span), dtype, dims, type_span: seen.span }),
+            Ok((dtype, dims)) => declarations.push(Declaration {
+                name: Name::new(seen.name, seen.span),
+                dtype,
+                dims,
+                type_span: seen.span,
+            }),
             Err(error) => errors.push(error),
         }
     }
@@ -102,7 +122,11 @@ fn dim_arguments(ast: &Ast) -> BTreeSet<crate::syntax::ExprId> {
     let mut skipped = BTreeSet::new();
     for (_, expr) in ast.exprs.iter() {
         if let ExprKind::Call { function, arguments, .. } = &expr.kind {
-            for (_, argument) in arguments.iter().enumerate().filter(|(place, _)| super::dims::is_dim_argument(&function.text, *place)) {
+            for (_, argument) in arguments
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| super::dims::is_dim_argument(&function.text, *place))
+            {
                 skipped.insert(*argument);
                 if let ExprKind::Infix(_, a, b) = ast.exprs[*argument].kind {
                     skipped.extend([a, b]);
@@ -115,7 +139,13 @@ fn dim_arguments(ast: &Ast) -> BTreeSet<crate::syntax::ExprId> {
 
 type Declared = (DType, Option<Vec<Dim>>);
 
-fn declare(seen: &Use<'_>, side: Option<usize>, orientation: Orientation, bindings: &Bindings, names: &[&str]) -> Result<Declared, CheckError> {
+fn declare(
+    seen: &Use<'_>,
+    side: Option<usize>,
+    orientation: Orientation,
+    bindings: &Bindings,
+    names: &[&str],
+) -> Result<Declared, CheckError> {
     let bound = bindings.names.get(seen.name).copied();
     if let Some(side) = side {
         let pair = if side == 0 { ["M", "K"] } else { ["K", "N"] };
@@ -131,19 +161,34 @@ fn declare(seen: &Use<'_>, side: Option<usize>, orientation: Orientation, bindin
         let dims = match rank {
             2 => dims,
             3 => [vec![Dim::name("L")], dims].concat(),
-            _ => return Err(CheckError::OperandRank { name: seen.name.to_owned(), rank, at: seen.span }),
+            _ => {
+                return Err(CheckError::OperandRank {
+                    name: seen.name.to_owned(),
+                    rank,
+                    at: seen.span,
+                });
+            }
         };
         return Ok((dtype, Some(seen.dims.map_or(dims, <[Dim]>::to_vec))));
     }
     match (bound, seen.dims) {
         (Some(Bound::Tensor(dtype, _)), Some(dims)) => Ok((dtype, Some(dims.to_vec()))),
         (Some(Bound::Tensor(dtype, 0)), None) => Ok((dtype, Some(Vec::new()))),
-        (Some(Bound::Tensor(dtype, rank @ (2 | 3))), None) => Ok((dtype, Some(["L", "M", "N"][3 - rank..].iter().map(|name| Dim::name(*name)).collect()))),
-        (Some(Bound::Tensor(_, rank)), None) => Err(CheckError::BoundRank { name: seen.name.to_owned(), rank, at: seen.span }),
+        (Some(Bound::Tensor(dtype, rank @ (2 | 3))), None) => Ok((
+            dtype,
+            Some(["L", "M", "N"][3 - rank..].iter().map(|name| Dim::name(*name)).collect()),
+        )),
+        (Some(Bound::Tensor(_, rank)), None) => {
+            Err(CheckError::BoundRank { name: seen.name.to_owned(), rank, at: seen.span })
+        }
         (Some(Bound::Scalar(dtype)), None) => Ok((dtype, None)),
         // A value set for something annotated fills a tensor of that shape; the engine refuses it, not the types.
-        (Some(Bound::Scalar(_)) | None, Some(dims)) => Ok((vector_or_tile(dims, bindings), Some(dims.to_vec()))),
-        (None, None) if seen.name.starts_with(char::is_uppercase) => Ok((bindings.dtype, Some(vec![Dim::name("M"), Dim::name("N")]))),
+        (Some(Bound::Scalar(_)) | None, Some(dims)) => {
+            Ok((vector_or_tile(dims, bindings), Some(dims.to_vec())))
+        }
+        (None, None) if seen.name.starts_with(char::is_uppercase) => {
+            Ok((bindings.dtype, Some(vec![Dim::name("M"), Dim::name("N")])))
+        }
         (None, None) => {
             let others = names.iter().copied().filter(|name| *name != seen.name);
             let nearest = nearest(seen.name, others.collect::<Vec<_>>()).map(str::to_owned);
@@ -153,7 +198,14 @@ fn declare(seen: &Use<'_>, side: Option<usize>, orientation: Orientation, bindin
 }
 
 fn vector_or_tile(dims: &[Dim], bindings: &Bindings) -> DType {
-    if dims.len() >= 2 && dims.iter().any(|dim| *dim == Dim::name("M")) && dims.iter().any(|dim| *dim == Dim::name("N")) { bindings.dtype } else { DType::F32 }
+    if dims.len() >= 2
+        && dims.iter().any(|dim| *dim == Dim::name("M"))
+        && dims.iter().any(|dim| *dim == Dim::name("N"))
+    {
+        bindings.dtype
+    } else {
+        DType::F32
+    }
 }
 
 fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
@@ -170,7 +222,9 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
         for target in &statement.targets {
             let name = target.text.as_str();
             let is_output = !read.contains(name) || name.starts_with(char::is_uppercase);
-            let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else { continue };
+            let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else {
+                continue;
+            };
             let Some(node) = body.settle(lowered, span) else { continue };
             let ty = body.graph.ty(node);
             let cast = match &ast.exprs[statement.value].kind {
@@ -185,7 +239,12 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
                 (None, Elem::F32 | Elem::I32) => DType::F32,
             };
             let dims = body.graph.product().dims(ty.axes);
-            outputs.push(Declaration { name: target.clone(), dtype, dims: Some(dims), type_span: target.span });
+            outputs.push(Declaration {
+                name: target.clone(),
+                dtype,
+                dims: Some(dims),
+                type_span: target.span,
+            });
         }
     }
     outputs

@@ -13,14 +13,22 @@ use super::{Body, Lowered};
 impl<'a> Body<'a> {
     pub(super) fn lower_statements(&mut self, ast: &'a Ast) {
         for (index, statement) in ast.statements.iter().enumerate() {
-            let later: Vec<&str> = ast.statements[index..].iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
+            let later: Vec<&str> = ast.statements[index..]
+                .iter()
+                .flat_map(|s| &s.targets)
+                .map(|name| name.text.as_str())
+                .collect();
             self.lower_statement(statement, &later);
         }
     }
 
     fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
         let split = match &self.exprs[statement.value].kind {
-            ExprKind::Call { function, grad: false, arguments } if matches!(function.text.as_str(), "halves" | "pairs") => Some((function, arguments)),
+            ExprKind::Call { function, grad: false, arguments }
+                if matches!(function.text.as_str(), "halves" | "pairs") =>
+            {
+                Some((function, arguments))
+            }
             _ => None,
         };
         let values = match (split, statement.targets.as_slice()) {
@@ -63,11 +71,17 @@ impl<'a> Body<'a> {
             let id = tree[next];
             next += 1;
             match &self.exprs[id].kind {
-                ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) | ExprKind::Product(..) => {}
+                ExprKind::Number(_)
+                | ExprKind::Name(_)
+                | ExprKind::Annotated(..)
+                | ExprKind::Product(..) => {}
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => tree.push(*a),
                 ExprKind::Infix(_, a, b) => tree.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
-                    let values = arguments.iter().enumerate().filter(|(place, _)| !is_dim_argument(&function.text, *place));
+                    let values = arguments
+                        .iter()
+                        .enumerate()
+                        .filter(|(place, _)| !is_dim_argument(&function.text, *place));
                     tree.extend(values.map(|(_, id)| *id));
                 }
             }
@@ -96,13 +110,19 @@ impl<'a> Body<'a> {
             ExprKind::Product(..) => self.node(Op::Accumulator, at),
             ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
             ExprKind::Infix(infix, a, b) => self.lower_infix(*infix, *a, *b, at),
-            ExprKind::Call { function, grad, arguments } => self.lower_call(function, *grad, arguments, at),
+            ExprKind::Call { function, grad, arguments } => {
+                self.lower_call(function, *grad, arguments, at)
+            }
         }
     }
 
     fn float(&mut self, value: f64, at: Span) -> Lowered {
         if value.is_finite() && (value as f32).is_infinite() {
-            return self.report(CheckError::LiteralRange { text: format!("{value:?}"), elem: Elem::F32, at });
+            return self.report(CheckError::LiteralRange {
+                text: format!("{value:?}"),
+                elem: Elem::F32,
+                at,
+            });
         }
         self.node(Op::number(value as f32), at)
     }
@@ -130,11 +150,20 @@ impl<'a> Body<'a> {
             return self.report(CheckError::FunctionAsValue { name: name_text, at });
         }
         let product = self.graph.product();
-        let dims = [product.batch.as_ref(), Some(&product.row), Some(&product.column), Some(&product.inner)];
+        let dims = [
+            product.batch.as_ref(),
+            Some(&product.row),
+            Some(&product.column),
+            Some(&product.inner),
+        ];
         if dims.into_iter().flatten().any(|dim| dim.same_base(&Dim::name(name))) {
             return self.report(CheckError::DimAsValue { name: name_text, at });
         }
-        let known = self.inputs.iter().map(|input| input.name.text.as_str()).chain(self.names.keys().copied());
+        let known = self
+            .inputs
+            .iter()
+            .map(|input| input.name.text.as_str())
+            .chain(self.names.keys().copied());
         let nearest = nearest(name, known.collect::<Vec<_>>()).map(str::to_owned);
         self.report(CheckError::UnknownName { name: name_text, nearest, at })
     }
@@ -151,7 +180,12 @@ impl<'a> Body<'a> {
         let product = self.graph.product();
         let known = shape::list(&product.dims(product.accumulator_axes()));
         let dims = shape::list(declaration.dims.as_deref().unwrap_or_default());
-        self.report(CheckError::NotBodyDims { name: declaration.name.text.clone(), dims, known, at })
+        self.report(CheckError::NotBodyDims {
+            name: declaration.name.text.clone(),
+            dims,
+            known,
+            at,
+        })
     }
 
     fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span, later: &[&str]) -> Lowered {
@@ -167,7 +201,12 @@ impl<'a> Body<'a> {
         if declared == dims {
             return lowered;
         }
-        self.report(CheckError::Annotation { name: name.to_owned(), declared: shape::list(&declared), written: shape::list(dims), at })
+        self.report(CheckError::Annotation {
+            name: name.to_owned(),
+            declared: shape::list(&declared),
+            written: shape::list(dims),
+            at,
+        })
     }
 
     /// Dims meet by name, so a transposed tile is the same value; only its place in memory differs.
@@ -183,7 +222,9 @@ impl<'a> Body<'a> {
         let operand = self.lowered[&a];
         match (prefix, operand) {
             (_, Lowered::Poison) => Lowered::Poison,
-            (Prefix::Negate, Lowered::Integer(value)) => value.checked_neg().map_or(Lowered::Poison, Lowered::Integer),
+            (Prefix::Negate, Lowered::Integer(value)) => {
+                value.checked_neg().map_or(Lowered::Poison, Lowered::Integer)
+            }
             (Prefix::Negate, Lowered::Node(node)) => match self.graph.ty(node).elem {
                 Elem::Bool => self.report(CheckError::BoolArithmetic { at: self.exprs[a].span }),
                 Elem::F32 | Elem::I32 => self.node(Op::Unary(Unary::Negate, node), at),
@@ -222,7 +263,13 @@ impl<'a> Body<'a> {
     }
 
     /// Both operands brought to one element type.
-    pub(super) fn alike(&mut self, op: Binary, a: ExprId, b: ExprId, at: Span) -> Option<(NodeId, NodeId)> {
+    pub(super) fn alike(
+        &mut self,
+        op: Binary,
+        a: ExprId,
+        b: ExprId,
+        at: Span,
+    ) -> Option<(NodeId, NodeId)> {
         let (left, right) = (self.lowered[&a], self.lowered[&b]);
         let elem = |body: &Body<'_>, lowered| match lowered {
             Lowered::Node(node) => Some(body.graph.ty(node).elem),
@@ -241,17 +288,31 @@ impl<'a> Body<'a> {
             let at = self.exprs[place].span;
             let other = other.unwrap_or(Elem::I32);
             let comparison = matches!(op, Binary::Less | Binary::LessEqual) || compares;
-            let error = if comparison && other != Elem::Bool { CheckError::BoolComparison { other, at } } else { CheckError::BoolArithmetic { at } };
+            let error = if comparison && other != Elem::Bool {
+                CheckError::BoolComparison { other, at }
+            } else {
+                CheckError::BoolArithmetic { at }
+            };
             self.report(error);
             return None;
         }
         let float_only = matches!(op, Binary::Pow);
-        let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only { Elem::F32 } else { Elem::I32 };
-        if op == Binary::Divide && to == Elem::I32 && !matches!((left, right), (Lowered::Poison, _) | (_, Lowered::Poison)) {
+        let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only {
+            Elem::F32
+        } else {
+            Elem::I32
+        };
+        if op == Binary::Divide
+            && to == Elem::I32
+            && !matches!((left, right), (Lowered::Poison, _) | (_, Lowered::Poison))
+        {
             self.report(CheckError::IntegerDivision { at });
             return None;
         }
-        Some((self.convert(left, to, self.exprs[a].span)?, self.convert(right, to, self.exprs[b].span)?))
+        Some((
+            self.convert(left, to, self.exprs[a].span)?,
+            self.convert(right, to, self.exprs[b].span)?,
+        ))
     }
 
     /// A condition, or a report that it is none.
@@ -313,7 +374,8 @@ impl<'a> Body<'a> {
         match self.graph.add(op.clone()) {
             Ok(node) => Lowered::Node(node),
             Err(_) => {
-                let mut shapes: Vec<String> = op.operands().map(|operand| self.dims_text(operand)).collect();
+                let mut shapes: Vec<String> =
+                    op.operands().map(|operand| self.dims_text(operand)).collect();
                 let right = shapes.pop().unwrap_or_default();
                 let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
                 self.report(CheckError::DimsDisagree { left, right, at })
@@ -326,13 +388,19 @@ impl<'a> Body<'a> {
             self.wrong_count(function, "1", arguments.len(), at);
             return [Lowered::Poison; 2];
         };
-        let Some(node) = self.settle(self.lowered[argument], at) else { return [Lowered::Poison; 2] };
+        let Some(node) = self.settle(self.lowered[argument], at) else {
+            return [Lowered::Poison; 2];
+        };
         if self.graph.ty(node).axes.column.is_none() {
             let has = self.dims_text(node);
             self.report(CheckError::NoColumns { function: function.to_owned(), has, at });
             return [Lowered::Poison; 2];
         }
-        let parts = if function == "halves" { [Part::First, Part::Second] } else { [Part::Even, Part::Odd] };
+        let parts = if function == "halves" {
+            [Part::First, Part::Second]
+        } else {
+            [Part::Even, Part::Odd]
+        };
         parts.map(|part| self.node(Op::Part(part, node), at))
     }
 }

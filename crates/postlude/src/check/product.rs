@@ -36,13 +36,19 @@ pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
         at = inner;
     }
     match &exprs[at].kind {
-        ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(Operand { name, orientation, span: exprs[id].span }),
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+            Some(Operand { name, orientation, span: exprs[id].span })
+        }
         _ => None,
     }
 }
 
 /// The graph that the body is lowered into; `None` after a mistake that leaves the body without dims.
-pub(super) fn find(ast: &Ast, declarations: &[Declaration], errors: &mut Vec<CheckError>) -> Option<Graph> {
+pub(super) fn find(
+    ast: &Ast,
+    declarations: &[Declaration],
+    errors: &mut Vec<CheckError>,
+) -> Option<Graph> {
     let mut all = products(&ast.exprs);
     let Some((span, left, right)) = all.next() else {
         errors.push(CheckError::NoProduct { at: body_span(ast) });
@@ -61,7 +67,11 @@ pub(super) fn find(ast: &Ast, declarations: &[Declaration], errors: &mut Vec<Che
 
 fn body_span(ast: &Ast) -> Span {
     match (ast.statements.first(), ast.statements.last()) {
-        (Some(first), Some(last)) => first.targets.first().map_or_else(Span::default, |name| name.span).to(ast.exprs[last.value].span),
+        (Some(first), Some(last)) => first
+            .targets
+            .first()
+            .map_or_else(Span::default, |name| name.span)
+            .to(ast.exprs[last.value].span),
         _ => ast.signature.as_ref().map_or_else(Span::default, |signature| signature.name.span),
     }
 }
@@ -75,7 +85,12 @@ struct Matrix<'a> {
     span: Span,
 }
 
-fn resolve<'a>(exprs: &Exprs, id: ExprId, declarations: &'a [Declaration], errors: &mut Vec<CheckError>) -> Option<Matrix<'a>> {
+fn resolve<'a>(
+    exprs: &Exprs,
+    id: ExprId,
+    declarations: &'a [Declaration],
+    errors: &mut Vec<CheckError>,
+) -> Option<Matrix<'a>> {
     let at = exprs[id].span;
     let Some(operand) = operand(exprs, id) else {
         errors.push(CheckError::OperandNotInput { at });
@@ -87,7 +102,8 @@ fn resolve<'a>(exprs: &Exprs, id: ExprId, declarations: &'a [Declaration], error
     };
     let declaration = &declarations[place];
     if declaration.dtype.accumulator().is_none() {
-        errors.push(CheckError::OperandDType { dtype: declaration.dtype, at: declaration.type_span });
+        errors
+            .push(CheckError::OperandDType { dtype: declaration.dtype, at: declaration.type_span });
         return None;
     }
     let dims = declaration.dims.as_deref().unwrap_or_default();
@@ -95,7 +111,11 @@ fn resolve<'a>(exprs: &Exprs, id: ExprId, declarations: &'a [Declaration], error
         [first, second] => (None, (first, second)),
         [batch, first, second] => (Some(batch.clone()), (first, second)),
         _ => {
-            errors.push(CheckError::OperandRank { name: operand.name.to_owned(), rank: dims.len(), at });
+            errors.push(CheckError::OperandRank {
+                name: operand.name.to_owned(),
+                rank: dims.len(),
+                at,
+            });
             return None;
         }
     };
@@ -103,10 +123,23 @@ fn resolve<'a>(exprs: &Exprs, id: ExprId, declarations: &'a [Declaration], error
         Orientation::Plain => (pair.0.clone(), pair.1.clone()),
         Orientation::Transposed => (pair.1.clone(), pair.0.clone()),
     };
-    Some(Matrix { declaration, operand: (InputId(place as u32), operand.orientation), batch, outer, inner, span: at })
+    Some(Matrix {
+        declaration,
+        operand: (InputId(place as u32), operand.orientation),
+        batch,
+        outer,
+        inner,
+        span: at,
+    })
 }
 
-fn multiply(span: Span, left: Matrix<'_>, right: Matrix<'_>, declarations: &[Declaration], errors: &mut Vec<CheckError>) -> Option<Product> {
+fn multiply(
+    span: Span,
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+    declarations: &[Declaration],
+    errors: &mut Vec<CheckError>,
+) -> Option<Product> {
     // The right operand's contraction dim comes first.
     let (right_inner, column) = (right.outer.clone(), right.inner.clone());
     let (a, b) = (left.declaration.dtype, right.declaration.dtype);
@@ -115,7 +148,13 @@ fn multiply(span: Span, left: Matrix<'_>, right: Matrix<'_>, declarations: &[Dec
         return None;
     }
     if left.inner != right_inner {
-        let text = |matrix: &Matrix<'_>| format!("{}: {}", matrix.declaration.name, shape::list(matrix.declaration.dims.as_deref().unwrap_or_default()));
+        let text = |matrix: &Matrix<'_>| {
+            format!(
+                "{}: {}",
+                matrix.declaration.name,
+                shape::list(matrix.declaration.dims.as_deref().unwrap_or_default())
+            )
+        };
         let fix = if left.inner == column {
             Some(format!("write `{}.T`", right.declaration.name))
         } else if left.outer == right_inner {
@@ -123,26 +162,57 @@ fn multiply(span: Span, left: Matrix<'_>, right: Matrix<'_>, declarations: &[Dec
         } else {
             Some(format!("the operands are {} and {}", text(&left), text(&right)))
         };
-        errors.push(CheckError::InnerDisagree { left: left.inner.to_string(), right: right_inner.to_string(), fix, at: span });
+        errors.push(CheckError::InnerDisagree {
+            left: left.inner.to_string(),
+            right: right_inner.to_string(),
+            fix,
+            at: span,
+        });
         return None;
     }
     if let (Some(a), Some(b)) = (&left.batch, &right.batch) {
         if a != b {
-            errors.push(CheckError::BatchDisagree { left: a.to_string(), right: b.to_string(), at: span });
+            errors.push(CheckError::BatchDisagree {
+                left: a.to_string(),
+                right: b.to_string(),
+                at: span,
+            });
             return None;
         }
     }
     let row = &left.outer;
     let batch = left.batch.as_ref().or(right.batch.as_ref());
-    let clash = row.same_base(&column) || row.same_base(&left.inner) || column.same_base(&left.inner);
-    if clash || batch.is_some_and(|batch| batch.same_base(row) || batch.same_base(&column) || batch.same_base(&left.inner)) {
-        errors.push(CheckError::SameDims { row: row.to_string(), column: column.to_string(), inner: left.inner.to_string(), at: left.span.to(right.span) });
+    let clash =
+        row.same_base(&column) || row.same_base(&left.inner) || column.same_base(&left.inner);
+    if clash
+        || batch.is_some_and(|batch| {
+            batch.same_base(row) || batch.same_base(&column) || batch.same_base(&left.inner)
+        })
+    {
+        errors.push(CheckError::SameDims {
+            row: row.to_string(),
+            column: column.to_string(),
+            inner: left.inner.to_string(),
+            at: left.span.to(right.span),
+        });
         return None;
     }
     Product::of(&inputs_of(declarations), left.operand, right.operand)
 }
 
-fn operands_differ(left: &Matrix<'_>, right: &Matrix<'_>, a: DType, b: DType, at: Span) -> CheckError {
+fn operands_differ(
+    left: &Matrix<'_>,
+    right: &Matrix<'_>,
+    a: DType,
+    b: DType,
+    at: Span,
+) -> CheckError {
     let name = |matrix: &Matrix<'_>| matrix.declaration.name.text.clone();
-    CheckError::OperandsDiffer { left_name: name(left), left: a, right_name: name(right), right: b, at }
+    CheckError::OperandsDiffer {
+        left_name: name(left),
+        left: a,
+        right_name: name(right),
+        right: b,
+        at,
+    }
 }

@@ -13,10 +13,19 @@ use super::{Body, Lowered, dims};
 const WIDEST_RUN: i64 = 1 << 20;
 
 impl Body<'_> {
-    pub(super) fn lower_reduction(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
-        let [value, dims @ ..] = arguments else { return self.wrong_count(entry.name, "a value and dims as", 0, at) };
+    pub(super) fn lower_reduction(
+        &mut self,
+        entry: &'static Entry,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
+        let [value, dims @ ..] = arguments else {
+            return self.wrong_count(entry.name, "a value and dims as", 0, at);
+        };
         let value_at = self.exprs[*value].span;
-        let Some(mut node) = self.settle(self.lowered[value], value_at) else { return Lowered::Poison };
+        let Some(mut node) = self.settle(self.lowered[value], value_at) else {
+            return Lowered::Poison;
+        };
         if self.graph.ty(node).elem == Elem::Bool {
             return self.report(CheckError::BoolArithmetic { at: value_at });
         }
@@ -29,7 +38,13 @@ impl Body<'_> {
         }
         match Fold::from_name(entry.name) {
             Some(fold) => self.node(Op::Reduce(fold, over, node), at),
-            None => self.node(Op::Call(Call { function: entry.name, grad: false, over: Some(over), count: 0 }, vec![node]), at),
+            None => self.node(
+                Op::Call(
+                    Call { function: entry.name, grad: false, over: Some(over), count: 0 },
+                    vec![node],
+                ),
+                at,
+            ),
         }
     }
 
@@ -48,7 +63,11 @@ impl Body<'_> {
         for argument in arguments {
             let at = self.exprs[*argument].span;
             let width = match self.exprs[*argument].kind {
-                ExprKind::Number(Number::Integer(width)) if self.graph.product().column_divisor(&Dim::Size(width as u32)).is_none() => Some(width),
+                ExprKind::Number(Number::Integer(width))
+                    if self.graph.product().column_divisor(&Dim::Size(width as u32)).is_none() =>
+                {
+                    Some(width)
+                }
                 _ => None,
             };
             match width {
@@ -90,7 +109,11 @@ impl Body<'_> {
             (axes.row, std::mem::replace(&mut over.row, true), false)
         } else {
             let divisor = product.column_divisor(&dim);
-            (divisor.is_some() && divisor == axes.column, over.column.replace(Run::All).is_some(), true)
+            (
+                divisor.is_some() && divisor == axes.column,
+                over.column.replace(Run::All).is_some(),
+                true,
+            )
         };
         if !has {
             let has = self.dims_text(node);
@@ -104,9 +127,19 @@ impl Body<'_> {
         Some(is_column)
     }
 
-    pub(super) fn lower_composite(&mut self, entry: &'static Entry, arguments: &[ExprId], at: Span) -> Lowered {
+    pub(super) fn lower_composite(
+        &mut self,
+        entry: &'static Entry,
+        arguments: &[ExprId],
+        at: Span,
+    ) -> Lowered {
         if arguments.len() != entry.parameters.len() {
-            return self.wrong_count(entry.name, &entry.parameters.len().to_string(), arguments.len(), at);
+            return self.wrong_count(
+                entry.name,
+                &entry.parameters.len().to_string(),
+                arguments.len(),
+                at,
+            );
         }
         let mut values = Vec::new();
         let mut dim = None;
@@ -115,17 +148,33 @@ impl Body<'_> {
             match entry.parameter(place) {
                 "dim" => dim = Some(*argument),
                 "k" => match self.exprs[*argument].kind {
-                    ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => count = k as u32,
-                    _ => return self.report(CheckError::Count { function: entry.name.to_owned(), at: self.exprs[*argument].span }),
+                    ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => {
+                        count = k as u32
+                    }
+                    _ => {
+                        return self.report(CheckError::Count {
+                            function: entry.name.to_owned(),
+                            at: self.exprs[*argument].span,
+                        });
+                    }
                 },
-                _ => match self.convert(self.lowered[argument], Elem::F32, self.exprs[*argument].span) {
+                _ => match self.convert(
+                    self.lowered[argument],
+                    Elem::F32,
+                    self.exprs[*argument].span,
+                ) {
                     Some(node) => values.push(node),
                     None => return Lowered::Poison,
                 },
             }
         }
-        let Some(dim) = dim else { return self.report(CheckError::CompositeDim { function: entry.name.to_owned(), at }) };
+        let Some(dim) = dim else {
+            return self.report(CheckError::CompositeDim { function: entry.name.to_owned(), at });
+        };
         let Some(over) = self.over(values[0], &[dim], at) else { return Lowered::Poison };
-        self.node(Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values), at)
+        self.node(
+            Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values),
+            at,
+        )
     }
 }

@@ -7,16 +7,19 @@ use crate::graph::{Binary, Graph, NodeId, Op, Rewriter, Unary};
 pub(crate) fn contract(graph: &Graph) -> Graph {
     Rewriter::rebuild(graph, |new, op| {
         let fused = match op {
-            Op::Binary(Binary::Add, left, right) => match (factors(new, left), factors(new, right)) {
+            Op::Binary(Binary::Add, left, right) => match (factors(new, left), factors(new, right))
+            {
                 (Some((a, b)), _) => Some(Op::Fma(a, b, right)),
                 (None, Some((a, b))) => Some(Op::Fma(a, b, left)),
                 (None, None) => None,
             },
-            Op::Binary(Binary::Subtract, left, right) => match (factors(new, left), factors(new, right)) {
-                (Some((a, b)), _) => Some(Op::Fma(a, b, negated(new, right))),
-                (None, Some((a, b))) => Some(Op::Fma(negated(new, a), b, left)),
-                (None, None) => None,
-            },
+            Op::Binary(Binary::Subtract, left, right) => {
+                match (factors(new, left), factors(new, right)) {
+                    (Some((a, b)), _) => Some(Op::Fma(a, b, negated(new, right))),
+                    (None, Some((a, b))) => Some(Op::Fma(negated(new, a), b, left)),
+                    (None, None) => None,
+                }
+            }
             _ => None,
         };
         new.make(fused.unwrap_or(op))

@@ -38,8 +38,15 @@ fn make_plain(graph: &mut Graph, op: Op) -> NodeId {
     }
 }
 
-fn expand(graph: &mut Graph, call: &Call, arguments: &[NodeId], make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
-    let Some(entry) = catalogue::find(call.function) else { panic!("compiler bug: call to `{}`", call.function) };
+fn expand(
+    graph: &mut Graph,
+    call: &Call,
+    arguments: &[NodeId],
+    make: fn(&mut Graph, Op) -> NodeId,
+) -> NodeId {
+    let Some(entry) = catalogue::find(call.function) else {
+        panic!("compiler bug: call to `{}`", call.function)
+    };
     match call.function {
         "mean" => return expand_mean(graph, call, arguments[0], make),
         "topk_softmax" => return expand_topk(graph, call, arguments[0], make),
@@ -64,7 +71,12 @@ fn primitive_derivative(function: &str) -> &'static str {
     unary.or_else(binary).unwrap_or_else(|| panic!("compiler bug: `{function}` has no derivative"))
 }
 
-fn expand_mean(graph: &mut Graph, call: &Call, of: NodeId, make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
+fn expand_mean(
+    graph: &mut Graph,
+    call: &Call,
+    of: NodeId,
+    make: fn(&mut Graph, Op) -> NodeId,
+) -> NodeId {
     let Some(over) = call.over else { panic!("compiler bug: mean of nothing") };
     let total = make(graph, Op::Reduce(Fold::Sum, over, of));
     let count = match over.column {
@@ -83,9 +95,20 @@ fn expand_mean(graph: &mut Graph, call: &Call, of: NodeId, make: fn(&mut Graph, 
     make(graph, Op::Binary(Binary::Divide, total, count))
 }
 
-fn expand_topk(graph: &mut Graph, call: &Call, of: NodeId, make: fn(&mut Graph, Op) -> NodeId) -> NodeId {
+fn expand_topk(
+    graph: &mut Graph,
+    call: &Call,
+    of: NodeId,
+    make: fn(&mut Graph, Op) -> NodeId,
+) -> NodeId {
     let Some(over) = call.over else { panic!("compiler bug: topk_softmax of nothing") };
     let least = make(graph, Op::Reduce(Fold::Largest(call.count), over, of));
-    let Some(entry) = catalogue::find("topk_softmax") else { panic!("compiler bug: no topk_softmax") };
-    instantiate(graph, entry.formula, &Scope { values: &[("x", of), ("largest", least)], over: call.over, make })
+    let Some(entry) = catalogue::find("topk_softmax") else {
+        panic!("compiler bug: no topk_softmax")
+    };
+    instantiate(
+        graph,
+        entry.formula,
+        &Scope { values: &[("x", of), ("largest", least)], over: call.over, make },
+    )
 }

@@ -11,7 +11,8 @@ use crate::syntax::{self, ExprId, ExprKind, Exprs, Infix, Number, Prefix};
 type Parsed = (Exprs, ExprId);
 
 /// Each formula is parsed once in a process.
-static PARSED: LazyLock<Mutex<HashMap<&'static str, &'static Parsed>>> = LazyLock::new(Mutex::default);
+static PARSED: LazyLock<Mutex<HashMap<&'static str, &'static Parsed>>> =
+    LazyLock::new(Mutex::default);
 
 fn parsed(formula: &'static str) -> &'static Parsed {
     let mut known = PARSED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -37,17 +38,30 @@ pub(super) fn instantiate(graph: &mut Graph, formula: &'static str, scope: &Scop
     let mut nodes: HashMap<ExprId, NodeId> = HashMap::new();
     for (id, expr) in exprs.iter() {
         let made = match &expr.kind {
-            ExprKind::Number(Number::Float(value)) => Some((scope.make)(graph, Op::number(*value as f32))),
-            ExprKind::Number(Number::Integer(value)) => Some((scope.make)(graph, Op::number(*value as f32))),
+            ExprKind::Number(Number::Float(value)) => {
+                Some((scope.make)(graph, Op::number(*value as f32)))
+            }
+            ExprKind::Number(Number::Integer(value)) => {
+                Some((scope.make)(graph, Op::number(*value as f32)))
+            }
             ExprKind::Name(name) => name_value(graph, name, scope),
-            ExprKind::Prefix(Prefix::Negate, a) => Some((scope.make)(graph, Op::Unary(Unary::Negate, nodes[a]))),
-            ExprKind::Prefix(Prefix::Not, a) => Some((scope.make)(graph, Op::Unary(Unary::Not, nodes[a]))),
-            ExprKind::Infix(infix, a, b) => Some(infix_value(graph, *infix, nodes[a], nodes[b], scope)),
+            ExprKind::Prefix(Prefix::Negate, a) => {
+                Some((scope.make)(graph, Op::Unary(Unary::Negate, nodes[a])))
+            }
+            ExprKind::Prefix(Prefix::Not, a) => {
+                Some((scope.make)(graph, Op::Unary(Unary::Not, nodes[a])))
+            }
+            ExprKind::Infix(infix, a, b) => {
+                Some(infix_value(graph, *infix, nodes[a], nodes[b], scope))
+            }
             ExprKind::Call { function, arguments, .. } => {
-                let values: Vec<NodeId> = arguments.iter().filter_map(|argument| nodes.get(argument).copied()).collect();
+                let values: Vec<NodeId> =
+                    arguments.iter().filter_map(|argument| nodes.get(argument).copied()).collect();
                 Some(call_value(graph, &function.text, &values, scope))
             }
-            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => panic!("compiler bug: formula `{formula}`"),
+            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => {
+                panic!("compiler bug: formula `{formula}`")
+            }
         };
         if let Some(node) = made {
             nodes.insert(id, node);
@@ -85,16 +99,32 @@ fn infix_value(graph: &mut Graph, infix: Infix, a: NodeId, b: NodeId, scope: &Sc
 }
 
 fn call_value(graph: &mut Graph, function: &str, values: &[NodeId], scope: &Scope<'_>) -> NodeId {
-    let Some(entry) = catalogue::find(function) else { panic!("compiler bug: unknown function `{function}` in a formula") };
+    let Some(entry) = catalogue::find(function) else {
+        panic!("compiler bug: unknown function `{function}` in a formula")
+    };
     let op = if !entry.formula.is_empty() || entry.name == "mean" {
-        Op::Call(Call { function: entry.name, grad: false, over: scope.over, count: 0 }, values.to_vec())
+        Op::Call(
+            Call { function: entry.name, grad: false, over: scope.over, count: 0 },
+            values.to_vec(),
+        )
     } else if let Some(fold) = Fold::from_name(function) {
-        let Some(over) = scope.over else { panic!("compiler bug: `{function}` without a dim in a formula") };
+        let Some(over) = scope.over else {
+            panic!("compiler bug: `{function}` without a dim in a formula")
+        };
         Op::Reduce(fold, over, values[0])
     } else {
         match *values {
-            [a] => Op::Unary(Unary::from_name(function).unwrap_or_else(|| panic!("compiler bug: `{function}` in a formula")), a),
-            [a, b] => Op::Binary(Binary::from_name(function).unwrap_or_else(|| panic!("compiler bug: `{function}` in a formula")), a, b),
+            [a] => Op::Unary(
+                Unary::from_name(function)
+                    .unwrap_or_else(|| panic!("compiler bug: `{function}` in a formula")),
+                a,
+            ),
+            [a, b] => Op::Binary(
+                Binary::from_name(function)
+                    .unwrap_or_else(|| panic!("compiler bug: `{function}` in a formula")),
+                a,
+                b,
+            ),
             [a, b, c] if graph.ty(a).elem == Elem::Bool => Op::Select(a, b, c),
             [a, b, c] => Op::Fma(a, b, c),
             _ => panic!("compiler bug: `{function}` in a formula"),

@@ -89,7 +89,9 @@ fn sum_of_exponentials(graph: &Graph, node: NodeId) -> Option<(NodeId, Over)> {
     let Op::Reduce(Fold::Sum, over, terms) = graph[node].op else { return None };
     let x = unary(graph, terms, Unary::Exp)?;
     match graph[x].op {
-        Op::Binary(Binary::Subtract, _, peak) if matches!(graph[peak].op, Op::Reduce(Fold::Max, peak_over, _) if peak_over == over) => None,
+        Op::Binary(Binary::Subtract, _, peak) if matches!(graph[peak].op, Op::Reduce(Fold::Max, peak_over, _) if peak_over == over) => {
+            None
+        }
         _ => Some((x, over)),
     }
 }
@@ -184,10 +186,15 @@ fn one_minus_square_of_tanh(graph: &mut Graph, op: &Op) -> Option<NodeId> {
 /// `(exp(x) - exp(-x)) / (exp(x) + exp(-x))` is `tanh(x)`.
 fn tanh_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Binary(Binary::Divide, above, below) = op else { return None };
-    let (Op::Binary(Binary::Subtract, a, b), Op::Binary(Binary::Add, c, d)) = (&graph[*above].op, &graph[*below].op) else { return None };
+    let (Op::Binary(Binary::Subtract, a, b), Op::Binary(Binary::Add, c, d)) =
+        (&graph[*above].op, &graph[*below].op)
+    else {
+        return None;
+    };
     let (x, opposite) = (unary(graph, *a, Unary::Exp)?, unary(graph, *b, Unary::Exp)?);
     let same = (a == c && b == d) || (a == d && b == c);
-    (same && unary(graph, opposite, Unary::Negate) == Some(x)).then(|| graph.make(Op::Unary(Unary::Tanh, x)))
+    (same && unary(graph, opposite, Unary::Negate) == Some(x))
+        .then(|| graph.make(Op::Unary(Unary::Tanh, x)))
 }
 
 /// `sqrt(square(x))` is `abs(x)`.
@@ -229,7 +236,11 @@ fn log_of_quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId>
     let shifted = unary(graph, above, Unary::Exp).filter(|_| terms == above)?;
     // softmax(x) has been expanded to exponentials of x - max(x): the shift cancels.
     let x = match graph[shifted].op {
-        Op::Binary(Binary::Subtract, x, peak) if graph[peak].op == Op::Reduce(Fold::Max, over, x) => x,
+        Op::Binary(Binary::Subtract, x, peak)
+            if graph[peak].op == Op::Reduce(Fold::Max, over, x) =>
+        {
+            x
+        }
         _ => shifted,
     };
     Some(call(graph, "log_softmax", Some(over), x))
@@ -266,7 +277,9 @@ fn log_of_one_plus(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let x = match graph[*a].op {
         Op::Binary(Binary::Add, one, x) if is(graph, one, 1.0) => x,
         Op::Binary(Binary::Add, x, one) if is(graph, one, 1.0) => x,
-        Op::Binary(Binary::Subtract, one, x) if is(graph, one, 1.0) => graph.make(Op::Unary(Unary::Negate, x)),
+        Op::Binary(Binary::Subtract, one, x) if is(graph, one, 1.0) => {
+            graph.make(Op::Unary(Unary::Negate, x))
+        }
         _ => return None,
     };
     Some(stabilise(graph, Op::Unary(Unary::Log1p, x)))
@@ -277,7 +290,9 @@ fn product_with_log(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Binary(Binary::Multiply, a, b) = op else { return None };
     let log_argument = |node| {
         let positive = unary(graph, node, Unary::Negate).unwrap_or(node);
-        unary(graph, positive, Unary::Log).or_else(|| unary(graph, positive, Unary::Log2)).or_else(|| unary(graph, positive, Unary::Log1p))
+        unary(graph, positive, Unary::Log)
+            .or_else(|| unary(graph, positive, Unary::Log2))
+            .or_else(|| unary(graph, positive, Unary::Log1p))
     };
     let (factor, p) = match (log_argument(*a), log_argument(*b)) {
         (None, Some(p)) => (*a, p),

@@ -111,9 +111,15 @@ impl Op {
     /// The operands, in order.
     pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
         let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
-            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => ([None; 3], &[]),
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => ([Some(*a), None, None], &[]),
-            Op::Binary(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => ([Some(*a), Some(*b), None], &[]),
+            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
+                ([None; 3], &[])
+            }
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => {
+                ([Some(*a), None, None], &[])
+            }
+            Op::Binary(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => {
+                ([Some(*a), Some(*b), None], &[])
+            }
             Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
             Op::Call(_, arguments) => ([None; 3], arguments),
         };
@@ -123,7 +129,9 @@ impl Op {
     /// The same operation on other operands.
     pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
         match self {
-            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => self.clone(),
+            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
+                self.clone()
+            }
             Op::Unary(op, a) => Op::Unary(*op, f(*a)),
             Op::Binary(op, a, b) => Op::Binary(*op, f(*a), f(*b)),
             Op::Fma(a, b, c) => Op::Fma(f(*a), f(*b), f(*c)),
@@ -133,7 +141,9 @@ impl Op {
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
             Op::Part(part, a) => Op::Part(*part, f(*a)),
             Op::Merge(merge, a, b) => Op::Merge(*merge, f(*a), f(*b)),
-            Op::Call(call, arguments) => Op::Call(call.clone(), arguments.iter().map(|a| f(*a)).collect()),
+            Op::Call(call, arguments) => {
+                Op::Call(call.clone(), arguments.iter().map(|a| f(*a)).collect())
+            }
         }
     }
 
@@ -165,7 +175,9 @@ impl Constant {
 impl Over {
     /// What is left of a value's axes; `None` when it lacks one that is folded, or nothing is folded.
     pub fn leaves(self, axes: Axes) -> Option<Axes> {
-        let lacks = (self.batch && !axes.batch) || (self.row && !axes.row) || (self.column.is_some() && axes.column.is_none());
+        let lacks = (self.batch && !axes.batch)
+            || (self.row && !axes.row)
+            || (self.column.is_some() && axes.column.is_none());
         if lacks || self == (Over { batch: false, row: false, column: None }) {
             return None;
         }

@@ -74,7 +74,9 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
         }
     }
     let graph = graph.ok_or(GraphTextError::Empty)?;
-    graph.verify(super::Stage::Checked).map_err(|broken| GraphTextError::Broken { line: text.lines().count(), broken })?;
+    graph
+        .verify(super::Stage::Checked)
+        .map_err(|broken| GraphTextError::Broken { line: text.lines().count(), broken })?;
     Ok(graph)
 }
 
@@ -129,7 +131,11 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
 
 impl Product {
     /// The product of two inputs; `None` when their dims do not make one.
-    pub(crate) fn of(inputs: &[Input], left: (InputId, Orientation), right: (InputId, Orientation)) -> Option<Product> {
+    pub(crate) fn of(
+        inputs: &[Input],
+        left: (InputId, Orientation),
+        right: (InputId, Orientation),
+    ) -> Option<Product> {
         let matrix = |(input, orientation): (InputId, Orientation)| {
             let dims = inputs.get(input.0 as usize)?.dims.as_ref()?;
             let (batch, rest) = match dims.len() {
@@ -144,10 +150,21 @@ impl Product {
         };
         let (left_batch, row, inner) = matrix(left)?;
         let (right_batch, right_inner, column) = matrix(right)?;
-        let batches_agree = left_batch.is_none() || right_batch.is_none() || left_batch == right_batch;
+        let batches_agree =
+            left_batch.is_none() || right_batch.is_none() || left_batch == right_batch;
         let elem = inputs[left.0.0 as usize].dtype.accumulator()?;
-        let agree = batches_agree && inner == right_inner && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
-        agree.then(|| Product { left, right, batch: left_batch.or(right_batch), row, column, inner, elem })
+        let agree = batches_agree
+            && inner == right_inner
+            && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
+        agree.then(|| Product {
+            left,
+            right,
+            batch: left_batch.or(right_batch),
+            row,
+            column,
+            inner,
+            elem,
+        })
     }
 }
 
@@ -169,7 +186,11 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     };
     match word {
         "accumulator" => return Some(Op::Accumulator),
-        "input" => return Some(Op::Input(InputId(graph.inputs().iter().position(|input| input.name == rest.trim())? as u32))),
+        "input" => {
+            return Some(Op::Input(InputId(
+                graph.inputs().iter().position(|input| input.name == rest.trim())? as u32,
+            )));
+        }
         "extent" => return Some(Op::Extent(graph.product().axes(&read_dims(rest))?)),
         "row" => return Some(Op::Index(IndexAxis::Row)),
         "col" => return Some(Op::Index(IndexAxis::Column)),
@@ -202,7 +223,8 @@ fn with_count(fold: Fold, count: u32) -> Fold {
 
 fn read_unary(word: &str, a: NodeId) -> Option<Op> {
     let cast = || DType::from_name(word).map(|to| Op::Cast(to, a));
-    let part = || Part::ALL.into_iter().find(|part| part.name() == word).map(|part| Op::Part(part, a));
+    let part =
+        || Part::ALL.into_iter().find(|part| part.name() == word).map(|part| Op::Part(part, a));
     Unary::from_name(word).map(|op| Op::Unary(op, a)).or_else(cast).or_else(part)
 }
 

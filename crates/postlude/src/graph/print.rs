@@ -18,13 +18,25 @@ impl fmt::Display for Graph {
                 Orientation::Transposed => format!("{name}.T"),
             }
         };
-        writeln!(f, "    product {} @ {}", operand(self.product().left), operand(self.product().right))?;
+        writeln!(
+            f,
+            "    product {} @ {}",
+            operand(self.product().left),
+            operand(self.product().right)
+        )?;
         for (id, node) in self.nodes() {
             let text = format!("{id} = {}", self.op_text(&node.op));
             writeln!(f, "    {text:<38} # {}", self.type_text(node.ty))?;
         }
         for output in self.outputs() {
-            writeln!(f, "    output {}: {}[{}] = {}", output.name, output.dtype, shape::list(&output.dims), output.value)?;
+            writeln!(
+                f,
+                "    output {}: {}[{}] = {}",
+                output.name,
+                output.dtype,
+                shape::list(&output.dims),
+                output.value
+            )?;
         }
         writeln!(f, "}}")
     }
@@ -37,7 +49,8 @@ impl Graph {
     }
 
     fn op_text(&self, op: &Op) -> String {
-        let operands = || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
+        let operands =
+            || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
         match op {
             Op::Accumulator => "accumulator".to_owned(),
             Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
@@ -49,7 +62,9 @@ impl Graph {
             Op::Fma(..) => format!("fma {}", operands()),
             Op::Select(..) => format!("where {}", operands()),
             Op::Cast(to, _) => format!("{to} {}", operands()),
-            Op::Reduce(fold @ Fold::Largest(count), over, _) => format!("{}:{count} {} {over}", fold.name(), operands()),
+            Op::Reduce(fold @ Fold::Largest(count), over, _) => {
+                format!("{}:{count} {} {over}", fold.name(), operands())
+            }
             Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
             Op::Pick(..) => format!("pick {}", operands()),
             Op::Part(part, _) => format!("{} {}", part.name(), operands()),

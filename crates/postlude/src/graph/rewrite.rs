@@ -50,7 +50,11 @@ fn collect(graph: Graph) -> Graph {
     let mut new = graph.emptied();
     let mut places = Vec::with_capacity(graph.len());
     for (id, node) in graph.nodes() {
-        places.push(if live[id.index()] { new.make(node.op.map(|operand: NodeId| places[operand.index()])) } else { id });
+        places.push(if live[id.index()] {
+            new.make(node.op.map(|operand: NodeId| places[operand.index()]))
+        } else {
+            id
+        });
     }
     for output in graph.outputs() {
         new.push_output(Output { value: places[output.value.index()], ..output.clone() });

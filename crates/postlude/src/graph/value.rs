@@ -19,24 +19,38 @@ pub struct Value {
 
 impl Value {
     /// Only nan.
-    pub const NAN: Value = Value { nominal: f64::NAN, low: f64::INFINITY, high: f64::NEG_INFINITY, nan: true };
+    pub const NAN: Value =
+        Value { nominal: f64::NAN, low: f64::INFINITY, high: f64::NEG_INFINITY, nan: true };
 
     /// A value known to the bit.
     pub fn exact(value: f64) -> Value {
-        if value.is_nan() { Value::NAN } else { Value { nominal: value, low: value, high: value, nan: false } }
+        if value.is_nan() {
+            Value::NAN
+        } else {
+            Value { nominal: value, low: value, high: value, nan: false }
+        }
     }
 
     /// A truth value.
     pub fn truth(nominal: bool, may_be_false: bool, may_be_true: bool) -> Value {
         let nominal = f64::from(u8::from(nominal));
-        Value { nominal, low: if may_be_false { 0.0 } else { 1.0 }, high: if may_be_true { 1.0 } else { 0.0 }, nan: false }
+        Value {
+            nominal,
+            low: if may_be_false { 0.0 } else { 1.0 },
+            high: if may_be_true { 1.0 } else { 0.0 },
+            nan: false,
+        }
     }
 
     /// A nominal value and the ends of its enclosure, in any order; an end that is nan opens that side.
     pub fn between(nominal: f64, a: f64, b: f64, nan: bool) -> Value {
         let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { a.min(b) };
         let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { a.max(b) };
-        if nominal.is_nan() { Value { nominal, low, high, nan: true } } else { Value { nominal, low: low.min(nominal), high: high.max(nominal), nan } }
+        if nominal.is_nan() {
+            Value { nominal, low, high, nan: true }
+        } else {
+            Value { nominal, low: low.min(nominal), high: high.max(nominal), nan }
+        }
     }
 
     /// Any number at all, nan too.
@@ -66,7 +80,12 @@ impl Value {
 
     /// Whatever either allows; nominal from `self`.
     pub fn or(self, other: Value) -> Value {
-        Value { nominal: self.nominal, low: self.low.min(other.low), high: self.high.max(other.high), nan: self.nan || other.nan }
+        Value {
+            nominal: self.nominal,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+            nan: self.nan || other.nan,
+        }
     }
 
     /// The enclosure widened on both sides.
@@ -77,7 +96,10 @@ impl Value {
         // An infinite end stays: widening it by an infinite amount must not make nan.
         let low = if self.low.is_infinite() { self.low } else { self.low - by };
         let high = if self.high.is_infinite() { self.high } else { self.high + by };
-        Value { low, high, ..self }
+        // What lies beyond the largest f32 may come out infinite.
+        let overflow =
+            |end: f64| if end.abs() > f32::MAX as f64 { f64::INFINITY.copysign(end) } else { end };
+        Value { low: overflow(low), high: overflow(high), ..self }
     }
 
     /// Every part mapped by a monotone function that keeps nan.
@@ -108,14 +130,19 @@ impl Value {
         if self.nominal.is_nan() || self.nominal.is_infinite() || got.is_infinite() {
             return if self.contains(got) { 1.0 } else { f64::INFINITY };
         }
-        let room = if got > self.nominal { self.high - self.nominal } else { self.nominal - self.low };
+        let room =
+            if got > self.nominal { self.high - self.nominal } else { self.nominal - self.low };
         let off = (got - self.nominal).abs();
         if room.is_infinite() { 0.0 } else { off / room }
     }
 
     /// The largest error that is allowed.
     pub fn bound(self) -> f64 {
-        if self.nominal.is_nan() || self.is_exact() { 0.0 } else { (self.high - self.nominal).max(self.nominal - self.low) }
+        if self.nominal.is_nan() || self.is_exact() {
+            0.0
+        } else {
+            (self.high - self.nominal).max(self.nominal - self.low)
+        }
     }
 }
 

@@ -77,8 +77,12 @@ impl Graph {
         }
         for output in self.outputs() {
             let fits = output.value.index() < self.len()
-                && self.product().axes(&output.dims).is_some_and(|axes| self.ty(output.value).axes.fits(axes))
-                && (output.dtype.elem() == Elem::Bool) == (self.ty(output.value).elem == Elem::Bool);
+                && self
+                    .product()
+                    .axes(&output.dims)
+                    .is_some_and(|axes| self.ty(output.value).axes.fits(axes))
+                && (output.dtype.elem() == Elem::Bool)
+                    == (self.ty(output.value).elem == Elem::Bool);
             if !fits {
                 return Err(Broken::Output(output.name.clone()));
             }
@@ -89,7 +93,9 @@ impl Graph {
     /// The type rule: what an operation gives.
     pub fn type_of(&self, op: &Op) -> Result<Type, Broken> {
         match op {
-            Op::Accumulator => Ok(Type { elem: self.product().elem, axes: self.product().accumulator_axes() }),
+            Op::Accumulator => {
+                Ok(Type { elem: self.product().elem, axes: self.product().accumulator_axes() })
+            }
             Op::Input(input) => {
                 let axes = self.input_axes(*input).ok_or(Broken::Input(input.0))?;
                 Ok(Type { elem: self.inputs()[input.0 as usize].dtype.elem(), axes })
@@ -99,12 +105,14 @@ impl Graph {
             Op::Extent(_) => Ok(scalar(Elem::F32)),
             Op::Unary(op, a) => {
                 let ty = self.ty(*a);
-                let elem = op.gives(ty.elem).ok_or(Broken::Elem { op: op.name(), elem: ty.elem })?;
+                let elem =
+                    op.gives(ty.elem).ok_or(Broken::Elem { op: op.name(), elem: ty.elem })?;
                 Ok(Type { elem, axes: ty.axes })
             }
             Op::Binary(op, a, b) => {
                 let ty = self.meet(op.name(), *a, *b)?;
-                let elem = op.gives(ty.elem).ok_or(Broken::Elem { op: op.name(), elem: ty.elem })?;
+                let elem =
+                    op.gives(ty.elem).ok_or(Broken::Elem { op: op.name(), elem: ty.elem })?;
                 Ok(Type { elem, axes: ty.axes })
             }
             Op::Fma(a, b, c) => self.fma_type(*a, *b, *c),
@@ -112,7 +120,8 @@ impl Graph {
             Op::Cast(to, a) => Ok(Type { elem: to.elem(), axes: self.ty(*a).axes }),
             Op::Reduce(fold, over, a) => {
                 let ty = self.ty(*a);
-                let elem = fold.gives(ty.elem).ok_or(Broken::Elem { op: fold.name(), elem: ty.elem })?;
+                let elem =
+                    fold.gives(ty.elem).ok_or(Broken::Elem { op: fold.name(), elem: ty.elem })?;
                 let axes = over.leaves(ty.axes).ok_or(Broken::Axes { op: fold.name() })?;
                 Ok(Type { elem, axes })
             }
@@ -120,14 +129,19 @@ impl Graph {
             Op::Part(part, a) => {
                 let ty = self.ty(*a);
                 let halved = ty.axes.column.and_then(|divisor| divisor.checked_mul(2));
-                halved.map(|divisor| Type { axes: Axes { column: Some(divisor), ..ty.axes }, ..ty }).ok_or(Broken::Axes { op: part.name() })
+                halved
+                    .map(|divisor| Type { axes: Axes { column: Some(divisor), ..ty.axes }, ..ty })
+                    .ok_or(Broken::Axes { op: part.name() })
             }
             Op::Merge(merge, a, b) => self.merge_type(*merge, *a, *b),
             Op::Call(call, arguments) => {
-                let joined = arguments.iter().try_fold(Axes::SCALAR, |axes, a| axes.join(self.ty(*a).axes));
+                let joined =
+                    arguments.iter().try_fold(Axes::SCALAR, |axes, a| axes.join(self.ty(*a).axes));
                 let axes = joined.ok_or(Broken::Axes { op: call.function })?;
                 let reduces = call.over.filter(|_| call.function == "mean");
-                let axes = reduces.map_or(Some(axes), |over| over.leaves(axes)).ok_or(Broken::Axes { op: call.function })?;
+                let axes = reduces
+                    .map_or(Some(axes), |over| over.leaves(axes))
+                    .ok_or(Broken::Axes { op: call.function })?;
                 Ok(Type { elem: Elem::F32, axes })
             }
         }
@@ -136,7 +150,9 @@ impl Graph {
     fn index_type(&self, axis: IndexAxis) -> Type {
         let axes = match axis {
             IndexAxis::Row => Axes { row: true, ..Axes::SCALAR },
-            IndexAxis::Column => Axes { column: self.product().accumulator_axes().column, ..Axes::SCALAR },
+            IndexAxis::Column => {
+                Axes { column: self.product().accumulator_axes().column, ..Axes::SCALAR }
+            }
         };
         Type { elem: Elem::I32, axes }
     }
@@ -178,7 +194,11 @@ impl Graph {
         if of.axes.column.is_none() || index.axes.column.is_some() {
             return Err(Broken::Axes { op: "pick" });
         }
-        let axes = Axes { batch: of.axes.batch || index.axes.batch, row: of.axes.row || index.axes.row, column: None };
+        let axes = Axes {
+            batch: of.axes.batch || index.axes.batch,
+            row: of.axes.row || index.axes.row,
+            column: None,
+        };
         Ok(Type { elem: Elem::F32, axes })
     }
 
@@ -186,17 +206,22 @@ impl Graph {
         let ty = self.meet(merge.name(), a, b)?;
         let same = self.ty(a).axes.column == self.ty(b).axes.column;
         match ty.axes.column {
-            Some(divisor) if same && divisor % 2 == 0 => Ok(Type { axes: Axes { column: Some(divisor / 2), ..ty.axes }, ..ty }),
+            Some(divisor) if same && divisor % 2 == 0 => {
+                Ok(Type { axes: Axes { column: Some(divisor / 2), ..ty.axes }, ..ty })
+            }
             Some(_) | None => Err(Broken::Axes { op: merge.name() }),
         }
     }
 
     /// Numbers that the columns' size must be a multiple of.
     pub fn column_multiples(&self) -> Vec<u32> {
-        let mut divisors: Vec<u32> = self.nodes().filter_map(|(_, node)| node.ty.axes.column).collect();
+        let mut divisors: Vec<u32> =
+            self.nodes().filter_map(|(_, node)| node.ty.axes.column).collect();
         for (_, node) in self.nodes() {
             if let Op::Reduce(_, over, a) = &node.op {
-                if let (Some(Run::Group(width)), Some(divisor)) = (over.column, self.ty(*a).axes.column) {
+                if let (Some(Run::Group(width)), Some(divisor)) =
+                    (over.column, self.ty(*a).axes.column)
+                {
                     divisors.push(divisor * width);
                 }
             }

@@ -65,25 +65,6 @@ impl Binary {
         Binary::ALL.into_iter().find(|op| op.name() == name)
     }
 
-    /// The implementation it calls, when it is more than an instruction.
-    pub const fn function(self) -> Option<Function> {
-        match self {
-            Binary::Pow => Some(Function::Pow),
-            Binary::Add
-            | Binary::Subtract
-            | Binary::Multiply
-            | Binary::Divide
-            | Binary::Maximum
-            | Binary::Minimum
-            | Binary::Less
-            | Binary::LessEqual
-            | Binary::Equal
-            | Binary::NotEqual
-            | Binary::And
-            | Binary::Or => None,
-        }
-    }
-
     /// The derivative in the first operand `x`, as an expression in `x` and `y`.
     pub const fn derivative(self) -> Option<&'static str> {
         match self {
@@ -94,7 +75,12 @@ impl Binary {
             Binary::Maximum => Some("where(x > y, 1.0, where(x == y, 0.5, 0.0))"),
             Binary::Minimum => Some("where(x < y, 1.0, where(x == y, 0.5, 0.0))"),
             Binary::Pow => Some("where(y == 0.0, 0.0, y * pow(x, y - 1.0))"),
-            Binary::Less | Binary::LessEqual | Binary::Equal | Binary::NotEqual | Binary::And | Binary::Or => None,
+            Binary::Less
+            | Binary::LessEqual
+            | Binary::Equal
+            | Binary::NotEqual
+            | Binary::And
+            | Binary::Or => None,
         }
     }
 
@@ -103,7 +89,9 @@ impl Binary {
         match self {
             Binary::Add | Binary::Multiply | Binary::Maximum | Binary::Minimum => true,
             Binary::Equal | Binary::NotEqual | Binary::And | Binary::Or => true,
-            Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Less | Binary::LessEqual => false,
+            Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Less | Binary::LessEqual => {
+                false
+            }
         }
     }
 
@@ -123,8 +111,22 @@ impl Binary {
             (Binary::And | Binary::Or, Elem::Bool) => Some(Elem::Bool),
             (Binary::Equal | Binary::NotEqual, _) => Some(Elem::Bool),
             (Binary::Less | Binary::LessEqual, Elem::F32 | Elem::I32) => Some(Elem::Bool),
-            (Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Maximum | Binary::Minimum, Elem::F32) => Some(Elem::F32),
-            (Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Maximum | Binary::Minimum, Elem::I32) => Some(Elem::I32),
+            (
+                Binary::Add
+                | Binary::Subtract
+                | Binary::Multiply
+                | Binary::Maximum
+                | Binary::Minimum,
+                Elem::F32,
+            ) => Some(Elem::F32),
+            (
+                Binary::Add
+                | Binary::Subtract
+                | Binary::Multiply
+                | Binary::Maximum
+                | Binary::Minimum,
+                Elem::I32,
+            ) => Some(Elem::I32),
             (Binary::Divide | Binary::Pow, Elem::F32) => Some(Elem::F32),
             (_, Elem::F32 | Elem::I32 | Elem::Bool) => None,
         }
@@ -135,16 +137,39 @@ impl Binary {
         match self {
             Binary::Less => compare(x, y, |a, b| a < b, x.high < y.low, x.low < y.high),
             Binary::LessEqual => compare(x, y, |a, b| a <= b, x.high <= y.low, x.low <= y.high),
-            Binary::Equal => compare(x, y, |a, b| a == b, x.is_exact() && y.is_exact() && x.low == y.low, overlap(x, y)),
+            Binary::Equal => compare(
+                x,
+                y,
+                |a, b| a == b,
+                x.is_exact() && y.is_exact() && x.low == y.low,
+                overlap(x, y),
+            ),
             Binary::NotEqual => {
                 let equal = Binary::Equal.apply(elem, accuracy, x, y);
-                Value { nominal: 1.0 - equal.nominal, low: 1.0 - equal.high, high: 1.0 - equal.low, nan: false }
+                Value {
+                    nominal: 1.0 - equal.nominal,
+                    low: 1.0 - equal.high,
+                    high: 1.0 - equal.low,
+                    nan: false,
+                }
             }
-            Binary::And => Value { nominal: x.nominal.min(y.nominal), low: x.low.min(y.low), high: x.high.min(y.high), nan: false },
-            Binary::Or => Value { nominal: x.nominal.max(y.nominal), low: x.low.max(y.low), high: x.high.max(y.high), nan: false },
+            Binary::And => Value {
+                nominal: x.nominal.min(y.nominal),
+                low: x.low.min(y.low),
+                high: x.high.min(y.high),
+                nan: false,
+            },
+            Binary::Or => Value {
+                nominal: x.nominal.max(y.nominal),
+                low: x.low.max(y.low),
+                high: x.high.max(y.high),
+                nan: false,
+            },
             Binary::Maximum => extreme(x, y, f64::max),
             Binary::Minimum => extreme(x, y, f64::min),
-            Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => self.apply_i32(x, y),
+            Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => {
+                self.apply_i32(x, y)
+            }
             Binary::Add => add(x, y).round_f32(),
             Binary::Subtract => add(x, negate(y)).round_f32(),
             Binary::Multiply => multiply(x, y).round_f32(),
@@ -162,14 +187,21 @@ impl Binary {
                 _ => a * b,
             }
         };
-        let corners = [exactly(x.low, y.low), exactly(x.low, y.high), exactly(x.high, y.low), exactly(x.high, y.high)];
+        let corners = [
+            exactly(x.low, y.low),
+            exactly(x.low, y.high),
+            exactly(x.high, y.low),
+            exactly(x.high, y.high),
+        ];
         let nominal = f64::from(exactly(x.nominal, y.nominal) as i32);
-        let (low, high) = corners.iter().fold((i64::MAX, i64::MIN), |(low, high), &c| (low.min(c), high.max(c)));
+        let (low, high) =
+            corners.iter().fold((i64::MAX, i64::MIN), |(low, high), &c| (low.min(c), high.max(c)));
         if low == high {
             return Value::exact(nominal);
         }
         let fits = low >= i64::from(i32::MIN) && high <= i64::from(i32::MAX);
-        let (low, high) = if fits { (low, high) } else { (i64::from(i32::MIN), i64::from(i32::MAX)) };
+        let (low, high) =
+            if fits { (low, high) } else { (i64::from(i32::MIN), i64::from(i32::MAX)) };
         Value { nominal, low: low as f64, high: high as f64, nan: false }
     }
 }
@@ -182,9 +214,14 @@ pub(crate) fn fma(a: Value, b: Value, c: Value) -> Value {
         return Value::exact(nominal);
     }
     // The enclosure was rounded to f64 in between, which can move an end by one f32 step at a tie.
-    let step = functions::ulp_f32(exact.magnitude());
+    let step = functions::accuracy::ulp(exact.magnitude());
     let wider = exact.widen(step);
-    Value { nominal, low: wider.low.min(nominal), high: wider.high.max(nominal), nan: wider.nan || nominal.is_nan() }
+    Value {
+        nominal,
+        low: wider.low.min(nominal),
+        high: wider.high.max(nominal),
+        nan: wider.nan || nominal.is_nan(),
+    }
 }
 
 fn overlap(x: Value, y: Value) -> bool {
@@ -203,19 +240,28 @@ fn extreme(x: Value, y: Value, pick: fn(f64, f64) -> f64) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
     }
-    let nominal = if x.nominal.is_nan() || y.nominal.is_nan() { f64::NAN } else { pick(x.nominal, y.nominal) };
+    let nominal = if x.nominal.is_nan() || y.nominal.is_nan() {
+        f64::NAN
+    } else {
+        pick(x.nominal, y.nominal)
+    };
     Value { nominal, low: pick(x.low, y.low), high: pick(x.high, y.high), nan: x.nan || y.nan }
 }
 
 fn negate(x: Value) -> Value {
-    if x.is_only_nan() { x } else { Value { nominal: -x.nominal, low: -x.high, high: -x.low, nan: x.nan } }
+    if x.is_only_nan() {
+        x
+    } else {
+        Value { nominal: -x.nominal, low: -x.high, high: -x.low, nan: x.nan }
+    }
 }
 
 pub(super) fn add(x: Value, y: Value) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
     }
-    let infinities_meet = (x.high == f64::INFINITY && y.low == f64::NEG_INFINITY) || (x.low == f64::NEG_INFINITY && y.high == f64::INFINITY);
+    let infinities_meet = (x.high == f64::INFINITY && y.low == f64::NEG_INFINITY)
+        || (x.low == f64::NEG_INFINITY && y.high == f64::INFINITY);
     let (low, high) = (x.low + y.low, x.high + y.high);
     let nominal = x.nominal + y.nominal;
     if low.is_nan() && high.is_nan() {
@@ -240,7 +286,8 @@ fn corners(x: Value, y: Value, nominal: f64, f: fn(f64, f64) -> f64) -> Value {
     let high = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let contains_zero = |v: Value| v.low <= 0.0 && v.high >= 0.0;
     let contains_infinity = |v: Value| v.low == f64::NEG_INFINITY || v.high == f64::INFINITY;
-    let undefined = (contains_zero(x) && contains_infinity(y)) || (contains_infinity(x) && contains_zero(y));
+    let undefined =
+        (contains_zero(x) && contains_infinity(y)) || (contains_infinity(x) && contains_zero(y));
     let nan = x.nan || y.nan || nominal.is_nan() || undefined || all.iter().any(|c| c.is_nan());
     Value { nominal, low, high, nan }
 }
@@ -253,7 +300,8 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
     let image = if y.is_exact() && x.is_exact() {
         Value::exact(nominal)
     } else if y.is_exact() && y.low != 0.0 || y.low > 0.0 || y.high < 0.0 {
-        let nan = (x.low.is_infinite() || x.high.is_infinite()) && (y.low.is_infinite() || y.high.is_infinite());
+        let nan = (x.low.is_infinite() || x.high.is_infinite())
+            && (y.low.is_infinite() || y.high.is_infinite());
         let quotient = corners(x, y, x.nominal / y.nominal, |a, b| a / b);
         // Zero times infinity is what `corners` guards against; for quotients it is infinity over infinity.
         Value { nan: x.nan || y.nan || nan || nominal.is_nan(), ..quotient }.round_f32()
@@ -270,7 +318,7 @@ fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return if nominal.is_nan() { Value::NAN } else { Value::exact(nominal) };
     }
-    let error = functions::bound(Function::Pow, accuracy, x.nominal, nominal);
+    let error = functions::pow_bound(accuracy, x.nominal, y.nominal, nominal);
     if x.is_exact() && y.is_exact() {
         return Value::exact(nominal).widen(error);
     }
@@ -280,7 +328,8 @@ fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {
     }
     let image = corners(x, y, nominal, f64::powf).round_f32();
     let low = if !positive && x.high >= 0.0 { image.low.min(0.0) } else { image.low };
-    let widest = functions::bound(Function::Pow, accuracy, x.low, image.low).max(functions::bound(Function::Pow, accuracy, x.high, image.high));
+    let at = |base: f64, result: f64| functions::pow_bound(accuracy, base, y.magnitude(), result);
+    let widest = at(x.low, image.low).max(at(x.high, image.high));
     Value { low, nan: x.nan || y.nan || nominal.is_nan(), ..image }.widen(error.max(widest))
 }
 
@@ -294,7 +343,8 @@ mod tests {
 
     #[test]
     fn arithmetic_on_exact_values_is_exact() {
-        for op in [Binary::Add, Binary::Subtract, Binary::Multiply, Binary::Divide, Binary::Maximum] {
+        for op in [Binary::Add, Binary::Subtract, Binary::Multiply, Binary::Divide, Binary::Maximum]
+        {
             assert!(f32_of(op, 3.0, 7.0).is_exact(), "{}", op.name());
         }
         assert_eq!(f32_of(Binary::Divide, 1.0, 0.0).nominal, f64::INFINITY);
@@ -305,7 +355,12 @@ mod tests {
 
     #[test]
     fn integers_wrap() {
-        let sum = Binary::Add.apply(Elem::I32, Accuracy::Accurate, Value::exact(2147483647.0), Value::exact(1.0));
+        let sum = Binary::Add.apply(
+            Elem::I32,
+            Accuracy::Accurate,
+            Value::exact(2147483647.0),
+            Value::exact(1.0),
+        );
         assert_eq!(sum, Value::exact(-2147483648.0));
     }
 
@@ -314,13 +369,18 @@ mod tests {
         let x = Value::between(1.0, 0.9, 1.1, false);
         let less = Binary::Less.apply(Elem::F32, Accuracy::Accurate, x, Value::exact(1.05));
         assert_eq!((less.low, less.high), (0.0, 1.0));
-        let nan = Binary::NotEqual.apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0));
+        let nan =
+            Binary::NotEqual.apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0));
         assert_eq!(nan, Value::exact(1.0));
     }
 
     #[test]
     fn maximum_propagates_nan() {
-        assert!(Binary::Maximum.apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0)).is_only_nan());
+        assert!(
+            Binary::Maximum
+                .apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0))
+                .is_only_nan()
+        );
     }
 
     #[test]

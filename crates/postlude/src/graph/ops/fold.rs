@@ -45,7 +45,15 @@ impl Fold {
 
     /// The fold of that name; `largest` counts from 1.
     pub fn from_name(name: &str) -> Option<Fold> {
-        let all = [Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::AbsMax, Fold::LogSumExp, Fold::Largest(1)];
+        let all = [
+            Fold::Sum,
+            Fold::Prod,
+            Fold::Max,
+            Fold::Min,
+            Fold::AbsMax,
+            Fold::LogSumExp,
+            Fold::Largest(1),
+        ];
         all.into_iter().find(|fold| fold.name() == name)
     }
 
@@ -80,7 +88,8 @@ impl Fold {
             (Fold::Max, _) => extreme(terms, self.identity(elem), f64::max),
             (Fold::Min, _) => extreme(terms, self.identity(elem), f64::min),
             (Fold::AbsMax, _) => {
-                let magnitudes: Vec<Value> = terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
+                let magnitudes: Vec<Value> =
+                    terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
                 extreme(&magnitudes, 0.0, f64::max)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
@@ -113,7 +122,11 @@ pub(crate) fn lowest_bit(values: impl Iterator<Item = f64>) -> Option<i32> {
 pub(crate) fn sums_exactly(lowest_bit: Option<i32>, total_magnitude: f64) -> bool {
     match lowest_bit {
         None => true,
-        Some(bit) => bit >= -149 && total_magnitude <= 2f64.powi(bit + 24) && total_magnitude <= f32::MAX as f64,
+        Some(bit) => {
+            bit >= -149
+                && total_magnitude <= 2f64.powi(bit + 24)
+                && total_magnitude <= f32::MAX as f64
+        }
     }
 }
 
@@ -124,7 +137,12 @@ fn sum(terms: &[Value]) -> Value {
     let exact = terms.iter().fold(Value::exact(0.0), |total, &x| binary::add(total, x));
     let finite: f64 = terms.iter().map(|x| x.magnitude()).filter(|x| x.is_finite()).sum();
     let all_exact = terms.iter().all(|x| x.is_exact());
-    if all_exact && sums_exactly(lowest_bit(terms.iter().map(|x| x.nominal).filter(|x| x.is_finite())), finite) {
+    if all_exact
+        && sums_exactly(
+            lowest_bit(terms.iter().map(|x| x.nominal).filter(|x| x.is_finite())),
+            finite,
+        )
+    {
         return exact.round_f32();
     }
     // Partial sums that overflow in one order need not in another.
@@ -166,7 +184,11 @@ fn extreme(terms: &[Value], identity: f64, pick: fn(f64, f64) -> f64) -> Value {
         result.high = pick(result.high, x.high);
         result.nan |= x.nan;
         // f64::max forgets nan, the fold does not.
-        result.nominal = if x.nominal.is_nan() || result.nominal.is_nan() { f64::NAN } else { pick(result.nominal, x.nominal) };
+        result.nominal = if x.nominal.is_nan() || result.nominal.is_nan() {
+            f64::NAN
+        } else {
+            pick(result.nominal, x.nominal)
+        };
     }
     result
 }
@@ -177,10 +199,15 @@ fn log_sum_exp(terms: &[Value], accuracy: Accuracy) -> Value {
     }
     let exactly = |of: fn(&Value) -> f64| {
         let peak = terms.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
-        if peak.is_infinite() { peak } else { peak + terms.iter().map(|x| (of(x) - peak).exp()).sum::<f64>().ln() }
+        if peak.is_infinite() {
+            peak
+        } else {
+            peak + terms.iter().map(|x| (of(x) - peak).exp()).sum::<f64>().ln()
+        }
     };
     let nan = terms.iter().any(|x| x.nan);
-    let nominal = if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { exactly(|x| x.nominal) };
+    let nominal =
+        if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { exactly(|x| x.nominal) };
     let image = Value::between(nominal, exactly(|x| x.low), exactly(|x| x.high), nan).round_f32();
     if image.low == image.high && image.low.is_infinite() {
         return image;
@@ -190,8 +217,13 @@ fn log_sum_exp(terms: &[Value], accuracy: Accuracy) -> Value {
     let one = functions::bound(Function::Exp, accuracy, -1.0, 1.0) + HALF_ULP;
     let chain = terms.len().min(LONGEST_CHAIN) as f64;
     let relative = chain * HALF_ULP + 16.0 * one;
-    let log = functions::bound(Function::Log, accuracy, 1.0 + terms.len() as f64, (1.0 + terms.len() as f64).ln());
-    image.widen(relative + log + functions::ulp_f32(image.magnitude()))
+    let log = functions::bound(
+        Function::Log,
+        accuracy,
+        1.0 + terms.len() as f64,
+        (1.0 + terms.len() as f64).ln(),
+    );
+    image.widen(relative + log + functions::accuracy::ulp(image.magnitude()))
 }
 
 fn largest(terms: &[Value], count: u32) -> Value {
@@ -205,7 +237,8 @@ fn largest(terms: &[Value], count: u32) -> Value {
         all.get(place).copied().unwrap_or(f64::NEG_INFINITY)
     };
     let nan = terms.iter().any(|x| x.nan);
-    let nominal = if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { nth(|x| x.nominal) };
+    let nominal =
+        if terms.iter().any(|x| x.nominal.is_nan()) { f64::NAN } else { nth(|x| x.nominal) };
     Value::between(nominal, nth(|x| x.low), nth(|x| x.high), nan)
 }
 
@@ -219,23 +252,51 @@ mod tests {
 
     #[test]
     fn empty_reductions_give_the_identity() {
-        for fold in [Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::AbsMax, Fold::LogSumExp, Fold::Largest(2)] {
-            assert_eq!(fold.apply(Elem::F32, Accuracy::Accurate, &[]), Value::exact(fold.identity(Elem::F32)), "{}", fold.name());
+        for fold in [
+            Fold::Sum,
+            Fold::Prod,
+            Fold::Max,
+            Fold::Min,
+            Fold::AbsMax,
+            Fold::LogSumExp,
+            Fold::Largest(2),
+        ] {
+            assert_eq!(
+                fold.apply(Elem::F32, Accuracy::Accurate, &[]),
+                Value::exact(fold.identity(Elem::F32)),
+                "{}",
+                fold.name()
+            );
         }
     }
 
     #[test]
     fn whole_numbers_sum_exactly() {
-        assert!(Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 2.0, -3.0, 0.5])).is_exact());
-        assert!(!Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1f32 as f64, 1e10])).is_exact());
+        assert!(
+            Fold::Sum
+                .apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 2.0, -3.0, 0.5]))
+                .is_exact()
+        );
+        assert!(
+            !Fold::Sum
+                .apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1f32 as f64, 1e10]))
+                .is_exact()
+        );
     }
 
     #[test]
     fn nan_and_infinity_reach_the_result() {
-        assert!(Fold::Max.apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, f64::NAN])).is_only_nan());
-        let infinite = Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1, f64::INFINITY, 7.3]));
+        assert!(
+            Fold::Max.apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, f64::NAN])).is_only_nan()
+        );
+        let infinite =
+            Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[0.1, f64::INFINITY, 7.3]));
         assert_eq!((infinite.low, infinite.high), (f64::INFINITY, f64::INFINITY));
-        assert!(Fold::Sum.apply(Elem::F32, Accuracy::Accurate, &exact(&[f64::NEG_INFINITY, f64::INFINITY])).is_only_nan());
+        assert!(
+            Fold::Sum
+                .apply(Elem::F32, Accuracy::Accurate, &exact(&[f64::NEG_INFINITY, f64::INFINITY]))
+                .is_only_nan()
+        );
     }
 
     #[test]
@@ -246,6 +307,9 @@ mod tests {
 
     #[test]
     fn the_second_largest_counts_equals() {
-        assert_eq!(Fold::Largest(2).apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 5.0, 5.0])).nominal, 5.0);
+        assert_eq!(
+            Fold::Largest(2).apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 5.0, 5.0])).nominal,
+            5.0
+        );
     }
 }

@@ -40,9 +40,15 @@ impl Op {
         match self {
             Op::Input(_) => Needs::Load,
             Op::Accumulator | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => Needs::Elements,
-            Op::Unary(..) | Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) => Needs::Elements,
+            Op::Unary(..) | Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) => {
+                Needs::Elements
+            }
             Op::Part(..) | Op::Merge(..) | Op::Pick(..) => Needs::Row,
-            Op::Reduce(_, Over { batch: false, row: false, column: Some(Run::All | Run::Group(_)) }, _) => Needs::Row,
+            Op::Reduce(
+                _,
+                Over { batch: false, row: false, column: Some(Run::All | Run::Group(_)) },
+                _,
+            ) => Needs::Row,
             Op::Reduce(..) => Needs::Partials,
             Op::Call(..) => Needs::Elements,
         }

@@ -112,7 +112,7 @@ impl Unary {
             Unary::Sin => row("sin", f64::sin, Wave, EVERYWHERE, Some(Function::Sin), Some("cos(x)")),
             Unary::Cos => row("cos", f64::cos, Wave, EVERYWHERE, Some(Function::Cos), Some("-sin(x)")),
             Unary::Tanh => row("tanh", f64::tanh, Monotone, EVERYWHERE, Some(Function::Tanh), Some("1.0 - square(tanh(x))")),
-            Unary::Erf => row("erf", functions::erf_f64, Monotone, EVERYWHERE, Some(Function::Erf), Some("1.1283791670955126 * exp(-square(x))")),
+            Unary::Erf => row("erf", libm::erf, Monotone, EVERYWHERE, Some(Function::Erf), Some("1.1283791670955126 * exp(-square(x))")),
             Unary::IsNan => row("isnan", |x| f64::from(u8::from(x.is_nan())), Monotone, EVERYWHERE, None, None),
             Unary::IsInf => row("isinf", |x| f64::from(u8::from(x.is_infinite())), Monotone, EVERYWHERE, None, None),
         }
@@ -170,7 +170,11 @@ impl Unary {
         if x.low > LEAST {
             return self.apply_f32(Accuracy::Accurate, x);
         }
-        if x.is_exact() { Value::exact(LEAST) } else { Value { nominal: x.nominal, low: LEAST, high: i32::MAX as f64, nan: false } }
+        if x.is_exact() {
+            Value::exact(LEAST)
+        } else {
+            Value { nominal: x.nominal, low: LEAST, high: i32::MAX as f64, nan: false }
+        }
     }
 
     fn apply_f32(self, accuracy: Accuracy, x: Value) -> Value {
@@ -181,15 +185,23 @@ impl Unary {
         let nan = x.nan || x.low < facts.domain;
         let low = x.low.max(facts.domain);
         let at = |point: f64| ((facts.meaning)(point) as f32) as f64;
-        let error = |point: f64| facts.function.map_or(0.0, |f| functions::bound(f, accuracy, point, at(point)));
+        let error = |point: f64| {
+            facts.function.map_or(0.0, |f| functions::bound(f, accuracy, point, at(point)))
+        };
         let nominal = (facts.meaning)(x.nominal) as f32 as f64;
         let image = match facts.curve {
-            Curve::Monotone => Value::between(nominal, at(low), at(x.high), nan).widen(error(low).max(error(x.high))),
-            Curve::Valley if low <= 0.0 && x.high >= 0.0 => Value::between(nominal, 0.0, at(low).max(at(x.high)), nan),
+            Curve::Monotone => Value::between(nominal, at(low), at(x.high), nan)
+                .widen(error(low).max(error(x.high))),
+            Curve::Valley if low <= 0.0 && x.high >= 0.0 => {
+                Value::between(nominal, 0.0, at(low).max(at(x.high)), nan)
+            }
             Curve::Valley => Value::between(nominal, at(low), at(x.high), nan),
-            Curve::Pole if low == x.high => Value::between(nominal, nominal, nominal, nan).widen(error(low)),
+            Curve::Pole if low == x.high => {
+                Value::between(nominal, nominal, nominal, nan).widen(error(low))
+            }
             Curve::Pole if low <= 0.0 && x.high >= 0.0 => Value { nan, ..Value::anything(nominal) },
-            Curve::Pole => Value::between(nominal, at(low), at(x.high), nan).widen(error(low).max(error(x.high))),
+            Curve::Pole => Value::between(nominal, at(low), at(x.high), nan)
+                .widen(error(low).max(error(x.high))),
             Curve::Wave => wave(nominal, x, nan, error(x.nominal)),
         };
         if self.never_negative() && image.low < 0.0 { Value { low: 0.0, ..image } } else { image }
@@ -210,7 +222,12 @@ fn wave(nominal: f64, x: Value, nan: bool, error: f64) -> Value {
         return Value { nominal, low: -1.0, high: 1.0, nan };
     }
     let reach = (x.high - x.nominal).max(x.nominal - x.low) + error;
-    Value { nominal, low: (nominal - reach).max(-1.0 - error), high: (nominal + reach).min(1.0 + error), nan }
+    Value {
+        nominal,
+        low: (nominal - reach).max(-1.0 - error),
+        high: (nominal + reach).min(1.0 + error),
+        nan,
+    }
 }
 
 #[cfg(test)]
@@ -219,8 +236,13 @@ mod tests {
 
     #[test]
     fn exact_functions_keep_exact_values_exact() {
-        for op in [Unary::Negate, Unary::Abs, Unary::Sign, Unary::Floor, Unary::Ceil, Unary::Round] {
-            assert!(op.apply(Elem::F32, Accuracy::Accurate, Value::exact(-2.5)).is_exact(), "{}", op.name());
+        for op in [Unary::Negate, Unary::Abs, Unary::Sign, Unary::Floor, Unary::Ceil, Unary::Round]
+        {
+            assert!(
+                op.apply(Elem::F32, Accuracy::Accurate, Value::exact(-2.5)).is_exact(),
+                "{}",
+                op.name()
+            );
         }
     }
 
