@@ -24,6 +24,7 @@ use crate::shape::Dim;
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, IndexAxis, Needs, Unary};
+pub(crate) use ops::{fma, lowest_bit, sums_exactly};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
 pub use types::{Axes, Kind, Type};

@@ -6,5 +6,11 @@ pub mod define;
 pub mod dtype;
 pub mod functions;
 pub mod graph;
+pub mod problem;
+pub mod reference;
 pub mod shape;
 pub mod syntax;
+pub mod tensor;
+
+pub use dtype::DType;
+pub use tensor::{Tensor, TensorError};
