@@ -1,0 +1,271 @@
+//! Operands laid out for the microkernel.
+//!
+//! In: a strided matrix of any element type. Out: panels of f32, `width` rows side by side for each k, padded with zeros.
+//! Invariant: a [`Matrix`] exists only if every element it names lies in its bytes; padding never reaches a result.
+
+use super::decode::{self, Decode, decode_one, with_decoder};
+use crate::dtype::DType;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// An operand in memory. Rows run along M (or N), columns along K; offset and strides count elements and may be
+/// zero or negative.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand<'a> {
+    /// The element type.
+    pub(crate) dtype: DType,
+    /// The memory, elements little-endian.
+    pub(crate) bytes: &'a [u8],
+    /// Where element (0, 0) lies.
+    pub(crate) offset: isize,
+    /// From one row to the next.
+    pub(crate) row_stride: isize,
+    /// From one column to the next.
+    pub(crate) column_stride: isize,
+}
+
+/// An operand of known extents, all of it in bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a> {
+    operand: Operand<'a>,
+    rows: usize,
+    columns: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// The operand as `rows` by `columns`, if its memory holds them.
+    pub(super) fn new(operand: Operand<'a>, rows: usize, columns: usize) -> Option<Self> {
+        let matrix = Matrix { operand, rows, columns };
+        if rows == 0 || columns == 0 {
+            return Some(matrix);
+        }
+        let reach =
+            |count: usize, stride: isize| isize::try_from(count - 1).ok()?.checked_mul(stride);
+        let (down, across) =
+            (reach(rows, operand.row_stride)?, reach(columns, operand.column_stride)?);
+        let lowest = operand.offset.checked_add(down.min(0))?.checked_add(across.min(0))?;
+        let highest = operand.offset.checked_add(down.max(0))?.checked_add(across.max(0))?;
+        let held = isize::try_from(operand.bytes.len() * 8 / operand.dtype.bits()).ok()?;
+        (0 <= lowest && highest < held).then_some(matrix)
+    }
+
+    /// Rows: the extent along M or N.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The element type.
+    pub(super) fn dtype(&self) -> DType {
+        self.operand.dtype
+    }
+
+    /// The index in memory of an element; in bounds by construction if the element exists.
+    fn index(&self, row: usize, column: usize) -> usize {
+        let Operand { offset, row_stride, column_stride, .. } = self.operand;
+        (offset + row as isize * row_stride + column as isize * column_stride) as usize
+    }
+
+    /// `count` elements that lie next to each other, from (`row`, `column`) on.
+    fn run<D: Decode>(&self, row: usize, column: usize, count: usize) -> impl Iterator<Item = f32> {
+        let bytes = &self.operand.bytes[self.index(row, column) * D::SIZE..][..count * D::SIZE];
+        bytes.chunks_exact(D::SIZE).map(decode_one::<D>)
+    }
+}
+
+/// Memory for packed panels, kept from one product to the next; starts on a cache line.
+#[derive(Default)]
+pub(super) struct Storage(Vec<f32>);
+
+/// f32 in one cache line.
+const LINE: usize = 16;
+
+impl Storage {
+    /// `count` elements of unspecified value.
+    fn take(&mut self, count: usize) -> &mut [f32] {
+        if self.0.len() < count + LINE {
+            // Fresh zeros come from the system untouched; growing would copy what nobody reads.
+            self.0 = Vec::new();
+            self.0 = vec![0.0; count + LINE];
+        }
+        let start = self.0.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+        &mut self.0[start..][..count]
+    }
+}
+
+/// Which rows become panels: `rows` of the matrix from `first` on, in groups that begin a new panel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// The first row.
+    pub(super) first: usize,
+    /// How many rows.
+    pub(super) rows: usize,
+    /// Rows in a group; the last may be shorter.
+    pub(super) group: usize,
+    /// Rows in a panel: the microkernel's mr or nr.
+    pub(super) width: usize,
+    /// The extent along K.
+    pub(super) k: usize,
+    /// The longest block of K.
+    pub(super) kc: usize,
+}
+
+impl Layout {
+    /// Panels of a full group.
+    pub(super) fn panels_in_group(&self) -> usize {
+        self.group.div_ceil(self.width)
+    }
+
+    /// All panels.
+    fn panels(&self) -> usize {
+        let whole = self.rows / self.group;
+        whole * self.panels_in_group() + (self.rows % self.group).div_ceil(self.width)
+    }
+
+    /// The rows of the matrix in a panel: the first, and how many.
+    fn rows_of(&self, panel: usize) -> (usize, usize) {
+        let (group, within) =
+            (panel / self.panels_in_group(), panel % self.panels_in_group() * self.width);
+        let start = group * self.group + within;
+        (self.first + start, self.width.min(self.group - within).min(self.rows - start))
+    }
+
+    /// All groups.
+    pub(super) fn groups(&self) -> usize {
+        self.rows.div_ceil(self.group)
+    }
+
+    /// The rows of the matrix in a group.
+    pub(super) fn rows_of_group(&self, group: usize) -> Range<usize> {
+        let start = group * self.group;
+        self.first + start..self.first + self.rows.min(start + self.group)
+    }
+
+    /// Blocks of K.
+    pub(super) fn blocks(&self) -> usize {
+        self.k.div_ceil(self.kc)
+    }
+
+    /// The extent of a block of K.
+    fn depth(&self, block: usize) -> usize {
+        self.kc.min(self.k - block * self.kc)
+    }
+}
+
+/// Packed rows, blocks of K outermost: a block's panels lie next to each other.
+pub(super) struct Panels<'a> {
+    data: &'a [f32],
+    layout: Layout,
+}
+
+impl<'a> Panels<'a> {
+    /// Packs the layout's rows of `matrix`; `parallel` over the current thread pool.
+    pub(super) fn pack(
+        matrix: &Matrix<'_>,
+        layout: Layout,
+        storage: &'a mut Storage,
+        parallel: bool,
+    ) -> Self {
+        let per_k = layout.panels() * layout.width;
+        let data = storage.take(per_k * layout.k);
+        for (block, data) in data.chunks_mut((per_k * layout.kc).max(1)).enumerate() {
+            let (from, depth) = (block * layout.kc, layout.depth(block));
+            let pack = |(panel, out): (usize, &mut [f32])| {
+                let (row, rows) = layout.rows_of(panel);
+                let part = Part { row, rows, from, width: layout.width };
+                with_decoder!(matrix.dtype(), pack_panel, (matrix, part, out));
+            };
+            let size = depth * layout.width;
+            if parallel {
+                data.par_chunks_exact_mut(size).with_min_len(4).enumerate().for_each(pack);
+            } else {
+                data.chunks_exact_mut(size).enumerate().for_each(pack);
+            }
+        }
+        Panels { data, layout }
+    }
+
+    /// The layout it was packed by.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A panel's block of K, as `[k][width]`.
+    pub(super) fn panel(&self, block: usize, panel: usize) -> &[f32] {
+        let Layout { width, kc, .. } = self.layout;
+        let size = self.layout.depth(block) * width;
+        &self.data[block * kc * width * self.layout.panels() + panel * size..][..size]
+    }
+}
+
+/// What one panel holds: `rows` rows from `row`, columns from `from`, padded to `width` rows.
+#[derive(Clone, Copy)]
+struct Part {
+    row: usize,
+    rows: usize,
+    from: usize,
+    width: usize,
+}
+
+/// Columns transposed at a time, so that the panel's lines stay in L1 until all their rows are written.
+const TRANSPOSED: usize = 16;
+
+/// Packs one panel's block of K into `out`, as `[k][width]`.
+fn pack_panel<D: Decode>(matrix: &Matrix<'_>, part: Part, out: &mut [f32]) {
+    let Part { row, rows, from, width } = part;
+    if matrix.operand.row_stride == 1 {
+        for (k, line) in out.chunks_exact_mut(width).enumerate() {
+            let (filled, padding) = line.split_at_mut(rows);
+            for (slot, value) in filled.iter_mut().zip(matrix.run::<D>(row, from + k, rows)) {
+                *slot = value;
+            }
+            padding.fill(0.0);
+        }
+        return;
+    }
+    if rows < width {
+        out.fill(0.0);
+    }
+    for (block, lines) in out.chunks_mut(width * TRANSPOSED).enumerate() {
+        let (k, depth) = (from + block * TRANSPOSED, lines.len() / width);
+        for r in 0..rows {
+            let slots = lines[r..].iter_mut().step_by(width);
+            if matrix.operand.column_stride == 1 {
+                slots
+                    .zip(matrix.run::<D>(row + r, k, depth))
+                    .for_each(|(slot, value)| *slot = value);
+            } else {
+                let values = (k..k + depth).flat_map(|k| matrix.run::<D>(row + r, k, 1));
+                slots.zip(values).for_each(|(slot, value)| *slot = value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(
+        bytes: &[u8],
+        offset: isize,
+        row_stride: isize,
+        column_stride: isize,
+    ) -> Operand<'_> {
+        Operand { dtype: DType::F16, bytes, offset, row_stride, column_stride }
+    }
+
+    #[test]
+    fn a_matrix_outside_its_bytes_does_not_exist() {
+        let bytes = [0; 24];
+        assert!(Matrix::new(operand(&bytes, 0, 4, 1), 3, 4).is_some());
+        assert!(Matrix::new(operand(&bytes, 0, 4, 1), 3, 5).is_none());
+        assert!(Matrix::new(operand(&bytes, 1, 4, 1), 3, 4).is_none());
+        assert!(Matrix::new(operand(&bytes, 11, -4, -1), 3, 4).is_some());
+        assert!(Matrix::new(operand(&bytes, 10, -4, -1), 3, 4).is_none());
+        assert!(Matrix::new(operand(&bytes, 11, 0, 0), usize::MAX >> 1, 9).is_some());
+        assert!(Matrix::new(operand(&bytes, 0, isize::MAX, 1), 3, 1).is_none());
+        assert!(Matrix::new(operand(&bytes, isize::MAX, 1, 1), 2, 2).is_none());
+        assert!(Matrix::new(operand(&bytes, 99, 1, 1), 0, 2).is_some());
+        assert!(Matrix::new(operand(&bytes[..23], 0, 4, 1), 3, 4).is_none());
+    }
+}
