@@ -7,5 +7,6 @@ mod decode;
 pub(crate) mod microkernel;
 pub(crate) mod pack;
 pub(crate) mod product;
+mod storage;
 mod tile;
 mod vector;

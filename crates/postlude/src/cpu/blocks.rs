@@ -15,9 +15,9 @@ pub(crate) struct Caches {
 }
 
 impl Default for Caches {
-    /// The least that servers and laptops of the last years have.
+    /// What one core of a server has.
     fn default() -> Self {
-        Caches { l1: 32 << 10, l2: 1 << 20, l3: 4 << 20 }
+        Caches { l1: 48 << 10, l2: 1 << 20, l3: 4 << 20 }
     }
 }
 

@@ -150,15 +150,17 @@ macro_rules! with_decoder {
 }
 pub(super) use with_decoder;
 
-/// The value of one element, for tests and edges.
+/// The value of one element.
+#[inline(always)]
 pub(super) fn decode_one<D: Decode>(bytes: &[u8]) -> f32 {
-    match D::Bytes::try_from(bytes) {
-        Ok(bytes) => D::decode(bytes),
-        Err(_) => panic!("compiler bug: an element of the wrong size"),
-    }
+    let Ok(bytes) = D::Bytes::try_from(bytes) else {
+        panic!("compiler bug: an element of the wrong size")
+    };
+    D::decode(bytes)
 }
 
 /// Decodes one element of `dtype`.
+#[cfg(test)]
 pub(super) fn decode_as(dtype: DType, bytes: &[u8]) -> f32 {
     use super::decode;
     with_decoder!(dtype, decode_one, (bytes))

@@ -9,7 +9,7 @@
 //! [`Accumulator::LONGEST`] of them is exact in f32's 24 bits, and is added to the i32 accumulator once per block.
 
 use super::tile::Tile;
-use super::vector::{Portable, Vector};
+use super::vector::{Portable, Vector, prefetch};
 use crate::dtype::Elem;
 
 /// Most elements in any kernel's tile.
@@ -82,9 +82,7 @@ pub(super) struct Microkernel<T: 'static> {
 }
 
 /// What a product may accumulate in: f32 or i32. The unsafe methods ask of the caller what [`Vector`] asks.
-pub(crate) trait Accumulator:
-    Copy + Default + PartialEq + Send + Sync + 'static
-{
+pub(crate) trait Accumulator: Copy + Default + PartialEq + Send + Sync + 'static {
     /// The accumulator in the language's words.
     const ELEM: Elem;
     /// The longest block of K one kernel call may take.
@@ -154,7 +152,8 @@ impl Accumulator for i32 {
     }
 }
 
-/// The kernel: `R` rows of `W` registers, from an A panel of width `MR`.
+/// The kernel: `R` rows of `W` registers, from an A panel of width `MR`. Asks for the tile below meanwhile, which is
+/// the next as a rule.
 ///
 /// Safety: the CPU has `V`'s instructions; `a` is valid for `k * MR`, `b` for `k * W * LANES` elements, and `c` for
 /// `R` rows of `W * LANES` elements that are `leading` apart.
@@ -168,6 +167,7 @@ unsafe fn multiply<T: Accumulator, V: Vector, const MR: usize, const R: usize, c
         let mut acc = [[V::zero(); W]; R];
         for (r, row) in acc.iter_mut().enumerate() {
             for (w, register) in row.iter_mut().enumerate() {
+                prefetch(call.c.wrapping_add((R + r) * call.leading + w * V::LANES));
                 *register = T::begin(call.c.add(r * call.leading + w * V::LANES), call.start);
             }
         }

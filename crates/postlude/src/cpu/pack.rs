@@ -4,6 +4,7 @@
 //! Invariant: a [`Matrix`] exists only if every element it names lies in its bytes; padding never reaches a result.
 
 use super::decode::{self, Decode, decode_one, with_decoder};
+use super::storage::Storage;
 use crate::dtype::DType;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -69,26 +70,6 @@ impl<'a> Matrix<'a> {
     fn run<D: Decode>(&self, row: usize, column: usize, count: usize) -> impl Iterator<Item = f32> {
         let bytes = &self.operand.bytes[self.index(row, column) * D::SIZE..][..count * D::SIZE];
         bytes.chunks_exact(D::SIZE).map(decode_one::<D>)
-    }
-}
-
-/// Memory for packed panels, kept from one product to the next; starts on a cache line.
-#[derive(Default)]
-pub(super) struct Storage(Vec<f32>);
-
-/// f32 in one cache line.
-const LINE: usize = 16;
-
-impl Storage {
-    /// `count` elements of unspecified value.
-    fn take(&mut self, count: usize) -> &mut [f32] {
-        if self.0.len() < count + LINE {
-            // Fresh zeros come from the system untouched; growing would copy what nobody reads.
-            self.0 = Vec::new();
-            self.0 = vec![0.0; count + LINE];
-        }
-        let start = self.0.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
-        &mut self.0[start..][..count]
     }
 }
 
@@ -162,7 +143,7 @@ impl<'a> Panels<'a> {
     pub(super) fn pack(
         matrix: &Matrix<'_>,
         layout: Layout,
-        storage: &'a mut Storage,
+        storage: &'a mut Storage<f32>,
         parallel: bool,
     ) -> Self {
         let per_k = layout.panels() * layout.width;

@@ -10,7 +10,8 @@
 
 use super::blocks::{Blocks, Caches};
 use super::microkernel::{Accumulator, Level, Microkernel, Start};
-use super::pack::{Layout, Matrix, Operand, Panels, Storage};
+use super::pack::{Layout, Matrix, Operand, Panels};
+use super::storage::Storage;
 use super::tile::Tile;
 use crate::dtype::Elem;
 use rayon::prelude::*;
@@ -99,8 +100,8 @@ pub(crate) struct Region {
 pub(crate) struct Scratch<T: Accumulator> {
     kernel: Microkernel<T>,
     caches: Caches,
-    packed_a: Storage,
-    packed_b: Storage,
+    packed_a: Storage<f32>,
+    packed_b: Storage<f32>,
     buffers: Buffers<T>,
 }
 
@@ -128,17 +129,14 @@ impl<T: Accumulator> Scratch<T> {
 }
 
 /// Accumulator buffers no thread uses at the moment.
-struct Buffers<T>(Mutex<Vec<Vec<T>>>);
+struct Buffers<T>(Mutex<Vec<Storage<T>>>);
 
 impl<T: Accumulator> Buffers<T> {
     /// Calls `body` on `count` elements of unspecified value.
     fn with<R>(&self, count: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
         let free = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = free().pop().unwrap_or_default();
-        if buffer.len() < count {
-            buffer = vec![T::default(); count];
-        }
-        let result = body(&mut buffer[..count]);
+        let result = body(buffer.take(count));
         free().push(buffer);
         result
     }

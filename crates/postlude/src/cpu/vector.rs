@@ -28,6 +28,19 @@ pub(crate) trait Vector: Copy {
     unsafe fn add_integers(self, to: *mut i32);
 }
 
+/// Asks for the cache line at `pointer`, which need not be valid, to be brought into L2.
+#[inline(always)]
+pub(super) fn prefetch<T>(pointer: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, and every x86-64 CPU has it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(pointer.cast());
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
 /// Four lanes in plain Rust, for CPUs without a vector unit of their own here.
 #[derive(Clone, Copy)]
 pub(super) struct Portable([f32; 4]);

@@ -6,7 +6,12 @@ use crate::dtype::DType;
 use std::time::Instant;
 
 /// Best of `times`, in 10^9 multiplications and additions a second, B lying as K by N.
-fn measure<T: Accumulator>(dtype: DType, [m, n, k]: [usize; 3], regions: Regions, times: usize) -> f64 {
+fn measure<T: Accumulator>(
+    dtype: DType,
+    [m, n, k]: [usize; 3],
+    regions: Regions,
+    times: usize,
+) -> f64 {
     // A normal number of about 1 or less in every type.
     let (a, b) = (vec![0x3c; dtype.bytes_for(m * k)], vec![0x3c; dtype.bytes_for(n * k)]);
     let a = Operand { dtype, bytes: &a, offset: 0, row_stride: k as isize, column_stride: 1 };
