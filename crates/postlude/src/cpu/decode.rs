@@ -5,8 +5,6 @@
 //!
 //! Written without branches so that a loop over them is vectorised, which the general conversions are not.
 
-use crate::dtype::DType;
-
 /// How one element type is read.
 pub(super) trait Decode {
     /// The bytes of one element.
@@ -161,14 +159,16 @@ pub(super) fn decode_one<D: Decode>(bytes: &[u8]) -> f32 {
 
 /// Decodes one element of `dtype`.
 #[cfg(test)]
-pub(super) fn decode_as(dtype: DType, bytes: &[u8]) -> f32 {
+pub(super) fn decode_as(dtype: crate::dtype::DType, bytes: &[u8]) -> f32 {
     use super::decode;
+    use crate::dtype::DType;
     with_decoder!(dtype, decode_one, (bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
 
     fn same(left: f32, right: f32) -> bool {
         left.to_bits() == right.to_bits() || left.is_nan() && right.is_nan()

@@ -150,16 +150,15 @@ impl<'a> Panels<'a> {
         let data = storage.take(per_k * layout.k);
         for (block, data) in data.chunks_mut((per_k * layout.kc).max(1)).enumerate() {
             let (from, depth) = (block * layout.kc, layout.depth(block));
-            let pack = |(panel, out): (usize, &mut [f32])| {
-                let (row, rows) = layout.rows_of(panel);
-                let part = Part { row, rows, from, width: layout.width };
-                with_decoder!(matrix.dtype(), pack_panel, (matrix, part, out));
-            };
             let size = depth * layout.width;
+            let pack = |(some, out): (usize, &mut [f32])| {
+                let part = Part { layout, panel: some * TOGETHER, from, size };
+                with_decoder!(matrix.dtype(), pack_panels, (matrix, part, out));
+            };
             if parallel {
-                data.par_chunks_exact_mut(size).with_min_len(4).enumerate().for_each(pack);
+                data.par_chunks_mut(size * TOGETHER).enumerate().for_each(pack);
             } else {
-                data.chunks_exact_mut(size).enumerate().for_each(pack);
+                data.chunks_mut(size * TOGETHER).enumerate().for_each(pack);
             }
         }
         Panels { data, layout }
@@ -178,46 +177,76 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// What one panel holds: `rows` rows from `row`, columns from `from`, padded to `width` rows.
-#[derive(Clone, Copy)]
-struct Part {
-    row: usize,
-    rows: usize,
-    from: usize,
-    width: usize,
-}
-
+/// Panels packed together, so that memory with rows next to each other is read in long runs.
+const TOGETHER: usize = 16;
 /// Columns transposed at a time, so that the panel's lines stay in L1 until all their rows are written.
 const TRANSPOSED: usize = 16;
 
-/// Packs one panel's block of K into `out`, as `[k][width]`.
-fn pack_panel<D: Decode>(matrix: &Matrix<'_>, part: Part, out: &mut [f32]) {
-    let Part { row, rows, from, width } = part;
+/// Some panels of a layout: from number `panel` on, columns from `from` on, `size` elements each.
+#[derive(Clone, Copy)]
+struct Part {
+    layout: Layout,
+    panel: usize,
+    from: usize,
+    size: usize,
+}
+
+/// Packs the panels that fill `out`, each `[k][width]`.
+fn pack_panels<D: Decode>(matrix: &Matrix<'_>, part: Part, out: &mut [f32]) {
+    let Part { layout, panel, from, size } = part;
     if matrix.operand.row_stride == 1 {
-        for (k, line) in out.chunks_exact_mut(width).enumerate() {
-            let (filled, padding) = line.split_at_mut(rows);
-            for (slot, value) in filled.iter_mut().zip(matrix.run::<D>(row, from + k, rows)) {
-                *slot = value;
+        for k in 0..size / layout.width {
+            for (index, out) in out.chunks_exact_mut(size).enumerate() {
+                let (row, rows) = layout.rows_of(panel + index);
+                let line = &mut out[k * layout.width..][..layout.width];
+                copy_line::<D>(matrix, (row, from + k), rows, line);
             }
-            padding.fill(0.0);
         }
         return;
     }
-    if rows < width {
-        out.fill(0.0);
+    for (index, out) in out.chunks_exact_mut(size).enumerate() {
+        let (row, rows) = layout.rows_of(panel + index);
+        if rows < layout.width {
+            out.fill(0.0);
+        }
+        for (block, lines) in out.chunks_mut(layout.width * TRANSPOSED).enumerate() {
+            transpose::<D>(matrix, (row, from + block * TRANSPOSED), (rows, layout.width), lines);
+        }
     }
-    for (block, lines) in out.chunks_mut(width * TRANSPOSED).enumerate() {
-        let (k, depth) = (from + block * TRANSPOSED, lines.len() / width);
-        for r in 0..rows {
-            let slots = lines[r..].iter_mut().step_by(width);
-            if matrix.operand.column_stride == 1 {
-                slots
-                    .zip(matrix.run::<D>(row + r, k, depth))
-                    .for_each(|(slot, value)| *slot = value);
-            } else {
-                let values = (k..k + depth).flat_map(|k| matrix.run::<D>(row + r, k, 1));
-                slots.zip(values).for_each(|(slot, value)| *slot = value);
-            }
+}
+
+/// Copies `rows` rows that lie next to each other into a line, and pads it.
+fn copy_line<D: Decode>(
+    matrix: &Matrix<'_>,
+    (row, column): (usize, usize),
+    rows: usize,
+    line: &mut [f32],
+) {
+    let (filled, padding) = line.split_at_mut(rows);
+    for (slot, value) in filled.iter_mut().zip(matrix.run::<D>(row, column, rows)) {
+        *slot = value;
+    }
+    padding.fill(0.0);
+}
+
+/// Copies `rows` rows from (`row`, `column`) on into lines of `width`, one line for each column.
+fn transpose<D: Decode>(
+    matrix: &Matrix<'_>,
+    (row, column): (usize, usize),
+    (rows, width): (usize, usize),
+    lines: &mut [f32],
+) {
+    let depth = lines.len() / width;
+    for r in 0..rows {
+        let slots = lines[r..].iter_mut().step_by(width);
+        if matrix.operand.column_stride == 1 {
+            slots
+                .zip(matrix.run::<D>(row + r, column, depth))
+                .for_each(|(slot, value)| *slot = value);
+        } else {
+            let values =
+                (column..column + depth).flat_map(|column| matrix.run::<D>(row + r, column, 1));
+            slots.zip(values).for_each(|(slot, value)| *slot = value);
         }
     }
 }
