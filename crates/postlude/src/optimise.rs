@@ -1,0 +1,6 @@
+//! stub
+use crate::graph::{Graph, MathMode};
+/// stub
+pub fn optimise(defined: &Graph, _math: MathMode) -> Graph {
+    defined.clone()
+}
