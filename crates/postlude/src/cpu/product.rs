@@ -24,6 +24,10 @@ const PACKED_A: usize = 16 << 20;
 const PACKED_B: usize = 256 << 20;
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const WORTH_SHARING: usize = 1 << 20;
+/// Panels of A that low regions are put together to: enough work for each panel of B that passes by.
+const TALL: usize = 8;
+/// Accumulators up to which regions are put together: 32 MiB.
+const LARGEST: usize = 8 << 20;
 /// Pieces for each thread, so that one that finishes early finds more.
 const PIECES: usize = 4;
 
@@ -164,7 +168,9 @@ pub(crate) fn for_each_region<T, F>(
     let blocks = Blocks::pick((kernel.mr, kernel.nr), [m, n, k], T::LONGEST, *caches);
     let (height, width) = (regions.height.clamp(1, m), regions.width.clamp(1, n));
     // Low regions are computed several at a time: B passes by once for all of them.
-    let tall = (height * (PIECES * kernel.mr / height).max(1)).min(m);
+    let together =
+        (TALL * kernel.mr).div_ceil(height).min(LARGEST / height.saturating_mul(width)).max(1);
+    let tall = height.saturating_mul(together).min(m);
     let worth_sharing = m.saturating_mul(n).saturating_mul(k) >= WORTH_SHARING;
     let threads = if worth_sharing { rayon::current_num_threads() } else { 1 };
     let columns_at_once = (PACKED_B / k.max(1) / width).max(1) * width;
