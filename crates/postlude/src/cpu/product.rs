@@ -18,12 +18,12 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Packed elements of A kept at once, unless every thread needs more: 64 MiB.
-const PACKED_A: usize = 16 << 20;
-/// Packed elements of B kept at once, unless one region needs more: 1 GiB.
-const PACKED_B: usize = 256 << 20;
 /// Multiply-adds below which handing work to other threads costs more than it saves.
 const WORTH_SHARING: usize = 1 << 20;
+/// Panels of A that low regions are put together to: enough work for each panel of B that passes by.
+const TALL: usize = 8;
+/// Accumulators up to which regions are put together: 32 MiB.
+const LARGEST: usize = 8 << 20;
 /// Pieces for each thread, so that one that finishes early finds more.
 const PIECES: usize = 4;
 
@@ -96,10 +96,27 @@ pub(crate) struct Region {
     pub(crate) columns: Range<usize>,
 }
 
+/// Packed elements kept at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Budget {
+    /// Of A, unless keeping every thread busy needs more.
+    a: usize,
+    /// Of B, unless one region needs more.
+    b: usize,
+}
+
+impl Default for Budget {
+    /// 64 MiB and 1 GiB.
+    fn default() -> Self {
+        Budget { a: 16 << 20, b: 256 << 20 }
+    }
+}
+
 /// Memory and choices kept from one product to the next. One for each product in flight.
 pub(crate) struct Scratch<T: Accumulator> {
     kernel: Microkernel<T>,
     caches: Caches,
+    budget: Budget,
     packed_a: Storage<f32>,
     packed_b: Storage<f32>,
     buffers: Buffers<T>,
@@ -116,6 +133,7 @@ impl<T: Accumulator> Scratch<T> {
         Scratch {
             kernel: Microkernel::at(level),
             caches,
+            budget: Budget::default(),
             packed_a: Storage::default(),
             packed_b: Storage::default(),
             buffers: Buffers(Mutex::default()),
@@ -160,15 +178,19 @@ pub(crate) fn for_each_region<T, F>(
     if m == 0 || n == 0 {
         return;
     }
-    let Scratch { kernel, caches, packed_a, packed_b, buffers } = scratch;
+    let Scratch { kernel, caches, budget, packed_a, packed_b, buffers } = scratch;
     let blocks = Blocks::pick((kernel.mr, kernel.nr), [m, n, k], T::LONGEST, *caches);
     let (height, width) = (regions.height.clamp(1, m), regions.width.clamp(1, n));
     // Low regions are computed several at a time: B passes by once for all of them.
-    let tall = (height * (PIECES * kernel.mr / height).max(1)).min(m);
+    let together =
+        (TALL * kernel.mr).div_ceil(height).min(LARGEST / height.saturating_mul(width)).max(1);
+    let tall = height.saturating_mul(together).min(m);
     let worth_sharing = m.saturating_mul(n).saturating_mul(k) >= WORTH_SHARING;
     let threads = if worth_sharing { rayon::current_num_threads() } else { 1 };
-    let columns_at_once = (PACKED_B / k.max(1) / width).max(1) * width;
-    let rows_at_once = (PACKED_A / k.max(1) / tall).max(PIECES * threads) * tall;
+    let padded = [tall.next_multiple_of(kernel.mr), width.next_multiple_of(kernel.nr)]
+        .map(|rows| rows.saturating_mul(k.max(1)));
+    let rows_at_once = (budget.a / padded[0]).max(PIECES * threads).saturating_mul(tall);
+    let columns_at_once = (budget.b / padded[1]).max(1).saturating_mul(width);
     for columns in steps(0..n, columns_at_once) {
         let layout = Layout {
             first: columns.start,

@@ -251,6 +251,21 @@ fn scratch_keeps_nothing_of_an_earlier_product() {
 }
 
 #[test]
+fn a_product_larger_than_its_budget_is_cut_into_chunks() {
+    let mut bits = Bits(5);
+    let [m, n, k] = [1200, 75, 9];
+    let a = Stored::new(DType::F32, Walk::Rows, m, k, &mut bits);
+    let b = Stored::new(DType::F32, Walk::Rows, n, k, &mut bits);
+    let product = Product::new(a.operand(), b.operand(), [m, n, k]).unwrap();
+    let wanted = collect(&product, WHOLE, &mut Scratch::<f32>::new());
+    let mut scratch = Scratch::<f32>::new();
+    scratch.budget = Budget { a: 0, b: 2 * 32 * k };
+    for (height, width) in [(1, 10), (3, 32), (16, 75)] {
+        assert!(collect(&product, Regions { height, width }, &mut scratch) == wanted);
+    }
+}
+
+#[test]
 fn operands_that_cannot_be_multiplied_are_refused() {
     let bytes = [0; 64];
     let operand =
