@@ -58,7 +58,7 @@ fn brackets() {
         ),
         (
             "kernel k(A: f32[M, K) -> (D: f32[M, N]) { D = A }",
-            &["`)` does not close `[` | ) | write `]`"],
+            &["`[` is never closed | [ | close it with `]`"],
         ),
         (
             "kernel k(A: f32[M, K]) -> (D: f32[M, N]) { D = A",

@@ -66,6 +66,9 @@ fn brackets_in_great_number_take_linear_time() {
         "D = f(\n".repeat(100_000),
         "D = (a]\n".repeat(100_000),
         "[{(".repeat(100_000),
+        format!("D = x ? +{}", "\n".repeat(300_000)),
+        "D = f(\na,\n".repeat(100_000),
+        format!("({}", "\na,".repeat(200_000)),
     ] {
         let started = Instant::now();
         assert!(parse(&source).is_err());
