@@ -155,7 +155,7 @@ impl<'s> Lexer<'s> {
             'a'..='z' | 'A'..='Z' | '_' => self.name(),
             '0'..='9' => self.number(),
             '.' if self.rest()[1..].starts_with(|next: char| next.is_ascii_digit()) => {
-                self.number()
+                self.number();
             }
             '/' if self.rest().starts_with("//") => self.foreign_comment("//"),
             '/' if self.rest().starts_with("/*") => self.foreign_comment("/*"),

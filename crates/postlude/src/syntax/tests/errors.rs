@@ -25,7 +25,7 @@ fn check(cases: &[(&str, &[&str])]) {
     for (source, expected) in cases {
         let found = shown(source);
         if found != *expected {
-            wrong.push_str(&format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}\n"));
+            wrong += &format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}\n");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

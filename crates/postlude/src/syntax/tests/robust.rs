@@ -101,7 +101,7 @@ fn iterations() -> usize {
 fn check(bytes: &[u8]) {
     match parse_bytes(bytes) {
         Ok(ast) => {
-            assert_eq!(parse(&ast.to_string()).as_ref(), Ok(&ast), "{}", bytes.escape_ascii())
+            assert_eq!(parse(&ast.to_string()).as_ref(), Ok(&ast), "{}", bytes.escape_ascii());
         }
         Err(errors) => {
             assert!((1..=5).contains(&errors.len()));
@@ -164,7 +164,8 @@ fn mutated_kernels_never_panic() {
                     bytes.splice(at..at, copy);
                 }
                 2 => {
-                    _ = bytes.splice(place..place, FRAGMENTS[random.below(FRAGMENTS.len())].bytes())
+                    _ = bytes
+                        .splice(place..place, FRAGMENTS[random.below(FRAGMENTS.len())].bytes());
                 }
                 _ => _ = bytes.splice(place..end, FRAGMENTS[random.below(FRAGMENTS.len())].bytes()),
             }
