@@ -1,5 +1,6 @@
 //! The words of the language: what the lexer hands to the parser.
 //!
+//! The parser asks a word whether it is one of a few; any other word, also one yet to be added, is a diagnostic there.
 //! Invariant: the last token of a source is always [`TokenKind::End`], and there is only one.
 
 use super::ast::Number;

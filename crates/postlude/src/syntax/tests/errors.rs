@@ -21,14 +21,14 @@ fn show(source: &str, errors: &[SyntaxError]) -> Vec<String> {
 }
 
 fn check(cases: &[(&str, &[&str])]) {
-    let mut wrong = String::new();
+    let mut wrong = Vec::new();
     for (source, expected) in cases {
         let found = shown(source);
         if found != *expected {
-            wrong += &format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}\n");
+            wrong.push(format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}"));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
