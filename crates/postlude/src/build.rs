@@ -216,9 +216,11 @@ impl KernelBuilder {
         self.word("pi")
     }
 
-    /// The kernel so far, as the tree that its text parses to (as long as it keeps the language's limits and its names are names).
+    /// The kernel so far, as the tree that its text parses to (as long as it keeps the language's
+    /// limits and its names are names).
     ///
-    /// Values used more than once get a name (`t1`, `t2`, ...) unless they have one; what no output needs is left out.
+    /// Values used more than once get a name (`t1`, `t2`, ...) unless they have one; what no output
+    /// needs is left out.
     ///
     /// ```
     /// use postlude::{build::KernelBuilder, dtype::DType::F32, syntax::parse};

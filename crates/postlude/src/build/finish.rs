@@ -1,7 +1,9 @@
 //! From what a builder was told to an [`Ast`].
 //!
-//! In: nodes that may be shared. Out: statements whose expressions are trees, laid out as the parser lays them out.
-//! Invariant: the tree is at most a constant times as large as what was built: a shared value that is more than a leaf has a name.
+//! In: nodes that may be shared. Out: statements whose expressions are trees, laid out as the
+//! parser lays them out.
+//! Invariant: the tree is at most a constant times as large as what was built: a shared value that
+//! is more than a leaf has a name.
 
 use std::collections::HashSet;
 
@@ -239,7 +241,8 @@ impl<'a> Naming<'a> {
     }
 }
 
-/// Whether the value is as short as a name: inputs, literals, their opposites, and inputs transposed (which `@` takes only as they are).
+/// Whether the value is as short as a name: inputs, literals, their opposites, and inputs
+/// transposed (which `@` takes only as they are).
 fn is_leaf(parts: &Parts, kind: &ExprKind) -> bool {
     let is_plain = |id: &ExprId| {
         matches!(parts.nodes[id.0 as usize], Node::Plain(ExprKind::Name(_) | ExprKind::Number(_)))

@@ -1,4 +1,5 @@
-//! One method for each function of the language except reductions: elementwise, activations, composites, rearrangements.
+//! One method for each function of the language except reductions: elementwise, activations,
+//! composites, rearrangements.
 
 use crate::dtype::DType;
 use crate::shape::Dim;

@@ -1,5 +1,7 @@
 //! Kernels built in Rust, as text.
 
+use proptest::prelude::*;
+
 use crate::dtype::DType::{BF16, Bool, F32};
 use crate::syntax::{Ast, MAX_NESTING, parse};
 
@@ -166,4 +168,48 @@ fn wrong_use_ends_as_an_error_later() {
     k.output("D", F32, [], x + y);
     k.output("D", F32, [], x);
     assert_eq!(body(&k).matches("D = x").count(), 4);
+}
+
+/// Applies one of many operations to values made before.
+fn grow<'k>(k: &'k KernelBuilder, made: &mut Vec<Expr<'k>>, (what, a, b): (u8, u16, u16)) {
+    let (x, y) = (made[a as usize % made.len()], made[b as usize % made.len()]);
+    let value = match what % 20 {
+        0 => x + y,
+        1 => x - y,
+        2 => x * -1.5,
+        3 => 2 / y,
+        4 => -x,
+        5 => !x,
+        6 => x.lt(y),
+        7 => x & y,
+        8 => x | y,
+        9 => x.t(),
+        10 => x.matmul(y),
+        11 => x.where_(y, f64::from(b)),
+        12 => x.sum(["M", "N/2"]),
+        13 => x.mean_groups("N", 128),
+        14 => x.grad_with("snake", [y]),
+        15 => x.halves().0,
+        16 => x.pairs().1.join(y),
+        17 => k.name(format!("n{b}"), x),
+        18 => k.output(format!("D{b}"), F32, ["M"], x),
+        _ => k.number(i32::from(a)),
+    };
+    made.push(value);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_built_parses_to_itself(steps in prop::collection::vec(any::<(u8, u16, u16)>(), 0..120)) {
+        let k = kernel();
+        let mut made = vec![k.input("A", BF16, ["M", "K"]), k.scalar("t2", F32), k.row()];
+        for step in steps {
+            grow(&k, &mut made, step);
+        }
+        k.output("last", F32, [], made[made.len() - 1]);
+        assert_round_trip(&k.finish());
+        prop_assert!(made.iter().all(|value| value.to_string().len() < 100_000));
+    }
 }

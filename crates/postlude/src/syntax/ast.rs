@@ -1,7 +1,9 @@
 //! What was written, with places.
 //!
-//! Expressions live in one arena, children before parents, so that every later stage is a loop and nothing recurses.
-//! Two trees are equal when they say the same, wherever it was written: spans do not take part in comparisons.
+//! Expressions live in one arena, children before parents, so that every later stage is a loop and
+//! nothing recurses.
+//! Two trees are equal when they say the same, wherever it was written: spans do not take part in
+//! comparisons.
 
 use std::fmt;
 use std::ops::Index;

@@ -47,7 +47,8 @@ const SYMBOLS: &[(&str, TokenKind)] = &[
     ("\n", TokenKind::Newline),
 ];
 
-/// Operators of other languages and of typography, what the language writes for them, and the word they are read as.
+/// Operators of other languages and of typography, what the language writes for them, and the word
+/// they are read as.
 const FOREIGN: &[(&str, &str, TokenKind)] = &[
     ("&&", "&", TokenKind::Ampersand),
     ("||", "|", TokenKind::Bar),

@@ -1,6 +1,7 @@
 //! The words of the language: what the lexer hands to the parser.
 //!
-//! The parser asks a word whether it is one of a few; any other word, also one yet to be added, is a diagnostic there.
+//! The parser asks a word whether it is one of a few; any other word, also one yet to be added, is
+//! a diagnostic there.
 //! Invariant: the last token of a source is always [`TokenKind::End`], and there is only one.
 
 use super::ast::Number;
@@ -124,9 +125,11 @@ impl TokenKind {
     }
 }
 
-/// For every bracket, the index of the bracket it pairs with; `None` for brackets without partner and other words.
+/// For every bracket, the index of the bracket it pairs with; `None` for brackets without partner
+/// and other words.
 ///
-/// `}` closes everything since its `{`; a closing bracket passes over unclosed ones of another kind only if its own kind is open.
+/// `}` closes everything since its `{`; a closing bracket passes over unclosed ones of another kind
+/// only if its own kind is open.
 pub(super) fn pair_brackets(tokens: &[Token]) -> Vec<Option<u32>> {
     let mut partners = vec![None; tokens.len()];
     let mut open: Vec<(usize, TokenKind)> = Vec::new();

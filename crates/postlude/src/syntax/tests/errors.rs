@@ -211,6 +211,12 @@ fn comparisons_and_assignments() {
                 "`+=` would change `D`, and every name is assigned once | += | assign the new value to a new name",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn left_sides() {
+    check(&[
         ("D A @ B", &["expected `=` after `D` | D | write `D = ...`"]),
         ("let D = a", &["`let` has no meaning before an assignment | let | write `D = ...`"]),
         (

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::syntax::{MAX_NESTING, parse, parse_bytes};
+use crate::syntax::{MAX_NESTING, parse, parse_bytes, parse_expression};
 
 fn only_message(source: &str) -> String {
     let started = Instant::now();
@@ -97,8 +97,15 @@ fn iterations() -> usize {
     std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(100_000)
 }
 
-/// Whatever the bytes, the answer is a tree that prints and parses to itself, or a few places inside the source.
+/// Whatever the bytes, the answer is a tree that prints and parses to itself, or a few places
+/// inside the source.
 fn check(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok((exprs, root)) = parse_expression(text)
+    {
+        let printed = exprs.display(root).to_string();
+        assert_eq!(parse_expression(&printed), Ok((exprs, root)));
+    }
     match parse_bytes(bytes) {
         Ok(ast) => {
             assert_eq!(parse(&ast.to_string()).as_ref(), Ok(&ast), "{}", bytes.escape_ascii());
