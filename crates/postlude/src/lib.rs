@@ -1,5 +1,6 @@
 //! Postlude compiles the math written after a matrix product into the product's own kernel.
 
+pub mod build;
 pub mod catalogue;
 pub mod check;
 pub mod cpu;
