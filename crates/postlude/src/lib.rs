@@ -6,5 +6,6 @@ pub mod define;
 pub mod dtype;
 pub mod functions;
 pub mod graph;
+pub mod optimise;
 pub mod shape;
 pub mod syntax;

@@ -1,0 +1,22 @@
+//! Drops outputs that nobody asked for, and every node that no output needs.
+
+use crate::graph::{Graph, Rewriter};
+
+use super::Context;
+
+/// The graph with the wanted outputs and what they need.
+pub(super) fn prune(graph: &Graph, context: &Context<'_>) -> Graph {
+    match context.keep {
+        Some(keep) => {
+            let mut kept = graph.clone();
+            kept.retain_outputs(|output| keep.contains(&output.name.as_str()));
+            drop_unused(&kept)
+        }
+        None => drop_unused(graph),
+    }
+}
+
+/// The graph without nodes that no output needs, numbered anew.
+pub(super) fn drop_unused(graph: &Graph) -> Graph {
+    Rewriter::rebuild(graph, |new, op| new.make(op))
+}
