@@ -24,6 +24,7 @@ use crate::shape::Dim;
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, IndexAxis, Needs, Unary};
+pub(crate) use ops::{fma, lowest_bit, sums_exactly};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
 pub use types::{Axes, Kind, Type};
@@ -183,9 +184,19 @@ impl Graph {
         self.outputs.push(output);
     }
 
-    /// Keeps the outputs that `keep` says, in order.
-    pub(crate) fn retain_outputs(&mut self, keep: impl Fn(&Output) -> bool) {
-        self.outputs.retain(keep);
+    /// The same graph with only the outputs of these names; all of them for `None`.
+    pub fn keeping(&self, keep: Option<&[&str]>) -> Graph {
+        let mut kept = self.clone();
+        if let Some(keep) = keep {
+            kept.outputs.retain(|output| keep.contains(&output.name.as_str()));
+        }
+        kept
+    }
+
+    /// The node at a position.
+    pub(crate) fn node_at(&self, index: usize) -> NodeId {
+        debug_assert!(index < self.nodes.len());
+        NodeId(index as u32)
     }
 
     /// The same inputs and product with neither nodes nor outputs.

@@ -6,6 +6,8 @@ mod structure;
 mod unary;
 
 pub use binary::Binary;
+pub(crate) use binary::fma;
 pub use fold::Fold;
+pub(crate) use fold::{lowest_bit, sums_exactly};
 pub use structure::{IndexAxis, Needs};
 pub use unary::Unary;

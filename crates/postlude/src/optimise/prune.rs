@@ -6,14 +6,7 @@ use super::Context;
 
 /// The graph with the wanted outputs and what they need.
 pub(super) fn prune(graph: &Graph, context: &Context<'_>) -> Graph {
-    match context.keep {
-        Some(keep) => {
-            let mut kept = graph.clone();
-            kept.retain_outputs(|output| keep.contains(&output.name.as_str()));
-            drop_unused(&kept)
-        }
-        None => drop_unused(graph),
-    }
+    drop_unused(&graph.keeping(context.keep))
 }
 
 /// The graph without nodes that no output needs, numbered anew.

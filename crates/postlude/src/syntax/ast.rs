@@ -1,7 +1,9 @@
 //! What was written, with places.
 //!
-//! Expressions live in one arena, children before parents, so that every later stage is a loop and nothing recurses.
-//! Two trees are equal when they say the same, wherever it was written: spans do not take part in comparisons.
+//! Expressions live in one arena, children before parents, so that every later stage is a loop and
+//! nothing recurses.
+//! Two trees are equal when they say the same, wherever it was written: spans do not take part in
+//! comparisons.
 
 use std::fmt;
 use std::ops::Index;
@@ -184,6 +186,36 @@ impl Infix {
             Infix::NotEqual => "!=",
             Infix::And => "&",
             Infix::Or => "|",
+        }
+    }
+}
+
+impl ExprKind {
+    /// The operands and arguments, in the order written.
+    pub fn children(&self) -> impl DoubleEndedIterator<Item = ExprId> {
+        let (operands, arguments): ([Option<ExprId>; 2], &[ExprId]) = match self {
+            ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) => ([None; 2], &[]),
+            ExprKind::Transpose(of) | ExprKind::Prefix(_, of) => ([Some(*of), None], &[]),
+            ExprKind::Product(a, b) | ExprKind::Infix(_, a, b) => ([Some(*a), Some(*b)], &[]),
+            ExprKind::Call { arguments, .. } => ([None; 2], arguments),
+        };
+        operands.into_iter().flatten().chain(arguments.iter().copied())
+    }
+
+    /// The same form with each operand and argument replaced, in the order written.
+    #[must_use]
+    pub fn map_children(&self, mut replace: impl FnMut(ExprId) -> ExprId) -> ExprKind {
+        match self {
+            ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) => self.clone(),
+            ExprKind::Transpose(of) => ExprKind::Transpose(replace(*of)),
+            ExprKind::Prefix(prefix, of) => ExprKind::Prefix(*prefix, replace(*of)),
+            ExprKind::Product(a, b) => ExprKind::Product(replace(*a), replace(*b)),
+            ExprKind::Infix(infix, a, b) => ExprKind::Infix(*infix, replace(*a), replace(*b)),
+            ExprKind::Call { function, grad, arguments } => ExprKind::Call {
+                function: function.clone(),
+                grad: *grad,
+                arguments: arguments.iter().map(|argument| replace(*argument)).collect(),
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can be wrong with the text of a kernel, in the user's words.
 //!
-//! Invariant: messages are lower-case without a full stop, quote at most an excerpt of the source, and name the fix where there is one.
+//! Invariant: messages are lower-case without a full stop, quote at most an excerpt of the source,
+//! and name the fix where there is one.
 
 use std::fmt;
 

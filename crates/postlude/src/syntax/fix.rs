@@ -1,5 +1,7 @@
 //! Where each mistake stands and what to write instead.
 
+use crate::dtype::DType;
+
 use super::error::{ReservedKind, SyntaxError};
 use super::span::Span;
 
@@ -59,7 +61,8 @@ impl SyntaxError {
         }
     }
 
-    /// A second place that explains the first: the opening bracket of a wrong closing one, the end that an open one reached.
+    /// A second place that explains the first: the opening bracket of a wrong closing one, the end
+    /// that an open one reached.
     pub fn related(&self) -> Option<Span> {
         if let SyntaxError::Unclosed { end: place, .. }
         | SyntaxError::Mismatched { opener_at: place, .. } = self
@@ -72,111 +75,76 @@ impl SyntaxError {
 
     /// What to write instead, where that is known.
     pub fn fix(&self) -> Option<String> {
+        use SyntaxError as E;
+        let write = |text: &str| Some(format!("write `{text}`"));
+        let say = |text: &str| Some(text.to_owned());
         match self {
-            SyntaxError::Empty { .. } => {
-                Some("write a body such as `D = relu(A @ B)`, or a kernel".to_owned())
-            }
-            SyntaxError::NotUtf8 { .. } | SyntaxError::NulByte { .. } => {
-                Some("save the file as UTF-8 text".to_owned())
-            }
-            SyntaxError::NameNotAscii { ascii, .. } => {
-                ascii.as_ref().map(|name| format!("write `{name}`"))
-            }
-            SyntaxError::Quoted { .. } => {
-                Some("leave them out: names are written plain".to_owned())
-            }
-            SyntaxError::ForeignOperator { wanted, .. }
-            | SyntaxError::WordOperator { wanted, .. } => Some(format!("write `{wanted}`")),
-            SyntaxError::ForeignSpace { .. } => Some("write a plain space".to_owned()),
-            SyntaxError::ForeignComment { .. } => Some("comments begin with `#`".to_owned()),
-            SyntaxError::Conditional { .. } => Some("write `where(condition, a, b)`".to_owned()),
-            SyntaxError::MalformedNumber { meant, .. } => {
-                meant.as_ref().map(|meant| format!("write `{meant}`"))
-            }
-            SyntaxError::IntegerTooLarge { .. } => {
-                Some("write it with a point or an exponent".to_owned())
-            }
-            SyntaxError::FloatTooLarge { .. } => Some("write `inf`".to_owned()),
-            SyntaxError::Unclosed { opener, .. } => {
-                Some(format!("close it with `{}`", closer_of(*opener)))
-            }
-            SyntaxError::Mismatched { opener, .. } => {
-                Some(format!("write `{}`", closer_of(*opener)))
-            }
-            SyntaxError::StrayCloser { .. } => Some("remove it".to_owned()),
-            SyntaxError::Power { call, .. } => Some(format!("write `{call}`")),
-            SyntaxError::ChainedComparison { split, .. } => Some(format!("write `{split}`")),
-            SyntaxError::AssignmentInExpression { .. } => Some("write `==` to compare".to_owned()),
-            SyntaxError::NamedArgument { name, .. } => Some(format!("leave out `{name} =`")),
-            SyntaxError::ComparisonForAssignment { name, .. }
-            | SyntaxError::MissingAssign { name, .. }
-            | SyntaxError::WordBeforeAssignment { name, .. }
-            | SyntaxError::TypedAssignment { name, .. } => Some(format!("write `{name} = ...`")),
-            SyntaxError::CompoundAssignment { .. } => {
-                Some("assign the new value to a new name".to_owned())
-            }
-            SyntaxError::NotAssigned { text, .. } => Some(format!("write `D = {text}`")),
-            SyntaxError::TargetNotName { name, .. } => {
-                name.as_ref().map(|name| format!("write `{name} = ...`"))
-            }
-            SyntaxError::MissingSeparator { name, .. } => {
+            E::Empty { .. } => say("write a body such as `D = relu(A @ B)`, or a kernel"),
+            E::NotUtf8 { .. } | E::NulByte { .. } => say("save the file as UTF-8 text"),
+            E::NameNotAscii { ascii, .. } => write(ascii.as_ref()?),
+            E::Quoted { .. } => say("leave them out: names are written plain"),
+            E::ForeignOperator { wanted, .. } | E::WordOperator { wanted, .. } => write(wanted),
+            E::ForeignSpace { .. } => say("write a plain space"),
+            E::ForeignComment { .. } => say("comments begin with `#`"),
+            E::Conditional { .. } => write("where(condition, a, b)"),
+            E::MalformedNumber { meant, .. } => write(meant.as_ref()?),
+            E::IntegerTooLarge { .. } => say("write it with a point or an exponent"),
+            E::FloatTooLarge { .. } => write("inf"),
+            E::Unclosed { opener, .. } => Some(format!("close it with `{}`", closer_of(*opener))),
+            E::Mismatched { opener, .. } => write(closer_of(*opener)),
+            E::StrayCloser { .. } => say("remove it"),
+            E::Power { call, .. } => write(call),
+            E::ChainedComparison { split, .. } => write(split),
+            E::AssignmentInExpression { .. } => say("write `==` to compare"),
+            E::NamedArgument { name, .. } => Some(format!("leave out `{name} =`")),
+            E::ComparisonForAssignment { name, .. }
+            | E::MissingAssign { name, .. }
+            | E::WordBeforeAssignment { name, .. }
+            | E::TypedAssignment { name, .. } => write(&format!("{name} = ...")),
+            E::CompoundAssignment { .. } => say("assign the new value to a new name"),
+            E::NotAssigned { text, .. } => write(&format!("D = {text}")),
+            E::TargetNotName { name, .. } => write(&format!("{} = ...", name.as_ref()?)),
+            E::MissingSeparator { name, .. } => {
                 Some(format!("write `;` or a newline before `{name}`"))
             }
-            SyntaxError::LeadingOperator { operator, .. } => Some(format!(
-                "end the line before with `{operator}`, or put the whole value in parentheses"
+            E::LeadingOperator { operator: o, .. } => Some(format!(
+                "end the line before with `{o}`, or put the whole value in parentheses"
             )),
-            SyntaxError::UnknownDtype { meant, .. } => Some(match meant {
-                Some(meant) => format!("write `{meant}`"),
-                None => format!("the dtypes are {}", dtype_names()),
-            }),
-            SyntaxError::DtypeNotInThisVersion { .. } => {
-                Some(format!("the dtypes are {}", dtype_names()))
+            E::UnknownDtype { meant: Some(meant), .. } => write(meant),
+            E::UnknownDtype { meant: None, .. } | E::DtypeNotInThisVersion { .. } => {
+                Some(format!("the dtypes are {}", DType::ALL.map(DType::name).join(" ")))
             }
-            SyntaxError::MissingType { name, .. } => {
+            E::MissingType { name, .. } => {
                 Some(format!("write a type, such as `{name}: bf16[M, N]`"))
             }
-            SyntaxError::MissingArrow { .. } => {
-                Some("write `-> (D: bf16[M, N])` with the kernel's outputs".to_owned())
+            E::MissingArrow { .. } => say("write `-> (D: bf16[M, N])` with the kernel's outputs"),
+            E::SecondKernel { .. } => say("put the second one in a file of its own"),
+            E::ReservedName { kind: ReservedKind::Dtype, .. } => say("use another name"),
+            E::ReservedName { kind: ReservedKind::Function | ReservedKind::Word, name, .. } => {
+                Some(format!("use another name, such as `{name}_`"))
             }
-            SyntaxError::SecondKernel { .. } => {
-                Some("put the second one in a file of its own".to_owned())
-            }
-            SyntaxError::ReservedName { name, kind, .. } => match kind {
-                ReservedKind::Function | ReservedKind::Word => {
-                    Some(format!("use another name, such as `{name}_`"))
-                }
-                ReservedKind::Dtype => Some("use another name".to_owned()),
-            },
-            SyntaxError::InvalidDim { .. } => {
-                Some("write a dim such as `N`, `128` or `N/2`".to_owned())
-            }
-            SyntaxError::UnknownMember { meant, .. } => {
-                meant.as_ref().map(|meant| format!("write `{meant}`"))
-            }
-            SyntaxError::MalformedGrad { .. } => Some("write `grad(gelu)(x)`".to_owned()),
-            SyntaxError::TooManyNodes { .. } => Some("split it into several kernels".to_owned()),
-            SyntaxError::TooDeep { .. } => Some("assign the inner part to a name".to_owned()),
-            SyntaxError::SourceTooLong { .. }
-            | SyntaxError::UnexpectedCharacter { .. }
-            | SyntaxError::TrailingText { .. }
-            | SyntaxError::DimDividedByZero { .. }
-            | SyntaxError::DimTooLarge { .. }
-            | SyntaxError::DimsOnValue { .. }
-            | SyntaxError::CallOfValue { .. }
-            | SyntaxError::Expected { .. }
-            | SyntaxError::ExpectedAfter { .. } => None,
+            E::InvalidDim { .. } => say("write a dim such as `N`, `128` or `N/2`"),
+            E::UnknownMember { meant, .. } => write(meant.as_ref()?),
+            E::MalformedGrad { .. } => write("grad(gelu)(x)"),
+            E::TooManyNodes { .. } => say("split it into several kernels"),
+            E::TooDeep { .. } => say("assign the inner part to a name"),
+            E::SourceTooLong { .. }
+            | E::UnexpectedCharacter { .. }
+            | E::TrailingText { .. }
+            | E::DimDividedByZero { .. }
+            | E::DimTooLarge { .. }
+            | E::DimsOnValue { .. }
+            | E::CallOfValue { .. }
+            | E::Expected { .. }
+            | E::ExpectedAfter { .. } => None,
         }
     }
 }
 
-fn closer_of(opener: char) -> char {
+fn closer_of(opener: char) -> &'static str {
     match opener {
-        '(' => ')',
-        '[' => ']',
-        _ => '}',
+        '(' => ")",
+        '[' => "]",
+        _ => "}",
     }
-}
-
-fn dtype_names() -> String {
-    crate::dtype::DType::ALL.map(crate::dtype::DType::name).join(" ")
 }

@@ -47,7 +47,8 @@ const SYMBOLS: &[(&str, TokenKind)] = &[
     ("\n", TokenKind::Newline),
 ];
 
-/// Operators of other languages and of typography, what the language writes for them, and the word they are read as.
+/// Operators of other languages and of typography, what the language writes for them, and the word
+/// they are read as.
 const FOREIGN: &[(&str, &str, TokenKind)] = &[
     ("&&", "&", TokenKind::Ampersand),
     ("||", "|", TokenKind::Bar),
@@ -155,7 +156,7 @@ impl<'s> Lexer<'s> {
             'a'..='z' | 'A'..='Z' | '_' => self.name(),
             '0'..='9' => self.number(),
             '.' if self.rest()[1..].starts_with(|next: char| next.is_ascii_digit()) => {
-                self.number()
+                self.number();
             }
             '/' if self.rest().starts_with("//") => self.foreign_comment("//"),
             '/' if self.rest().starts_with("/*") => self.foreign_comment("/*"),

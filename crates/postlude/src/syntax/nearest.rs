@@ -7,7 +7,8 @@ const LONGEST: usize = 64;
 
 /// The nearest candidate, at most about a third of the letters away.
 ///
-/// A slip is a letter added, dropped, replaced or swapped with its neighbour. Case does not count as a slip but decides between candidates equally near; after that the first one wins.
+/// A slip is a letter added, dropped, replaced or swapped with its neighbour. Case does not count
+/// as a slip but decides between candidates equally near; after that the first one wins.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,

@@ -1,6 +1,7 @@
 //! Literals: `1`, `1.0`, `.5`, `1e-5`.
 //!
-//! In: text that begins with a digit, or with a point and a digit. Out: its value, how far it reaches, and what is wrong with it.
+//! In: text that begins with a digit, or with a point and a digit. Out: its value, how far it
+//! reaches, and what is wrong with it.
 
 use super::ast::Number;
 use super::error::SyntaxError;

@@ -69,6 +69,9 @@ pub fn parse_expression(source: &str) -> Result<(Exprs, ExprId), Vec<SyntaxError
     Ok((exprs, root.expect("compiler bug: a mistake was not reported")))
 }
 
+/// How many words may stand before `=`, so that looking for it takes no time.
+const LONGEST_TARGETS: usize = 64;
+
 /// A mistake has been reported; the statement or declaration is given up.
 #[derive(Clone, Copy, Debug)]
 struct Failed;
@@ -255,6 +258,7 @@ impl<'s> Parser<'s> {
         let at = token.span;
         let open = self.open.last().map(|&index| (index, self.tokens[index].span));
         let unclosed = open.filter(|&(index, _)| self.partners[index].is_none());
+        let paired = self.partners[self.position].is_some();
         let ends = matches!(
             token.kind,
             TokenKind::Newline | TokenKind::Semicolon | TokenKind::CloseBrace | TokenKind::End
@@ -263,18 +267,20 @@ impl<'s> Parser<'s> {
             return Failed;
         }
         let error = match unclosed {
-            Some((_, opener_at)) if !ends && token.kind.is_closer() => SyntaxError::Mismatched {
-                opener: self.bracket(opener_at),
-                opener_at,
-                closer: self.bracket(at),
-                at,
-            },
+            Some((_, opener_at)) if !ends && token.kind.is_closer() && !paired => {
+                SyntaxError::Mismatched {
+                    opener: self.bracket(opener_at),
+                    opener_at,
+                    closer: self.bracket(at),
+                    at,
+                }
+            }
             Some((_, opener))
                 if ends || matches!(wanted, Wanted::CommaOr(_) | Wanted::Symbol(_)) =>
             {
                 SyntaxError::Unclosed { opener: self.bracket(opener), at: opener, end: at }
             }
-            Some(_) | None if token.kind.is_closer() && !self.closes_something() => {
+            Some(_) | None if token.kind.is_closer() && !paired => {
                 SyntaxError::StrayCloser { closer: self.bracket(at), at }
             }
             Some(_) | None => match self.previous() {
@@ -292,11 +298,6 @@ impl<'s> Parser<'s> {
             },
         };
         self.report(error)
-    }
-
-    /// Whether the next word closes a bracket that is open here.
-    fn closes_something(&self) -> bool {
-        self.partners[self.position].is_some()
     }
 
     fn bracket(&self, span: Span) -> char {
@@ -326,10 +327,11 @@ impl<'s> Parser<'s> {
                 }
                 TokenKind::Semicolon => return,
                 TokenKind::Newline => {
-                    let ended = self.previous().is_none_or(|token| !token.kind.continues_line());
-                    if ended {
+                    if self.previous().is_none_or(|token| !token.kind.continues_line()) {
                         return;
                     }
+                    self.skip_newlines();
+                    continue;
                 }
                 _ => {}
             }
@@ -350,7 +352,7 @@ impl<'s> Parser<'s> {
     fn assigned_names(&self) -> Option<usize> {
         let mut ahead = 0;
         loop {
-            if self.kind_ahead(ahead) != TokenKind::Name {
+            if self.kind_ahead(ahead) != TokenKind::Name || ahead > LONGEST_TARGETS {
                 return None;
             }
             ahead += 1;

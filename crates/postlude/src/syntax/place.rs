@@ -28,10 +28,8 @@ impl Place {
             before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
         // Bytes 10xxxxxx continue a UTF-8 character.
         let characters = before[line_start..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
-        Place {
-            line: 1 + before.iter().filter(|&&byte| byte == b'\n').count(),
-            column: 1 + characters,
-        }
+        let lines = before.split(|&byte| byte == b'\n').count();
+        Place { line: lines, column: 1 + characters }
     }
 }
 

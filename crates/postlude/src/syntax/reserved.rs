@@ -91,7 +91,8 @@ pub fn is_reserved(name: &str) -> bool {
         || DType::RESERVED.contains(&name)
 }
 
-/// Whether the text is a name as the language writes it: ASCII letters, digits and `_`, not beginning with a digit.
+/// Whether the text is a name as the language writes it: ASCII letters, digits and `_`, not
+/// beginning with a digit.
 ///
 /// ```
 /// use postlude::syntax::is_name;

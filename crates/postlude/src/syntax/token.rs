@@ -1,5 +1,7 @@
 //! The words of the language: what the lexer hands to the parser.
 //!
+//! The parser asks a word whether it is one of a few; any other word, also one yet to be added, is
+//! a diagnostic there.
 //! Invariant: the last token of a source is always [`TokenKind::End`], and there is only one.
 
 use super::ast::Number;
@@ -123,31 +125,55 @@ impl TokenKind {
     }
 }
 
-/// For every bracket, the index of the bracket it pairs with; `None` for brackets without partner and other words.
+/// For every bracket, the index of the bracket it pairs with; `None` for brackets without partner
+/// and other words.
 ///
-/// `}` closes everything since its `{`; a closing bracket passes over unclosed ones of another kind only if its own kind is open.
+/// `}` closes everything since its `{`; a closing bracket passes over unclosed ones of another kind
+/// only if its own kind is open.
 pub(super) fn pair_brackets(tokens: &[Token]) -> Vec<Option<u32>> {
     let mut partners = vec![None; tokens.len()];
     let mut open: Vec<(usize, TokenKind)> = Vec::new();
+    // How many `(` and `[` are open since each open `{`, and before the first.
+    let mut counts = vec![[0_usize; 2]];
     for (index, token) in tokens.iter().enumerate() {
         if let Some(closer) = token.kind.closer() {
             open.push((index, closer));
+            match counted(closer) {
+                Some(kind) => {
+                    let innermost = open_braces(&counts);
+                    counts[innermost][kind] += 1;
+                }
+                None => counts.push([0; 2]),
+            }
         } else if token.kind.is_closer() {
-            let innermost_brace =
-                open.iter().rposition(|&(_, closer)| closer == TokenKind::CloseBrace);
-            let floor = match innermost_brace {
-                Some(brace) if token.kind != TokenKind::CloseBrace => brace + 1,
-                Some(_) | None => 0,
+            let is_open = match counted(token.kind) {
+                Some(kind) => counts[open_braces(&counts)][kind] > 0,
+                None => open_braces(&counts) > 0,
             };
-            let Some(found) = open[floor..].iter().rposition(|&(_, closer)| closer == token.kind)
-            else {
-                continue;
-            };
-            let opener = open[floor + found].0;
-            open.truncate(floor + found);
-            partners[opener] = Some(index as u32);
-            partners[index] = Some(opener as u32);
+            while is_open && let Some((opener, closer)) = open.pop() {
+                match counted(closer) {
+                    Some(kind) => {
+                        let innermost = open_braces(&counts);
+                        counts[innermost][kind] -= 1;
+                    }
+                    None => _ = counts.pop(),
+                }
+                if closer == token.kind {
+                    partners[opener] = Some(index as u32);
+                    partners[index] = Some(opener as u32);
+                    break;
+                }
+            }
         }
     }
     partners
+}
+
+fn open_braces(counts: &[[usize; 2]]) -> usize {
+    counts.len() - 1
+}
+
+/// Where a closing bracket is counted; `None` for `}`.
+fn counted(closer: TokenKind) -> Option<usize> {
+    [TokenKind::CloseParenthesis, TokenKind::CloseBracket].iter().position(|&kind| kind == closer)
 }

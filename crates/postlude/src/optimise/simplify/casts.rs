@@ -97,8 +97,7 @@ pub(super) fn strip_stores(graph: Graph) -> Graph {
     if outputs == graph.outputs() {
         return graph;
     }
-    let mut graph = graph;
-    graph.retain_outputs(|_| false);
-    outputs.into_iter().for_each(|output| graph.push_output(output));
-    super::super::prune::drop_unused(&graph)
+    let mut stripped = graph.keeping(Some(&[]));
+    outputs.into_iter().for_each(|output| stripped.push_output(output));
+    super::super::prune::drop_unused(&stripped)
 }

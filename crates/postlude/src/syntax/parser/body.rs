@@ -2,8 +2,8 @@
 
 use crate::syntax::ast::{Ast, ExprId, ExprKind, Infix, Name, Statement};
 use crate::syntax::error::{ReservedAction, SyntaxError, Wanted};
-use crate::syntax::is_reserved;
 use crate::syntax::token::TokenKind;
+use crate::syntax::{excerpt, is_reserved};
 
 use super::{Operand, Parsed, Parser};
 
@@ -221,7 +221,7 @@ impl Parser<'_> {
                 if let Some(left) = compared_with(kind)
                     && let ExprKind::Name(name) = &self.exprs[left].kind
                 {
-                    let name = name.clone();
+                    let name = excerpt(name);
                     return self.report(SyntaxError::ComparisonForAssignment { name, at });
                 }
                 self.report(SyntaxError::NotAssigned { text, at })
@@ -261,7 +261,7 @@ impl Parser<'_> {
 }
 
 fn annotated_name(kind: &ExprKind) -> Option<String> {
-    if let ExprKind::Annotated(name, _) = kind { Some(name.clone()) } else { None }
+    if let ExprKind::Annotated(name, _) = kind { Some(excerpt(name)) } else { None }
 }
 
 /// The left side of `left == right`.

@@ -154,7 +154,7 @@ impl Parser<'_> {
     fn report_power(&mut self, base: Operand, symbol: Span, exponent: Operand) {
         let is_two = matches!(
             self.exprs[exponent.id].kind,
-            ExprKind::Number(Number::Integer(2)) | ExprKind::Number(Number::Float(2.0))
+            ExprKind::Number(Number::Integer(2) | Number::Float(2.0))
         );
         let plain_base = self.excerpt(self.exprs[base.id].span);
         let plain_exponent = self.excerpt(self.exprs[exponent.id].span);

@@ -21,14 +21,14 @@ fn show(source: &str, errors: &[SyntaxError]) -> Vec<String> {
 }
 
 fn check(cases: &[(&str, &[&str])]) {
-    let mut wrong = String::new();
+    let mut wrong = Vec::new();
     for (source, expected) in cases {
         let found = shown(source);
         if found != *expected {
-            wrong.push_str(&format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}\n"));
+            wrong.push(format!("{source:?}\n  expected {expected:#?}\n  found {found:#?}"));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn brackets() {
         ),
         (
             "kernel k(A: f32[M, K) -> (D: f32[M, N]) { D = A }",
-            &["`)` does not close `[` | ) | write `]`"],
+            &["`[` is never closed | [ | close it with `]`"],
         ),
         (
             "kernel k(A: f32[M, K]) -> (D: f32[M, N]) { D = A",
@@ -211,6 +211,12 @@ fn comparisons_and_assignments() {
                 "`+=` would change `D`, and every name is assigned once | += | assign the new value to a new name",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn left_sides() {
+    check(&[
         ("D A @ B", &["expected `=` after `D` | D | write `D = ...`"]),
         ("let D = a", &["`let` has no meaning before an assignment | let | write `D = ...`"]),
         (

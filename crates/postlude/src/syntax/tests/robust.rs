@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::syntax::{MAX_NESTING, parse, parse_bytes};
+use crate::syntax::{MAX_NESTING, parse, parse_bytes, parse_expression};
 
 fn only_message(source: &str) -> String {
     let started = Instant::now();
@@ -66,6 +66,9 @@ fn brackets_in_great_number_take_linear_time() {
         "D = f(\n".repeat(100_000),
         "D = (a]\n".repeat(100_000),
         "[{(".repeat(100_000),
+        format!("D = x ? +{}", "\n".repeat(300_000)),
+        "D = f(\na,\n".repeat(100_000),
+        format!("({}", "\na,".repeat(200_000)),
     ] {
         let started = Instant::now();
         assert!(parse(&source).is_err());
@@ -94,11 +97,18 @@ fn iterations() -> usize {
     std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(100_000)
 }
 
-/// Whatever the bytes, the answer is a tree that prints and parses to itself, or a few places inside the source.
+/// Whatever the bytes, the answer is a tree that prints and parses to itself, or a few places
+/// inside the source.
 fn check(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok((exprs, root)) = parse_expression(text)
+    {
+        let printed = exprs.display(root).to_string();
+        assert_eq!(parse_expression(&printed), Ok((exprs, root)));
+    }
     match parse_bytes(bytes) {
         Ok(ast) => {
-            assert_eq!(parse(&ast.to_string()).as_ref(), Ok(&ast), "{}", bytes.escape_ascii())
+            assert_eq!(parse(&ast.to_string()).as_ref(), Ok(&ast), "{}", bytes.escape_ascii());
         }
         Err(errors) => {
             assert!((1..=5).contains(&errors.len()));
@@ -161,7 +171,8 @@ fn mutated_kernels_never_panic() {
                     bytes.splice(at..at, copy);
                 }
                 2 => {
-                    _ = bytes.splice(place..place, FRAGMENTS[random.below(FRAGMENTS.len())].bytes())
+                    _ = bytes
+                        .splice(place..place, FRAGMENTS[random.below(FRAGMENTS.len())].bytes());
                 }
                 _ => _ = bytes.splice(place..end, FRAGMENTS[random.below(FRAGMENTS.len())].bytes()),
             }

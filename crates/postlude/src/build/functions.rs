@@ -1,0 +1,212 @@
+//! One method for each function of the language except reductions: elementwise, activations,
+//! composites, rearrangements.
+
+use crate::dtype::DType;
+use crate::shape::Dim;
+use crate::syntax::{ExprId, ExprKind, Name, Span};
+
+use super::{Expr, Node, Operand};
+
+impl<'k> Expr<'k> {
+    /// `function(self, rest...)`.
+    pub(super) fn call(self, function: &str, rest: impl IntoIterator<Item = ExprId>) -> Expr<'k> {
+        self.apply(function, false, rest)
+    }
+
+    fn apply(self, function: &str, grad: bool, rest: impl IntoIterator<Item = ExprId>) -> Expr<'k> {
+        let function = Name::new(function, Span::default());
+        let arguments = std::iter::once(self.id).chain(rest).collect();
+        self.kernel.push(ExprKind::Call { function, grad, arguments })
+    }
+
+    /// The value rounded to a dtype.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::{BF16, F32}};
+    /// # let k = KernelBuilder::new("k");
+    /// # let x = k.scalar("x", F32);
+    /// assert_eq!(x.cast(BF16).to_string(), "bf16(x)");
+    /// ```
+    pub fn cast(self, dtype: DType) -> Expr<'k> {
+        self.call(dtype.name(), [])
+    }
+
+    /// The derivative of a function of one argument, at this value.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let z = k.scalar("z", F32);
+    /// assert_eq!(z.grad("gelu").to_string(), "grad(gelu)(z)");
+    /// ```
+    pub fn grad(self, function: &str) -> Expr<'k> {
+        self.apply(function, true, [])
+    }
+
+    /// The derivative of a function in its first argument, at this value, with the other arguments.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let z = k.scalar("z", F32);
+    /// assert_eq!(z.grad_with("leaky_relu", [0.1]).to_string(), "grad(leaky_relu)(z, 0.1)");
+    /// ```
+    pub fn grad_with<T: Into<Operand<'k>>>(
+        self,
+        function: &str,
+        rest: impl IntoIterator<Item = T>,
+    ) -> Expr<'k> {
+        let rest: Vec<ExprId> =
+            rest.into_iter().map(|argument| self.kernel.operand(argument.into())).collect();
+        self.apply(function, true, rest)
+    }
+
+    /// The two halves along the column dim, as concatenated.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let z = k.input("z", F32, ["M", "N"]);
+    /// let (gate, up) = z.halves();
+    /// k.output("D", F32, ["M", "N/2"], gate.silu() * up);
+    /// assert!(k.finish().to_string().contains("t1, t2 = halves(z)"));
+    /// ```
+    pub fn halves(self) -> (Expr<'k>, Expr<'k>) {
+        self.split("halves")
+    }
+
+    /// The even and the odd elements along the column dim.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let z = k.input("z", F32, ["M", "N"]);
+    /// let (even, odd) = z.pairs();
+    /// k.output("D", F32, ["M", "N/2"], k.name("even", even) - k.name("odd", odd));
+    /// assert!(k.finish().to_string().contains("even, odd = pairs(z)"));
+    /// ```
+    pub fn pairs(self) -> (Expr<'k>, Expr<'k>) {
+        self.split("pairs")
+    }
+
+    fn split(self, function: &str) -> (Expr<'k>, Expr<'k>) {
+        let pair = self.call(function, []).id;
+        let first = self.kernel.push_node(Node::Part(pair));
+        let second = self.kernel.push_node(Node::Part(pair));
+        (self.kernel.handle(first), self.kernel.handle(second))
+    }
+
+    /// `softmax` over all but the `k` largest along a dim, which become zero.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let z = k.input("z", F32, ["M", "N"]);
+    /// assert_eq!(z.topk_softmax(4, "N").to_string(), "topk_softmax(z, 4, N)");
+    /// ```
+    pub fn topk_softmax(self, k: impl Into<Operand<'k>>, dim: impl Into<Dim>) -> Expr<'k> {
+        let k = self.kernel.operand(k.into());
+        let dim = self.kernel.dim(&dim.into());
+        self.call("topk_softmax", [k, dim])
+    }
+}
+
+/// Methods that pass their arguments on: `method(arguments) is "function" "what it does", "call" => "text"`.
+macro_rules! functions {
+    ($($method:ident($($argument:ident),*) is $function:literal: $does:literal, $call:literal => $text:literal;)*) => {
+        impl<'k> Expr<'k> {$(
+            #[doc = $does]
+            ///
+            #[doc = concat!(
+                "```\n",
+                "# use postlude::{build::KernelBuilder, dtype::DType::F32};\n",
+                "# let k = KernelBuilder::new(\"k\");\n",
+                "# let (x, y) = (k.input(\"x\", F32, [\"M\", \"N\"]), k.input(\"y\", F32, [\"N\"]));\n",
+                "assert_eq!(", $call, ".to_string(), \"", $text, "\");\n",
+                "```"
+            )]
+            pub fn $method(self, $($argument: impl Into<Operand<'k>>),*) -> Expr<'k> {
+                self.call($function, [$(self.kernel.operand($argument.into())),*])
+            }
+        )*}
+    };
+}
+
+functions! {
+    abs() is "abs": "The magnitude.", "x.abs()" => "abs(x)";
+    sign() is "sign": "-1, 0 or 1.", "x.sign()" => "sign(x)";
+    sqrt() is "sqrt": "The square root.", "x.sqrt()" => "sqrt(x)";
+    rsqrt() is "rsqrt": "One over the square root.", "x.rsqrt()" => "rsqrt(x)";
+    rcp() is "rcp": "One over the value.", "x.rcp()" => "rcp(x)";
+    square() is "square": "The value times itself.", "x.square()" => "square(x)";
+    exp() is "exp": "e to the value.", "x.exp()" => "exp(x)";
+    exp2() is "exp2": "2 to the value.", "x.exp2()" => "exp2(x)";
+    log() is "log": "The natural logarithm.", "x.log()" => "log(x)";
+    log2() is "log2": "The logarithm to base 2.", "x.log2()" => "log2(x)";
+    log1p() is "log1p": "`log(1 + x)`, exact near 0.", "x.log1p()" => "log1p(x)";
+    expm1() is "expm1": "`exp(x) - 1`, exact near 0.", "x.expm1()" => "expm1(x)";
+    sin() is "sin": "The sine.", "x.sin()" => "sin(x)";
+    cos() is "cos": "The cosine.", "x.cos()" => "cos(x)";
+    tanh() is "tanh": "The hyperbolic tangent.", "x.tanh()" => "tanh(x)";
+    erf() is "erf": "The error function.", "x.erf()" => "erf(x)";
+    floor() is "floor": "The integer at or below.", "x.floor()" => "floor(x)";
+    ceil() is "ceil": "The integer at or above.", "x.ceil()" => "ceil(x)";
+    round() is "round": "The nearest integer, ties to even.", "x.round()" => "round(x)";
+    clamp(low, high) is "clamp": "The value, no less than `low` and no more than `high`.", "x.clamp(0, 6)" => "clamp(x, 0, 6)";
+    maximum(other) is "maximum": "The greater of two, element by element.", "x.maximum(y)" => "maximum(x, y)";
+    minimum(other) is "minimum": "The lesser of two, element by element.", "x.minimum(1.0)" => "minimum(x, 1.0)";
+    pow(exponent) is "pow": "The value to a power.", "x.pow(1.5)" => "pow(x, 1.5)";
+    fma(factor, addend) is "fma": "`self * factor + addend`, rounded once.", "x.fma(y, -1)" => "fma(x, y, -1)";
+    where_(then, otherwise) is "where": "`then` where this condition holds, else `otherwise`.", "x.gt(0).where_(x, f32::NEG_INFINITY)" => "where(x > 0, x, -inf)";
+    isnan() is "isnan": "Whether it is nan.", "x.isnan()" => "isnan(x)";
+    isinf() is "isinf": "Whether it is infinite.", "x.isinf()" => "isinf(x)";
+    relu() is "relu": "`max(x, 0)`.", "x.relu()" => "relu(x)";
+    relu6() is "relu6": "`relu`, no more than 6.", "x.relu6()" => "relu6(x)";
+    leaky_relu(slope) is "leaky_relu": "The value, times `slope` where negative.", "x.leaky_relu(0.01)" => "leaky_relu(x, 0.01)";
+    threshold(limit, value) is "threshold": "The value where above `limit`, else `value`.", "x.threshold(0.5, 0)" => "threshold(x, 0.5, 0)";
+    elu() is "elu": "Exponential linear unit.", "x.elu()" => "elu(x)";
+    selu() is "selu": "Scaled exponential linear unit.", "x.selu()" => "selu(x)";
+    softplus() is "softplus": "`log(1 + exp(x))`.", "x.softplus()" => "softplus(x)";
+    sigmoid() is "sigmoid": "`1 / (1 + exp(-x))`.", "x.sigmoid()" => "sigmoid(x)";
+    silu() is "silu": "`x * sigmoid(x)`.", "x.silu()" => "silu(x)";
+    mish() is "mish": "`x * tanh(softplus(x))`.", "x.mish()" => "mish(x)";
+    hardswish() is "hardswish": "`x * relu6(x + 3) / 6`.", "x.hardswish()" => "hardswish(x)";
+    hardsigmoid() is "hardsigmoid": "`relu6(x + 3) / 6`.", "x.hardsigmoid()" => "hardsigmoid(x)";
+    gelu() is "gelu": "Gaussian error linear unit, by `erf`.", "x.gelu()" => "gelu(x)";
+    gelu_tanh() is "gelu_tanh": "Gaussian error linear unit, by `tanh`.", "x.gelu_tanh()" => "gelu_tanh(x)";
+    quick_gelu() is "quick_gelu": "`x * sigmoid(1.702 * x)`.", "x.quick_gelu()" => "quick_gelu(x)";
+    relu2() is "relu2": "The square of `relu`.", "x.relu2()" => "relu2(x)";
+    snake(frequency) is "snake": "`x + square(sin(a * x)) / a`.", "x.snake(0.5)" => "snake(x, 0.5)";
+    pick(index) is "pick": "In each row the element at the index.", "x.pick(y)" => "pick(x, y)";
+    concat(right) is "concat": "What `halves` takes apart.", "x.concat(x)" => "concat(x, x)";
+    join(odd) is "join": "What `pairs` takes apart.", "x.join(x)" => "join(x, x)";
+}
+
+/// Composites along a dim: `method(arguments after the dim)`.
+macro_rules! composites {
+    ($($method:ident($($argument:ident),*): $does:literal, $call:literal => $text:literal;)*) => {
+        impl<'k> Expr<'k> {$(
+            #[doc = $does]
+            ///
+            #[doc = concat!(
+                "```\n",
+                "# use postlude::{build::KernelBuilder, dtype::DType::F32};\n",
+                "# let k = KernelBuilder::new(\"k\");\n",
+                "# let x = k.input(\"x\", F32, [\"M\", \"N\"]);\n",
+                "assert_eq!(", $call, ".to_string(), \"", $text, "\");\n",
+                "```"
+            )]
+            pub fn $method(self, dim: impl Into<Dim>, $($argument: impl Into<Operand<'k>>),*) -> Expr<'k> {
+                let dim = self.kernel.dim(&dim.into());
+                self.call(stringify!($method), [dim, $(self.kernel.operand($argument.into())),*])
+            }
+        )*}
+    };
+}
+
+composites! {
+    softmax(): "Exponentials along a dim, divided by their sum.", "x.softmax(\"N\")" => "softmax(x, N)";
+    log_softmax(): "The logarithm of `softmax`.", "x.log_softmax(\"N/2\")" => "log_softmax(x, N / 2)";
+    rms_norm(eps): "Divided by the root of the mean square along a dim.", "x.rms_norm(\"N\", 1e-5)" => "rms_norm(x, N, 1e-5)";
+    layer_norm(eps): "Less the mean, divided by the deviation along a dim.", "x.layer_norm(\"N\", 1e-5)" => "layer_norm(x, N, 1e-5)";
+}

@@ -1,0 +1,215 @@
+//! The face: from an expression to a result on any backend.
+
+use crate::check::{self, Bindings};
+use crate::cpu;
+use crate::define;
+use crate::error::Error;
+use crate::graph::{Graph, MathMode};
+use crate::optimise;
+use crate::plan::{self, Schedule};
+use crate::problem::{Arguments, Problem, Sizes};
+use crate::reference::{self, Comparison};
+use crate::syntax::{self, Ast};
+use crate::tensor::Tensor;
+
+/// The ways to run a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Backend {
+    /// The definition, in f64.
+    Reference,
+    /// Tiled, fused and parallel on the processor.
+    #[default]
+    Cpu,
+}
+
+impl Backend {
+    /// Every backend.
+    pub const ALL: [Backend; 2] = [Backend::Reference, Backend::Cpu];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Reference => "reference",
+            Backend::Cpu => "cpu",
+        }
+    }
+}
+
+/// How a kernel is compiled.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Where it runs.
+    pub backend: Backend,
+    /// What is asked of functions.
+    pub math: MathMode,
+    /// How many threads; as many as there are cores when `None`.
+    pub threads: Option<usize>,
+    /// The outputs that are wanted; all when `None`.
+    pub keep: Option<Vec<String>>,
+}
+
+/// A kernel: typed and defined.
+///
+/// ```
+/// let kernel = postlude::Kernel::parse(
+///     "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N] { D = relu(A @ W.T + bias) }",
+/// )?;
+/// assert_eq!(kernel.name(), "linear");
+/// # Ok::<(), postlude::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    ast: Ast,
+    checked: Graph,
+    defined: Graph,
+}
+
+impl Kernel {
+    /// Parses and types a kernel that has a signature.
+    pub fn parse(source: &str) -> Result<Kernel, Error> {
+        Kernel::from_ast(syntax::parse(source)?)
+    }
+
+    /// Parses a kernel or a one-liner, whose signature follows from the bindings.
+    ///
+    /// ```
+    /// let kernel = postlude::Kernel::infer("D = relu(A @ B + bias[N])", &Default::default())?;
+    /// assert_eq!(kernel.ast().to_string().lines().next(), Some("kernel one_liner(A: bf16[M, K], B: bf16[K, N], bias: f32[N]) -> D: bf16[M, N] {"));
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn infer(source: &str, bindings: &Bindings) -> Result<Kernel, Error> {
+        Kernel::from_ast(check::infer(&syntax::parse(source)?, bindings)?)
+    }
+
+    /// Types a tree that any front end built.
+    pub fn from_ast(ast: Ast) -> Result<Kernel, Error> {
+        let checked = check::check(&ast)?;
+        let defined = define::define(&checked);
+        Ok(Kernel { ast, checked, defined })
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        self.defined.name()
+    }
+
+    /// What was written, with its signature.
+    pub fn ast(&self) -> &Ast {
+        &self.ast
+    }
+
+    /// The typed graph before it was defined.
+    pub fn checked(&self) -> &Graph {
+        &self.checked
+    }
+
+    /// The kernel's meaning.
+    pub fn defined(&self) -> &Graph {
+        &self.defined
+    }
+
+    /// Optimises the kernel for a backend.
+    pub fn compile(&self, options: &Options) -> Compiled {
+        let keep: Option<Vec<&str>> =
+            options.keep.as_ref().map(|keep| keep.iter().map(String::as_str).collect());
+        let defined = self.defined.keeping(keep.as_deref());
+        let optimised = optimise::optimise(&defined, options.math);
+        Compiled { defined, optimised, options: options.clone() }
+    }
+}
+
+/// A kernel ready for calls of any size.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    defined: Graph,
+    optimised: Graph,
+    options: Options,
+}
+
+impl Compiled {
+    /// What the reference evaluates.
+    pub fn defined(&self) -> &Graph {
+        &self.defined
+    }
+
+    /// What an engine runs.
+    pub fn optimised(&self) -> &Graph {
+        &self.optimised
+    }
+
+    /// Binds arguments, and sizes that no argument tells.
+    pub fn bind(&self, arguments: &Arguments, sizes: &Sizes) -> Result<Problem, Error> {
+        Ok(Problem::bind(&self.defined, arguments, sizes)?)
+    }
+
+    /// How a problem will be run on the CPU.
+    pub fn schedule(&self, problem: &Problem) -> Result<Schedule, Error> {
+        Ok(plan::plan(&self.optimised, problem, self.options.threads)?)
+    }
+
+    /// Output tensors of the right shape, zeroed.
+    pub fn outputs(&self, problem: &Problem) -> Result<Vec<Tensor>, Error> {
+        let outputs = self.defined.outputs().iter();
+        Ok(outputs
+            .map(|output| Tensor::zeros(output.dtype, problem.shape(&output.dims)))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Runs one call into tensors from [`Compiled::outputs`].
+    pub fn run_into(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+    ) -> Result<(), Error> {
+        match self.options.backend {
+            Backend::Reference => {
+                for (output, evaluated) in outputs.iter_mut().zip(self.evaluate(problem, arguments))
+                {
+                    *output = evaluated.tensor()?;
+                }
+            }
+            Backend::Cpu => {
+                let schedule = self.schedule(problem)?;
+                cpu::run(
+                    &self.optimised,
+                    &schedule,
+                    problem,
+                    arguments,
+                    self.options.math,
+                    outputs,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one call: outputs by name, in the order of the signature.
+    pub fn run(
+        &self,
+        arguments: &Arguments,
+        sizes: &Sizes,
+    ) -> Result<Vec<(String, Tensor)>, Error> {
+        let problem = self.bind(arguments, sizes)?;
+        let mut outputs = self.outputs(&problem)?;
+        self.run_into(&problem, arguments, &mut outputs)?;
+        let names = self.defined.outputs().iter().map(|output| output.name.clone());
+        Ok(names.zip(outputs).collect())
+    }
+
+    /// Every output with everything it may be.
+    pub fn evaluate(&self, problem: &Problem, arguments: &Arguments) -> Vec<reference::Evaluated> {
+        reference::evaluate(&self.defined, problem, arguments, self.options.math)
+    }
+
+    /// Compares outputs with the reference, element by element.
+    pub fn check(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+    ) -> Vec<Comparison> {
+        let wanted = self.evaluate(problem, arguments);
+        wanted.iter().zip(outputs).map(|(wanted, got)| wanted.compare(got)).collect()
+    }
+}
