@@ -61,24 +61,20 @@ fn of(elem: Elem, value: f64) -> Constant {
 
 fn fold_unary(unary: Unary, a: Constant) -> Constant {
     let elem = unary.gives(a.elem()).unwrap_or(a.elem());
-    match (unary.function(), a.as_f32()) {
-        (Some(function), Some(x)) => number(evaluate(&Scalar, function, Accuracy::Accurate, x)),
-        _ => {
-            let x = Value::exact(a.as_f64());
-            of(elem, unary.apply(a.elem(), Accuracy::Accurate, x).nominal)
-        }
+    if let (Some(function), Some(x)) = (unary.function(), a.as_f32()) {
+        return number(evaluate(&Scalar, function, Accuracy::Accurate, x));
     }
+    let x = Value::exact(a.as_f64());
+    of(elem, unary.apply(a.elem(), Accuracy::Accurate, x).nominal)
 }
 
 pub(super) fn fold_binary(binary: Binary, a: Constant, b: Constant) -> Constant {
     let elem = binary.gives(a.elem()).unwrap_or(a.elem());
-    match (binary, a.as_f32(), b.as_f32()) {
-        (Binary::Pow, Some(x), Some(y)) => number(evaluate_pow(&Scalar, Accuracy::Accurate, x, y)),
-        _ => {
-            let (x, y) = (Value::exact(a.as_f64()), Value::exact(b.as_f64()));
-            of(elem, binary.apply(a.elem(), Accuracy::Accurate, x, y).nominal)
-        }
+    if let (Binary::Pow, Some(x), Some(y)) = (binary, a.as_f32(), b.as_f32()) {
+        return number(evaluate_pow(&Scalar, Accuracy::Accurate, x, y));
     }
+    let (x, y) = (Value::exact(a.as_f64()), Value::exact(b.as_f64()));
+    of(elem, binary.apply(a.elem(), Accuracy::Accurate, x, y).nominal)
 }
 
 /// The constant as a store to this type followed by a load would give it.

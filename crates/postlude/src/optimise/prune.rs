@@ -11,5 +11,5 @@ pub(super) fn prune(graph: &Graph, context: &Context<'_>) -> Graph {
 
 /// The graph without nodes that no output needs, numbered anew.
 pub(super) fn drop_unused(graph: &Graph) -> Graph {
-    Rewriter::rebuild(graph, |new, op| new.make(op))
+    Rewriter::rebuild(graph, Graph::make)
 }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod inputs;
+mod motifs;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{
@@ -110,11 +111,15 @@ pub fn graph(random: &mut Random) -> Graph {
     let mut pool = leaves(&mut graph, random);
     let steps = 4 + random.below(28);
     for _ in 0..steps {
+        if random.one_in(4) {
+            motifs::motif(random, &mut graph, &mut pool);
+            continue;
+        }
         for _ in 0..40 {
             let op = operation(random, &graph, &pool);
-            let fits = graph
-                .type_of(&op)
-                .is_ok_and(|ty| ty.axes.column.is_none_or(|divisor| WIDEST % divisor == 0));
+            let fits = graph.type_of(&op).is_ok_and(|ty| {
+                ty.axes.column.is_none_or(|divisor| WIDEST.is_multiple_of(divisor))
+            });
             if fits {
                 let Ok(node) = graph.add(op) else { panic!("compiler bug: a type that fits") };
                 pool.push(node);
@@ -122,7 +127,7 @@ pub fn graph(random: &mut Random) -> Graph {
             }
         }
     }
-    for place in 0..1 + random.below(3) {
+    for place in 0..=random.below(3) {
         let last = pool.len() - 1 - random.below(4).min(pool.len() - 1);
         let output = output(random, &graph, pool[last], format!("out{place}"));
         graph.push_output(output);

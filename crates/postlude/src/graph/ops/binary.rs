@@ -165,8 +165,8 @@ impl Binary {
                 high: x.high.max(y.high),
                 nan: false,
             },
-            Binary::Maximum => extreme(x, y, f64::max),
-            Binary::Minimum => extreme(x, y, f64::min),
+            Binary::Maximum => extreme(x, y, larger),
+            Binary::Minimum => extreme(x, y, smaller),
             Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => {
                 self.apply_i32(x, y)
             }
@@ -234,6 +234,22 @@ fn compare(x: Value, y: Value, holds: fn(f64, f64) -> bool, must: bool, may: boo
         return Value::truth(false, true, false);
     }
     Value::truth(nominal, !must || x.nan || y.nan, may)
+}
+
+/// The larger of two numbers; 0 is above -0, whichever comes first.
+pub(super) fn larger(x: f64, y: f64) -> f64 {
+    if x == y && x.is_sign_negative() {
+        y
+    } else if x == y {
+        x
+    } else {
+        x.max(y)
+    }
+}
+
+/// The smaller of two numbers; -0 is below 0, whichever comes first.
+pub(super) fn smaller(x: f64, y: f64) -> f64 {
+    -larger(-x, -y)
 }
 
 fn extreme(x: Value, y: Value, pick: fn(f64, f64) -> f64) -> Value {

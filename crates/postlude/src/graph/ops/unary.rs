@@ -168,7 +168,8 @@ impl Unary {
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
         if x.low > LEAST {
-            return self.apply_f32(Accuracy::Accurate, x);
+            // Integers have one zero; adding it makes that of the floats' other one.
+            return self.apply_f32(Accuracy::Accurate, x).map_monotone(|x| x + 0.0);
         }
         if x.is_exact() {
             Value::exact(LEAST)
@@ -204,7 +205,13 @@ impl Unary {
                 .widen(error(low).max(error(x.high))),
             Curve::Wave => wave(nominal, x, nan, error(x.nominal)),
         };
-        if self.never_negative() && image.low < 0.0 { Value { low: 0.0, ..image } } else { image }
+        // The reciprocal root of -0 is -inf.
+        let pole = self == Unary::Rsqrt && x.low <= 0.0;
+        if self.never_negative() && !pole && image.low < 0.0 {
+            Value { low: 0.0, ..image }
+        } else {
+            image
+        }
     }
 
     /// Functions that no implementation makes negative, however wide their error.

@@ -251,8 +251,8 @@ fn quotient_by_power_of_two(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
 }
 
 /// Whether a normal number's magnitude is a power of two.
-pub(super) fn is_power_of_two(value: f32) -> bool {
-    value.is_normal() && value.to_bits() & 0x7f_ffff == 0
+fn is_power_of_two(value: f32) -> bool {
+    value.is_normal() && value.to_bits().trailing_zeros() >= 23
 }
 
 /// `1 / x` is `rcp(x)`: the same function with the same stated error.

@@ -98,6 +98,8 @@ pub(super) fn strip_stores(graph: Graph) -> Graph {
         return graph;
     }
     let mut stripped = graph.keeping(Some(&[]));
-    outputs.into_iter().for_each(|output| stripped.push_output(output));
+    for output in outputs {
+        stripped.push_output(output);
+    }
     super::super::prune::drop_unused(&stripped)
 }

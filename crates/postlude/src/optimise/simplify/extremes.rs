@@ -47,10 +47,10 @@ fn with_constant(site: &Site<'_>, a: NodeId, b: NodeId) -> Option<(NodeId, Const
 fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let Op::Binary(binary @ (Binary::Maximum | Binary::Minimum), a, b) = *op else { return None };
     for (inner, other) in [(a, b), (b, a)] {
-        if let Some((x, y)) = site.binary_of(inner, binary) {
-            if other == x || other == y {
-                return Some(inner);
-            }
+        if let Some((x, y)) = site.binary_of(inner, binary)
+            && (other == x || other == y)
+        {
+            return Some(inner);
         }
     }
     let (inner, outer_constant) = with_constant(site, a, b)?;

@@ -143,15 +143,15 @@ fn selection(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         return Some(site.make(Op::Select(c, b, a)));
     }
     // A condition already decided inside the branch it leads to.
-    if let Op::Select(inner, yes, _) = *site.op(a) {
-        if inner == condition {
-            return Some(site.make(Op::Select(condition, yes, b)));
-        }
+    if let Op::Select(inner, yes, _) = *site.op(a)
+        && inner == condition
+    {
+        return Some(site.make(Op::Select(condition, yes, b)));
     }
-    if let Op::Select(inner, _, no) = *site.op(b) {
-        if inner == condition {
-            return Some(site.make(Op::Select(condition, a, no)));
-        }
+    if let Op::Select(inner, _, no) = *site.op(b)
+        && inner == condition
+    {
+        return Some(site.make(Op::Select(condition, a, no)));
     }
     None
 }
