@@ -292,7 +292,12 @@ pub(super) fn multiply(x: Value, y: Value) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
     }
-    corners(x, y, x.nominal * y.nominal, |a, b| a * b)
+    let product = corners(x, y, x.nominal * y.nominal, |a, b| a * b);
+    // Zero times an end at infinity is nan, zero times all that lies before it is zero.
+    if product.is_only_nan() && !(x.is_exact() && y.is_exact()) {
+        return Value { low: 0.0, high: 0.0, ..product };
+    }
+    product
 }
 
 /// The hull of the four corners; a corner that is nan allows nan and says nothing else.
@@ -402,6 +407,16 @@ mod tests {
                 .apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0))
                 .is_only_nan()
         );
+    }
+
+    #[test]
+    fn zero_times_anything_may_be_zero() {
+        let image = f32_of_values(Binary::Multiply, Value::exact(0.0), Value::anything(1.0));
+        assert!(image.nan && image.contains(0.0));
+    }
+
+    fn f32_of_values(op: Binary, x: Value, y: Value) -> Value {
+        op.apply(Elem::F32, Accuracy::Accurate, x, y)
     }
 
     #[test]

@@ -164,18 +164,24 @@ impl Unary {
         }
     }
 
-    /// The one integer that has no opposite wraps.
+    /// Signs of integers, which f32 does not hold; the one without an opposite wraps.
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
-        if x.low > LEAST {
-            // Integers have one zero; adding it makes that of the floats' other one.
-            return self.apply_f32(Accuracy::Accurate, x).map_monotone(|x| x + 0.0);
-        }
+        let at = |value: f64| match self {
+            _ if value == LEAST => LEAST,
+            Unary::Abs => value.abs(),
+            // Not `-value`: integers have one zero.
+            _ => 0.0 - value,
+        };
+        let nominal = at(x.nominal);
         if x.is_exact() {
-            Value::exact(LEAST)
-        } else {
-            Value { nominal: x.nominal, low: LEAST, high: i32::MAX as f64, nan: false }
+            return Value::exact(nominal);
         }
+        if x.low == LEAST {
+            return Value { nominal, low: LEAST, high: i32::MAX as f64, nan: false };
+        }
+        let zero = if self == Unary::Abs && x.contains(0.0) { 0.0 } else { nominal };
+        Value::between(nominal, at(x.low), at(x.high), false).or(Value::exact(zero))
     }
 
     fn apply_f32(self, accuracy: Accuracy, x: Value) -> Value {
@@ -287,6 +293,19 @@ mod tests {
     fn the_least_integer_negates_to_itself() {
         let least = Value::exact(i32::MIN as f64);
         assert_eq!(Unary::Negate.apply(Elem::I32, Accuracy::Accurate, least), least);
+    }
+
+    #[test]
+    fn signs_of_integers_are_exact() {
+        for op in [Unary::Negate, Unary::Abs] {
+            let largest = Value::exact(i32::MAX as f64);
+            assert_eq!(
+                op.apply(Elem::I32, Accuracy::Accurate, largest).nominal.abs(),
+                largest.nominal
+            );
+        }
+        let zero = Unary::Negate.apply(Elem::I32, Accuracy::Accurate, Value::exact(0.0));
+        assert!(zero.nominal.is_sign_positive());
     }
 
     #[test]

@@ -89,7 +89,8 @@ fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<N
         Fold::Max | Fold::Min | Fold::AbsMax => Some(unless_empty(site, fold, x, count.axes)),
         Fold::Sum => repeat_sum(site, x, count),
         Fold::Prod if site.is_one(x) => Some(x),
-        Fold::Prod if site.number(x) == Some(0.0) || site.is_i32(x, 0) => {
+        // An odd number of -0 makes -0, an even one 0.
+        Fold::Prod if site.is(x, 0.0) || site.is_i32(x, 0) => {
             Some(unless_empty(site, fold, x, count.axes))
         }
         Fold::LogSumExp if site.fast() => {

@@ -110,7 +110,7 @@ const RELAXED: &[&str] = &[
     "D = f32(layer_norm(A @ B + bias[N], N, 1e-5) * g[N] * h[N] + b[N] + c[N])",
     "D = f32(rms_norm(A @ B, N, 1e-5) * g[N] * s * 2.0)",
     "D = f32(softmax(A @ B * s, N) * r[M])",
-    "o = sum(where(rows[M], A @ B * s, 0.0))",
+    "o = sum(where(rows[M], A @ B * s, 0.0), N)",
     "o = sum(sum(A @ B, N, 4) * 2.0, N/4)",
 ];
 
