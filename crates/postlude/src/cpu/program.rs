@@ -41,7 +41,8 @@ pub(super) struct Folded {
     /// The reduction.
     pub(super) node: NodeId,
     pub(super) over: Over,
-    pub(super) terms: Source,
+    /// `None` when there is no batch to fold.
+    pub(super) terms: Option<Source>,
     /// Whether the terms have no columns.
     pub(super) once_a_row: bool,
     /// Whether the terms are the same in every batch.
@@ -201,11 +202,10 @@ impl Builder<'_> {
         for (id, node) in self.graph.nodes() {
             if let Op::Reduce(_, over, of) = &node.op {
                 let now = live[id.index()]
-                    && is_there(*of)
                     && sweeps.of[id.index()] == sweep + 1
                     && crosses_regions(self.graph, &node.op, width);
                 if now {
-                    let terms = self.source(*of);
+                    let terms = is_there(*of).then(|| self.source(*of));
                     let axes = self.graph.ty(*of).axes;
                     let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
                     self.program.folds.push(Folded {

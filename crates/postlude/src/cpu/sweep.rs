@@ -87,15 +87,10 @@ impl<'a> Sweep<'a> {
                 // each counts once.
                 let again = (folded.once_a_row && region.columns.start > 0)
                     || (folded.once_a_call && self.batch > 0);
-                if again {
-                    continue;
+                if let (Some(terms), false) = (folded.terms, again) {
+                    let terms = self.view(terms, &place, &slots);
+                    rows::fold_row(partial, index * *stride, folded.over, terms);
                 }
-                rows::fold_row(
-                    partial,
-                    index * *stride,
-                    folded.over,
-                    self.view(folded.terms, &place, &slots),
-                );
             }
             for ((_, source), kept) in self.program.kept.iter().zip(&mut kept) {
                 kept.copy_from(index, 1, self.view(*source, &place, &slots));
@@ -246,7 +241,9 @@ impl<'a> Sweep<'a> {
             for ((folded, total), partial) in
                 self.program.folds.iter().zip(totals.iter_mut()).zip(&part.partials)
             {
-                merge(self.context, folded.node, total, partial, self.batch, &part.region);
+                if folded.terms.is_some() {
+                    merge(self.context, folded.node, total, partial, self.batch, &part.region);
+                }
             }
             if part.region.columns.start > 0 {
                 continue;
