@@ -94,8 +94,6 @@ pub enum CheckError {
     GroupWidth { at: Span },
     #[error("`{function}` keeps 1 to 1048576 values, written as an integer")]
     Count { function: String, at: Span },
-    #[error("`{function}` runs along one dim")]
-    CompositeDim { function: String, at: Span },
     #[error("`{function}` gives two values")]
     TwoValues { function: String, at: Span },
     #[error("{given} names are assigned, and the right side gives {gives}")]
@@ -136,7 +134,7 @@ impl CheckError {
             | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
-            | E::CompositeDim { at, .. } | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
+            | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputBool { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
