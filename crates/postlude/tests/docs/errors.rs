@@ -31,11 +31,12 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoProduct SecondProduct OperandNotInput OperandRank OperandDType
-    OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims UnknownName UsedBeforeAssigned FunctionAsValue
-    DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree Annotation Transpose NotACondition
-    BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount NoDerivative DimExpected NoSuchDim DimTwice
-    NothingToReduce GroupPlace GroupWidth Count TwoValues TargetCount NoColumns MergeDims PickIndex OutputDims
-    OutputBool Uninferred BoundRank NoOutput
+    OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
+    UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
+    Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount
+    NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
+    TargetCount NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
+    NoOutput
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
@@ -111,7 +112,7 @@ const BODIES: &[(&str, &str)] = &[
     ("OperandRank", "D = bias @ B"),
     ("OperandDType", "D = n @ B"),
     ("InnerDisagree", "D = A @ B.T"),
-    ("NotBodyDims", "D = A @ B + A"),
+    ("SummedDim", "D = A @ B + A"),
     ("UnknownName", "D = A @ B + bais"),
     ("UsedBeforeAssigned", "D = relu(z); z = A @ B"),
     ("FunctionAsValue", "D = A @ B * gelu"),
@@ -133,6 +134,7 @@ const BODIES: &[(&str, &str)] = &[
     ("DimExpected", "D = A @ B / sum(C, M + N)"),
     ("NoSuchDim", "D = A @ B + sum(bias, M)"),
     ("DimTwice", "D = A @ B + sum(C, M, M)"),
+    ("ReducesOne", "D = max(A @ B, 0)"),
     ("NothingToReduce", "D = A @ B + sum(alpha)"),
     ("GroupPlace", "D = A @ B + mean(C, M, 128)"),
     ("GroupWidth", "D = A @ B + mean(C, N, 0)"),
@@ -142,7 +144,7 @@ const BODIES: &[(&str, &str)] = &[
     ("NoColumns", "a, b = pairs(scale); D = A @ B + a"),
     ("MergeDims", "D = concat(A @ B, C)"),
     ("PickIndex", "D = A @ B - pick(C, scale)"),
-    ("OutputBool", "D = A @ B > 0"),
+    ("OutputOfCondition", "D = A @ B > 0"),
 ];
 
 /// Whole kernels that do not type.
@@ -154,6 +156,9 @@ const KERNELS: &[(&str, &str)] = &[
     ("OperandsDiffer", "kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("BatchDisagree", "kernel k(A: f32[L, M, K], B: f32[P, K, N]) -> D: f32[L, M, N] { D = A @ B }"),
     ("SameDims", "kernel k(A: f32[M, K], B: f32[K, M]) -> D: f32[M, M] { D = A @ B }"),
+    ("NotBodyDims", "kernel k(A: f32[M, K], B: f32[K, N], p: f32[P]) -> D: f32[M, N] { D = A @ B + p }"),
+    ("SameDimTwice", "kernel k(A: f32[M, K], B: f32[K, N], S: f32[M, M]) -> D: f32[M, N] { D = A @ B + S }"),
+    ("OutputNotACondition", "kernel k(A: f32[M, K], B: f32[K, N]) -> mask: bool[M, N] { mask = A @ B }"),
     ("OutputDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M] { D = A @ B }"),
 ];
 
