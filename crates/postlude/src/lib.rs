@@ -1,7 +1,7 @@
 //! Postlude compiles the math written after a matrix product into the product's own kernel.
 //!
 //! A kernel is one matrix product and the math after it. It is written as text or built with Rust's operators, typed,
-//! given a stable meaning, and run in one fused pass. The [`reference`] evaluator is the definition: it says for every
+//! given a stable meaning, and run in one fused pass. The [`mod@reference`] evaluator is the definition: it says for every
 //! element of every output what a conforming engine may make of it.
 //!
 //! ```text

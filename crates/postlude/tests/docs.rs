@@ -90,7 +90,7 @@ fn the_function_table_is_the_catalogue() {
         (Group::Structure, "Rearrangements"),
     ] {
         let entries = FUNCTIONS.iter().filter(|entry| entry.group == group);
-        text += &format!("\n### {title}\n\n");
+        text += &["\n### ", title, "\n\n"].concat();
         text += &match group {
             Group::Elementwise | Group::Activation => table(
                 &["function", "meaning", "derivative in the first argument", "note"],

@@ -11,7 +11,7 @@ use postlude::{Argument, Arguments, Bindings, Bound, DType, Kernel, Problem, Siz
 /// not pass until it has an example.
 macro_rules! variants {
     ($error:ident, $all:ident, $variant:ident: $($name:ident)*) => {
-        pub const $all: &[&str] = &[$(stringify!($name)),*];
+        pub(crate) const $all: &[&str] = &[$(stringify!($name)),*];
 
         fn $variant(error: &$error) -> &'static str {
             match error { $($error::$name { .. } => stringify!($name)),* }
@@ -44,16 +44,16 @@ variants! { BindError, BIND_ERRORS, bind_variant:
 }
 
 /// One line of the error table.
-pub struct Row {
-    pub variant: &'static str,
+pub(crate) struct Row {
+    pub(crate) variant: &'static str,
     /// What was written, or done.
-    pub cause: String,
-    pub message: String,
-    pub fix: Option<String>,
+    pub(crate) cause: String,
+    pub(crate) message: String,
+    pub(crate) fix: Option<String>,
 }
 
 /// What the example kernels of [`BODIES`] declare.
-pub const SIGNATURE: &str = "kernel k(A: f32[M, K], B: f32[K, N], C: f32[M, N], bias: f32[N], scale: f32[M], n: i32[M, N], keep: bool[M, N], alpha: f32) -> D: f32[M, N]";
+pub(crate) const SIGNATURE: &str = "kernel k(A: f32[M, K], B: f32[K, N], C: f32[M, N], bias: f32[N], scale: f32[M], n: i32[M, N], keep: bool[M, N], alpha: f32) -> D: f32[M, N]";
 
 /// Text that does not read.
 #[rustfmt::skip]
@@ -193,7 +193,7 @@ fn code(source: &str) -> String {
 }
 
 /// The errors of reading a text.
-pub fn syntax_rows() -> Vec<Row> {
+pub(crate) fn syntax_rows() -> Vec<Row> {
     let deep = format!("D = {}A{}", "(".repeat(MAX_NESTING + 1), ")".repeat(MAX_NESTING + 1));
     let many = format!("D = 1{}", "+1".repeat(MAX_NODES));
     let mut rows = vec![
@@ -209,7 +209,7 @@ pub fn syntax_rows() -> Vec<Row> {
 }
 
 /// The errors of typing a kernel.
-pub fn check_rows() -> Vec<Row> {
+pub(crate) fn check_rows() -> Vec<Row> {
     let found = |errors: Vec<CheckError>| -> Vec<(&'static str, String, Option<String>)> {
         errors.iter().map(|error| (check_variant(error), error.to_string(), error.fix())).collect()
     };
@@ -266,7 +266,7 @@ fn size(sizes: &[(&str, usize)]) -> Vec<(&'static str, String, Option<String>)> 
 
 /// What a call to an example kernel may get wrong: what was done, and what came of it.
 #[rustfmt::skip]
-pub fn bind_rows() -> Vec<Row> {
+pub(crate) fn bind_rows() -> Vec<Row> {
     let rows = vec![
         row("Missing", "no `A`".into(), call(|a, _| _ = a.remove("A"))),
         row("Unknown", "a `bias` that the kernel does not have".into(), call(|a, _| _ = a.insert("bias".into(), Argument::Scalar(0.0)))),
@@ -284,7 +284,7 @@ pub fn bind_rows() -> Vec<Row> {
 }
 
 /// The kernel that the calls of [`bind_rows`] are calls of.
-pub fn called() -> &'static str {
+pub(crate) fn called() -> &'static str {
     CALLED
 }
 

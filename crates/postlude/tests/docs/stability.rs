@@ -7,7 +7,7 @@ use super::workspace::{read, root};
 
 /// A rule's name in the source, what a user may write, and what it is computed as. `x`, `y` are tiles.
 #[rustfmt::skip]
-pub const RULES: &[(&str, &str, &str)] = &[
+pub(crate) const RULES: &[(&str, &str, &str)] = &[
     ("double_negation", "-(-x)", "x"),
     ("log_of_sigmoid", "log(sigmoid(x))", "-softplus(-x)"),
     ("one_minus_sigmoid", "1.0 - sigmoid(x)", "sigmoid(-x)"),

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent);
     crates.expect("the crate lies in crates/postlude").to_owned()
 }
 
 /// Every Rust file under a folder, in order.
-pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -29,12 +29,12 @@ pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A file's text.
-pub fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The source with comments, strings and characters blanked, line for line and byte for byte.
-pub fn blanked(source: &str) -> String {
+pub(crate) fn blanked(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
@@ -111,7 +111,7 @@ fn raw_string(rest: &[u8]) -> usize {
 }
 
 /// The place after the brace that closes the one at `open`.
-pub fn after_brace(blanked: &str, open: usize) -> usize {
+pub(crate) fn after_brace(blanked: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (at, byte) in blanked.bytes().enumerate().skip(open) {
         match byte {
@@ -125,7 +125,7 @@ pub fn after_brace(blanked: &str, open: usize) -> usize {
 }
 
 /// Every place where a word stands by itself.
-pub fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+pub(crate) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let bytes = text.as_bytes();
         let clear = |byte: Option<&u8>| byte.is_none_or(|byte| !is_word(*byte));
