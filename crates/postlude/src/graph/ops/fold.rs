@@ -25,7 +25,7 @@ pub enum Fold {
     Largest(u32),
 }
 
-/// No implementation adds more than this many terms in one chain of roundings (NUMERICS, reductions).
+/// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
 const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
 
