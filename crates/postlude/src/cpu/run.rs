@@ -22,7 +22,7 @@ use super::program::{Program, program};
 use super::sweep::{Sweep, run_regions, totals};
 
 /// Runs a kernel into outputs of the problem's shapes.
-pub(crate) fn run(
+pub fn run(
     graph: &Graph,
     schedule: &Schedule,
     problem: &Problem,
