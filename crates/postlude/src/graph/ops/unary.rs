@@ -167,6 +167,7 @@ impl Unary {
     /// Signs of integers, which f32 does not hold; the one without an opposite wraps.
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
+<<<<<<< HEAD
         let at = |value: f64| match self {
             _ if value == LEAST => LEAST,
             Unary::Abs => value.abs(),
@@ -174,6 +175,17 @@ impl Unary {
             _ => 0.0 - value,
         };
         let nominal = at(x.nominal);
+=======
+        if x.low > LEAST {
+            // Never through f32, which does not hold every integer.
+            let value = |nominal, low, high| Value { nominal, low, high, nan: false };
+            return match self {
+                Unary::Negate => value(0.0 - x.nominal, 0.0 - x.high, 0.0 - x.low),
+                _ if x.contains(0.0) => value(x.nominal.abs(), 0.0, x.magnitude()),
+                _ => value(x.nominal.abs(), x.low.abs().min(x.high.abs()), x.magnitude()),
+            };
+        }
+>>>>>>> main
         if x.is_exact() {
             return Value::exact(nominal);
         }
@@ -256,6 +268,18 @@ fn wave(nominal: f64, x: Value, nan: bool, error: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_beyond_two_to_24_stay_whole() {
+        let x = Value::exact(-16777217.0);
+        for op in [Unary::Negate, Unary::Abs] {
+            let got = op.apply(Elem::I32, Accuracy::Accurate, x);
+            assert_eq!(got, Value::exact(16777217.0));
+        }
+        let around = Value::between(0.0, -3.0, 2.0, false);
+        let got = Unary::Abs.apply(Elem::I32, Accuracy::Accurate, around);
+        assert_eq!((got.low, got.high), (0.0, 3.0));
+    }
 
     #[test]
     fn exact_functions_keep_exact_values_exact() {
