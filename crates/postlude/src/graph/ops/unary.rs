@@ -167,7 +167,6 @@ impl Unary {
     /// Signs of integers, which f32 does not hold; the one without an opposite wraps.
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
-<<<<<<< HEAD
         let at = |value: f64| match self {
             _ if value == LEAST => LEAST,
             Unary::Abs => value.abs(),
@@ -175,17 +174,6 @@ impl Unary {
             _ => 0.0 - value,
         };
         let nominal = at(x.nominal);
-=======
-        if x.low > LEAST {
-            // Never through f32, which does not hold every integer.
-            let value = |nominal, low, high| Value { nominal, low, high, nan: false };
-            return match self {
-                Unary::Negate => value(0.0 - x.nominal, 0.0 - x.high, 0.0 - x.low),
-                _ if x.contains(0.0) => value(x.nominal.abs(), 0.0, x.magnitude()),
-                _ => value(x.nominal.abs(), x.low.abs().min(x.high.abs()), x.magnitude()),
-            };
-        }
->>>>>>> main
         if x.is_exact() {
             return Value::exact(nominal);
         }
