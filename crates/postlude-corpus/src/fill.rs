@@ -175,7 +175,9 @@ fn draw(kind: Fill, seed: u64, start: usize, values: &mut [f32]) {
         Fill::Normal => draw_normal(seed, start, values),
         Fill::Large => {
             draw_normal(seed, start, values);
-            values.iter_mut().for_each(|value| *value *= 1e4);
+            for value in values {
+                *value *= 1e4;
+            }
         }
         Fill::Special => {
             draw_normal(seed, start, values);
