@@ -14,7 +14,9 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_CO
 /// Compiles the math written after a matrix product into the product's own kernel
 #[derive(Parser, Debug)]
 #[command(name = "postlude", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 fine, 1 a check failed, 2 your mistake or a refusal, 3 a bug of ours.")]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 a check failed, 2 your mistake or a refusal, 3 a bug of ours."
+)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -63,6 +65,19 @@ pub(crate) struct SourceArguments {
     /// The dtype of a one-liner's tiles
     #[arg(long, default_value = "bf16", value_parser = dtype_parser(), hide_possible_values = true)]
     pub(crate) dtype: DType,
+}
+
+impl SourceArguments {
+    /// A source with nothing bound to it.
+    pub(crate) fn plain(source: OsString) -> SourceArguments {
+        SourceArguments {
+            source,
+            inputs: Vec::new(),
+            sets: Vec::new(),
+            fills: Vec::new(),
+            dtype: DType::BF16,
+        }
+    }
 }
 
 /// How a kernel is compiled.
@@ -158,7 +173,10 @@ pub(crate) struct CorpusArguments {
     /// What runs the cases
     #[arg(long, default_value = "auto")]
     pub(crate) backend: BackendChoice,
-    /// Only cases whose file or title contains this
+    /// The folder of the cases [default: the nearest `corpus` above the current folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Only cases whose name (`file::title`) contains this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
     /// Print one JSON object
@@ -172,6 +190,9 @@ pub(crate) struct BenchArguments {
     /// Only kernels whose name contains this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
+    /// Other sizes than the suite's
+    #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
+    pub(crate) sizes: Vec<Pair<usize>>,
     /// How many threads to use [default: all cores]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

@@ -78,8 +78,12 @@ impl Loaded {
             if !known.contains(&name.as_str()) {
                 let dims = known.join(", ");
                 let fix = nearest(name, known.iter().copied())
-                    .map_or(format!("its dims are {dims}"), |near| format!("did you mean `{near}`?"));
-                return Err(Mistake::new(format!("the kernel has no dim `{name}`")).fix(fix).into());
+                    .map_or(format!("its dims are {dims}"), |near| {
+                        format!("did you mean `{near}`?")
+                    });
+                return Err(Mistake::new(format!("the kernel has no dim `{name}`"))
+                    .fix(fix)
+                    .into());
             }
             if sizes.insert(name.clone(), *value).is_some() {
                 return Err(Mistake::new(format!("the size of `{name}` is given twice")).into());
@@ -166,7 +170,9 @@ fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
             if whole {
                 return Ok(());
             }
-            Err(Mistake::new(format!("`{name}` is i32, and {value} is not a whole number it holds")))
+            Err(Mistake::new(format!(
+                "`{name}` is i32, and {value} is not a whole number it holds"
+            )))
         }
         (None, Given::Number(_)) => Ok(()),
         (None, Given::File(_) | Given::Fill(_)) => {

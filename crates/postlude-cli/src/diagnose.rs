@@ -85,7 +85,11 @@ pub(crate) fn print_bug(form: Form, bug: &PanicHookInfo<'_>) {
     let what = bug.payload_as_str().unwrap_or("no message");
     let at = bug.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
     let message = format!("this is a bug in Postlude: {what}{}", at.unwrap_or_default());
-    let fix = concat!("please report it with the command and the kernel at ", env!("CARGO_PKG_REPOSITORY"), "/issues");
+    let fix = concat!(
+        "please report it with the command and the kernel at ",
+        env!("CARGO_PKG_REPOSITORY"),
+        "/issues"
+    );
     let mistake = Mistake::new(cut(&message)).fix(fix);
     match form {
         Form::Text => write_error(&render_mistake(&renderer(), &mistake)),

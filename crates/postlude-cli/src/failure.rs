@@ -50,11 +50,6 @@ impl Mistake {
         Mistake { fix: Some(fix.into()), ..self }
     }
 
-    /// The same mistake with a fix if there is one.
-    pub(crate) fn maybe_fix(self, fix: Option<String>) -> Mistake {
-        Mistake { fix, ..self }
-    }
-
     /// Something went wrong with a file.
     pub(crate) fn file(path: &Path, what: impl Display) -> Mistake {
         Mistake::new(format!("{}: {what}", path.display()))

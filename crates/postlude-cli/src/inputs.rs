@@ -35,7 +35,7 @@ pub(crate) fn make(loaded: &Loaded, problem: &Problem, seed: u64) -> Result<Argu
                 };
                 // Labels that no `pick` reads are compared with columns.
                 let count = labels.get(&place).copied().unwrap_or(problem.columns);
-                let tensor = draw(kind, input, problem.shape(dims), count, seed);
+                let tensor = draw(kind, input, &problem.shape(dims), count, seed);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }
         };
@@ -62,11 +62,11 @@ fn unset(name: &str) -> Mistake {
 fn draw(
     kind: Fill,
     input: &Input,
-    shape: Vec<usize>,
+    shape: &[usize],
     labels: usize,
     seed: u64,
 ) -> Result<Tensor, TensorError> {
-    fill(kind, input.dtype, &shape, labels, seed_for(seed, &input.name))
+    fill(kind, input.dtype, shape, labels, seed_for(seed, &input.name))
 }
 
 fn default_fill(input: &Input, is_label: bool) -> Fill {

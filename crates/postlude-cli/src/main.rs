@@ -4,6 +4,8 @@
 //! 1 a check failed, 2 the user's mistake or a refusal, 3 a bug of ours. A closed pipe ends quietly.
 
 #![forbid(unsafe_code)]
+// Text is put together line by line; `write!` would ask what to do about an error that a string does not have.
+#![allow(clippy::format_push_string)]
 
 mod arguments;
 mod bench;

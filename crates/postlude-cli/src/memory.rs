@@ -20,7 +20,8 @@ impl Need {
         let bits = |bits: usize, dims: &[postlude::shape::Dim]| {
             problem.shape(dims).iter().map(|size| *size as u128).product::<u128>() * bits as u128
         };
-        let inputs = graph.inputs().iter().filter_map(|i| Some(bits(i.dtype.bits(), i.dims.as_ref()?)));
+        let inputs =
+            graph.inputs().iter().filter_map(|i| Some(bits(i.dtype.bits(), i.dims.as_ref()?)));
         let outputs = graph.outputs().iter().map(|output| bits(output.dtype.bits(), &output.dims));
         let mut bytes = inputs.chain(outputs).sum::<u128>() / 8;
         if checked || backend == Backend::Reference {
@@ -50,7 +51,9 @@ fn reference_bytes(graph: &Graph, problem: &Problem) -> u128 {
     graph
         .nodes()
         .filter(|(id, _)| live[id.index()])
-        .map(|(_, node)| problem.extents(node.ty.axes).iter().map(|size| *size as u128).product::<u128>())
+        .map(|(_, node)| {
+            problem.extents(node.ty.axes).iter().map(|size| *size as u128).product::<u128>()
+        })
         .sum::<u128>()
         * size_of::<Value>() as u128
 }
@@ -96,6 +99,9 @@ mod tests {
     fn amounts_are_short() {
         assert_eq!(amount(17), "17 bytes");
         assert_eq!(amount(23_400_000_000), "23.4 GB");
-        assert_eq!(amount(u128::MAX / 1_000_000_000_000_000_000), "340282366920938463463.4 PB".replace("340282366920938463463.4", "340282.4"));
+        assert_eq!(
+            amount(u128::MAX / 1_000_000_000_000_000_000),
+            "340282366920938463463.4 PB".replace("340282366920938463463.4", "340282.4")
+        );
     }
 }

@@ -27,6 +27,15 @@ pub(crate) fn json(object: &impl Serialize) -> Result<(), Failure> {
     text(&line)
 }
 
+/// Prints one object for a program, or text for a person.
+pub(crate) fn either(
+    as_json: bool,
+    object: &impl Serialize,
+    words: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if as_json { json(object) } else { text(&words()) }
+}
+
 /// Lines up columns with two spaces between them; the last one runs free.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use postlude::syntax;
-use postlude_corpus::library;
+use postlude_corpus::{find_kernel, kernels};
 
 use crate::failure::{Failure, Mistake};
 
@@ -27,7 +27,8 @@ impl Source {
             return Source::from_reader("<stdin>", io::stdin().lock());
         }
         let path = Path::new(argument);
-        if path.extension() == Some(OsStr::new("post")) && !argument.as_encoded_bytes().contains(&b'\n')
+        if path.extension() == Some(OsStr::new("post"))
+            && !argument.as_encoded_bytes().contains(&b'\n')
         {
             let file = std::fs::File::open(path).map_err(|error| Mistake::io(path, &error))?;
             return Source::from_reader(&path.display().to_string(), file);
@@ -43,11 +44,10 @@ impl Source {
 
     /// A kernel of the library.
     pub(crate) fn from_library(name: &str) -> Result<Source, Failure> {
-        let kernels = library::kernels();
-        match kernels.iter().find(|kernel| kernel.name == name) {
+        match find_kernel(name) {
             Some(kernel) => Ok(Source {
                 origin: format!("kernels/{name}.post"),
-                bytes: kernel.text.as_bytes().to_vec(),
+                bytes: kernel.source.as_bytes().to_vec(),
             }),
             None => Err(unknown_kernel(name).into()),
         }
@@ -63,7 +63,7 @@ impl Source {
 }
 
 fn unknown_kernel(name: &str) -> Mistake {
-    let names = library::kernels().iter().map(|kernel| kernel.name);
+    let names = kernels().iter().map(|kernel| kernel.name);
     let near = syntax::nearest(name, names).map(|near| format!("did you mean `{near}`? "));
     Mistake::new(format!("the library has no kernel `{name}`"))
         .fix(format!("{}`postlude list` shows them all", near.unwrap_or_default()))

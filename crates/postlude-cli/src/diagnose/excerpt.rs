@@ -25,7 +25,8 @@ impl Excerpt {
     pub(crate) fn of(source: &[u8], span: Span) -> Excerpt {
         let start = source.len().min(span.start as usize);
         let end = source.len().min(span.end as usize).max(start);
-        let line_start = source[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line_start =
+            source[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line_end = source[start..].iter().position(|byte| *byte == b'\n');
         let line_end = line_end.map_or(source.len(), |at| start + at);
         // A byte is a character or less, four bytes are one or more: enough bytes for the window whatever they hold.
