@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use postlude::syntax::Place;
 use postlude::{Diagnostic, Error};
 use serde::Serialize;
@@ -184,11 +184,11 @@ fn render_one(renderer: &Renderer, source: &Source, diagnostic: &Diagnostic) -> 
     };
     let place = Place::of(&source.bytes, span);
     let excerpt = Excerpt::of(&source.bytes, span);
-    let origin = Origin::path(visible(&source.origin)).line(place.line).char_column(place.column);
     let snippet = Snippet::source(excerpt.text)
+        .path(visible(&source.origin))
         .line_start(place.line)
         .annotation(AnnotationKind::Primary.span(excerpt.underlined));
-    renderer.render(&[title.element(origin).element(snippet).elements(help)])
+    renderer.render(&[title.element(snippet).elements(help)])
 }
 
 /// A message cut in its middle, with its control characters visible.
