@@ -1,34 +1,27 @@
 //! The CPU backend.
 //!
-//! In: operands in memory. Out: the product, region by region, while each is hot in cache.
+//! In: a graph, a schedule and arguments. Out: every output, in one pass over the product: each region is finished while
+//! it is hot in cache, reductions are put together in one order, and a finished reduction that meets the tile again costs
+//! one more sweep.
 
 pub(crate) mod blocks;
+mod buffer;
+mod columns;
 mod decode;
+mod elementwise;
+mod leaves;
 pub(crate) mod microkernel;
+mod outputs;
 pub(crate) mod pack;
+mod partial;
 pub(crate) mod product;
+mod program;
+mod rows;
+mod run;
 mod storage;
+mod sweep;
 mod tile;
 mod vector;
+mod vectorise;
 
-use crate::graph::{Graph, MathMode};
-use crate::plan::{Refusal, Schedule};
-use crate::problem::{Arguments, Problem};
-use crate::tensor::Tensor;
-
-/// Runs a kernel.
-pub fn run(
-    graph: &Graph,
-    _schedule: &Schedule,
-    problem: &Problem,
-    arguments: &Arguments,
-    math: MathMode,
-    outputs: &mut [Tensor],
-) -> Result<(), Refusal> {
-    for (output, evaluated) in
-        outputs.iter_mut().zip(crate::reference::evaluate(graph, problem, arguments, math))
-    {
-        *output = evaluated.tensor().expect("fits");
-    }
-    Ok(())
-}
+pub(crate) use run::run;

@@ -10,6 +10,7 @@ use crate::graph::{Graph, Op};
 use crate::problem::Problem;
 
 pub use sweeps::{Sweeps, sweeps};
+pub(crate) use sweeps::{crosses_regions, is_recomputed, row_nodes};
 pub use text::ScheduleTextError;
 
 /// Why a problem is not run.
@@ -25,6 +26,12 @@ pub enum Refusal {
         /// Bytes there are.
         have: usize,
     },
+    /// More threads than the system gives.
+    #[error("the system does not give {threads} threads")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+    },
 }
 
 impl Refusal {
@@ -32,6 +39,7 @@ impl Refusal {
     pub fn fix(&self) -> Option<String> {
         match self {
             Refusal::Memory { .. } => Some("make the problem smaller".to_owned()),
+            Refusal::Threads { .. } => Some("ask for fewer threads".to_owned()),
         }
     }
 }

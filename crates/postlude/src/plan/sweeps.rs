@@ -18,7 +18,7 @@ pub struct Sweeps {
 }
 
 /// Whether a reduction is complete only after every region has been seen.
-pub fn crosses_regions(graph: &Graph, op: &Op, width: Width) -> bool {
+pub(crate) fn crosses_regions(graph: &Graph, op: &Op, width: Width) -> bool {
     match op {
         // What does not vary along rows is known whole before the first region.
         Op::Reduce(_, over, of) => {
@@ -47,12 +47,12 @@ pub fn sweeps(graph: &Graph, width: Width) -> Sweeps {
 }
 
 /// Whether a value has to be computed row by row: it varies along rows.
-pub fn is_per_row(graph: &Graph, node: NodeId) -> bool {
+fn is_per_row(graph: &Graph, node: NodeId) -> bool {
     graph.ty(node).axes.row
 }
 
 /// The nodes that a sweep computes row by row, among them those of earlier sweeps that were not kept (tiles are not).
-pub fn row_nodes(graph: &Graph, of: &[usize], sweep: usize, width: Width) -> Vec<bool> {
+pub(crate) fn row_nodes(graph: &Graph, of: &[usize], sweep: usize, width: Width) -> Vec<bool> {
     let live = graph.live();
     let mut wanted = vec![false; graph.len()];
     for output in graph.outputs() {
@@ -86,7 +86,7 @@ pub fn row_nodes(graph: &Graph, of: &[usize], sweep: usize, width: Width) -> Vec
 }
 
 /// Whether a sweep computes the node from its operands; if not, it reads what an earlier sweep kept.
-pub fn is_recomputed(
+pub(crate) fn is_recomputed(
     graph: &Graph,
     of: &[usize],
     node: NodeId,

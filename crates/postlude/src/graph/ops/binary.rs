@@ -309,7 +309,12 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
         let undefined = (x.low <= 0.0 && x.high >= 0.0) || x.magnitude().is_infinite();
         Value { nan: x.nan || y.nan || undefined, ..Value::anything(nominal) }
     };
-    image.widen(functions::bound(Function::Rcp, accuracy, y.nominal, image.magnitude()))
+    match accuracy {
+        Accuracy::Accurate => image,
+        Accuracy::Hardware | Accuracy::Fast => {
+            image.widen(functions::bound(Function::Rcp, accuracy, 1.0, image.magnitude()))
+        }
+    }
 }
 
 fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {

@@ -185,8 +185,13 @@ impl Unary {
         let nan = x.nan || x.low < facts.domain;
         let low = x.low.max(facts.domain);
         let at = |point: f64| ((facts.meaning)(point) as f32) as f64;
-        let error = |point: f64| {
-            facts.function.map_or(0.0, |f| functions::bound(f, accuracy, point, at(point)))
+        // At infinity, and where the result is correctly rounded, there is nothing to allow for.
+        let function = facts.function.filter(|_| !self.rounds_correctly(accuracy));
+        let error = |point: f64| match function {
+            Some(function) if point.is_finite() => {
+                functions::bound(function, accuracy, point, at(point))
+            }
+            Some(_) | None => 0.0,
         };
         let nominal = (facts.meaning)(x.nominal) as f32 as f64;
         let image = match facts.curve {
@@ -205,6 +210,11 @@ impl Unary {
             Curve::Wave => wave(nominal, x, nan, error(x.nominal)),
         };
         if self.never_negative() && image.low < 0.0 { Value { low: 0.0, ..image } } else { image }
+    }
+
+    /// Whether every implementation gives the nearest f32.
+    const fn rounds_correctly(self, accuracy: Accuracy) -> bool {
+        matches!(self, Unary::Sqrt | Unary::Rcp) && matches!(accuracy, Accuracy::Accurate)
     }
 
     /// Functions that no implementation makes negative, however wide their error.

@@ -1,0 +1,210 @@
+//! Elementwise operations on runs of values.
+
+use crate::dtype::{self, DType, Elem};
+use crate::functions::{self, Accuracy};
+use crate::graph::{Binary, Unary};
+
+use super::buffer::{Buffer, View};
+use super::vectorise::{Map, Zip, Zip3, vectorised};
+
+/// The larger, nan if either is.
+#[inline(always)]
+fn larger(x: f32, y: f32) -> f32 {
+    if x > y || x.is_nan() { x } else { y }
+}
+
+/// The smaller, nan if either is.
+#[inline(always)]
+fn smaller(x: f32, y: f32) -> f32 {
+    if x < y || x.is_nan() { x } else { y }
+}
+
+#[inline(always)]
+fn sign(x: f32) -> f32 {
+    if x > 0.0 {
+        1.0
+    } else if x < 0.0 {
+        -1.0
+    } else {
+        // Zero keeps its value and nan stays nan.
+        x
+    }
+}
+
+pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer) {
+    match (op, a) {
+        (Unary::Not, View::Bool(a)) => vectorised(Map(a, out.bools(), |x| 1 - x)),
+        (Unary::Negate, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_neg)),
+        (Unary::Abs, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_abs)),
+        (Unary::Sign, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::signum)),
+        (Unary::Negate, View::F32(a)) => vectorised(Map(a, out.f32s(), |x: f32| -x)),
+        (Unary::Abs, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::abs)),
+        (Unary::Sign, View::F32(a)) => vectorised(Map(a, out.f32s(), sign)),
+        (Unary::Floor, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::floor)),
+        (Unary::Ceil, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::ceil)),
+        (Unary::Round, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::round_ties_even)),
+        (Unary::IsNan, View::F32(a)) => {
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_nan())))
+        }
+        (Unary::IsInf, View::F32(a)) => {
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_infinite())))
+        }
+        (_, View::F32(a)) => {
+            let Some(function) = op.function() else {
+                panic!("compiler bug: `{}` of f32", op.name())
+            };
+            let len = out.len();
+            out.copy_from(0, len, View::F32(a));
+            functions::apply_in_place(function, accuracy, out.f32s());
+        }
+        (_, View::I32(_) | View::Bool(_)) => {
+            panic!("compiler bug: `{}` of a foreign type", op.name())
+        }
+    }
+}
+
+pub(super) fn binary(op: Binary, accuracy: Accuracy, a: View<'_>, b: View<'_>, out: &mut Buffer) {
+    match (a, b) {
+        (View::F32(a), View::F32(b)) => binary_f32(op, accuracy, a, b, out),
+        (View::I32(a), View::I32(b)) => binary_i32(op, a, b, out),
+        (View::Bool(a), View::Bool(b)) => {
+            let out = out.bools();
+            match op {
+                Binary::And => vectorised(Zip(a, b, out, |x, y| x & y)),
+                Binary::Or => vectorised(Zip(a, b, out, |x, y| x | y)),
+                Binary::Equal => vectorised(Zip(a, b, out, |x, y| u8::from(x == y))),
+                Binary::NotEqual => vectorised(Zip(a, b, out, |x, y| u8::from(x != y))),
+                _ => panic!("compiler bug: `{}` of truth values", op.name()),
+            }
+        }
+        _ => panic!("compiler bug: `{}` of two types", op.name()),
+    }
+}
+
+fn binary_f32(op: Binary, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Buffer) {
+    match op {
+        Binary::Add => vectorised(Zip(a, b, out.f32s(), |x: f32, y: f32| x + y)),
+        Binary::Subtract => vectorised(Zip(a, b, out.f32s(), |x: f32, y: f32| x - y)),
+        Binary::Multiply => vectorised(Zip(a, b, out.f32s(), |x: f32, y: f32| x * y)),
+        Binary::Divide => vectorised(Zip(a, b, out.f32s(), |x: f32, y: f32| x / y)),
+        Binary::Maximum => vectorised(Zip(a, b, out.f32s(), larger)),
+        Binary::Minimum => vectorised(Zip(a, b, out.f32s(), smaller)),
+        Binary::Less => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x < y))),
+        Binary::LessEqual => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x <= y))),
+        Binary::Equal => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x == y))),
+        Binary::NotEqual => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x != y))),
+        Binary::Pow => {
+            let len = out.len();
+            let mut exponents = Buffer::new(Elem::F32, len);
+            exponents.copy_from(0, len, View::F32(b));
+            out.copy_from(0, len, View::F32(a));
+            functions::apply_pow_in_place(accuracy, out.f32s(), exponents.f32s());
+        }
+        Binary::And | Binary::Or => panic!("compiler bug: `{}` of f32", op.name()),
+    }
+}
+
+fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
+    match op {
+        Binary::Add => vectorised(Zip(a, b, out.i32s(), i32::wrapping_add)),
+        Binary::Subtract => vectorised(Zip(a, b, out.i32s(), i32::wrapping_sub)),
+        Binary::Multiply => vectorised(Zip(a, b, out.i32s(), i32::wrapping_mul)),
+        Binary::Maximum => vectorised(Zip(a, b, out.i32s(), Ord::max)),
+        Binary::Minimum => vectorised(Zip(a, b, out.i32s(), Ord::min)),
+        Binary::Less => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x < y))),
+        Binary::LessEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x <= y))),
+        Binary::Equal => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x == y))),
+        Binary::NotEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x != y))),
+        Binary::Divide | Binary::Pow | Binary::And | Binary::Or => {
+            panic!("compiler bug: `{}` of i32", op.name())
+        }
+    }
+}
+
+pub(super) fn fma(a: View<'_>, b: View<'_>, c: View<'_>, out: &mut Buffer) {
+    vectorised(Zip3(a.f32s(), b.f32s(), c.f32s(), out.f32s(), f32::mul_add));
+}
+
+pub(super) fn select(condition: View<'_>, a: View<'_>, b: View<'_>, out: &mut Buffer) {
+    let condition = condition.bools();
+    match (a, b) {
+        (View::F32(a), View::F32(b)) => {
+            vectorised(Zip3(condition, a, b, out.f32s(), |c: u8, x, y| if c != 0 { x } else { y }))
+        }
+        (View::I32(a), View::I32(b)) => {
+            vectorised(Zip3(condition, a, b, out.i32s(), |c: u8, x, y| if c != 0 { x } else { y }))
+        }
+        (View::Bool(a), View::Bool(b)) => {
+            vectorised(Zip3(condition, a, b, out.bools(), |c: u8, x, y| if c != 0 { x } else { y }))
+        }
+        _ => panic!("compiler bug: `where` of two types"),
+    }
+}
+
+/// Rounds as a store of that type and a load would.
+pub(super) fn cast(to: DType, a: View<'_>, out: &mut Buffer) {
+    match (to, a) {
+        (DType::F32, View::F32(_))
+        | (DType::I32, View::I32(_))
+        | (DType::Bool | DType::B1, View::Bool(_)) => {
+            let len = out.len();
+            out.copy_from(0, len, a);
+        }
+        (DType::F32, View::I32(a)) => vectorised(Map(a, out.f32s(), |x: i32| x as f32)),
+        (DType::I32, View::Bool(a)) => vectorised(Map(a, out.i32s(), i32::from)),
+        (DType::F32, View::Bool(a)) => vectorised(Map(a, out.f32s(), |x: u8| f32::from(x))),
+        (DType::Bool | DType::B1, View::F32(a)) => {
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x != 0.0)))
+        }
+        (DType::Bool | DType::B1, View::I32(a)) => {
+            vectorised(Map(a, out.bools(), |x: i32| u8::from(x != 0)))
+        }
+        // 0 and 1 are exact in every type.
+        (_, View::Bool(a)) if to.is_float() => vectorised(Map(a, out.f32s(), |x: u8| f32::from(x))),
+        (_, View::Bool(a)) => vectorised(Map(a, out.i32s(), i32::from)),
+        (_, View::F32(_) | View::I32(_)) => cast_through_bytes(to, a, out),
+    }
+}
+
+fn cast_through_bytes(to: DType, a: View<'_>, out: &mut Buffer) {
+    let count = a.len();
+    let mut bytes = vec![0; to.bytes_for(count)];
+    store(to, &mut bytes, 0, a);
+    let mut rounded = Buffer::new(to.elem(), count);
+    load(to, &bytes, 0, &mut rounded);
+    let len = out.len();
+    out.copy_from(0, len, rounded.view());
+}
+
+/// Stores contiguous elements.
+pub(super) fn store(dtype: DType, bytes: &mut [u8], start: usize, values: View<'_>) {
+    match values {
+        View::F32(values) => dtype::store_f32(dtype, bytes, start, values),
+        View::I32(values) => dtype::store_i32(dtype, bytes, start, values),
+        View::Bool(values) if dtype == DType::Bool => {
+            bytes[start..start + values.len()].copy_from_slice(values)
+        }
+        View::Bool(values) => {
+            let wide: Vec<i32> = values.iter().map(|value| i32::from(*value)).collect();
+            dtype::store_i32(dtype, bytes, start, &wide);
+        }
+    }
+}
+
+/// Loads contiguous elements.
+pub(super) fn load(dtype: DType, bytes: &[u8], start: usize, out: &mut Buffer) {
+    match out {
+        Buffer::F32(out) => dtype::load_f32(dtype, bytes, start, out),
+        Buffer::I32(out) => dtype::load_i32(dtype, bytes, start, out),
+        Buffer::Bool(out) if dtype == DType::Bool => {
+            for (out, byte) in out.iter_mut().zip(&bytes[start..]) {
+                *out = u8::from(*byte != 0);
+            }
+        }
+        Buffer::Bool(out) => {
+            for (index, out) in out.iter_mut().enumerate() {
+                *out = u8::from(dtype::load(dtype, bytes, start + index) != 0.0);
+            }
+        }
+    }
+}

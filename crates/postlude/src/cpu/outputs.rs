@@ -1,0 +1,160 @@
+//! Where results go.
+//!
+//! Tile outputs that lie row after row are written by the regions themselves; everything else is written at the end.
+
+use std::marker::PhantomData;
+
+use crate::dtype::{self, DType};
+use crate::graph::{Graph, Output};
+use crate::problem::{Problem, body_strides};
+use crate::tensor::{Tensor, contiguous};
+
+use super::buffer::{Array, Buffer, View};
+use super::elementwise;
+
+/// A tile output that regions write in parallel, each its own rows and columns.
+pub(super) struct Tile<'a> {
+    dtype: DType,
+    start: *mut u8,
+    bytes: usize,
+    rows: usize,
+    columns: usize,
+    lifetime: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: regions write disjoint bytes (`Tile::store`), and nothing reads before all are done.
+unsafe impl Sync for Tile<'_> {}
+
+impl<'a> Tile<'a> {
+    /// A contiguous tile of `rows` by `columns` for each batch.
+    pub(super) fn new(dtype: DType, bytes: &'a mut [u8], rows: usize, columns: usize) -> Tile<'a> {
+        Tile {
+            dtype,
+            start: bytes.as_mut_ptr(),
+            bytes: bytes.len(),
+            rows,
+            columns,
+            lifetime: PhantomData,
+        }
+    }
+
+    /// Stores part of a row.
+    ///
+    /// # Safety
+    /// No two calls that may run at the same time store the same element. Of packed bits, a part starts and ends at a
+    /// whole byte.
+    pub(super) unsafe fn store(
+        &self,
+        batch: usize,
+        row: usize,
+        column: usize,
+        count: usize,
+        values: View<'_>,
+    ) {
+        let first = (batch * self.rows + row) * self.columns + column;
+        let (from, to) =
+            (first * self.dtype.bits() / 8, ((first + count) * self.dtype.bits()).div_ceil(8));
+        assert!(
+            row < self.rows && column + count <= self.columns && to <= self.bytes,
+            "compiler bug: a store outside its output"
+        );
+        // SAFETY: inside the buffer, as just checked; disjoint from every other store, as the caller promises.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to - from) };
+        if values.len() == count {
+            elementwise::store(self.dtype, bytes, 0, values);
+        } else {
+            let mut wide = match values {
+                View::F32(_) => Buffer::F32(vec![0.0; count]),
+                View::I32(_) => Buffer::I32(vec![0; count]),
+                View::Bool(_) => Buffer::Bool(vec![0; count]),
+            };
+            wide.copy_from(0, count, values);
+            elementwise::store(self.dtype, bytes, 0, wide.view());
+        }
+    }
+}
+
+/// Whether a tensor's memory is the tile row after row.
+pub(super) fn is_natural(
+    graph: &Graph,
+    problem: &Problem,
+    output: &Output,
+    tensor: &Tensor,
+) -> bool {
+    let Some(axes) = graph.product().axes(&output.dims) else { return false };
+    let [_, rows, columns] = problem.extents(axes);
+    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
+    tensor.is_contiguous()
+        && strides[2] == 1
+        && strides[1] == columns as isize
+        && (strides[0] == (rows * columns) as isize || strides[0] == 0)
+}
+
+/// Writes a natural tile, or any finished value, to a tensor of any layout.
+pub(super) fn scatter(
+    graph: &Graph,
+    problem: &Problem,
+    output: &Output,
+    array: &Array,
+    tensor: &mut Tensor,
+) {
+    let Some(axes) = graph.product().axes(&output.dims) else {
+        panic!("compiler bug: output `{}` has foreign dims", output.name)
+    };
+    let [batches, rows, columns] = problem.extents(axes);
+    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
+    let (dtype, offset) = (output.dtype, tensor.offset() as isize);
+    for batch in 0..batches {
+        for row in 0..rows {
+            let values = array.row(batch, row);
+            let own = values.len();
+            for column in 0..columns {
+                let value =
+                    element(values, if own == columns { column } else { column * own / columns });
+                let place = offset
+                    + batch as isize * strides[0]
+                    + row as isize * strides[1]
+                    + column as isize * strides[2];
+                dtype::store(dtype, tensor.bytes_mut(), place as usize, value);
+            }
+        }
+    }
+}
+
+fn element(values: View<'_>, index: usize) -> f64 {
+    match values {
+        View::F32(values) => f64::from(values[index]),
+        View::I32(values) => f64::from(values[index]),
+        View::Bool(values) => f64::from(values[index]),
+    }
+}
+
+/// Copies a natural tile in memory to a tensor of any layout.
+pub(super) fn copy_natural(
+    graph: &Graph,
+    problem: &Problem,
+    output: &Output,
+    natural: &[u8],
+    tensor: &mut Tensor,
+) {
+    let Some(axes) = graph.product().axes(&output.dims) else {
+        panic!("compiler bug: output `{}` has foreign dims", output.name)
+    };
+    let extents = problem.extents(axes);
+    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
+    let steps = contiguous(&extents);
+    let offset = tensor.offset() as isize;
+    for batch in 0..extents[0] {
+        for row in 0..extents[1] {
+            for column in 0..extents[2] {
+                let from = batch as isize * steps[0] + row as isize * steps[1] + column as isize;
+                let to = offset
+                    + batch as isize * strides[0]
+                    + row as isize * strides[1]
+                    + column as isize * strides[2];
+                let value = dtype::load(output.dtype, natural, from as usize);
+                dtype::store(output.dtype, tensor.bytes_mut(), to as usize, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Reductions under way: what is folded so far, and how two parts are put together.
+//!
+//! Sums and products are carried in f64, far within the contract's chain of roundings; every fold has one order, given by
+//! the regions, so a result does not depend on threads.
+
+use crate::dtype::Elem;
+use crate::functions::{self, Accuracy, Function};
+use crate::graph::Fold;
+
+use super::buffer::{Buffer, View};
+use super::vectorise::{Loop, vectorised};
+
+/// Slots, each a reduction under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Partial {
+    fold: Fold,
+    accuracy: Accuracy,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Sums and products of f32.
+    Wide(Vec<f64>),
+    /// Extremes of f32.
+    F32(Vec<f32>),
+    I32(Vec<i32>),
+    /// The peak and the sum of exponentials below it.
+    Exponentials(Vec<[f64; 2]>),
+    /// The largest seen, at least as many as are asked for.
+    Largest(Vec<Vec<f32>>),
+}
+
+impl Partial {
+    /// Slots in which nothing was folded yet.
+    pub(crate) fn new(fold: Fold, elem: Elem, accuracy: Accuracy, slots: usize) -> Partial {
+        let identity = fold.identity(elem);
+        let state = match (fold, elem) {
+            (_, Elem::I32) => State::I32(vec![identity as i32; slots]),
+            (Fold::Sum | Fold::Prod, _) => State::Wide(vec![identity; slots]),
+            (Fold::Max | Fold::Min | Fold::AbsMax, _) => State::F32(vec![identity as f32; slots]),
+            (Fold::LogSumExp, _) => State::Exponentials(vec![[f64::NEG_INFINITY, 0.0]; slots]),
+            (Fold::Largest(_), _) => State::Largest(vec![Vec::new(); slots]),
+        };
+        Partial { fold, accuracy, state }
+    }
+
+    /// Folds all values into one slot.
+    pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>) {
+        match (&mut self.state, values) {
+            (State::Wide(slots), View::F32(values)) if self.fold == Fold::Sum => {
+                slots[at] += sum(values)
+            }
+            (State::Wide(slots), View::F32(values)) => {
+                slots[at] *= values.iter().map(|x| f64::from(*x)).product::<f64>()
+            }
+            (State::F32(slots), View::F32(values)) => {
+                let fold = self.fold;
+                slots[at] = values.iter().fold(slots[at], |total, x| extreme(fold, total, *x));
+            }
+            (State::I32(slots), View::I32(values)) => {
+                let fold = self.fold;
+                slots[at] = values.iter().fold(slots[at], |total, x| integer(fold, total, *x));
+            }
+            (State::Exponentials(slots), View::F32(values)) => {
+                slots[at] = merge_exponentials(slots[at], exponentials(values, self.accuracy))
+            }
+            (State::Largest(slots), View::F32(values)) => {
+                collect_largest(self.fold, &mut slots[at], values)
+            }
+            _ => panic!("compiler bug: a reduction of a foreign type"),
+        }
+    }
+
+    /// Folds each value into its own slot, from `at` on.
+    pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>) {
+        match (&mut self.state, values) {
+            (State::Wide(slots), View::F32(values)) => {
+                let slots = &mut slots[at..at + values.len()];
+                match self.fold {
+                    Fold::Sum => vectorised(AddEach(slots, values)),
+                    _ => slots.iter_mut().zip(values).for_each(|(slot, x)| *slot *= f64::from(*x)),
+                }
+            }
+            (State::F32(slots), View::F32(values)) => {
+                let fold = self.fold;
+                slots[at..]
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(slot, x)| *slot = extreme(fold, *slot, *x));
+            }
+            (State::I32(slots), View::I32(values)) => {
+                let fold = self.fold;
+                slots[at..]
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(slot, x)| *slot = integer(fold, *slot, *x));
+            }
+            (State::Exponentials(slots), View::F32(values)) => {
+                slots[at..]
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(slot, x)| *slot = merge_exponentials(*slot, one_exponential(*x)));
+            }
+            (State::Largest(slots), View::F32(values)) => {
+                let fold = self.fold;
+                slots[at..]
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(slot, x)| collect_largest(fold, slot, &[*x]));
+            }
+            _ => panic!("compiler bug: a reduction of a foreign type"),
+        }
+    }
+
+    /// Puts `count` slots of another partial, from `from` on, together with these, from `at` on.
+    pub(crate) fn merge(&mut self, at: usize, other: &Partial, from: usize, count: usize) {
+        let fold = self.fold;
+        match (&mut self.state, &other.state) {
+            (State::Wide(a), State::Wide(b)) => {
+                for (a, b) in a[at..at + count].iter_mut().zip(&b[from..]) {
+                    *a = if fold == Fold::Sum { *a + b } else { *a * b };
+                }
+            }
+            (State::F32(a), State::F32(b)) => a[at..at + count]
+                .iter_mut()
+                .zip(&b[from..])
+                .for_each(|(a, b)| *a = extreme(fold, *a, *b)),
+            (State::I32(a), State::I32(b)) => a[at..at + count]
+                .iter_mut()
+                .zip(&b[from..])
+                .for_each(|(a, b)| *a = integer(fold, *a, *b)),
+            (State::Exponentials(a), State::Exponentials(b)) => {
+                a[at..at + count]
+                    .iter_mut()
+                    .zip(&b[from..])
+                    .for_each(|(a, b)| *a = merge_exponentials(*a, *b));
+            }
+            (State::Largest(a), State::Largest(b)) => a[at..at + count]
+                .iter_mut()
+                .zip(&b[from..])
+                .for_each(|(a, b)| collect_largest(fold, a, b)),
+            _ => panic!("compiler bug: partial results of two folds"),
+        }
+    }
+
+    /// The finished values.
+    pub(crate) fn finish(self) -> Buffer {
+        match self.state {
+            State::Wide(slots) => Buffer::F32(slots.into_iter().map(|x| x as f32).collect()),
+            State::F32(slots) => Buffer::F32(slots),
+            State::I32(slots) => Buffer::I32(slots),
+            State::Exponentials(slots) => Buffer::F32(
+                slots.into_iter().map(|[peak, sum]| finish_exponentials(peak, sum)).collect(),
+            ),
+            State::Largest(slots) => {
+                Buffer::F32(slots.into_iter().map(|seen| finish_largest(self.fold, seen)).collect())
+            }
+        }
+    }
+}
+
+struct AddEach<'a>(&'a mut [f64], &'a [f32]);
+
+impl Loop for AddEach<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (slot, x) in self.0.iter_mut().zip(self.1) {
+            *slot += f64::from(*x);
+        }
+    }
+}
+
+const LANES: usize = 16;
+
+struct SumLanes<'a>(&'a [f32], &'a mut [f64; LANES]);
+
+impl Loop for SumLanes<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let SumLanes(values, lanes) = self;
+        for chunk in values.chunks_exact(LANES) {
+            for (lane, x) in lanes.iter_mut().zip(chunk) {
+                *lane += f64::from(*x);
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(values.chunks_exact(LANES).remainder()) {
+            *lane += f64::from(*x);
+        }
+    }
+}
+
+fn sum(values: &[f32]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    vectorised(SumLanes(values, &mut lanes));
+    lanes.iter().sum()
+}
+
+#[inline(always)]
+fn extreme(fold: Fold, total: f32, x: f32) -> f32 {
+    let x = if fold == Fold::AbsMax { x.abs() } else { x };
+    let keeps = if fold == Fold::Min { total <= x } else { total >= x };
+    // A comparison with nan is false: nan is taken as soon as it comes, and kept.
+    if keeps || total.is_nan() { total } else { x }
+}
+
+fn integer(fold: Fold, total: i32, x: i32) -> i32 {
+    match fold {
+        Fold::Sum => total.wrapping_add(x),
+        Fold::Prod => total.wrapping_mul(x),
+        Fold::Max => total.max(x),
+        Fold::Min => total.min(x),
+        Fold::AbsMax => absolute_maximum(total, x),
+        Fold::LogSumExp | Fold::Largest(_) => panic!("compiler bug: `{}` of i32", fold.name()),
+    }
+}
+
+/// The least integer has no opposite and stays as it is, as `abs` leaves it.
+fn absolute_maximum(total: i32, x: i32) -> i32 {
+    total.max(x.wrapping_abs())
+}
+
+fn one_exponential(x: f32) -> [f64; 2] {
+    let x = f64::from(x);
+    if x == f64::NEG_INFINITY { [x, 0.0] } else { [x, 1.0] }
+}
+
+fn exponentials(values: &[f32], accuracy: Accuracy) -> [f64; 2] {
+    let peak = values.iter().fold(f32::NEG_INFINITY, |peak, x| extreme(Fold::Max, peak, *x));
+    if !peak.is_finite() {
+        return one_exponential(peak);
+    }
+    let mut terms: Vec<f32> = values.iter().map(|x| x - peak).collect();
+    functions::apply_in_place(Function::Exp, accuracy, &mut terms);
+    [f64::from(peak), sum(&terms)]
+}
+
+fn merge_exponentials(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    if a[0].is_nan() || b[0].is_nan() {
+        return [f64::NAN, 1.0];
+    }
+    let (high, low) = if a[0] >= b[0] { (a, b) } else { (b, a) };
+    if high[0].is_infinite() {
+        return high;
+    }
+    [high[0], high[1] + low[1] * (low[0] - high[0]).exp()]
+}
+
+fn finish_exponentials(peak: f64, sum: f64) -> f32 {
+    if peak.is_finite() { (peak + sum.ln()) as f32 } else { peak as f32 }
+}
+
+fn wanted(fold: Fold) -> usize {
+    match fold {
+        Fold::Largest(count) => count.max(1) as usize,
+        Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp => 1,
+    }
+}
+
+/// Nan counts as larger than anything, so that it is never dropped.
+fn descending(a: &f32, b: &f32) -> std::cmp::Ordering {
+    b.abs_if_nan().total_cmp(&a.abs_if_nan())
+}
+
+trait AbsIfNan {
+    fn abs_if_nan(self) -> f32;
+}
+
+impl AbsIfNan for f32 {
+    fn abs_if_nan(self) -> f32 {
+        if self.is_nan() { f32::NAN.abs() } else { self }
+    }
+}
+
+fn collect_largest(fold: Fold, seen: &mut Vec<f32>, values: &[f32]) {
+    seen.extend_from_slice(values);
+    let keep = wanted(fold);
+    if seen.len() > 4 * keep + 64 {
+        seen.select_nth_unstable_by(keep - 1, descending);
+        seen.truncate(keep);
+    }
+}
+
+fn finish_largest(fold: Fold, mut seen: Vec<f32>) -> f32 {
+    if seen.iter().any(|x| x.is_nan()) {
+        return f32::NAN;
+    }
+    let place = wanted(fold) - 1;
+    if place >= seen.len() {
+        return f32::NEG_INFINITY;
+    }
+    *seen.select_nth_unstable_by(place, descending).1
+}

@@ -1,0 +1,199 @@
+//! What one sweep does to each row of a region: straight-line steps over numbered slots.
+//!
+//! In: a graph and its sweeps. Out: steps in order, what is stored, what is folded, what is kept.
+//! Invariant: a step's elementwise operands are as wide as its result or single; wider runs are stretched before.
+
+use crate::dtype::Elem;
+use crate::graph::{Graph, NodeId, Op, Over};
+use crate::plan::{Sweeps, Width, crosses_regions, is_recomputed, row_nodes};
+
+/// Where a step finds an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A slot of this row.
+    Slot(usize),
+    /// The row's accumulators.
+    Accumulators,
+    /// A finished value, by place in [`Program::known`].
+    Known(usize),
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Computes a node.
+    Evaluate { node: NodeId, operands: Vec<Source>, out: usize },
+    /// Repeats each value of a coarser run.
+    Stretch { from: Source, out: usize },
+}
+
+/// A slot: the values of one node in one row, or a stretched run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot {
+    pub(super) elem: Elem,
+    /// Columns are the column name's size divided by this; a single value for `None`.
+    pub(super) column: Option<u32>,
+}
+
+/// Terms of a reduction that the sweep folds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Folded {
+    /// The reduction.
+    pub(super) node: NodeId,
+    pub(super) over: Over,
+    pub(super) terms: Source,
+    /// Whether the terms have no columns.
+    pub(super) once_a_row: bool,
+}
+
+/// What a sweep does to a row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    pub(super) slots: Vec<Slot>,
+    /// Finished values that steps read, and the column divisor they are read at.
+    pub(super) known: Vec<(NodeId, Option<u32>)>,
+    /// Tile outputs: which, and what.
+    pub(super) stores: Vec<(usize, Source)>,
+    pub(super) folds: Vec<Folded>,
+    /// Values along rows that later sweeps read.
+    pub(super) kept: Vec<(NodeId, Source)>,
+    pub(super) uses_accumulators: bool,
+}
+
+impl Program {
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stores.is_empty() && self.folds.is_empty() && self.kept.is_empty()
+    }
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    program: Program,
+    places: Vec<Option<Source>>,
+    stretched: Vec<((Source, u32), Source)>,
+}
+
+/// The program of one sweep.
+pub(super) fn program(graph: &Graph, sweeps: &Sweeps, sweep: usize, width: Width) -> Program {
+    let wanted = row_nodes(graph, &sweeps.of, sweep, width);
+    let mut builder = Builder {
+        graph,
+        program: Program::default(),
+        places: vec![None; graph.len()],
+        stretched: Vec::new(),
+    };
+    for (id, node) in graph.nodes().filter(|(id, _)| wanted[id.index()]) {
+        if !is_recomputed(graph, &sweeps.of, id, sweep, width) {
+            continue;
+        }
+        let source = if matches!(node.op, Op::Accumulator) {
+            builder.program.uses_accumulators = true;
+            Source::Accumulators
+        } else {
+            builder.evaluate(id)
+        };
+        builder.places[id.index()] = Some(source);
+        if node.ty.axes.column.is_none() && sweeps.of[id.index()] == sweep {
+            builder.program.kept.push((id, source));
+        }
+    }
+    builder.store(sweeps, sweep);
+    builder.fold(sweeps, sweep, width);
+    builder.program
+}
+
+impl Builder<'_> {
+    fn evaluate(&mut self, id: NodeId) -> Source {
+        let node = &self.graph[id];
+        let column = node.ty.axes.column;
+        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Pick(..) | Op::Reduce(..));
+        let operands = node.op.operands().collect::<Vec<_>>();
+        let operands = operands
+            .into_iter()
+            .map(
+                |operand| {
+                    if moves { self.source(operand) } else { self.source_at(operand, column) }
+                },
+            )
+            .collect();
+        let out = self.slot(node.ty.elem, column);
+        self.program.steps.push(Step::Evaluate { node: id, operands, out });
+        Source::Slot(out)
+    }
+
+    fn slot(&mut self, elem: Elem, column: Option<u32>) -> usize {
+        self.program.slots.push(Slot { elem, column });
+        self.program.slots.len() - 1
+    }
+
+    /// A value at its own width.
+    fn source(&mut self, node: NodeId) -> Source {
+        let column = self.graph.ty(node).axes.column;
+        self.places[node.index()].unwrap_or_else(|| self.known(node, column))
+    }
+
+    /// A value where columns are divided by `column`.
+    fn source_at(&mut self, node: NodeId, column: Option<u32>) -> Source {
+        let own = self.graph.ty(node).axes.column;
+        let Some(place) = self.places[node.index()] else {
+            return self.known(node, if own.is_some() { column } else { None });
+        };
+        match (own, column) {
+            (Some(own), Some(wanted)) if own != wanted => {
+                self.stretch(place, wanted, self.graph.ty(node).elem)
+            }
+            _ => place,
+        }
+    }
+
+    fn known(&mut self, node: NodeId, column: Option<u32>) -> Source {
+        let entry = (node, column);
+        let place =
+            self.program.known.iter().position(|known| *known == entry).unwrap_or_else(|| {
+                self.program.known.push(entry);
+                self.program.known.len() - 1
+            });
+        Source::Known(place)
+    }
+
+    fn stretch(&mut self, from: Source, column: u32, elem: Elem) -> Source {
+        if let Some((_, source)) = self.stretched.iter().find(|(key, _)| *key == (from, column)) {
+            return *source;
+        }
+        let out = self.slot(elem, Some(column));
+        self.program.steps.push(Step::Stretch { from, out });
+        self.stretched.push(((from, column), Source::Slot(out)));
+        Source::Slot(out)
+    }
+
+    /// Tile outputs of this sweep; others are stored when everything is finished.
+    fn store(&mut self, sweeps: &Sweeps, sweep: usize) {
+        for (place, output) in self.graph.outputs().iter().enumerate() {
+            let is_tile = self.graph.ty(output.value).axes.row
+                && self.graph.ty(output.value).axes.column.is_some();
+            if is_tile && sweeps.of[output.value.index()] == sweep {
+                let column = self.graph.product().axes(&output.dims).and_then(|axes| axes.column);
+                let source = self.source_at(output.value, column);
+                self.program.stores.push((place, source));
+            }
+        }
+    }
+
+    fn fold(&mut self, sweeps: &Sweeps, sweep: usize, width: Width) {
+        let live = self.graph.live();
+        for (id, node) in self.graph.nodes() {
+            if let Op::Reduce(_, over, of) = &node.op {
+                let now = live[id.index()]
+                    && sweeps.of[id.index()] == sweep + 1
+                    && crosses_regions(self.graph, &node.op, width);
+                if now {
+                    let terms = self.source(*of);
+                    let once_a_row = self.graph.ty(*of).axes.column.is_none();
+                    self.program.folds.push(Folded { node: id, over: *over, terms, once_a_row });
+                }
+            }
+        }
+    }
+}

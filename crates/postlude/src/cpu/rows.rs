@@ -1,0 +1,77 @@
+//! Operations on one row of values, whatever the kind of row.
+
+use crate::functions::Accuracy;
+use crate::graph::{Graph, Merge, NodeId, Op, Over, Run};
+
+use super::buffer::{Buffer, View};
+use super::elementwise;
+use super::partial::Partial;
+
+/// Computes a node that is not a leaf from its operands' values in the same row.
+pub(super) fn evaluate(
+    graph: &Graph,
+    node: NodeId,
+    accuracy: Accuracy,
+    operands: &[View<'_>],
+    out: &mut Buffer,
+) {
+    match (&graph[node].op, operands) {
+        (Op::Unary(op, _), &[a]) => elementwise::unary(*op, accuracy, a, out),
+        (Op::Binary(op, ..), &[a, b]) => elementwise::binary(*op, accuracy, a, b, out),
+        (Op::Fma(..), &[a, b, c]) => elementwise::fma(a, b, c, out),
+        (Op::Select(..), &[condition, a, b]) => elementwise::select(condition, a, b, out),
+        (Op::Cast(to, _), &[a]) => elementwise::cast(*to, a, out),
+        (Op::Part(part, _), &[a]) => {
+            let width = 2 * out.len();
+            if a.len() == width {
+                a.gather_into(out, |index| part.source(index, width))
+            } else {
+                a.gather_into(out, |_| 0)
+            }
+        }
+        (Op::Merge(merge, ..), &[a, b]) => put_together(*merge, a, b, out),
+        (Op::Pick(..), &[of, index]) => out.f32s()[0] = pick(of.f32s(), index.i32s()[0]),
+        (Op::Reduce(fold, over, of), &[terms]) => {
+            let mut partial = Partial::new(*fold, graph.ty(*of).elem, accuracy, out.len());
+            fold_row(&mut partial, 0, *over, terms);
+            *out = partial.finish();
+        }
+        (op, _) => panic!("compiler bug: {op:?} is not an operation on rows"),
+    }
+}
+
+/// Folds a row of terms into the slots from `at` on.
+pub(super) fn fold_row(partial: &mut Partial, at: usize, over: Over, terms: View<'_>) {
+    match over.column {
+        None => partial.fold_each(at, terms),
+        Some(Run::All) => partial.fold_into(at, terms),
+        Some(Run::Group(width)) => {
+            let width = width as usize;
+            for group in 0..terms.len() / width {
+                partial.fold_into(at + group, terms.slice(group * width..(group + 1) * width));
+            }
+        }
+    }
+}
+
+fn put_together(merge: Merge, a: View<'_>, b: View<'_>, out: &mut Buffer) {
+    fn put<T: Copy>(merge: Merge, a: &[T], b: &[T], out: &mut [T]) {
+        let width = out.len();
+        let at =
+            |values: &[T], index: usize| if values.len() == 1 { values[0] } else { values[index] };
+        for (index, value) in out.iter_mut().enumerate() {
+            let (which, place) = merge.source(index, width);
+            *value = at(if which == 0 { a } else { b }, place);
+        }
+    }
+    match (a, b, out) {
+        (View::F32(a), View::F32(b), Buffer::F32(out)) => put(merge, a, b, out),
+        (View::I32(a), View::I32(b), Buffer::I32(out)) => put(merge, a, b, out),
+        (View::Bool(a), View::Bool(b), Buffer::Bool(out)) => put(merge, a, b, out),
+        _ => panic!("compiler bug: `{}` of two types", merge.name()),
+    }
+}
+
+fn pick(of: &[f32], index: i32) -> f32 {
+    usize::try_from(index).ok().and_then(|index| of.get(index)).copied().unwrap_or(f32::NAN)
+}
