@@ -19,7 +19,8 @@ fn main() {
     for path in &paths {
         let name = path.file_stem().and_then(|name| name.to_str()).expect("kernels have names");
         println!("cargo:rerun-if-changed={}", path.display());
-        writeln!(list, "    ({name:?}, include_str!({path:?})),").expect("strings take any text");
+        let text = path.to_str().expect("the repository's path is text");
+        writeln!(list, "    ({name:?}, include_str!({text:?})),").expect("strings take any text");
     }
     list.push(']');
     let out = env::var("OUT_DIR").expect("Cargo sets it");

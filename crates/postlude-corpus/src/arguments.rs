@@ -4,7 +4,7 @@
 
 use postlude::{Argument, Arguments, Compiled, DType, Problem, Tensor, TensorError};
 
-use crate::case::{Case, Expectation};
+use crate::case::{Case, Expectation, Layout};
 use crate::fill::fill;
 use crate::layout::lay_out;
 
@@ -29,7 +29,13 @@ pub enum CaseError {
 }
 
 /// The sizes and arguments of a case.
-pub fn bind(case: &Case, compiled: &Compiled) -> Result<(Problem, Arguments), CaseError> {
+///
+/// Inputs that the case leaves packed lie as `layout` says.
+pub fn bind(
+    case: &Case,
+    compiled: &Compiled,
+    layout: Option<Layout>,
+) -> Result<(Problem, Arguments), CaseError> {
     check_names(case, compiled)?;
     let graph = compiled.defined();
     let sized = Problem::new(graph, &case.sizes).map_err(postlude::Error::from)?;
@@ -38,7 +44,15 @@ pub fn bind(case: &Case, compiled: &Compiled) -> Result<(Problem, Arguments), Ca
         let argument = match &input.dims {
             None => Argument::Scalar(case.set.get(&input.name).copied().unwrap_or(1.0)),
             Some(dims) => {
-                Argument::Tensor(tensor(case, &sized, &input.name, input.dtype, sized.shape(dims))?)
+                let packed = tensor(case, &sized, &input.name, input.dtype, sized.shape(dims))?;
+                // Packed bits have one layout; only a case that asks for another is refused.
+                let layout = layout.filter(|_| input.dtype != DType::B1);
+                let layout = case.layouts.get(&input.name).copied().or(layout);
+                Argument::Tensor(match layout {
+                    Some(layout) => lay_out(&packed, layout)
+                        .map_err(|error| CaseError::Tensor { name: input.name.clone(), error })?,
+                    None => packed,
+                })
             }
         };
         arguments.insert(input.name.clone(), argument);
@@ -54,7 +68,6 @@ fn tensor(
     dtype: DType,
     shape: Vec<usize>,
 ) -> Result<Tensor, CaseError> {
-    let wrong = |error| CaseError::Tensor { name: name.to_owned(), error };
     let packed = if let Some(values) = case.data.get(name) {
         let need = shape.iter().product();
         if need != values.len() {
@@ -65,11 +78,7 @@ fn tensor(
         let kind = case.fills.get(name).copied().unwrap_or_default();
         fill(kind, dtype, &shape, problem.product_columns(), case.seed_of(name))
     };
-    let packed = packed.map_err(wrong)?;
-    match case.layouts.get(name) {
-        Some(layout) => lay_out(&packed, *layout).map_err(wrong),
-        None => Ok(packed),
-    }
+    packed.map_err(|error| CaseError::Tensor { name: name.to_owned(), error })
 }
 
 /// Every name that the case mentions has to be the kernel's, or what is meant to be tested is not.
@@ -90,10 +99,10 @@ fn check_names(case: &Case, compiled: &Compiled) -> Result<(), CaseError> {
         }
     }
     for expected in &case.expectations {
-        if let Expectation::Values { output, .. } = expected {
-            if !graph.outputs().iter().any(|one| one.name == *output) {
-                return Err(CaseError::NoOutput(output.clone()));
-            }
+        if let Expectation::Values { output, .. } = expected
+            && !graph.outputs().iter().any(|one| one.name == *output)
+        {
+            return Err(CaseError::NoOutput(output.clone()));
         }
     }
     Ok(())

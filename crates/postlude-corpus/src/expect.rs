@@ -7,6 +7,15 @@ use postlude::graph::Value;
 use postlude::reference::Evaluated;
 use postlude::{Diagnostic, Error, Tensor};
 
+/// Errors beyond this many help nobody.
+const MOST_DIAGNOSTICS: usize = 5;
+
+/// What the diagnostics of one error may take together.
+const MOST_CHARACTERS: usize = 4000;
+
+/// How much of an underlined place a report repeats.
+const LONGEST_QUOTE: usize = 60;
+
 /// Every element is one that the reference allows.
 pub(crate) fn within_bound(want: &Evaluated, got: &Tensor) -> Result<(), String> {
     same_type(want, got)?;
@@ -120,6 +129,7 @@ pub(crate) fn diagnostic(
     expected: Expected<'_>,
 ) -> Result<(), String> {
     let Some(error) = error else { return Err("it compiled".to_owned()) };
+    well_formed(source, error)?;
     let fits = |diagnostic: &Diagnostic| {
         diagnostic.message().contains(expected.message)
             && expected.place.is_none_or(|place| underlined(source, diagnostic) == Some(place))
@@ -132,11 +142,34 @@ pub(crate) fn diagnostic(
     }
     let found = error.diagnostics().iter().map(|diagnostic| {
         let place = underlined(source, diagnostic);
-        let place = place.map_or_else(String::new, |place| format!(" at {place:?}"));
+        let place = place.map_or_else(String::new, |place| {
+            let start: String = place.chars().take(LONGEST_QUOTE).collect();
+            format!(" at {start:?}")
+        });
         let fix = diagnostic.fix().map_or_else(String::new, |fix| format!(" fix {fix:?}"));
         format!("error {:?}{place}{fix}", diagnostic.message())
     });
     Err(format!("got {}", found.collect::<Vec<_>>().join("; ")))
+}
+
+/// What the language promises of every error: few diagnostics, short together, each about a place in the text.
+fn well_formed(source: &str, error: &Error) -> Result<(), String> {
+    let diagnostics = error.diagnostics();
+    let length = |diagnostic: &Diagnostic| {
+        diagnostic.message().len() + diagnostic.fix().map_or(0, |fix| fix.len())
+    };
+    let together: usize = diagnostics.iter().map(length).sum();
+    if !(1..=MOST_DIAGNOSTICS).contains(&diagnostics.len()) {
+        return Err(format!("{} diagnostics", diagnostics.len()));
+    }
+    if together >= MOST_CHARACTERS {
+        return Err(format!("diagnostics of {together} characters"));
+    }
+    let astray = |one: &&Diagnostic| one.span().is_some() && underlined(source, one).is_none();
+    match diagnostics.iter().find(astray) {
+        Some(one) => Err(format!("`{}` underlines what is no part of the source", one.message())),
+        None => Ok(()),
+    }
 }
 
 fn underlined<'a>(source: &'a str, diagnostic: &Diagnostic) -> Option<&'a str> {

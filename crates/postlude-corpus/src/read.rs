@@ -4,6 +4,7 @@
 
 mod keys;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -202,10 +203,10 @@ impl Draft {
             source: String::new(),
             library: None,
             sizes: postlude::Sizes::new(),
-            fills: Default::default(),
-            data: Default::default(),
-            set: Default::default(),
-            layouts: Default::default(),
+            fills: BTreeMap::new(),
+            data: BTreeMap::new(),
+            set: BTreeMap::new(),
+            layouts: BTreeMap::new(),
             dtype: DType::BF16,
             seed: None,
             math: MathMode::Default,

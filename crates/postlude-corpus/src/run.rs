@@ -11,7 +11,7 @@ use postlude::{
 };
 
 use crate::arguments::bind;
-use crate::case::{Case, Expectation};
+use crate::case::{Case, Expectation, Layout};
 use crate::expect::{self, Expected};
 
 /// How cases are run.
@@ -21,6 +21,8 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// What is asked of functions, instead of what the case says.
     pub math: Option<MathMode>,
+    /// How inputs lie in memory that the case leaves packed.
+    pub layout: Option<Layout>,
 }
 
 /// What became of a case.
@@ -100,6 +102,7 @@ fn failed(expected: impl fmt::Display, found: impl fmt::Display) -> Stop {
 
 fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), Stop> {
     let kernel = Kernel::infer(&case.source, &bindings(case));
+    let layout = options.layout;
     let options = Options {
         backend,
         math: options.math.unwrap_or(case.math),
@@ -113,7 +116,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
     let kernel = kernel.map_err(|error| failed("a kernel that compiles", error))?;
     let compiled = kernel.compile(&options);
     let (problem, arguments) =
-        bind(case, &compiled).map_err(|error| failed("arguments that fit", error))?;
+        bind(case, &compiled, layout).map_err(|error| failed("arguments that fit", error))?;
     let mut got = compiled.outputs(&problem).map_err(|error| failed("outputs", error))?;
     if backend != Backend::Reference {
         compiled.schedule(&problem).map_err(|refusal| Stop::Skipped(refusal.to_string()))?;

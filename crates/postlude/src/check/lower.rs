@@ -179,13 +179,24 @@ impl<'a> Body<'a> {
         let declaration = &self.inputs[place];
         let product = self.graph.product();
         let known = shape::list(&product.dims(product.accumulator_axes()));
-        let dims = shape::list(declaration.dims.as_deref().unwrap_or_default());
-        self.report(CheckError::NotBodyDims {
-            name: declaration.name.text.clone(),
-            dims,
-            known,
-            at,
-        })
+        let name = declaration.name.text.clone();
+        let dims = declaration.dims.as_deref().unwrap_or_default();
+        let foreign = dims.iter().find(|dim| product.axes(std::slice::from_ref(dim)).is_none());
+        let error = match foreign {
+            Some(dim) if *dim == product.inner => {
+                CheckError::SummedDim { name, dim: dim.to_string(), at }
+            }
+            Some(dim) => CheckError::NotBodyDims { name, dim: dim.to_string(), known, at },
+            // Each is the body's, so two of them are one and the same.
+            None => {
+                let repeated = dims.iter().enumerate().find(|(place, dim)| {
+                    dims[..*place].iter().any(|earlier| earlier.same_base(dim))
+                });
+                let dim = repeated.map_or_else(String::new, |(_, dim)| dim.to_string());
+                CheckError::SameDimTwice { name, dim, at }
+            }
+        };
+        self.report(error)
     }
 
     fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span, later: &[&str]) -> Lowered {
@@ -296,7 +307,9 @@ impl<'a> Body<'a> {
             self.report(error);
             return None;
         }
-        let float_only = matches!(op, Binary::Pow);
+        // Two literals are divided as numbers, not as i32: `1 / 2` is a half.
+        let literals = matches!((left, right), (Lowered::Integer(_), Lowered::Integer(_)));
+        let float_only = op == Binary::Pow || (op == Binary::Divide && literals);
         let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only {
             Elem::F32
         } else {
@@ -393,7 +406,8 @@ impl<'a> Body<'a> {
         };
         if self.graph.ty(node).axes.column.is_none() {
             let has = self.dims_text(node);
-            self.report(CheckError::NoColumns { function: function.to_owned(), has, at });
+            let column = self.graph.product().column.to_string();
+            self.report(CheckError::NoColumns { function: function.to_owned(), column, has, at });
             return [Lowered::Poison; 2];
         }
         let parts = if function == "halves" {

@@ -29,6 +29,12 @@ impl Body<'_> {
         if self.graph.ty(node).elem == Elem::Bool {
             return self.report(CheckError::BoolArithmetic { at: value_at });
         }
+        if let (true, [second]) = (matches!(entry.name, "max" | "min"), dims) {
+            if self.is_value(*second) {
+                let function = entry.name.to_owned();
+                return self.report(CheckError::ReducesOne { function, at });
+            }
+        }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
         if matches!(entry.name, "mean" | "logsumexp") {
             match self.convert(Lowered::Node(node), Elem::F32, value_at) {
@@ -45,6 +51,20 @@ impl Body<'_> {
                 ),
                 at,
             ),
+        }
+    }
+
+    /// Whether what stands where a dim belongs can only be meant as a value.
+    fn is_value(&self, argument: ExprId) -> bool {
+        let product = self.graph.product();
+        match dims::read(self.exprs, argument) {
+            None => true,
+            Some(dim) if product.axes(std::slice::from_ref(&dim)).is_some() => false,
+            Some(Dim::Size(_)) => true,
+            Some(Dim::Name { name, .. }) => {
+                self.names.contains_key(name.as_str())
+                    || self.inputs.iter().any(|input| input.name.text == name)
+            }
         }
     }
 

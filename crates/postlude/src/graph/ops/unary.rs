@@ -168,7 +168,13 @@ impl Unary {
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
         if x.low > LEAST {
-            return self.apply_f32(Accuracy::Accurate, x);
+            // Never through f32, which does not hold every integer.
+            let value = |nominal, low, high| Value { nominal, low, high, nan: false };
+            return match self {
+                Unary::Negate => value(0.0 - x.nominal, 0.0 - x.high, 0.0 - x.low),
+                _ if x.contains(0.0) => value(x.nominal.abs(), 0.0, x.magnitude()),
+                _ => value(x.nominal.abs(), x.low.abs().min(x.high.abs()), x.magnitude()),
+            };
         }
         if x.is_exact() {
             Value::exact(LEAST)
@@ -243,6 +249,18 @@ fn wave(nominal: f64, x: Value, nan: bool, error: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_beyond_two_to_24_stay_whole() {
+        let x = Value::exact(-16777217.0);
+        for op in [Unary::Negate, Unary::Abs] {
+            let got = op.apply(Elem::I32, Accuracy::Accurate, x);
+            assert_eq!(got, Value::exact(16777217.0));
+        }
+        let around = Value::between(0.0, -3.0, 2.0, false);
+        let got = Unary::Abs.apply(Elem::I32, Accuracy::Accurate, around);
+        assert_eq!((got.low, got.high), (0.0, 3.0));
+    }
 
     #[test]
     fn exact_functions_keep_exact_values_exact() {
