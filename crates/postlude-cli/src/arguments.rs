@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Cache(CacheArguments),
     /// Print a completion script for a shell
     Completions(CompletionsArguments),
+    /// Panic on purpose, to see what a bug looks like
+    #[command(hide = true)]
+    Bug(BugArguments),
 }
 
 /// A kernel, and what a one-liner takes its types from.
@@ -232,6 +235,14 @@ pub(crate) enum CacheAction {
 pub(crate) struct CompletionsArguments {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// `postlude bug`
+#[derive(Args, Debug)]
+pub(crate) struct BugArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What runs a kernel.

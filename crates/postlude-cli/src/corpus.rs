@@ -1,5 +1,6 @@
 //! `postlude corpus`: runs the literate cases on a backend.
 
+use std::panic;
 use std::path::{Path, PathBuf};
 
 use postlude_corpus::{Case, Outcome as CaseOutcome, RunOptions, read_folder};
@@ -44,6 +45,9 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
     let backend = arguments.backend.backend();
     let progress = Progress::of(cases.len());
     let mut lines = Vec::with_capacity(cases.len());
+    // A case that panics is a failed case, reported with the others.
+    let report_bug = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
     for case in &cases {
         progress.say(case.name());
         let (outcome, found) = match postlude_corpus::run(case, backend, &RunOptions::default()) {
@@ -54,6 +58,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         lines.push(Line { name: case.name(), place: case.place(), outcome, found });
         progress.step();
     }
+    panic::set_hook(report_bug);
     drop(progress);
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
     let summary = Summary {

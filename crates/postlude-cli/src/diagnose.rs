@@ -153,9 +153,15 @@ fn renderer() -> Renderer {
 }
 
 fn render_mistake(renderer: &Renderer, mistake: &Mistake) -> String {
-    let group = Group::with_title(Level::ERROR.primary_title(cut(&mistake.message)));
-    let help = mistake.fix.as_ref().map(|fix| Level::HELP.message(cut(fix)));
-    renderer.render(&[group.elements(help)])
+    render_placeless(renderer, &mistake.message, mistake.fix.as_deref())
+}
+
+fn render_placeless(renderer: &Renderer, message: &str, fix: Option<&str>) -> String {
+    let error = renderer.render(&[Group::with_title(Level::ERROR.primary_title(cut(message)))]);
+    // Apart: between the parts of one report stands a line for the source.
+    let help =
+        fix.map(|fix| renderer.render(&[Group::with_title(Level::HELP.primary_title(cut(fix)))]));
+    help.map_or(error.clone(), |help| format!("{error}\n{help}"))
 }
 
 fn render(renderer: &Renderer, source: &Source, error: &Error) -> String {
@@ -177,11 +183,11 @@ fn render(renderer: &Renderer, source: &Source, error: &Error) -> String {
 }
 
 fn render_one(renderer: &Renderer, source: &Source, diagnostic: &Diagnostic) -> String {
+    let Some(span) = diagnostic.span() else {
+        return render_placeless(renderer, &diagnostic.message(), diagnostic.fix().as_deref());
+    };
     let title = Level::ERROR.primary_title(cut(&diagnostic.message()));
     let help = diagnostic.fix().map(|fix| Level::HELP.message(cut(&fix)));
-    let Some(span) = diagnostic.span() else {
-        return renderer.render(&[Group::with_title(title).elements(help)]);
-    };
     let place = Place::of(&source.bytes, span);
     let excerpt = Excerpt::of(&source.bytes, span);
     let snippet = Snippet::source(excerpt.text)

@@ -58,8 +58,10 @@ fn printed_schedules_read_back() {
         let compiled = kernel(&name, &source).compile(&Options::default());
         let names = problem::dim_names(compiled.defined());
         let sizes: Sizes = names.into_iter().map(|dim| (dim.to_owned(), 256)).collect();
-        let problem = Problem::new(compiled.defined(), &sizes).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let schedule = compiled.schedule(&problem).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let problem = Problem::new(compiled.defined(), &sizes)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let schedule =
+            compiled.schedule(&problem).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule), "{name}");
     }
 }
