@@ -20,4 +20,4 @@ pub use fill::{Fill, UnknownFill, fill, seed_for};
 pub use layout::lay_out;
 pub use library::{LibraryKernel, find_kernel, kernels};
 pub use read::{ReadError, ReadProblem, read_file, read_folder, read_text};
-pub use run::{Outcome, Report, RunOptions, run};
+pub use run::{Outcome, Report, RunOptions, compile, run};

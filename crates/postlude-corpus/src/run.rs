@@ -101,7 +101,6 @@ fn failed(expected: impl fmt::Display, found: impl fmt::Display) -> Stop {
 }
 
 fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), Stop> {
-    let kernel = Kernel::infer(&case.source, &bindings(case));
     let layout = options.layout;
     let options = Options {
         backend,
@@ -110,11 +109,10 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         keep: None,
     };
     if case.expects_error() {
-        let error = kernel.err().or_else(|| bind_error(case, &options));
-        return check_error(case, error.as_ref());
+        return check_error(case, find_error(case, &options).as_ref());
     }
-    let kernel = kernel.map_err(|error| failed("a kernel that compiles", error))?;
-    let compiled = kernel.compile(&options);
+    let compiled =
+        compile(case, &options).map_err(|error| failed("a kernel that compiles", error))?;
     let (problem, arguments) =
         bind(case, &compiled, layout).map_err(|error| failed("arguments that fit", error))?;
     let mut got = compiled.outputs(&problem).map_err(|error| failed("outputs", error))?;
@@ -128,16 +126,23 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
     check_results(case, &want, &got)
 }
 
+/// Compiles a case's kernel or one-liner.
+pub fn compile(case: &Case, options: &Options) -> Result<Compiled, Error> {
+    Ok(Kernel::infer(&case.source, &bindings(case))?.compile(options))
+}
+
 /// What the case tells about the names of a one-liner.
 fn bindings(case: &Case) -> Bindings {
     let scalars = case.set.keys().map(|name| (name.clone(), Bound::Scalar(DType::F32)));
     Bindings { names: scalars.collect(), dtype: case.dtype }
 }
 
-/// What is wrong with the sizes of a kernel that compiles.
-fn bind_error(case: &Case, options: &Options) -> Option<Error> {
-    let kernel = Kernel::infer(&case.source, &bindings(case)).ok()?;
-    let compiled: Compiled = kernel.compile(options);
+/// What is wrong with the case's text or its sizes.
+fn find_error(case: &Case, options: &Options) -> Option<Error> {
+    let compiled = match compile(case, options) {
+        Ok(compiled) => compiled,
+        Err(error) => return Some(error),
+    };
     // Without sizes nothing is bound: the error is to come from the text alone.
     if case.sizes.is_empty() {
         return None;

@@ -248,10 +248,10 @@ pub fn dim_names(graph: &Graph) -> Vec<&str> {
     let inputs = graph.inputs().iter().filter_map(|input| input.dims.as_ref());
     let mut names: Vec<&str> = Vec::new();
     for dim in inputs.chain(graph.outputs().iter().map(|output| &output.dims)).flatten() {
-        if let Dim::Name { name, .. } = dim {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
+        if let Dim::Name { name, .. } = dim
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
         }
     }
     names

@@ -33,7 +33,9 @@ impl<'a> Body<'a> {
         };
         let values = match (split, statement.targets.as_slice()) {
             (Some((function, arguments)), [_, _]) => {
-                arguments.iter().for_each(|argument| self.lower_tree(*argument, later));
+                for argument in arguments {
+                    self.lower_tree(*argument, later);
+                }
                 self.split(&function.text, arguments, self.exprs[statement.value].span).to_vec()
             }
             (_, [_]) => {
@@ -359,13 +361,14 @@ impl<'a> Body<'a> {
     pub(super) fn convert(&mut self, lowered: Lowered, to: Elem, at: Span) -> Option<NodeId> {
         match lowered {
             Lowered::Poison => None,
-            Lowered::Integer(value) if to == Elem::I32 => match i32::try_from(value) {
-                Ok(value) => Some(self.graph.make(Op::Constant(Constant::I32(value)))),
-                Err(_) => {
+            Lowered::Integer(value) if to == Elem::I32 => {
+                if let Ok(value) = i32::try_from(value) {
+                    Some(self.graph.make(Op::Constant(Constant::I32(value))))
+                } else {
                     self.report(CheckError::LiteralRange { text: value.to_string(), elem: to, at });
                     None
                 }
-            },
+            }
             Lowered::Integer(value) => Some(self.graph.make(Op::number(value as f32))),
             Lowered::Node(node) => match (self.graph.ty(node).elem, to) {
                 (Elem::Bool, _) => {
@@ -384,15 +387,15 @@ impl<'a> Body<'a> {
 
     /// Adds a node; the only type rule that can still fail is that dims meet.
     pub(super) fn node(&mut self, op: Op, at: Span) -> Lowered {
-        match self.graph.add(op.clone()) {
-            Ok(node) => Lowered::Node(node),
-            Err(_) => {
-                let mut shapes: Vec<String> =
-                    op.operands().map(|operand| self.dims_text(operand)).collect();
-                let right = shapes.pop().unwrap_or_default();
-                let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
-                self.report(CheckError::DimsDisagree { left, right, at })
-            }
+        let operands: Vec<NodeId> = op.operands().collect();
+        if let Ok(node) = self.graph.add(op) {
+            Lowered::Node(node)
+        } else {
+            let mut shapes: Vec<String> =
+                operands.into_iter().map(|operand| self.dims_text(operand)).collect();
+            let right = shapes.pop().unwrap_or_default();
+            let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
+            self.report(CheckError::DimsDisagree { left, right, at })
         }
     }
 

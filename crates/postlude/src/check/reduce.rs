@@ -29,11 +29,11 @@ impl Body<'_> {
         if self.graph.ty(node).elem == Elem::Bool {
             return self.report(CheckError::BoolArithmetic { at: value_at });
         }
-        if let (true, [second]) = (matches!(entry.name, "max" | "min"), dims) {
-            if self.is_value(*second) {
-                let function = entry.name.to_owned();
-                return self.report(CheckError::ReducesOne { function, at });
-            }
+        if let (true, [second]) = (matches!(entry.name, "max" | "min"), dims)
+            && self.is_value(*second)
+        {
+            let function = entry.name.to_owned();
+            return self.report(CheckError::ReducesOne { function, at });
         }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
         if matches!(entry.name, "mean" | "logsumexp") {
@@ -169,7 +169,7 @@ impl Body<'_> {
                 "dim" => dim = Some(*argument),
                 "k" => match self.exprs[*argument].kind {
                     ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => {
-                        count = k as u32
+                        count = k as u32;
                     }
                     _ => {
                         return self.report(CheckError::Count {

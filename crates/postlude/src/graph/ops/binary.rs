@@ -328,7 +328,8 @@ fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {
         return Value::exact(nominal).widen(error);
     }
     let positive = x.low > 0.0;
-    if !positive && !(y.is_exact() && y.low.fract() == 0.0 && y.low > 0.0) {
+    let whole_power = y.is_exact() && y.low.fract() == 0.0 && y.low > 0.0;
+    if !positive && !whole_power {
         return Value::anything(nominal);
     }
     let image = corners(x, y, nominal, f64::powf).round_f32();

@@ -81,8 +81,8 @@ impl Fold {
     /// Reference meaning and error bound.
     pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
         match (self, elem) {
-            (Fold::Sum, Elem::I32) => wrap(terms, |a, b| a.wrapping_add(b), 0),
-            (Fold::Prod, Elem::I32) => wrap(terms, |a, b| a.wrapping_mul(b), 1),
+            (Fold::Sum, Elem::I32) => wrap(terms, i32::wrapping_add, 0),
+            (Fold::Prod, Elem::I32) => wrap(terms, i32::wrapping_mul, 1),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
             (Fold::Max, _) => extreme(terms, self.identity(elem), f64::max),
