@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["bench", "cpu"] => bench::cpu(),
         ["fuzz"] => fuzz::fuzz(),
-        ["help" | "--help" | "-h"] | ["bench" | "test" | "fuzz", "--help" | "-h"] | ["bench"] => {
+        [.., "help" | "--help" | "-h"] | ["bench"] => {
             print!("{HELP}");
             Ok(())
         }

@@ -220,15 +220,7 @@ impl CheckError {
             E::OutputOfCondition { dtype, .. } => {
                 format!("cast it: `{dtype}(...)`, or declare the output bool")
             }
-            E::Uninferred { name, nearest, .. } => {
-                let meant = nearest
-                    .as_ref()
-                    .map(|n| format!("; or did you mean `{n}`?"))
-                    .unwrap_or_default();
-                format!(
-                    "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
-                )
-            }
+            E::Uninferred { name, nearest, .. } => fix_uninferred(name, nearest.as_deref()),
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
@@ -236,4 +228,11 @@ impl CheckError {
             _ => return None,
         })
     }
+}
+
+fn fix_uninferred(name: &str, nearest: Option<&str>) -> String {
+    let meant = nearest.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
+    format!(
+        "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
+    )
 }
