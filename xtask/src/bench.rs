@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::command::{answer, cargo, program, root, run};
 
+/// Between these marks the README shows the latest comparison.
+const BEGIN: &str = "<!-- benchmark:begin -->";
+const END: &str = "<!-- benchmark:end -->";
 const ROUNDS: usize = 5;
 const THREADS: &str = "2";
 
@@ -88,7 +91,34 @@ fn save(cases: &[Value]) -> Result<(), String> {
     let text = serde_json::to_string_pretty(&kept).map_err(|error| error.to_string())? + "\n";
     fs::write(folder.join("cpu.json"), text).map_err(|error| error.to_string())?;
     println!("\nkept in bench/results/cpu.json");
-    Ok(())
+    update_readme(&kept)
+}
+
+/// Puts the table between the README's marks, if it has them.
+fn update_readme(kept: &Value) -> Result<(), String> {
+    let path = root().join("README.md");
+    let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    let (Some((before, _)), Some((_, after))) = (text.split_once(BEGIN), text.split_once(END))
+    else {
+        return Ok(());
+    };
+    let processor = kept["processor"].as_str().unwrap_or("unknown processor");
+    let mut table = format!("{processor}, {THREADS} threads, f32 (`cargo xtask bench cpu`):\n\n");
+    table.push_str("| kernel | sizes | Postlude | NumPy and SciPy | faster |\n| --- | --- | --- | --- | --- |\n");
+    for case in kept["cases"].as_array().into_iter().flatten() {
+        let milliseconds = |key: &str| 1e3 * case[key].as_f64().unwrap_or(f64::NAN);
+        let word = |key: &str| case[key].as_str().unwrap_or_default().to_owned();
+        table += &format!(
+            "| `{}` | {} | {:.1} ms | {:.1} ms | {:.2}x |\n",
+            word("source"),
+            word("sizes"),
+            milliseconds("postlude_median"),
+            milliseconds("numpy_median"),
+            case["ratio"].as_f64().unwrap_or(f64::NAN)
+        );
+    }
+    let text = format!("{before}{BEGIN}\n{table}{END}{after}");
+    fs::write(&path, text).map_err(|error| error.to_string())
 }
 
 /// A private Python with the pinned packages.

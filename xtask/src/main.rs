@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 // It speaks to the developer.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
+// Text is put together line by line.
+#![allow(clippy::format_push_string)]
 
 mod bench;
 mod command;

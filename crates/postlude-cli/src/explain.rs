@@ -1,6 +1,6 @@
 //! `postlude explain`: what becomes of a kernel, stage by stage, as text that parses back.
 
-use postlude::{Compiled, Problem};
+use postlude::{Compiled, MathMode, Problem, optimise};
 use serde::Serialize;
 
 use crate::arguments::{ExplainArguments, StageChoice};
@@ -37,7 +37,8 @@ struct Explained {
 /// Runs the command.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
-    let compiled = loaded.kernel.compile(&loaded.options(&arguments.compile)?);
+    let options = loaded.options(&arguments.compile)?;
+    let compiled = loaded.kernel.compile(&options);
     let wants = |stage| arguments.stage.is_none_or(|wanted| wanted == stage);
     let mut stages = Stages::default();
     if wants(StageChoice::Ast) {
@@ -47,7 +48,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         stages.graph = Some(loaded.kernel.checked().to_string());
     }
     if wants(StageChoice::Passes) {
-        stages.passes = Some(passes(&compiled));
+        stages.passes = Some(passes(&compiled, options.math));
     }
     // Without sizes everything but the schedule is shown.
     if arguments.stage == Some(StageChoice::Schedule)
@@ -81,10 +82,11 @@ fn schedule(
 }
 
 /// The kernel's meaning, then the graph after every pass that changed it.
-fn passes(compiled: &Compiled) -> Vec<Pass> {
+fn passes(compiled: &Compiled, math: MathMode) -> Vec<Pass> {
     let defined = Pass { pass: "define", graph: compiled.defined().to_string() };
-    let optimised = Pass { pass: "optimise", graph: compiled.optimised().to_string() };
-    if optimised.graph == defined.graph { vec![defined] } else { vec![defined, optimised] }
+    let changed = optimise::trace(compiled.defined(), math);
+    let changed = changed.into_iter().map(|(pass, graph)| Pass { pass, graph: graph.to_string() });
+    std::iter::once(defined).chain(changed).collect()
 }
 
 impl Stages {

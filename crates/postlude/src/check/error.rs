@@ -100,8 +100,6 @@ pub enum CheckError {
     GroupWidth { at: Span },
     #[error("`{function}` keeps 1 to 1048576 values, written as an integer")]
     Count { function: String, at: Span },
-    #[error("`{function}` runs along one dim")]
-    CompositeDim { function: String, at: Span },
     #[error("`{function}` gives two values")]
     TwoValues { function: String, at: Span },
     #[error("{given} names are assigned, and the right side gives {gives}")]
@@ -146,7 +144,7 @@ impl CheckError {
             | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
-            | E::CompositeDim { at, .. } | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
+            | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
@@ -220,7 +218,7 @@ impl CheckError {
             E::OutputOfCondition { dtype, .. } => {
                 format!("cast it: `{dtype}(...)`, or declare the output bool")
             }
-            E::Uninferred { name, nearest, .. } => fix_uninferred(name, nearest.as_deref()),
+            E::Uninferred { name, nearest, .. } => annotate(name, nearest.as_deref()),
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
@@ -230,8 +228,10 @@ impl CheckError {
     }
 }
 
-fn fix_uninferred(name: &str, nearest: Option<&str>) -> String {
-    let meant = nearest.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
+/// How a name of a one-liner gets its type.
+fn annotate(name: &str, nearest: Option<&str>) -> String {
+    let meant =
+        nearest.map(|nearest| format!("; or did you mean `{nearest}`?")).unwrap_or_default();
     format!(
         "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
     )

@@ -153,9 +153,9 @@ fn multiply(
             )
         };
         let fix = if left.inner == column {
-            Some(format!("write `{}.T`", right.declaration.name))
+            Some(turned(&right))
         } else if left.outer == right_inner {
-            Some(format!("write `{}.T`", left.declaration.name))
+            Some(turned(&left))
         } else {
             Some(format!("the operands are {} and {}", text(left), text(right)))
         };
@@ -195,6 +195,15 @@ fn multiply(
         return None;
     }
     Product::of(&inputs_of(declarations), left.operand, right.operand)
+}
+
+/// The fix that swaps an operand's dims.
+fn turned(matrix: &Matrix<'_>) -> String {
+    let suffix = match matrix.operand.1 {
+        Orientation::Plain => ".T",
+        Orientation::Transposed => "",
+    };
+    format!("write `{}{suffix}`", matrix.declaration.name)
 }
 
 fn operands_differ(

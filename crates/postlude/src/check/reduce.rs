@@ -188,9 +188,7 @@ impl Body<'_> {
                 },
             }
         }
-        let Some(dim) = dim else {
-            return self.report(CheckError::CompositeDim { function: entry.name.to_owned(), at });
-        };
+        let Some(dim) = dim else { panic!("compiler bug: `{}` has no dim", entry.name) };
         let Some(over) = self.over(values[0], &[dim], at) else { return Lowered::Poison };
         self.node(
             Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values),

@@ -22,7 +22,7 @@ use super::program::{Program, program};
 use super::sweep::{Sweep, run_regions, totals};
 
 /// Runs a kernel into outputs of the problem's shapes.
-pub(crate) fn run(
+pub fn run(
     graph: &Graph,
     schedule: &Schedule,
     problem: &Problem,
@@ -41,8 +41,9 @@ pub(crate) fn run(
         sweeps: &sweeps,
         width: schedule.width,
     };
-    let programs: Vec<Program> =
-        (0..sweeps.count).map(|sweep| program(graph, &sweeps, sweep, schedule.width)).collect();
+    let programs: Vec<Program> = (0..sweeps.count)
+        .map(|sweep| program(graph, &sweeps, sweep, schedule.width, problem.batch))
+        .collect();
     let mut finished: Finished = vec![None; graph.len()];
     let mut spare = spare_tiles(graph, problem, outputs);
     let mut retained: Vec<Buffer> = Vec::new();
@@ -56,7 +57,7 @@ pub(crate) fn run(
             let mut totals = totals(&context, program);
             let stage =
                 Stage { context: &context, schedule, program, tiles: &tiles, first: sweep == 0 };
-            for batch in 0..problem.batch {
+            for batch in 0..problem.batch.max(1) {
                 let running = Sweep::new(&context, program, &finished, &tiles, batch);
                 stage.run(&running, batch, &mut retained);
                 running.gather(&mut totals, &mut finished);

@@ -165,8 +165,8 @@ impl Binary {
                 high: x.high.max(y.high),
                 nan: false,
             },
-            Binary::Maximum => extreme(x, y, f64::max),
-            Binary::Minimum => extreme(x, y, f64::min),
+            Binary::Maximum => extreme(x, y, larger),
+            Binary::Minimum => extreme(x, y, smaller),
             Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => {
                 self.apply_i32(x, y)
             }
@@ -236,6 +236,22 @@ fn compare(x: Value, y: Value, holds: fn(f64, f64) -> bool, must: bool, may: boo
     Value::truth(nominal, !must || x.nan || y.nan, may)
 }
 
+/// The larger of two numbers; 0 is above -0, whichever comes first.
+pub(super) fn larger(x: f64, y: f64) -> f64 {
+    if x == y && x.is_sign_negative() {
+        y
+    } else if x == y {
+        x
+    } else {
+        x.max(y)
+    }
+}
+
+/// The smaller of two numbers; -0 is below 0, whichever comes first.
+pub(super) fn smaller(x: f64, y: f64) -> f64 {
+    -larger(-x, -y)
+}
+
 fn extreme(x: Value, y: Value, pick: fn(f64, f64) -> f64) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
@@ -276,7 +292,12 @@ pub(super) fn multiply(x: Value, y: Value) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
     }
-    corners(x, y, x.nominal * y.nominal, |a, b| a * b)
+    let product = corners(x, y, x.nominal * y.nominal, |a, b| a * b);
+    // Zero times an end at infinity is nan, zero times all that lies before it is zero.
+    if product.is_only_nan() && !(x.is_exact() && y.is_exact()) {
+        return Value { low: 0.0, high: 0.0, ..product };
+    }
+    product
 }
 
 /// The hull of the four corners; a corner that is nan allows nan and says nothing else.
@@ -387,6 +408,16 @@ mod tests {
                 .apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0))
                 .is_only_nan()
         );
+    }
+
+    #[test]
+    fn zero_times_anything_may_be_zero() {
+        let image = f32_of_values(Binary::Multiply, Value::exact(0.0), Value::anything(1.0));
+        assert!(image.nan && image.contains(0.0));
+    }
+
+    fn f32_of_values(op: Binary, x: Value, y: Value) -> Value {
+        op.apply(Elem::F32, Accuracy::Accurate, x, y)
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub enum Fold {
     Largest(u32),
 }
 
-/// No implementation adds more than this many terms in one chain of roundings (NUMERICS, reductions).
+/// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
 const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
 
@@ -85,12 +85,12 @@ impl Fold {
             (Fold::Prod, Elem::I32) => wrap(terms, i32::wrapping_mul, 1),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
-            (Fold::Max, _) => extreme(terms, self.identity(elem), f64::max),
-            (Fold::Min, _) => extreme(terms, self.identity(elem), f64::min),
+            (Fold::Max, _) => extreme(terms, self.identity(elem), binary::larger),
+            (Fold::Min, _) => extreme(terms, self.identity(elem), binary::smaller),
             (Fold::AbsMax, _) => {
                 let magnitudes: Vec<Value> =
                     terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
-                extreme(&magnitudes, 0.0, f64::max)
+                extreme(&magnitudes, 0.0, binary::larger)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::Largest(count), _) => largest(terms, count),

@@ -164,23 +164,24 @@ impl Unary {
         }
     }
 
-    /// The one integer that has no opposite wraps.
+    /// Signs of integers, which f32 does not hold; the one without an opposite wraps.
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
-        if x.low > LEAST {
-            // Never through f32, which does not hold every integer.
-            let value = |nominal, low, high| Value { nominal, low, high, nan: false };
-            return match self {
-                Unary::Negate => value(0.0 - x.nominal, 0.0 - x.high, 0.0 - x.low),
-                _ if x.contains(0.0) => value(x.nominal.abs(), 0.0, x.magnitude()),
-                _ => value(x.nominal.abs(), x.low.abs().min(x.high.abs()), x.magnitude()),
-            };
-        }
+        let at = |value: f64| match self {
+            _ if value == LEAST => LEAST,
+            Unary::Abs => value.abs(),
+            // Not `-value`: integers have one zero.
+            _ => 0.0 - value,
+        };
+        let nominal = at(x.nominal);
         if x.is_exact() {
-            Value::exact(LEAST)
-        } else {
-            Value { nominal: x.nominal, low: LEAST, high: i32::MAX as f64, nan: false }
+            return Value::exact(nominal);
         }
+        if x.low == LEAST {
+            return Value { nominal, low: LEAST, high: i32::MAX as f64, nan: false };
+        }
+        let zero = if self == Unary::Abs && x.contains(0.0) { 0.0 } else { nominal };
+        Value::between(nominal, at(x.low), at(x.high), false).or(Value::exact(zero))
     }
 
     fn apply_f32(self, accuracy: Accuracy, x: Value) -> Value {
@@ -215,7 +216,13 @@ impl Unary {
                 .widen(error(low).max(error(x.high))),
             Curve::Wave => wave(nominal, x, nan, error(x.nominal)),
         };
-        if self.never_negative() && image.low < 0.0 { Value { low: 0.0, ..image } } else { image }
+        // The reciprocal root of -0 is -inf.
+        let pole = self == Unary::Rsqrt && x.low <= 0.0;
+        if self.never_negative() && !pole && image.low < 0.0 {
+            Value { low: 0.0, ..image }
+        } else {
+            image
+        }
     }
 
     /// Whether every implementation gives the nearest f32.
@@ -298,6 +305,19 @@ mod tests {
     fn the_least_integer_negates_to_itself() {
         let least = Value::exact(i32::MIN as f64);
         assert_eq!(Unary::Negate.apply(Elem::I32, Accuracy::Accurate, least), least);
+    }
+
+    #[test]
+    fn signs_of_integers_are_exact() {
+        for op in [Unary::Negate, Unary::Abs] {
+            let largest = Value::exact(i32::MAX as f64);
+            assert_eq!(
+                op.apply(Elem::I32, Accuracy::Accurate, largest).nominal.abs(),
+                largest.nominal
+            );
+        }
+        let zero = Unary::Negate.apply(Elem::I32, Accuracy::Accurate, Value::exact(0.0));
+        assert!(zero.nominal.is_sign_positive());
     }
 
     #[test]
