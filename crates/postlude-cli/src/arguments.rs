@@ -62,10 +62,10 @@ pub(crate) struct SourceArguments {
     /// Give a scalar its value
     #[arg(long = "set", value_name = "NAME=VALUE", allow_hyphen_values = true)]
     pub(crate) sets: Vec<Pair<f64>>,
-    /// Draw a random input another way than normal
+    /// Draw a random input as uniform, integers, labels, ones, zeros, special or large instead of normal
     #[arg(long = "fill", value_name = "NAME=KIND")]
     pub(crate) fills: Vec<Pair<Fill>>,
-    /// The dtype of a one-liner's tiles
+    /// The dtype of a one-liner's tiles: f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8
     #[arg(long, default_value = "bf16", value_parser = dtype_parser(), hide_possible_values = true)]
     pub(crate) dtype: DType,
 }

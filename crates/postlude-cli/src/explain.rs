@@ -98,6 +98,8 @@ impl Stages {
             parts.push(format!("# after {pass}\n{graph}"));
         }
         parts.extend(self.schedule.clone());
-        parts.join("\n")
+        let lines: Vec<String> =
+            parts.iter().map(|part| format!("{}\n", part.trim_end())).collect();
+        lines.join("\n")
     }
 }
