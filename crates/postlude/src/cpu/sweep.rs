@@ -235,7 +235,6 @@ impl<'a> Sweep<'a> {
 
     /// Puts what the regions left together: reductions into `totals`, values along rows into `finished`.
     pub(super) fn gather(self, totals: &mut [Partial], finished: &mut Finished) {
-        let graph = self.context.graph;
         let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
         for part in left.into_values() {
             for ((folded, total), partial) in
@@ -249,9 +248,9 @@ impl<'a> Sweep<'a> {
                 continue;
             }
             for ((node, _), values) in self.program.kept.iter().zip(&part.kept) {
-                let extents = self.context.problem.extents(graph.ty(*node).axes);
-                let array = finished[node.index()]
-                    .get_or_insert_with(|| Array::new(graph.ty(*node).elem, extents));
+                let Some(array) = &mut finished[node.index()] else {
+                    panic!("compiler bug: no room for a kept value")
+                };
                 let start = array.row_start(self.batch, part.region.rows.start);
                 array.data.copy_from(start, part.region.rows.len(), values.view());
             }

@@ -65,9 +65,13 @@ fn is_moderate(site: &Site<'_>, node: NodeId) -> bool {
     }
 }
 
-/// `rcp(sqrt(x))` is `rsqrt(x)`: one rounding in two, and in the accurate form the same two operations.
+/// `rcp(sqrt(x))` is `rsqrt(x)` where each of the three may be off by 2^-22. (In the accurate form it is those two
+/// operations, each correctly rounded, and nothing is saved.)
 fn root_of_reciprocal(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let Op::Unary(Unary::Rcp, root) = *op else { return None };
+    if site.accuracy == Accuracy::Accurate {
+        return None;
+    }
     let x = site.unary_of(root, Unary::Sqrt).filter(|_| site.used_once(root))?;
     Some(site.make_unary(Unary::Rsqrt, x))
 }
