@@ -2,10 +2,18 @@
 
 #[path = "define/accuracy.rs"]
 mod accuracy;
+#[path = "define/activations.rs"]
+mod activations;
+#[path = "define/derivatives.rs"]
+mod derivatives;
+#[path = "define/enclosures.rs"]
+mod enclosures;
 #[path = "define/engines.rs"]
 mod engines;
 #[path = "define/real.rs"]
 mod real;
+#[path = "define/special_values.rs"]
+mod special_values;
 #[path = "define/stable_forms.rs"]
 mod stable_forms;
 #[path = "define/textbook.rs"]

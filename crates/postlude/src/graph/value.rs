@@ -93,13 +93,22 @@ impl Value {
         if self.is_only_nan() || by == 0.0 {
             return self;
         }
+        // A little more, for what f64 itself rounds away.
+        let by = beyond(by);
         // An infinite end stays: widening it by an infinite amount must not make nan.
         let low = if self.low.is_infinite() { self.low } else { self.low - by };
         let high = if self.high.is_infinite() { self.high } else { self.high + by };
-        // What lies beyond the largest f32 may come out infinite.
-        let overflow =
-            |end: f64| if end.abs() > f32::MAX as f64 { f64::INFINITY.copysign(end) } else { end };
-        Value { low: overflow(low), high: overflow(high), ..self }
+        // What lies beyond the largest f32 may come out infinite, and must where it rounds to that.
+        let largest = f32::MAX as f64;
+        let may = |end: f64| if end > largest { f64::INFINITY } else { end };
+        let must = |end: f64| if end >= OVERFLOW { f64::INFINITY } else { end.min(largest) };
+        Value { low: must(-may(-low)), high: -must(-may(high)), ..self }
+    }
+
+    /// Whether a zero in the enclosure, if it is all there is, has one sign.
+    pub fn knows_its_sign(self) -> bool {
+        let negative = self.nominal.is_sign_negative();
+        self.low.is_sign_negative() == negative && self.high.is_sign_negative() == negative
     }
 
     /// Every part mapped by a monotone function that keeps nan.
@@ -144,6 +153,14 @@ impl Value {
             (self.high - self.nominal).max(self.nominal - self.low)
         }
     }
+}
+
+/// Half a step above the largest f32: rounds to infinity.
+const OVERFLOW: f64 = 3.4028235677973366e38;
+
+/// The value as large as it may be, given that f64 rounded it: errors in units of the last place double at powers of 2.
+pub(crate) fn beyond(value: f64) -> f64 {
+    value * (1.0 + 1e-12)
 }
 
 #[cfg(test)]

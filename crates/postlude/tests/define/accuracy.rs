@@ -21,8 +21,11 @@ impl Allowed {
             return if got.is_nan() && exact.is_nan() { 0.0 } else { f64::INFINITY };
         }
         if got.is_infinite() || exact.abs() >= OVERFLOW {
-            let near = |x: f64| x.abs() >= f64::from(f32::MAX) * (1.0 - 2.0 * self.ulps * f64::from(f32::EPSILON));
-            let same = near(got) && near(exact) && got.is_sign_positive() == exact.is_sign_positive();
+            let near = |x: f64| {
+                x.abs() >= f64::from(f32::MAX) * (1.0 - 2.0 * self.ulps * f64::from(f32::EPSILON))
+            };
+            let same =
+                near(got) && near(exact) && got.is_sign_positive() == exact.is_sign_positive();
             return if same { 0.0 } else { f64::INFINITY };
         }
         (got - exact).abs() / (self.ulps * ulp(exact) + self.absolute)
@@ -38,7 +41,11 @@ impl Allowed {
             return f64::INFINITY;
         }
         let rounded = f64::from(exact as f32);
-        if value.contains(rounded) { 0.0 } else { self.part(rounded.clamp(value.low, value.high), exact) }
+        if value.contains(rounded) {
+            0.0
+        } else {
+            self.part(rounded.clamp(value.low, value.high), exact)
+        }
     }
 }
 
@@ -64,5 +71,7 @@ pub(crate) fn judge(worst: &mut Worst, allowed: Allowed, said: Said, exact: f64,
     worst.note(allowed.part(said.cpu, exact), || tell("cpu"));
     worst.note(allowed.outside(said, exact), || tell("enclosure"));
     let distance = said.reference.distance(said.cpu);
-    worst.note(if distance <= 1.0 { 0.0 } else { f64::INFINITY }, || tell("cpu outside the enclosure"));
+    worst.note(if distance <= 1.0 { 0.0 } else { f64::INFINITY }, || {
+        tell("cpu outside the enclosure")
+    });
 }

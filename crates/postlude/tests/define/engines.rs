@@ -18,7 +18,13 @@ pub(crate) enum Along {
 }
 
 /// The expression's values. `x` is a product with 1, so the accumulator is it; `others` are the same everywhere.
-pub(crate) fn run(expression: &str, math: MathMode, along: Along, x: &[f32], others: &[(&str, f32)]) -> Vec<Said> {
+pub(crate) fn run(
+    expression: &str,
+    math: MathMode,
+    along: Along,
+    x: &[f32],
+    others: &[(&str, f32)],
+) -> Vec<Said> {
     let declared: String = others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
     let source = format!(
         "kernel k(A: f32[M, K], B: f32[K, N]{declared}) -> D: f32[M, N] {{ x = A @ B; D = {expression} }}"

@@ -22,8 +22,7 @@ thread_local! {
 
 /// Computes at this precision.
 pub(crate) fn with_bits<T>(bits: usize, compute: impl FnOnce() -> T) -> T {
-    let before =
-        CONTEXT.with_borrow_mut(|context| std::mem::replace(&mut context.bits, bits));
+    let before = CONTEXT.with_borrow_mut(|context| std::mem::replace(&mut context.bits, bits));
     let result = compute();
     CONTEXT.with_borrow_mut(|context| context.bits = before);
     result

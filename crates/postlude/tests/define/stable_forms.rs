@@ -10,7 +10,8 @@ const VANISHES: f64 = 1.2e-38;
 
 /// Where forms are tried: both signs of each.
 const SIZES: [f32; 17] = [
-    0.0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 1e-3, 0.3, 0.6931472, 1.0, 5.0, 20.0, 87.0, 88.9, 100.0, 1e3, 1e4,
+    0.0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 1e-3, 0.3, 0.6931472, 1.0, 5.0, 20.0, 87.0, 88.9, 100.0,
+    1e3, 1e4,
 ];
 
 fn both_signs(sizes: &[f32]) -> Vec<f32> {
@@ -22,7 +23,6 @@ enum Where {
     Everywhere,
     Below,
     Above,
-    /// Not where the error function is one to any digits that matter.
     Within(f32),
 }
 
@@ -66,7 +66,10 @@ const FORMS: &[Form] = &[
     ("silu(x)", 4.0, 100.0 * VANISHES, Everywhere),
     ("mish(x)", 8.0, 100.0 * VANISHES, Everywhere),
     ("tanh(x)", 2.5, 0.0, Everywhere),
-    ("quick_gelu(x)", 8.0, 100.0 * VANISHES, Within(88.0)),
+    ("log(exp(x) + exp(-x))", 4.0, 0.0, Everywhere),
+    ("log(exp(x) + exp(2 * x))", 4.0, 0.0, Everywhere),
+    ("exp(x) / (exp(x) + exp(-x))", 4.0, VANISHES, Everywhere),
+    ("exp(-x) / (exp(x) + exp(-x))", 4.0, VANISHES, Everywhere),
 ];
 
 impl Where {
@@ -90,7 +93,7 @@ fn stable_forms_are_exact_to_a_few_units() {
             let exact = exactly(form, &[("x", &[f64::from(*x)])])[0];
             judge(&mut worst, allowed, said, exact, &format!("{x:e}"));
         }
-        eprintln!("{form}: {} of {ulps}: {}", worst.part, worst.place);
+        assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
     }
 }
 
@@ -104,7 +107,7 @@ fn naive_cross_entropies_are_exact_for_any_logit() {
             let exact = exactly(form, &[("x", &[f64::from(*x)]), ("y", &[f64::from(y)])])[0];
             judge(&mut worst, Allowed { ulps: 6.0, absolute: 0.0 }, said, exact, &format!("{x:e}"));
         }
-        eprintln!("bce {y}: {}: {}", worst.part, worst.place);
+        assert!(worst.part <= 1.0, "y = {y}: {}: {}", worst.part, worst.place);
     }
 }
 
@@ -144,6 +147,6 @@ fn forms_over_a_row_are_exact_to_a_few_units_of_the_row() {
                 judge(&mut worst, allowed, said, exact, &format!("{:e} of {row:?}", row[column]));
             }
         }
-        eprintln!("{form}: {} of {ulps}: {}", worst.part, worst.place);
+        assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
     }
 }

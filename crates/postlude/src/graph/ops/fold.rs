@@ -190,6 +190,13 @@ fn extreme(terms: &[Value], identity: f64, pick: fn(f64, f64) -> f64) -> Value {
             pick(result.nominal, x.nominal)
         };
     }
+    let zeros = || terms.iter().filter(|x| x.contains(0.0));
+    let negative = |x: &Value| x.low.is_sign_negative() || x.high.is_sign_negative();
+    let positive = |x: &Value| !(x.low.is_sign_negative() && x.high.is_sign_negative());
+    if result.low == 0.0 && result.high == 0.0 && zeros().any(negative) && zeros().any(positive) {
+        // Of two zeros either may be taken, whatever its sign.
+        (result.low, result.high) = (-0.0, 0.0);
+    }
     result
 }
 
