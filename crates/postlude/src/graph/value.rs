@@ -44,12 +44,12 @@ impl Value {
 
     /// A nominal value and the ends of its enclosure, in any order; an end that is nan opens that side.
     pub fn between(nominal: f64, a: f64, b: f64, nan: bool) -> Value {
-        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { a.min(b) };
-        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { a.max(b) };
+        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { lower(a, b) };
+        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { upper(a, b) };
         if nominal.is_nan() {
             Value { nominal, low, high, nan: true }
         } else {
-            Value { nominal, low: low.min(nominal), high: high.max(nominal), nan }
+            Value { nominal, low: lower(low, nominal), high: upper(high, nominal), nan }
         }
     }
 
@@ -82,8 +82,8 @@ impl Value {
     pub fn or(self, other: Value) -> Value {
         Value {
             nominal: self.nominal,
-            low: self.low.min(other.low),
-            high: self.high.max(other.high),
+            low: lower(self.low, other.low),
+            high: upper(self.high, other.high),
             nan: self.nan || other.nan,
         }
     }
@@ -161,6 +161,16 @@ const OVERFLOW: f64 = 3.4028235677973366e38;
 /// The value as large as it may be, given that f64 rounded it: errors in units of the last place double at powers of 2.
 pub(crate) fn beyond(value: f64) -> f64 {
     value * (1.0 + 1e-12)
+}
+
+/// The smaller; -0 is below 0.
+pub(crate) fn lower(a: f64, b: f64) -> f64 {
+    if a == b { if a.is_sign_negative() { a } else { b } } else { a.min(b) }
+}
+
+/// The larger; 0 is above -0.
+pub(crate) fn upper(a: f64, b: f64) -> f64 {
+    -lower(-a, -b)
 }
 
 #[cfg(test)]

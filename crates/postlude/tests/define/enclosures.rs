@@ -4,6 +4,7 @@ use postlude::dtype::Elem;
 use postlude::functions::{self, Accuracy, Function};
 use postlude::graph::{Binary, Fold, Unary, Value};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// How an engine makes a function's result.
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +285,7 @@ fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100_000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn functions_of_one_stay_inside(op in functions_of_one(&[Elem::F32, Elem::Bool]), accuracy in an_accuracy(), engine in an_engine(), x in a_value(), place in 0.0..=1.0) {

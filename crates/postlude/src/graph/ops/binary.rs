@@ -3,7 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
-use crate::graph::value::beyond;
+use crate::graph::value::{beyond, lower, upper};
 
 /// A function of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -166,8 +166,8 @@ impl Binary {
                 high: x.high.max(y.high),
                 nan: false,
             },
-            Binary::Maximum => extreme(x, y, f64::max),
-            Binary::Minimum => extreme(x, y, f64::min),
+            Binary::Maximum => extreme(x, y, upper),
+            Binary::Minimum => extreme(x, y, lower),
             Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => {
                 self.apply_i32(x, y)
             }
@@ -292,8 +292,8 @@ fn corners(x: Value, y: Value, nominal: f64, f: fn(f64, f64) -> f64) -> Value {
     let all = [f(x.low, y.low), f(x.low, y.high), f(x.high, y.low), f(x.high, y.high)];
     let one_point = x.is_exact() && y.is_exact();
     let beside = all.map(|corner| if corner.is_nan() && !one_point { 0.0 } else { corner });
-    let low = beside.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = beside.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let low = beside.iter().copied().fold(f64::INFINITY, lower);
+    let high = beside.iter().copied().fold(f64::NEG_INFINITY, upper);
     let contains_zero = |v: Value| v.low <= 0.0 && v.high >= 0.0;
     let contains_infinity = |v: Value| v.low == f64::NEG_INFINITY || v.high == f64::INFINITY;
     let undefined =

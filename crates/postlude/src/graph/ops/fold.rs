@@ -3,6 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
+use crate::graph::value::{lower, upper};
 
 use super::binary;
 
@@ -85,12 +86,12 @@ impl Fold {
             (Fold::Prod, Elem::I32) => wrap(terms, |a, b| a.wrapping_mul(b), 1),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
-            (Fold::Max, _) => extreme(terms, self.identity(elem), f64::max),
-            (Fold::Min, _) => extreme(terms, self.identity(elem), f64::min),
+            (Fold::Max, _) => extreme(terms, self.identity(elem), upper),
+            (Fold::Min, _) => extreme(terms, self.identity(elem), lower),
             (Fold::AbsMax, _) => {
                 let magnitudes: Vec<Value> =
                     terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
-                extreme(&magnitudes, 0.0, f64::max)
+                extreme(&magnitudes, 0.0, upper)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::Largest(count), _) => largest(terms, count),
