@@ -149,7 +149,9 @@ impl<'a> Body<'a> {
             return;
         };
         let ty = self.graph.ty(value);
-        if !ty.axes.fits(axes) {
+        // A store repeats a value along dims it does not have, but never its columns: that is a forgotten `N/2`.
+        let is_narrower = ty.axes.column.is_some() && ty.axes.column != axes.column;
+        if is_narrower || !ty.axes.fits(axes) {
             let value = self.dims_text(value);
             self.errors.push(CheckError::OutputDims {
                 name: name.to_owned(),
@@ -157,8 +159,14 @@ impl<'a> Body<'a> {
                 value,
                 at: output.type_span,
             });
-        } else if (ty.elem == Elem::Bool) != (output.dtype.elem() == Elem::Bool) {
-            self.errors.push(CheckError::OutputBool {
+        } else if ty.elem == Elem::Bool && output.dtype.elem() != Elem::Bool {
+            self.errors.push(CheckError::OutputOfCondition {
+                name: name.to_owned(),
+                dtype: output.dtype,
+                at: output.type_span,
+            });
+        } else if ty.elem != Elem::Bool && output.dtype.elem() == Elem::Bool {
+            self.errors.push(CheckError::OutputNotACondition {
                 name: name.to_owned(),
                 dtype: output.dtype,
                 value: ty.elem,

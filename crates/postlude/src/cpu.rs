@@ -24,4 +24,4 @@ mod tile;
 mod vector;
 mod vectorise;
 
-pub(crate) use run::run;
+pub use run::run;

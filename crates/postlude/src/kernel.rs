@@ -74,7 +74,7 @@ impl Kernel {
     ///
     /// ```
     /// let kernel = postlude::Kernel::infer("D = relu(A @ B + bias[N])", &Default::default())?;
-    /// assert_eq!(kernel.ast().to_string().lines().next(), Some("kernel one_liner(A: bf16[M, K], B: bf16[K, N], bias: f32[N]) -> D: bf16[M, N] {"));
+    /// assert_eq!(kernel.ast().to_string().lines().next(), Some("kernel one_liner(A: bf16[M, K], B: bf16[K, N], bias: f32[N]) -> (D: bf16[M, N]) {"));
     /// # Ok::<(), postlude::Error>(())
     /// ```
     pub fn infer(source: &str, bindings: &Bindings) -> Result<Kernel, Error> {

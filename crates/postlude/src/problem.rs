@@ -44,7 +44,7 @@ pub enum BindError {
     Size { name: String, dim: String, given: usize, known: String },
     #[error("size of `{dim}` is not known")]
     Unsized { dim: String },
-    #[error("`{dim}` is {size}, which is not a multiple of {by}")]
+    #[error("`{dim}` is {size}, which is not {}", multiple(*.by))]
     Multiple { dim: String, size: usize, by: u32 },
     #[error("the kernel has no dim `{dim}`")]
     UnknownDim { dim: String },
@@ -59,13 +59,18 @@ impl BindError {
             BindError::Unsized { dim } => {
                 Some(format!("give it: `--size {dim}=...`, or bind an input that has it"))
             }
-            BindError::Multiple { dim, by, .. } => Some(format!("make `{dim}` a multiple of {by}")),
+            BindError::Multiple { dim, by, .. } => Some(format!("make `{dim}` {}", multiple(*by))),
             BindError::DType { declared, .. } => {
                 Some(format!("convert the data to {declared}, or declare what it is"))
             }
             _ => None,
         }
     }
+}
+
+/// What a size has to be.
+fn multiple(by: u32) -> String {
+    if by == 2 { "even".to_owned() } else { format!("a multiple of {by}") }
 }
 
 /// The sizes of one call.
@@ -232,10 +237,10 @@ pub fn dim_names(graph: &Graph) -> Vec<&str> {
     let inputs = graph.inputs().iter().filter_map(|input| input.dims.as_ref());
     let mut names: Vec<&str> = Vec::new();
     for dim in inputs.chain(graph.outputs().iter().map(|output| &output.dims)).flatten() {
-        if let Dim::Name { name, .. } = dim {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
+        if let Dim::Name { name, .. } = dim
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
         }
     }
     names

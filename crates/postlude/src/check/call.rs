@@ -282,7 +282,9 @@ impl Body<'_> {
         let (Some(of), Some(index)) = (of, index) else { return Lowered::Poison };
         if self.graph.ty(of).axes.column.is_none() {
             let has = self.dims_text(of);
-            return self.report(CheckError::NoColumns { function: "pick".to_owned(), has, at });
+            let column = self.graph.product().column.to_string();
+            let function = "pick".to_owned();
+            return self.report(CheckError::NoColumns { function, column, has, at });
         }
         let ty = self.graph.ty(index);
         if ty.elem != Elem::I32 || ty.axes.column.is_some() {

@@ -1,5 +1,6 @@
 //! Dims where expressions are expected: `sum(x, M, N/2)`.
 
+use crate::catalogue::{self, Group};
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Exprs, Infix, Number};
 
@@ -21,10 +22,12 @@ pub(super) fn read(exprs: &Exprs, id: ExprId) -> Option<Dim> {
 
 /// Whether an argument of a function stands where a dim or a count is read, not a value.
 pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
-    match function {
-        "sum" | "mean" | "max" | "min" | "absmax" | "prod" | "logsumexp" => place > 0,
-        "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => place == 1,
-        "topk_softmax" => place > 0,
-        _ => false,
+    let Some(entry) = catalogue::find(function) else { return false };
+    match entry.group {
+        Group::Reduction => place > 0,
+        Group::Composite => {
+            place < entry.parameters.len() && matches!(entry.parameter(place), "dim" | "k")
+        }
+        Group::Elementwise | Group::Activation | Group::Structure => false,
     }
 }

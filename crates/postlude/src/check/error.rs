@@ -35,8 +35,12 @@ pub enum CheckError {
         "the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names"
     )]
     SameDims { row: String, column: String, inner: String, at: Span },
-    #[error("`{name}` has dims [{dims}], but values of this body have dims among [{known}]")]
-    NotBodyDims { name: String, dims: String, known: String, at: Span },
+    #[error("`{name}` varies along `{dim}`, but values of this body have dims among [{known}]")]
+    NotBodyDims { name: String, dim: String, known: String, at: Span },
+    #[error("`{name}` varies along `{dim}` twice")]
+    SameDimTwice { name: String, dim: String, at: Span },
+    #[error("`{name}` varies along `{dim}`, which `@` sums over")]
+    SummedDim { name: String, dim: String, at: Span },
     #[error("unknown name `{name}`")]
     UnknownName { name: String, nearest: Option<String>, at: Span },
     #[error("`{name}` is used before it is assigned")]
@@ -86,6 +90,8 @@ pub enum CheckError {
     NoSuchDim { dim: String, has: String, at: Span },
     #[error("dim `{dim}` is reduced twice")]
     DimTwice { dim: String, at: Span },
+    #[error("`{function}` reduces one value along dims and does not compare two")]
+    ReducesOne { function: String, at: Span },
     #[error("a scalar has nothing to reduce")]
     NothingToReduce { at: Span },
     #[error("runs are of columns: a width stands after the column dim `{column}`")]
@@ -94,14 +100,14 @@ pub enum CheckError {
     GroupWidth { at: Span },
     #[error("`{function}` keeps 1 to 1048576 values, written as an integer")]
     Count { function: String, at: Span },
-    #[error("`{function}` runs along one dim")]
-    CompositeDim { function: String, at: Span },
     #[error("`{function}` gives two values")]
     TwoValues { function: String, at: Span },
     #[error("{given} names are assigned, and the right side gives {gives}")]
     TargetCount { given: usize, gives: &'static str, at: Span },
-    #[error("`{function}` splits columns, and a value with dims [{has}] has none")]
-    NoColumns { function: String, has: String, at: Span },
+    #[error(
+        "`{function}` works along `{column}`, and a value with dims [{has}] has no dim `{column}`"
+    )]
+    NoColumns { function: String, column: String, has: String, at: Span },
     #[error(
         "`{function}` joins two halves of the same width with dims like `N/2`; these are [{left}] and [{right}]"
     )]
@@ -110,9 +116,11 @@ pub enum CheckError {
     PickIndex { elem: Elem, has: String, at: Span },
     #[error("dims disagree: `{name}` is declared [{declared}], but its value has dims [{value}]")]
     OutputDims { name: String, declared: String, value: String, at: Span },
-    #[error("`{name}` is declared {dtype}, but its value is {value}")]
-    OutputBool { name: String, dtype: DType, value: Elem, at: Span },
-    #[error("`{name}` is neither set, bound nor annotated")]
+    #[error("`{name}` is declared {dtype}, but its value is bool")]
+    OutputOfCondition { name: String, dtype: DType, at: Span },
+    #[error("`{name}` is declared {dtype}, but its value of type {value} is not a condition")]
+    OutputNotACondition { name: String, dtype: DType, value: Elem, at: Span },
+    #[error("unknown name `{name}`: it is neither set, bound nor annotated")]
     Uninferred { name: String, nearest: Option<String>, at: Span },
     #[error("`{name}` was bound to {rank} dims, which do not say what it varies along")]
     BoundRank { name: String, rank: usize, at: Span },
@@ -129,15 +137,15 @@ impl CheckError {
             E::NoSignature | E::NoOutput => None,
             E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::NoProduct { at } | E::SecondProduct { at }
             | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
-            | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. }
+            | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
             | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
             | E::DimsDisagree { at, .. } | E::Annotation { at, .. } | E::Transpose { at } | E::NotACondition { at, .. }
             | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
-            | E::DimTwice { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
-            | E::CompositeDim { at, .. } | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
-            | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputBool { at, .. }
+            | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
+            | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
+            | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
     }
@@ -177,6 +185,9 @@ impl CheckError {
                 format!("did you mean `{nearest}`?")
             }
             E::FunctionAsValue { name, .. } => format!("call it: `{name}(x)`"),
+            E::DimAsValue { name, .. } => {
+                format!("sizes are not values; `mean(x, {name})` divides a sum by one")
+            }
             E::AssignedTwice { .. } => "give the second value another name".to_owned(),
             E::AssignsInput { .. } => "assign to another name".to_owned(),
             E::NeverAssigned { name, .. } => {
@@ -185,7 +196,9 @@ impl CheckError {
             E::Annotation { name, declared, .. } => {
                 format!("write `{name}[{declared}]` or just `{name}`")
             }
-            E::NotACondition { .. } => "compare it, as in `x != 0`".to_owned(),
+            E::NotACondition { .. } | E::OutputNotACondition { .. } => {
+                "compare it, as in `x != 0`".to_owned()
+            }
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
             E::IntegerDivision { .. } => {
@@ -194,25 +207,17 @@ impl CheckError {
             E::LiteralRange { elem: Elem::F32, .. } => "write `inf` if that is meant".to_owned(),
             E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
+            E::ReducesOne { function, .. } => format!("write `{function}imum(a, b)`"),
             E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
             E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
             E::OutputDims { name, value, .. } => {
                 format!("declare `{name}` with dims [{value}], or reduce the value")
             }
-            E::OutputBool { value: Elem::Bool, dtype, .. } => {
+            E::OutputOfCondition { dtype, .. } => {
                 format!("cast it: `{dtype}(...)`, or declare the output bool")
             }
-            E::OutputBool { .. } => "compare it, as in `x != 0`".to_owned(),
-            E::Uninferred { name, nearest, .. } => {
-                let meant = nearest
-                    .as_ref()
-                    .map(|n| format!("; or did you mean `{n}`?"))
-                    .unwrap_or_default();
-                format!(
-                    "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
-                )
-            }
+            E::Uninferred { name, nearest, .. } => annotate(name, nearest.as_deref()),
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
@@ -220,4 +225,13 @@ impl CheckError {
             _ => return None,
         })
     }
+}
+
+/// How a name of a one-liner gets its type.
+fn annotate(name: &str, nearest: Option<&str>) -> String {
+    let meant =
+        nearest.map(|nearest| format!("; or did you mean `{nearest}`?")).unwrap_or_default();
+    format!(
+        "annotate its first use (`{name}[N]`, `{name}[M]`), or set it (`--set {name}=1.0`){meant}"
+    )
 }

@@ -33,7 +33,9 @@ impl<'a> Body<'a> {
         };
         let values = match (split, statement.targets.as_slice()) {
             (Some((function, arguments)), [_, _]) => {
-                arguments.iter().for_each(|argument| self.lower_tree(*argument, later));
+                for argument in arguments {
+                    self.lower_tree(*argument, later);
+                }
                 self.split(&function.text, arguments, self.exprs[statement.value].span).to_vec()
             }
             (_, [_]) => {
@@ -179,13 +181,24 @@ impl<'a> Body<'a> {
         let declaration = &self.inputs[place];
         let product = self.graph.product();
         let known = shape::list(&product.dims(product.accumulator_axes()));
-        let dims = shape::list(declaration.dims.as_deref().unwrap_or_default());
-        self.report(CheckError::NotBodyDims {
-            name: declaration.name.text.clone(),
-            dims,
-            known,
-            at,
-        })
+        let name = declaration.name.text.clone();
+        let dims = declaration.dims.as_deref().unwrap_or_default();
+        let foreign = dims.iter().find(|dim| product.axes(std::slice::from_ref(dim)).is_none());
+        let error = match foreign {
+            Some(dim) if *dim == product.inner => {
+                CheckError::SummedDim { name, dim: dim.to_string(), at }
+            }
+            Some(dim) => CheckError::NotBodyDims { name, dim: dim.to_string(), known, at },
+            // Each is the body's, so two of them are one and the same.
+            None => {
+                let repeated = dims.iter().enumerate().find(|(place, dim)| {
+                    dims[..*place].iter().any(|earlier| earlier.same_base(dim))
+                });
+                let dim = repeated.map_or_else(String::new, |(_, dim)| dim.to_string());
+                CheckError::SameDimTwice { name, dim, at }
+            }
+        };
+        self.report(error)
     }
 
     fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span, later: &[&str]) -> Lowered {
@@ -296,7 +309,9 @@ impl<'a> Body<'a> {
             self.report(error);
             return None;
         }
-        let float_only = matches!(op, Binary::Pow);
+        // Two literals are divided as numbers, not as i32: `1 / 2` is a half.
+        let literals = matches!((left, right), (Lowered::Integer(_), Lowered::Integer(_)));
+        let float_only = op == Binary::Pow || (op == Binary::Divide && literals);
         let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only {
             Elem::F32
         } else {
@@ -346,13 +361,14 @@ impl<'a> Body<'a> {
     pub(super) fn convert(&mut self, lowered: Lowered, to: Elem, at: Span) -> Option<NodeId> {
         match lowered {
             Lowered::Poison => None,
-            Lowered::Integer(value) if to == Elem::I32 => match i32::try_from(value) {
-                Ok(value) => Some(self.graph.make(Op::Constant(Constant::I32(value)))),
-                Err(_) => {
+            Lowered::Integer(value) if to == Elem::I32 => {
+                if let Ok(value) = i32::try_from(value) {
+                    Some(self.graph.make(Op::Constant(Constant::I32(value))))
+                } else {
                     self.report(CheckError::LiteralRange { text: value.to_string(), elem: to, at });
                     None
                 }
-            },
+            }
             Lowered::Integer(value) => Some(self.graph.make(Op::number(value as f32))),
             Lowered::Node(node) => match (self.graph.ty(node).elem, to) {
                 (Elem::Bool, _) => {
@@ -371,15 +387,15 @@ impl<'a> Body<'a> {
 
     /// Adds a node; the only type rule that can still fail is that dims meet.
     pub(super) fn node(&mut self, op: Op, at: Span) -> Lowered {
-        match self.graph.add(op.clone()) {
-            Ok(node) => Lowered::Node(node),
-            Err(_) => {
-                let mut shapes: Vec<String> =
-                    op.operands().map(|operand| self.dims_text(operand)).collect();
-                let right = shapes.pop().unwrap_or_default();
-                let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
-                self.report(CheckError::DimsDisagree { left, right, at })
-            }
+        let operands: Vec<NodeId> = op.operands().collect();
+        if let Ok(node) = self.graph.add(op) {
+            Lowered::Node(node)
+        } else {
+            let mut shapes: Vec<String> =
+                operands.into_iter().map(|operand| self.dims_text(operand)).collect();
+            let right = shapes.pop().unwrap_or_default();
+            let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
+            self.report(CheckError::DimsDisagree { left, right, at })
         }
     }
 
@@ -393,7 +409,8 @@ impl<'a> Body<'a> {
         };
         if self.graph.ty(node).axes.column.is_none() {
             let has = self.dims_text(node);
-            self.report(CheckError::NoColumns { function: function.to_owned(), has, at });
+            let column = self.graph.product().column.to_string();
+            self.report(CheckError::NoColumns { function: function.to_owned(), column, has, at });
             return [Lowered::Poison; 2];
         }
         let parts = if function == "halves" {

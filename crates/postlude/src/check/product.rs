@@ -13,7 +13,6 @@ use super::inputs_of;
 pub(super) struct Operand<'a> {
     pub(super) name: &'a str,
     pub(super) orientation: Orientation,
-    pub(super) span: Span,
 }
 
 /// The expressions `a @ b` of a body, in order.
@@ -36,9 +35,7 @@ pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
         at = inner;
     }
     match &exprs[at].kind {
-        ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
-            Some(Operand { name, orientation, span: exprs[id].span })
-        }
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(Operand { name, orientation }),
         _ => None,
     }
 }
@@ -60,7 +57,7 @@ pub(super) fn find(
     let left = resolve(&ast.exprs, left, declarations, errors);
     let right = resolve(&ast.exprs, right, declarations, errors);
     let (left, right) = (left?, right?);
-    let product = multiply(span, left, right, declarations, errors)?;
+    let product = multiply(span, &left, &right, declarations, errors)?;
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
     Some(Graph::new(name, inputs_of(declarations), product))
 }
@@ -135,8 +132,8 @@ fn resolve<'a>(
 
 fn multiply(
     span: Span,
-    left: Matrix<'_>,
-    right: Matrix<'_>,
+    left: &Matrix<'_>,
+    right: &Matrix<'_>,
     declarations: &[Declaration],
     errors: &mut Vec<CheckError>,
 ) -> Option<Product> {
@@ -144,7 +141,7 @@ fn multiply(
     let (right_inner, column) = (right.outer.clone(), right.inner.clone());
     let (a, b) = (left.declaration.dtype, right.declaration.dtype);
     if a != b && !(a.is_fp8() && b.is_fp8()) {
-        errors.push(operands_differ(&left, &right, a, b, span));
+        errors.push(operands_differ(left, right, a, b, span));
         return None;
     }
     if left.inner != right_inner {
@@ -156,11 +153,11 @@ fn multiply(
             )
         };
         let fix = if left.inner == column {
-            Some(format!("write `{}.T`", right.declaration.name))
+            Some(turned(&right))
         } else if left.outer == right_inner {
-            Some(format!("write `{}.T`", left.declaration.name))
+            Some(turned(&left))
         } else {
-            Some(format!("the operands are {} and {}", text(&left), text(&right)))
+            Some(format!("the operands are {} and {}", text(left), text(right)))
         };
         errors.push(CheckError::InnerDisagree {
             left: left.inner.to_string(),
@@ -170,15 +167,15 @@ fn multiply(
         });
         return None;
     }
-    if let (Some(a), Some(b)) = (&left.batch, &right.batch) {
-        if a != b {
-            errors.push(CheckError::BatchDisagree {
-                left: a.to_string(),
-                right: b.to_string(),
-                at: span,
-            });
-            return None;
-        }
+    if let (Some(a), Some(b)) = (&left.batch, &right.batch)
+        && a != b
+    {
+        errors.push(CheckError::BatchDisagree {
+            left: a.to_string(),
+            right: b.to_string(),
+            at: span,
+        });
+        return None;
     }
     let row = &left.outer;
     let batch = left.batch.as_ref().or(right.batch.as_ref());
@@ -198,6 +195,15 @@ fn multiply(
         return None;
     }
     Product::of(&inputs_of(declarations), left.operand, right.operand)
+}
+
+/// The fix that swaps an operand's dims.
+fn turned(matrix: &Matrix<'_>) -> String {
+    let suffix = match matrix.operand.1 {
+        Orientation::Plain => ".T",
+        Orientation::Transposed => "",
+    };
+    format!("write `{}{suffix}`", matrix.declaration.name)
 }
 
 fn operands_differ(

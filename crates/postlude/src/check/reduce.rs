@@ -29,6 +29,12 @@ impl Body<'_> {
         if self.graph.ty(node).elem == Elem::Bool {
             return self.report(CheckError::BoolArithmetic { at: value_at });
         }
+        if let (true, [second]) = (matches!(entry.name, "max" | "min"), dims)
+            && self.is_value(*second)
+        {
+            let function = entry.name.to_owned();
+            return self.report(CheckError::ReducesOne { function, at });
+        }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
         if matches!(entry.name, "mean" | "logsumexp") {
             match self.convert(Lowered::Node(node), Elem::F32, value_at) {
@@ -45,6 +51,20 @@ impl Body<'_> {
                 ),
                 at,
             ),
+        }
+    }
+
+    /// Whether what stands where a dim belongs can only be meant as a value.
+    fn is_value(&self, argument: ExprId) -> bool {
+        let product = self.graph.product();
+        match dims::read(self.exprs, argument) {
+            None => true,
+            Some(dim) if product.axes(std::slice::from_ref(&dim)).is_some() => false,
+            Some(Dim::Size(_)) => true,
+            Some(Dim::Name { name, .. }) => {
+                self.names.contains_key(name.as_str())
+                    || self.inputs.iter().any(|input| input.name.text == name)
+            }
         }
     }
 
@@ -149,7 +169,7 @@ impl Body<'_> {
                 "dim" => dim = Some(*argument),
                 "k" => match self.exprs[*argument].kind {
                     ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => {
-                        count = k as u32
+                        count = k as u32;
                     }
                     _ => {
                         return self.report(CheckError::Count {
@@ -168,9 +188,7 @@ impl Body<'_> {
                 },
             }
         }
-        let Some(dim) = dim else {
-            return self.report(CheckError::CompositeDim { function: entry.name.to_owned(), at });
-        };
+        let Some(dim) = dim else { panic!("compiler bug: `{}` has no dim", entry.name) };
         let Some(over) = self.over(values[0], &[dim], at) else { return Lowered::Poison };
         self.node(
             Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values),

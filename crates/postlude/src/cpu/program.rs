@@ -41,9 +41,12 @@ pub(super) struct Folded {
     /// The reduction.
     pub(super) node: NodeId,
     pub(super) over: Over,
-    pub(super) terms: Source,
+    /// `None` when there is no batch to fold.
+    pub(super) terms: Option<Source>,
     /// Whether the terms have no columns.
     pub(super) once_a_row: bool,
+    /// Whether the terms are the same in every batch.
+    pub(super) once_a_call: bool,
 }
 
 /// What a sweep does to a row.
@@ -75,16 +78,23 @@ struct Builder<'a> {
     stretched: Vec<((Source, u32), Source)>,
 }
 
-/// The program of one sweep.
-pub(super) fn program(graph: &Graph, sweeps: &Sweeps, sweep: usize, width: Width) -> Program {
+/// The program of one sweep. Without a batch to run, only what does not vary with the batch is left of it.
+pub(super) fn program(
+    graph: &Graph,
+    sweeps: &Sweeps,
+    sweep: usize,
+    width: Width,
+    batches: usize,
+) -> Program {
     let wanted = row_nodes(graph, &sweeps.of, sweep, width);
+    let is_there = |node: NodeId| batches > 0 || !graph.ty(node).axes.batch;
     let mut builder = Builder {
         graph,
         program: Program::default(),
         places: vec![None; graph.len()],
         stretched: Vec::new(),
     };
-    for (id, node) in graph.nodes().filter(|(id, _)| wanted[id.index()]) {
+    for (id, node) in graph.nodes().filter(|(id, _)| wanted[id.index()] && is_there(*id)) {
         if !is_recomputed(graph, &sweeps.of, id, sweep, width) {
             continue;
         }
@@ -99,8 +109,8 @@ pub(super) fn program(graph: &Graph, sweeps: &Sweeps, sweep: usize, width: Width
             builder.program.kept.push((id, source));
         }
     }
-    builder.store(sweeps, sweep);
-    builder.fold(sweeps, sweep, width);
+    builder.store(sweeps, sweep, is_there);
+    builder.fold(sweeps, sweep, width, is_there);
     builder.program
 }
 
@@ -169,11 +179,11 @@ impl Builder<'_> {
     }
 
     /// Tile outputs of this sweep; others are stored when everything is finished.
-    fn store(&mut self, sweeps: &Sweeps, sweep: usize) {
+    fn store(&mut self, sweeps: &Sweeps, sweep: usize, is_there: impl Fn(NodeId) -> bool) {
         for (place, output) in self.graph.outputs().iter().enumerate() {
             let is_tile = self.graph.ty(output.value).axes.row
                 && self.graph.ty(output.value).axes.column.is_some();
-            if is_tile && sweeps.of[output.value.index()] == sweep {
+            if is_tile && sweeps.of[output.value.index()] == sweep && is_there(output.value) {
                 let column = self.graph.product().axes(&output.dims).and_then(|axes| axes.column);
                 let source = self.source_at(output.value, column);
                 self.program.stores.push((place, source));
@@ -181,7 +191,13 @@ impl Builder<'_> {
         }
     }
 
-    fn fold(&mut self, sweeps: &Sweeps, sweep: usize, width: Width) {
+    fn fold(
+        &mut self,
+        sweeps: &Sweeps,
+        sweep: usize,
+        width: Width,
+        is_there: impl Fn(NodeId) -> bool,
+    ) {
         let live = self.graph.live();
         for (id, node) in self.graph.nodes() {
             if let Op::Reduce(_, over, of) = &node.op {
@@ -189,9 +205,16 @@ impl Builder<'_> {
                     && sweeps.of[id.index()] == sweep + 1
                     && crosses_regions(self.graph, &node.op, width);
                 if now {
-                    let terms = self.source(*of);
-                    let once_a_row = self.graph.ty(*of).axes.column.is_none();
-                    self.program.folds.push(Folded { node: id, over: *over, terms, once_a_row });
+                    let terms = is_there(*of).then(|| self.source(*of));
+                    let axes = self.graph.ty(*of).axes;
+                    let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
+                    self.program.folds.push(Folded {
+                        node: id,
+                        over: *over,
+                        terms,
+                        once_a_row,
+                        once_a_call,
+                    });
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::plan::{Refusal, Schedule, sweeps};
 use crate::problem::{Arguments, Problem};
 use crate::tensor::Tensor;
 
-use super::buffer::{Buffer, View};
+use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, finish_columns};
 use super::microkernel::Accumulator;
 use super::outputs::{Tile, copy_natural, is_natural, scatter};
@@ -22,7 +22,7 @@ use super::program::{Program, program};
 use super::sweep::{Sweep, run_regions, totals};
 
 /// Runs a kernel into outputs of the problem's shapes.
-pub(crate) fn run(
+pub fn run(
     graph: &Graph,
     schedule: &Schedule,
     problem: &Problem,
@@ -41,8 +41,9 @@ pub(crate) fn run(
         sweeps: &sweeps,
         width: schedule.width,
     };
-    let programs: Vec<Program> =
-        (0..sweeps.count).map(|sweep| program(graph, &sweeps, sweep, schedule.width)).collect();
+    let programs: Vec<Program> = (0..sweeps.count)
+        .map(|sweep| program(graph, &sweeps, sweep, schedule.width, problem.batch))
+        .collect();
     let mut finished: Finished = vec![None; graph.len()];
     let mut spare = spare_tiles(graph, problem, outputs);
     let mut retained: Vec<Buffer> = Vec::new();
@@ -54,22 +55,30 @@ pub(crate) fn run(
                 continue;
             }
             let mut totals = totals(&context, program);
+            make_room(&context, program, &mut finished);
             let stage =
                 Stage { context: &context, schedule, program, tiles: &tiles, first: sweep == 0 };
-            for batch in 0..problem.batch {
+            for batch in 0..problem.batch.max(1) {
                 let running = Sweep::new(&context, program, &finished, &tiles, batch);
                 stage.run(&running, batch, &mut retained);
                 running.gather(&mut totals, &mut finished);
             }
             for (folded, total) in program.folds.iter().zip(totals) {
                 let extents = problem.extents(graph.ty(folded.node).axes);
-                finished[folded.node.index()] =
-                    Some(super::buffer::Array { extents, data: total.finish() });
+                finished[folded.node.index()] = Some(Array { extents, data: total.finish() });
             }
         }
     });
     store_the_rest(graph, problem, &finished, &spare, outputs);
     Ok(())
+}
+
+/// Arrays for the values along rows that a sweep keeps; also where there are no rows.
+fn make_room(context: &Context<'_>, program: &Program, finished: &mut Finished) {
+    for (node, _) in &program.kept {
+        let ty = context.graph.ty(*node);
+        finished[node.index()] = Some(Array::new(ty.elem, context.problem.extents(ty.axes)));
+    }
 }
 
 /// Everything that stays the same from batch to batch.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::dtype::Elem;
 use crate::graph::{Graph, IndexAxis, NodeId, Op};
 
 use super::buffer::{Array, Buffer, View};
@@ -82,16 +83,14 @@ impl<'a> Sweep<'a> {
                 self.store(*output, self.view(*source, &place, &slots), &place);
             }
             for (folded, (partial, stride)) in self.program.folds.iter().zip(&mut partials) {
-                // A value without columns is there in every region of its row, and counts once.
-                if folded.once_a_row && region.columns.start > 0 {
-                    continue;
+                // A value without columns is there in every region of its row, one without a batch in every batch:
+                // each counts once.
+                let again = (folded.once_a_row && region.columns.start > 0)
+                    || (folded.once_a_call && self.batch > 0);
+                if let (Some(terms), false) = (folded.terms, again) {
+                    let terms = self.view(terms, &place, &slots);
+                    rows::fold_row(partial, index * *stride, folded.over, terms);
                 }
-                rows::fold_row(
-                    partial,
-                    index * *stride,
-                    folded.over,
-                    self.view(folded.terms, &place, &slots),
-                );
             }
             for ((_, source), kept) in self.program.kept.iter().zip(&mut kept) {
                 kept.copy_from(index, 1, self.view(*source, &place, &slots));
@@ -103,6 +102,14 @@ impl<'a> Sweep<'a> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(key, Left { region, partials, kept });
+    }
+
+    /// The accumulators of a region without columns.
+    fn no_accumulators(&self) -> View<'static> {
+        match self.context.graph.product().elem {
+            Elem::I32 => View::I32(&[]),
+            Elem::F32 | Elem::Bool => View::F32(&[]),
+        }
     }
 
     fn slot_width(&self, slot: Slot, width: usize) -> usize {
@@ -211,42 +218,39 @@ impl<'a> Sweep<'a> {
             panic!("compiler bug: a tile output without memory")
         };
         let graph = self.context.graph;
-        let column =
-            graph.product().axes(&graph.outputs()[output].dims).and_then(|axes| axes.column);
-        let own = column == Some(self.context.problem.column_divisor);
-        let (start, count) = if own {
+        let declared = &graph.outputs()[output];
+        let Some(axes) = graph.product().axes(&declared.dims) else {
+            panic!("compiler bug: output `{}` has foreign dims", declared.name)
+        };
+        let (start, count) = if axes.column == Some(self.context.problem.column_divisor) {
             (place.region.columns.start, place.region.columns.len())
         } else {
-            (
-                0,
-                self.slot_width(
-                    Slot { elem: graph.ty(graph.outputs()[output].value).elem, column },
-                    0,
-                ),
-            )
+            (0, self.context.problem.extents(axes)[2])
         };
-        // SAFETY: each region is run once, by one thread, and has its rows and columns to itself; regions that share a
-        // row start and end at multiples of eight columns.
-        unsafe { tile.store(self.batch, place.row, start, count, values) };
+        let batch = if axes.batch { self.batch } else { 0 };
+        // SAFETY: each region is run once in a batch, by one thread, and has its rows and columns to itself; batches run
+        // one after the other; regions that share a row start and end at multiples of eight columns.
+        unsafe { tile.store(batch, place.row, start, count, values) };
     }
 
     /// Puts what the regions left together: reductions into `totals`, values along rows into `finished`.
     pub(super) fn gather(self, totals: &mut [Partial], finished: &mut Finished) {
-        let graph = self.context.graph;
         let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
         for part in left.into_values() {
             for ((folded, total), partial) in
                 self.program.folds.iter().zip(totals.iter_mut()).zip(&part.partials)
             {
-                merge(self.context, folded.node, total, partial, self.batch, &part.region);
+                if folded.terms.is_some() {
+                    merge(self.context, folded.node, total, partial, self.batch, &part.region);
+                }
             }
             if part.region.columns.start > 0 {
                 continue;
             }
             for ((node, _), values) in self.program.kept.iter().zip(&part.kept) {
-                let extents = self.context.problem.extents(graph.ty(*node).axes);
-                let array = finished[node.index()]
-                    .get_or_insert_with(|| Array::new(graph.ty(*node).elem, extents));
+                let Some(array) = &mut finished[node.index()] else {
+                    panic!("compiler bug: no room for a kept value")
+                };
                 let start = array.row_start(self.batch, part.region.rows.start);
                 array.data.copy_from(start, part.region.rows.len(), values.view());
             }
@@ -320,7 +324,7 @@ pub(super) fn run_regions(
     columns: usize,
 ) {
     regions.par_iter().for_each(|region| match accumulators {
-        None => sweep.region(region.clone(), View::F32(&[])),
+        None => sweep.region(region.clone(), sweep.no_accumulators()),
         Some(all) => {
             let width = region.columns.len();
             let mut copy = match all {

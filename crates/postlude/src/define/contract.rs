@@ -1,4 +1,4 @@
-//! Contraction: a product that is added or subtracted is rounded once, with the sum (NUMERICS 2).
+//! Contraction: a product that is added or subtracted is rounded once, with the sum (docs/numerics.md, "The body").
 
 use crate::dtype::Elem;
 use crate::graph::{Binary, Graph, NodeId, Op, Rewriter, Unary};

@@ -1,4 +1,4 @@
-//! Replaces forms that overflow or cancel by ones that do not (NUMERICS 6).
+//! Replaces forms that overflow or cancel by ones that do not (docs/numerics.md, "Stability").
 //!
 //! Each node is made through here, its operands already stable, so a rule sees one level at a time and later rules see
 //! what earlier ones made. A rule changes the value only where the naive form lost it.

@@ -44,12 +44,12 @@ impl Value {
 
     /// A nominal value and the ends of its enclosure, in any order; an end that is nan opens that side.
     pub fn between(nominal: f64, a: f64, b: f64, nan: bool) -> Value {
-        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { lower(a, b) };
-        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { upper(a, b) };
+        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { smaller(a, b) };
+        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { larger(a, b) };
         if nominal.is_nan() {
             Value { nominal, low, high, nan: true }
         } else {
-            Value { nominal, low: lower(low, nominal), high: upper(high, nominal), nan }
+            Value { nominal, low: smaller(low, nominal), high: larger(high, nominal), nan }
         }
     }
 
@@ -82,8 +82,8 @@ impl Value {
     pub fn or(self, other: Value) -> Value {
         Value {
             nominal: self.nominal,
-            low: lower(self.low, other.low),
-            high: upper(self.high, other.high),
+            low: smaller(self.low, other.low),
+            high: larger(self.high, other.high),
             nan: self.nan || other.nan,
         }
     }
@@ -163,14 +163,20 @@ pub(crate) fn beyond(value: f64) -> f64 {
     value * (1.0 + 1e-12)
 }
 
-/// The smaller; -0 is below 0.
-pub(crate) fn lower(a: f64, b: f64) -> f64 {
-    if a == b { if a.is_sign_negative() { a } else { b } } else { a.min(b) }
+/// The larger of two numbers; 0 is above -0, whichever comes first.
+pub(crate) fn larger(x: f64, y: f64) -> f64 {
+    if x == y && x.is_sign_negative() {
+        y
+    } else if x == y {
+        x
+    } else {
+        x.max(y)
+    }
 }
 
-/// The larger; 0 is above -0.
-pub(crate) fn upper(a: f64, b: f64) -> f64 {
-    -lower(-a, -b)
+/// The smaller of two numbers; -0 is below 0, whichever comes first.
+pub(crate) fn smaller(x: f64, y: f64) -> f64 {
+    -larger(-x, -y)
 }
 
 #[cfg(test)]

@@ -70,9 +70,8 @@ impl Graph {
             if self.type_of(&node.op)? != node.ty {
                 return Err(Broken::Type(id));
             }
-            match (&node.op, stage) {
-                (Op::Call(call, _), Stage::Defined) => return Err(Broken::Call(id, call.function)),
-                _ => {}
+            if let (Op::Call(call, _), Stage::Defined) = (&node.op, stage) {
+                return Err(Broken::Call(id, call.function));
             }
         }
         for output in self.outputs() {
@@ -218,12 +217,11 @@ impl Graph {
         let mut divisors: Vec<u32> =
             self.nodes().filter_map(|(_, node)| node.ty.axes.column).collect();
         for (_, node) in self.nodes() {
-            if let Op::Reduce(_, over, a) = &node.op {
-                if let (Some(Run::Group(width)), Some(divisor)) =
+            if let Op::Reduce(_, over, a) = &node.op
+                && let (Some(Run::Group(width)), Some(divisor)) =
                     (over.column, self.ty(*a).axes.column)
-                {
-                    divisors.push(divisor * width);
-                }
+            {
+                divisors.push(divisor * width);
             }
         }
         divisors.sort_unstable();

@@ -8,7 +8,7 @@ use crate::problem::{Arguments, Problem};
 use crate::tensor::Tensor;
 
 /// Each step of a tensor core may lose a unit in the last place of the largest term, and there is at most one step a term:
-/// twice the half unit of a rounded sum (NUMERICS 1).
+/// twice the half unit of a rounded sum (docs/numerics.md, "The accumulator").
 const STEP: f64 = 1.0 / (1u32 << 23) as f64;
 
 /// An operand as a dense matrix: rows of the contraction's length.

@@ -273,7 +273,7 @@ pub enum SyntaxError {
         at: Span,
     },
     /// `bf17`.
-    #[error("`{name}` is not a dtype")]
+    #[error("unknown dtype `{name}`")]
     UnknownDtype {
         /// As written.
         name: String,
@@ -381,7 +381,7 @@ pub enum SyntaxError {
         at: Span,
     },
     /// Too many expressions.
-    #[error("the kernel has more than {limit} operations and operands")]
+    #[error("the kernel has more than {} operations and operands", grouped(*.limit))]
     TooManyNodes {
         /// The limit.
         limit: usize,
@@ -496,5 +496,13 @@ impl fmt::Display for Wanted {
             Wanted::CommaOr(closer) => write!(f, "`,` or `{closer}`"),
             Wanted::Symbol(symbol) => write!(f, "`{symbol}`"),
         }
+    }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: usize) -> String {
+    match (number / 1000, number % 1000) {
+        (0, ones) => ones.to_string(),
+        (thousands, ones) => format!("{},{ones:03}", grouped(thousands)),
     }
 }

@@ -1,78 +1,13 @@
 //! Names with a meaning of their own: they cannot be assigned or declared.
 
+use crate::catalogue;
 use crate::dtype::DType;
 
-/// Every function of the language except casts, in the order of the documentation.
-pub(crate) const FUNCTIONS: &[&str] = &[
-    // Elementwise.
-    "abs",
-    "sign",
-    "sqrt",
-    "rsqrt",
-    "rcp",
-    "square",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "log1p",
-    "expm1",
-    "sin",
-    "cos",
-    "tanh",
-    "erf",
-    "floor",
-    "ceil",
-    "round",
-    "clamp",
-    "maximum",
-    "minimum",
-    "pow",
-    "fma",
-    "where",
-    "isnan",
-    "isinf",
-    // Activations.
-    "relu",
-    "relu6",
-    "leaky_relu",
-    "threshold",
-    "elu",
-    "selu",
-    "softplus",
-    "sigmoid",
-    "silu",
-    "mish",
-    "hardswish",
-    "hardsigmoid",
-    "gelu",
-    "gelu_tanh",
-    "quick_gelu",
-    "relu2",
-    "snake",
-    // The derivative of a function.
-    "grad",
-    // Reductions.
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "absmax",
-    "prod",
-    "logsumexp",
-    // Composites.
-    "softmax",
-    "log_softmax",
-    "rms_norm",
-    "layer_norm",
-    "topk_softmax",
-    // Rearrangements.
-    "halves",
-    "pairs",
-    "concat",
-    "join",
-    "pick",
-];
+/// Whether the name is a function of the language; casts are dtypes.
+pub(crate) fn is_function(name: &str) -> bool {
+    // The derivative of a function is not in the catalogue: it takes a name, not a value.
+    name == "grad" || catalogue::find(name).is_some()
+}
 
 /// Values and words that are always known.
 pub(crate) const WORDS: &[&str] = &["row", "col", "inf", "nan", "pi", "kernel"];
@@ -85,7 +20,7 @@ pub(crate) const WORDS: &[&str] = &["row", "col", "inf", "nan", "pi", "kernel"];
 /// assert!(!is_reserved("bias"));
 /// ```
 pub fn is_reserved(name: &str) -> bool {
-    FUNCTIONS.contains(&name)
+    is_function(name)
         || WORDS.contains(&name)
         || DType::from_name(name).is_some()
         || DType::RESERVED.contains(&name)

@@ -80,8 +80,15 @@ fn unary(op: Unary, accuracy: Accuracy, engine: Engine, x: f32) -> f32 {
     }
 }
 
+/// Nan if either is; 0 is above -0.
 fn larger(x: f32, y: f32) -> f32 {
-    if x.is_nan() || y.is_nan() { f32::NAN } else { x.max(y) }
+    if x.is_nan() || y.is_nan() {
+        f32::NAN
+    } else if x.total_cmp(&y).is_lt() {
+        y
+    } else {
+        x
+    }
 }
 
 fn binary(op: Binary, accuracy: Accuracy, engine: Engine, x: f32, y: f32) -> f32 {

@@ -124,10 +124,6 @@ impl Real {
         Real(self.0.abs())
     }
 
-    pub(crate) fn is_nan(&self) -> bool {
-        self.0.is_nan()
-    }
-
     /// The nearest f64, or next to it.
     pub(crate) fn to_f64(&self) -> f64 {
         if self.0.is_nan() {

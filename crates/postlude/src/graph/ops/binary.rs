@@ -3,7 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
-use crate::graph::value::{beyond, lower, upper};
+use crate::graph::value::{beyond, larger, smaller};
 
 /// A function of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -166,8 +166,8 @@ impl Binary {
                 high: x.high.max(y.high),
                 nan: false,
             },
-            Binary::Maximum => extreme(x, y, upper),
-            Binary::Minimum => extreme(x, y, lower),
+            Binary::Maximum => extreme(x, y, larger),
+            Binary::Minimum => extreme(x, y, smaller),
             Binary::Add | Binary::Subtract | Binary::Multiply if elem == Elem::I32 => {
                 self.apply_i32(x, y)
             }
@@ -246,12 +246,6 @@ fn extreme(x: Value, y: Value, pick: fn(f64, f64) -> f64) -> Value {
     } else {
         pick(x.nominal, y.nominal)
     };
-    let ends = [x.low, x.high, y.low, y.high];
-    let negative = ends.iter().filter(|end| end.is_sign_negative()).count();
-    if ends.iter().all(|end| *end == 0.0) && negative != 0 && negative != ends.len() {
-        // Of two zeros either may be taken, whatever its sign.
-        return Value { nominal, low: -0.0, high: 0.0, nan: x.nan || y.nan };
-    }
     Value { nominal, low: pick(x.low, y.low), high: pick(x.high, y.high), nan: x.nan || y.nan }
 }
 
@@ -292,8 +286,8 @@ fn corners(x: Value, y: Value, nominal: f64, f: fn(f64, f64) -> f64) -> Value {
     let all = [f(x.low, y.low), f(x.low, y.high), f(x.high, y.low), f(x.high, y.high)];
     let one_point = x.is_exact() && y.is_exact();
     let beside = all.map(|corner| if corner.is_nan() && !one_point { 0.0 } else { corner });
-    let low = beside.iter().copied().fold(f64::INFINITY, lower);
-    let high = beside.iter().copied().fold(f64::NEG_INFINITY, upper);
+    let low = beside.iter().copied().fold(f64::INFINITY, smaller);
+    let high = beside.iter().copied().fold(f64::NEG_INFINITY, larger);
     let contains_zero = |v: Value| v.low <= 0.0 && v.high >= 0.0;
     let contains_infinity = |v: Value| v.low == f64::NEG_INFINITY || v.high == f64::INFINITY;
     let undefined =
@@ -350,7 +344,8 @@ fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {
         };
     }
     let positive = x.low > 0.0;
-    if !positive && !(y.is_exact() && y.low.fract() == 0.0 && y.low > 0.0) {
+    let whole_power = y.is_exact() && y.low.fract() == 0.0 && y.low > 0.0;
+    if !positive && !whole_power {
         return Value::anything(nominal);
     }
     let image = corners(x, y, nominal, f64::powf);
@@ -416,6 +411,16 @@ mod tests {
                 .apply(Elem::F32, Accuracy::Accurate, Value::NAN, Value::exact(1.0))
                 .is_only_nan()
         );
+    }
+
+    #[test]
+    fn zero_times_anything_may_be_zero() {
+        let image = f32_of_values(Binary::Multiply, Value::exact(0.0), Value::anything(1.0));
+        assert!(image.nan && image.contains(0.0));
+    }
+
+    fn f32_of_values(op: Binary, x: Value, y: Value) -> Value {
+        op.apply(Elem::F32, Accuracy::Accurate, x, y)
     }
 
     #[test]

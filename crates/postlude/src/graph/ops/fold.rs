@@ -3,7 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
-use crate::graph::value::{lower, upper};
+use crate::graph::value::{larger, smaller};
 
 use super::binary;
 
@@ -26,7 +26,7 @@ pub enum Fold {
     Largest(u32),
 }
 
-/// No implementation adds more than this many terms in one chain of roundings (NUMERICS, reductions).
+/// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
 const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
 
@@ -82,16 +82,16 @@ impl Fold {
     /// Reference meaning and error bound.
     pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
         match (self, elem) {
-            (Fold::Sum, Elem::I32) => wrap(terms, |a, b| a.wrapping_add(b), 0),
-            (Fold::Prod, Elem::I32) => wrap(terms, |a, b| a.wrapping_mul(b), 1),
+            (Fold::Sum, Elem::I32) => wrap(terms, i32::wrapping_add, 0),
+            (Fold::Prod, Elem::I32) => wrap(terms, i32::wrapping_mul, 1),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
-            (Fold::Max, _) => extreme(terms, self.identity(elem), upper),
-            (Fold::Min, _) => extreme(terms, self.identity(elem), lower),
+            (Fold::Max, _) => extreme(terms, self.identity(elem), larger),
+            (Fold::Min, _) => extreme(terms, self.identity(elem), smaller),
             (Fold::AbsMax, _) => {
                 let magnitudes: Vec<Value> =
                     terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
-                extreme(&magnitudes, 0.0, upper)
+                extreme(&magnitudes, 0.0, larger)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::Largest(count), _) => largest(terms, count),
@@ -190,13 +190,6 @@ fn extreme(terms: &[Value], identity: f64, pick: fn(f64, f64) -> f64) -> Value {
         } else {
             pick(result.nominal, x.nominal)
         };
-    }
-    let zeros = || terms.iter().filter(|x| x.contains(0.0));
-    let negative = |x: &Value| x.low.is_sign_negative() || x.high.is_sign_negative();
-    let positive = |x: &Value| !(x.low.is_sign_negative() && x.high.is_sign_negative());
-    if result.low == 0.0 && result.high == 0.0 && zeros().any(negative) && zeros().any(positive) {
-        // Of two zeros either may be taken, whatever its sign.
-        (result.low, result.high) = (-0.0, 0.0);
     }
     result
 }

@@ -165,17 +165,24 @@ impl Unary {
         }
     }
 
-    /// The one integer that has no opposite wraps.
+    /// Signs of integers, which f32 does not hold; the one without an opposite wraps.
     fn apply_i32(self, x: Value) -> Value {
         const LEAST: f64 = i32::MIN as f64;
-        if x.low > LEAST {
-            return self.apply_f32(Accuracy::Accurate, x);
-        }
+        let at = |value: f64| match self {
+            _ if value == LEAST => LEAST,
+            Unary::Abs => value.abs(),
+            // Not `-value`: integers have one zero.
+            _ => 0.0 - value,
+        };
+        let nominal = at(x.nominal);
         if x.is_exact() {
-            Value::exact(LEAST)
-        } else {
-            Value { nominal: x.nominal, low: LEAST, high: i32::MAX as f64, nan: false }
+            return Value::exact(nominal);
         }
+        if x.low == LEAST {
+            return Value { nominal, low: LEAST, high: i32::MAX as f64, nan: false };
+        }
+        let zero = if self == Unary::Abs && x.contains(0.0) { 0.0 } else { nominal };
+        Value::between(nominal, at(x.low), at(x.high), false).or(Value::exact(zero))
     }
 
     fn apply_f32(self, accuracy: Accuracy, x: Value) -> Value {
@@ -264,6 +271,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn integers_beyond_two_to_24_stay_whole() {
+        let x = Value::exact(-16777217.0);
+        for op in [Unary::Negate, Unary::Abs] {
+            let got = op.apply(Elem::I32, Accuracy::Accurate, x);
+            assert_eq!(got, Value::exact(16777217.0));
+        }
+        let around = Value::between(0.0, -3.0, 2.0, false);
+        let got = Unary::Abs.apply(Elem::I32, Accuracy::Accurate, around);
+        assert_eq!((got.low, got.high), (0.0, 3.0));
+    }
+
+    #[test]
     fn exact_functions_keep_exact_values_exact() {
         for op in [Unary::Negate, Unary::Abs, Unary::Sign, Unary::Floor, Unary::Ceil, Unary::Round]
         {
@@ -299,6 +318,19 @@ mod tests {
     fn the_least_integer_negates_to_itself() {
         let least = Value::exact(i32::MIN as f64);
         assert_eq!(Unary::Negate.apply(Elem::I32, Accuracy::Accurate, least), least);
+    }
+
+    #[test]
+    fn signs_of_integers_are_exact() {
+        for op in [Unary::Negate, Unary::Abs] {
+            let largest = Value::exact(i32::MAX as f64);
+            assert_eq!(
+                op.apply(Elem::I32, Accuracy::Accurate, largest).nominal.abs(),
+                largest.nominal
+            );
+        }
+        let zero = Unary::Negate.apply(Elem::I32, Accuracy::Accurate, Value::exact(0.0));
+        assert!(zero.nominal.is_sign_positive());
     }
 
     #[test]

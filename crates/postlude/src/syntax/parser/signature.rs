@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::syntax::ast::{Declaration, Name, Signature};
 use crate::syntax::error::{ReservedAction, ReservedKind, SyntaxError, Wanted};
-use crate::syntax::reserved::{FUNCTIONS, WORDS};
+use crate::syntax::reserved::{WORDS, is_function};
 use crate::syntax::span::Span;
 use crate::syntax::token::TokenKind;
 use crate::syntax::{is_reserved, nearest};
@@ -186,7 +186,7 @@ impl Parser<'_> {
 
     pub(super) fn report_reserved(&mut self, at: Span, action: ReservedAction) {
         let name = self.text(at);
-        let kind = if FUNCTIONS.contains(&name) {
+        let kind = if is_function(name) {
             ReservedKind::Function
         } else if WORDS.contains(&name) {
             ReservedKind::Word

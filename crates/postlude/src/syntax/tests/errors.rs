@@ -419,12 +419,12 @@ fn signatures() {
         ("f23", "f32"),
         ("f8e4m4", "f8e4m3"),
     ] {
-        let expected = format!("`{written}` is not a dtype | {written} | write `{meant}`");
+        let expected = format!("unknown dtype `{written}` | {written} | write `{meant}`");
         assert_eq!(shown(&with_input(&format!("A: {written}[M, K]"))), [expected]);
     }
     let all = "the dtypes are f32 f16 bf16 f8e4m3 f8e5m2 i8 u8 i32 bool b1";
     for (input, expected) in [
-        ("A: tensor[M]", format!("`tensor` is not a dtype | tensor | {all}")),
+        ("A: tensor[M]", format!("unknown dtype `tensor` | tensor | {all}")),
         ("A: tf32[M]", format!("the dtype `tf32` is not in this version | tf32 | {all}")),
         ("A: i4[M]", format!("the dtype `i4` is not in this version | i4 | {all}")),
         ("A", "`A` has no type | A | write a type, such as `A: bf16[M, N]`".to_owned()),
@@ -484,7 +484,7 @@ fn several_mistakes_are_reported_once_each_and_at_most_five() {
     check(&[(
         "kernel k(A: fp16[M, K], B, C: f32[N/0]) -> (relu: f32[M, N]) {\n  D = x^2\n  E = )\n  F = a b\n}",
         &[
-            "`fp16` is not a dtype | fp16 | write `f16`",
+            "unknown dtype `fp16` | fp16 | write `f16`",
             "`B` has no type | B | write a type, such as `B: bf16[M, N]`",
             "the dim `N` is divided by zero | N/0 | ",
             "`relu` is a function and cannot be declared | relu | use another name, such as `relu_`",

@@ -14,7 +14,7 @@ fn only_message(source: &str) -> String {
 
 #[test]
 fn a_chain_of_fifty_thousand_is_refused_quickly() {
-    let too_many = "the kernel has more than 10000 operations and operands";
+    let too_many = "the kernel has more than 10,000 operations and operands";
     assert_eq!(only_message(&format!("D = 1{}", "+1".repeat(50_000))), too_many);
     assert_eq!(only_message(&format!("D = f(x{})", ", x".repeat(50_000))), too_many);
     assert_eq!(only_message(&"D = a\n".repeat(50_000)), too_many);

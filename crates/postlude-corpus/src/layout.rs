@@ -1,0 +1,103 @@
+//! The same values elsewhere in memory.
+//!
+//! In: a tensor. Out: a tensor that is equal element by element, with other strides.
+//! Invariant: memory that belongs to no element is all ones, which is nan in every float, so that reading it shows.
+
+use postlude::tensor::{advance, contiguous};
+use postlude::{DType, Tensor, TensorError, dtype};
+
+use crate::case::Layout;
+
+/// Elements between rows, and before the first element: odd, so that nothing stays aligned.
+const GAP: usize = 3;
+
+/// Moves a tensor's elements to where the layout has them.
+pub fn lay_out(tensor: &Tensor, layout: Layout) -> Result<Tensor, TensorError> {
+    let shape = tensor.shape().to_vec();
+    let (strides, offset) = strides(&shape, layout);
+    if tensor.dtype() == DType::B1 {
+        // Packed bits have one layout; what is asked for is refused where tensors are made.
+        return Tensor::with_strides(DType::B1, shape, strides, offset, tensor.bytes().to_vec());
+    }
+    let reach = shape.iter().zip(&strides).map(|(size, stride)| {
+        let last = size.saturating_sub(1) as isize;
+        (last * stride).max(0) as usize
+    });
+    let elements = offset + reach.sum::<usize>() + 1 + GAP;
+    let bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
+    let mut moved = Tensor::with_strides(tensor.dtype(), shape.clone(), strides, offset, bytes)?;
+    let mut index = vec![0; shape.len()];
+    for value in tensor.values() {
+        let place = moved.place(&index);
+        dtype::store(tensor.dtype(), moved.bytes_mut(), place, value);
+        advance(&mut index, &shape);
+    }
+    Ok(moved)
+}
+
+fn strides(shape: &[usize], layout: Layout) -> (Vec<isize>, usize) {
+    match layout {
+        Layout::Padded => {
+            let mut padded = shape.to_vec();
+            match padded.as_mut_slice() {
+                [] => (Vec::new(), 0),
+                [_] => (vec![1 + GAP as isize], 0),
+                [.., last] => {
+                    *last += GAP;
+                    (contiguous(&padded), 0)
+                }
+            }
+        }
+        Layout::Transposed => {
+            let mut swapped = shape.to_vec();
+            let rank = shape.len();
+            if rank >= 2 {
+                swapped.swap(rank - 2, rank - 1);
+            }
+            let mut strides = contiguous(&swapped);
+            if rank >= 2 {
+                strides.swap(rank - 2, rank - 1);
+            }
+            (strides, 0)
+        }
+        Layout::Reversed => {
+            let forward = contiguous(shape);
+            let last = shape.iter().zip(&forward).map(|(size, stride)| {
+                size.saturating_sub(1) * usize::try_from(*stride).unwrap_or(0)
+            });
+            (forward.iter().map(|stride| -stride).collect(), last.sum())
+        }
+        Layout::Offset => (contiguous(shape), GAP),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layout_keeps_the_values() {
+        for shape in [vec![], vec![5], vec![3, 4], vec![2, 3, 4], vec![0, 4], vec![4, 0]] {
+            let count = shape.iter().product::<usize>();
+            let values: Vec<f64> = (0..count).map(|place| place as f64).collect();
+            for dtype in [DType::F16, DType::I8, DType::F32, DType::Bool] {
+                let tensor = Tensor::from_values(dtype, shape.clone(), &values).unwrap();
+                for layout in Layout::ALL {
+                    let moved = lay_out(&tensor, layout).unwrap();
+                    assert_eq!(moved.values(), tensor.values(), "{layout} {shape:?}");
+                    assert_eq!(moved.to_contiguous(), tensor);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strides_are_what_the_layout_says() {
+        let tensor = Tensor::zeros(DType::F32, vec![2, 3, 4]).unwrap();
+        let strides = |layout| lay_out(&tensor, layout).unwrap().strides().to_vec();
+        assert_eq!(strides(Layout::Padded), [21, 7, 1]);
+        assert_eq!(strides(Layout::Transposed), [12, 1, 3]);
+        assert_eq!(strides(Layout::Reversed), [-12, -4, -1]);
+        assert_eq!(lay_out(&tensor, Layout::Offset).unwrap().offset(), GAP);
+    }
+}

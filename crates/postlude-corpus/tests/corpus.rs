@@ -1,0 +1,46 @@
+//! Every case of the corpus on every backend, each a test of its own: `cargo test -p postlude-corpus --test corpus -- gelu`.
+//!
+//! `POSTLUDE_BACKEND` chooses the backends (`reference,cpu`), and a filter chooses cases by name. Cases run on two
+//! threads unless `--test-threads` says otherwise; the engines use one each.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use postlude::Backend;
+use postlude_corpus::{Case, Outcome, RunOptions, read_folder, run};
+
+fn main() -> ExitCode {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let cases = match read_folder(&folder) {
+        Ok(cases) => cases,
+        Err(error) => panic!("{error}"),
+    };
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(2));
+    let backends = backends();
+    let trials = cases.iter().flat_map(|case| backends.iter().map(|one| trial(case, *one)));
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn backends() -> Vec<Backend> {
+    let Ok(names) = std::env::var("POSTLUDE_BACKEND") else { return Backend::ALL.to_vec() };
+    let find = |name: &str| {
+        let found = Backend::ALL.into_iter().find(|backend| backend.name() == name.trim());
+        found.unwrap_or_else(|| panic!("POSTLUDE_BACKEND: there is no backend `{name}`"))
+    };
+    names.split(',').map(find).collect()
+}
+
+fn trial(case: &Case, backend: Backend) -> Trial {
+    let name = format!("{}::{}", backend.name(), case.name());
+    let case = case.clone();
+    Trial::test(name, move || {
+        let options = RunOptions { threads: Some(1), ..RunOptions::default() };
+        match run(&case, backend, &options) {
+            Outcome::Passed => Ok(()),
+            Outcome::Failed(report) => Err(Failed::from(report)),
+            Outcome::Skipped(reason) => Err(Failed::from(format!("skipped: {reason}"))),
+        }
+    })
+}

@@ -1,0 +1,150 @@
+//! Reductions of values that do not vary along all that is folded: they count elements instead of reading them.
+
+use crate::dtype::Elem;
+use crate::graph::{Axes, Binary, Constant, Fold, NodeId, Op, Over, Run, Unary};
+
+use super::super::rules::Site;
+
+/// Whether a value with axes `value` is one number for all elements that `over` folds of a value with axes `folded`.
+pub(in super::super) fn is_invariant(over: Over, folded: Axes, value: Axes) -> bool {
+    let column = match (over.column, folded.column, value.column) {
+        (None, _, _) | (_, _, None) => true,
+        (Some(Run::All), _, Some(_)) => false,
+        // Varies from run to run, not within one.
+        (Some(Run::Group(width)), Some(divisor), Some(own)) => {
+            divisor.checked_mul(width).is_some_and(|run| own % run == 0)
+        }
+        (Some(Run::Group(_)), None, Some(_)) => false,
+    };
+    column && !(over.batch && value.batch) && !(over.row && value.row)
+}
+
+/// How many equal elements meet in one result: the size of these axes times a fixed width.
+struct Count {
+    axes: Axes,
+    width: u32,
+}
+
+/// The reduction over `over` of `x`, standing for a value with axes `axes`; `None` when x varies along all that is
+/// folded, or the result is no simpler.
+pub(in super::super) fn fold_narrowed(
+    site: &mut Site<'_>,
+    fold: Fold,
+    over: Over,
+    axes: Axes,
+    x: NodeId,
+) -> Option<NodeId> {
+    let own = site.axes(x);
+    if own == axes {
+        return None;
+    }
+    let lacks_column = match (over.column, own.column) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(_), column) if column == axes.column => false,
+        // Coarser columns: some elements repeat and some do not.
+        (Some(_), Some(_)) => return None,
+    };
+    let present = Over {
+        batch: over.batch && own.batch,
+        row: over.row && own.row,
+        column: over.column.filter(|_| !lacks_column),
+    };
+    let (column, width) = match over.column.filter(|_| lacks_column) {
+        Some(Run::All) => (axes.column, 1),
+        Some(Run::Group(width)) => (None, width),
+        None => (None, 1),
+    };
+    let missing = Axes { batch: over.batch && !own.batch, row: over.row && !own.row, column };
+    let count = Count { axes: missing, width };
+    let nothing = Over { batch: false, row: false, column: None };
+    let all_present = missing.rank() == 0 && !lacks_column;
+    if present == nothing {
+        let x = if fold == Fold::AbsMax { site.make_unary(Unary::Abs, x) } else { x };
+        repeat(site, fold, x, &count)
+    } else if all_present {
+        Some(site.make(Op::Reduce(fold, over, x)))
+    } else if fold_repeats(site, fold, site.elem(x)) {
+        let part = site.make(Op::Reduce(fold, present, x));
+        repeat(site, fold, part, &count)
+    } else {
+        None
+    }
+}
+
+/// Whether [`repeat`] has a form for values that are not constants.
+fn fold_repeats(site: &Site<'_>, fold: Fold, elem: Elem) -> bool {
+    match fold {
+        Fold::Max | Fold::Min | Fold::AbsMax => true,
+        Fold::Sum => site.fast() && elem == Elem::F32,
+        Fold::LogSumExp => site.fast(),
+        Fold::Prod | Fold::Largest(_) => false,
+    }
+}
+
+/// The fold of `count` times the same value.
+fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<NodeId> {
+    match fold {
+        // One of the elements, if there is one.
+        Fold::Max | Fold::Min | Fold::AbsMax => Some(unless_empty(site, fold, x, count.axes)),
+        Fold::Sum => repeat_sum(site, x, count),
+        Fold::Prod if site.is_one(x) => Some(x),
+        // An odd number of -0 makes -0, an even one 0.
+        Fold::Prod if site.is(x, 0.0) || site.is_i32(x, 0) => {
+            Some(unless_empty(site, fold, x, count.axes))
+        }
+        Fold::LogSumExp if site.fast() => {
+            let count = number_of(site, count);
+            let log = site.make_unary(Unary::Log, count);
+            Some(site.make_binary(Binary::Add, x, log))
+        }
+        Fold::Prod | Fold::LogSumExp | Fold::Largest(_) => None,
+    }
+}
+
+/// A finite constant times the count, which is within the bound of any sum of that many terms, and exact where every
+/// order of adding is. Other values are multiplied under fast math: an infinity times a count of 0 is nan.
+fn repeat_sum(site: &mut Site<'_>, x: NodeId, count: &Count) -> Option<NodeId> {
+    // No sum is -0.
+    if site.number(x) == Some(0.0) {
+        return Some(site.make_number(0.0));
+    }
+    if site.is_i32(x, 0) {
+        return Some(x);
+    }
+    // Counts are floats: an integer sum would have to wrap where they round.
+    if site.elem(x) != Elem::F32 {
+        return None;
+    }
+    let finite = site.number(x).is_some_and(f32::is_finite);
+    if !finite && !site.fast() {
+        return None;
+    }
+    let count = number_of(site, count);
+    Some(site.make_binary(Binary::Multiply, count, x))
+}
+
+fn number_of(site: &mut Site<'_>, count: &Count) -> NodeId {
+    if count.axes.rank() == 0 {
+        return site.make_number(count.width as f32);
+    }
+    let extent = site.make(Op::Extent(count.axes));
+    if count.width == 1 {
+        return extent;
+    }
+    let width = site.make_number(count.width as f32);
+    site.make_binary(Binary::Multiply, extent, width)
+}
+
+/// `x`, or the fold's identity where these axes have no element.
+pub(super) fn unless_empty(site: &mut Site<'_>, fold: Fold, x: NodeId, axes: Axes) -> NodeId {
+    if axes.rank() == 0 {
+        return x;
+    }
+    let elem = site.elem(x);
+    let identity = site.make_constant(Constant::of(elem, fold.identity(elem)));
+    let zero = site.make_number(0.0);
+    let extent = site.make(Op::Extent(axes));
+    let any = site.make_binary(Binary::Less, zero, extent);
+    site.make(Op::Select(any, x, identity))
+}

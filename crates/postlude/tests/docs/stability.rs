@@ -1,0 +1,120 @@
+//! A table: the rules of stability, one line a rule, each checked by comparing what both sides mean.
+
+use postlude::Kernel;
+use postlude::graph::{Binary, Graph, NodeId, Op, Unary};
+
+use super::workspace::{read, root};
+
+/// A rule's name in the source, what a user may write, and what it is computed as. `x`, `y` are tiles.
+#[rustfmt::skip]
+pub(crate) const RULES: &[(&str, &str, &str)] = &[
+    ("double_negation", "-(-x)", "x"),
+    ("log_of_sigmoid", "log(sigmoid(x))", "-softplus(-x)"),
+    ("one_minus_sigmoid", "1.0 - sigmoid(x)", "sigmoid(-x)"),
+    ("one_minus_sigmoid", "log(1.0 - sigmoid(x))", "-softplus(x)"),
+    ("softplus_of_log", "log(1.0 + exp(x))", "softplus(x)"),
+    ("softplus_of_log", "log1p(exp(x))", "softplus(x)"),
+    ("sigmoid_of_quotient", "1.0 / (1.0 + exp(-x))", "sigmoid(x)"),
+    ("sigmoid_of_quotient", "exp(x) / (1.0 + exp(x))", "sigmoid(x)"),
+    ("one_minus_square_of_tanh", "1.0 - square(tanh(x))", "4.0 * sigmoid(2.0 * x) * sigmoid(-(2.0 * x))"),
+    ("tanh_of_exponentials", "(exp(x) - exp(-x)) / (exp(x) + exp(-x))", "tanh(x)"),
+    ("root_of_square", "sqrt(square(x))", "abs(x)"),
+    ("log_of_exponential", "log(exp(x))", "x"),
+    ("log_of_sum_of_exponentials", "log(sum(exp(x), N))", "logsumexp(x, N)"),
+    ("softmax_of_quotient", "exp(x) / sum(exp(x), N)", "softmax(x, N)"),
+    ("log_of_quotient_of_exponentials", "log(softmax(x, N))", "log_softmax(x, N)"),
+    ("exponential_minus_one", "exp(x) - 1.0", "expm1(x)"),
+    ("exponential_minus_one", "1.0 - exp(x)", "-expm1(x)"),
+    ("log_of_one_minus_exponential", "log(1.0 - exp(x))", "where(x < -0.6931472, log1p(-exp(x)), log(-expm1(x)))"),
+    ("log_of_one_plus", "log(1.0 + x)", "log1p(x)"),
+    ("log_of_one_plus", "log(1.0 - x)", "log1p(-x)"),
+    ("product_with_log", "y * log(x)", "where((y == 0.0) & !isnan(x), 0.0, y * log(x))"),
+];
+
+/// A value written out from its leaves, so that the numbering of nodes does not matter.
+fn written_out(graph: &Graph, node: NodeId) -> String {
+    let op = &graph[node].op;
+    let operands: Vec<String> = op.operands().map(|operand| written_out(graph, operand)).collect();
+    let list = operands.join(", ");
+    match op {
+        Op::Accumulator => "x".to_owned(),
+        Op::Input(input) => graph.inputs()[input.0 as usize].name.clone(),
+        Op::Constant(constant) => constant.to_string(),
+        Op::Unary(Unary::Negate, _) => format!("-{list}"),
+        Op::Unary(Unary::Not, _) => format!("!{list}"),
+        Op::Unary(unary, _) => format!("{}({list})", unary.name()),
+        Op::Binary(binary, ..) => match symbol(*binary) {
+            Some(symbol) => format!("({})", operands.join(symbol)),
+            None => format!("{}({list})", binary.name()),
+        },
+        Op::Fma(..) => format!("fma({list})"),
+        Op::Select(..) => format!("where({list})"),
+        Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
+        Op::Index(_)
+        | Op::Extent(_)
+        | Op::Cast(..)
+        | Op::Pick(..)
+        | Op::Part(..)
+        | Op::Merge(..) => {
+            panic!("no rule of stability makes {op:?}")
+        }
+        Op::Call(call, _) => panic!("`{}` was not expanded", call.function),
+    }
+}
+
+fn symbol(binary: Binary) -> Option<&'static str> {
+    match binary {
+        Binary::Add => Some(" + "),
+        Binary::Subtract => Some(" - "),
+        Binary::Multiply => Some(" * "),
+        Binary::Divide => Some(" / "),
+        Binary::Less => Some(" < "),
+        Binary::LessEqual => Some(" <= "),
+        Binary::Equal => Some(" == "),
+        Binary::NotEqual => Some(" != "),
+        Binary::And => Some(" & "),
+        Binary::Or => Some(" | "),
+        Binary::Maximum | Binary::Minimum | Binary::Pow => None,
+    }
+}
+
+/// The text without what only groups: for forms that a rule would recognise again if they were read back.
+fn ungrouped(text: &str) -> String {
+    text.replace(['(', ')', ' '], "")
+}
+
+fn meaning(value: &str) -> String {
+    let kernel = Kernel::parse(&format!(
+        "kernel k(A: f32[M, K], B: f32[K, N], y: f32[M, N]) -> D: f32[M, N] {{ x = A @ B; D = {value} }}"
+    ))
+    .unwrap_or_else(|error| panic!("{value}: {error}"));
+    let graph = kernel.defined();
+    written_out(graph, graph.outputs()[0].value)
+}
+
+/// The names in the list of rules that `define` tries.
+fn names_in_source() -> Vec<String> {
+    let source = read(&root().join("crates/postlude/src/define/stabilise.rs"));
+    let start = source.find("const RULES").expect("a list of rules");
+    let list = &source[start..start + source[start..].find("];").expect("the end of the list")];
+    let open = list.rfind('[').expect("the beginning of the list");
+    list[open + 1..]
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .filter(|n| !n.is_empty())
+        .collect()
+}
+
+#[test]
+fn every_rule_of_stability_is_in_the_table_and_holds() {
+    let names = names_in_source();
+    for name in &names {
+        assert!(RULES.iter().any(|(rule, ..)| rule == name), "`{name}` is not in the table");
+    }
+    for (rule, naive, stable) in RULES {
+        assert!(names.iter().any(|name| name == rule), "there is no rule `{rule}`");
+        let computed = meaning(naive);
+        let holds = computed == meaning(stable) || ungrouped(&computed) == ungrouped(stable);
+        assert!(holds, "{naive} is computed as {computed}, not {stable}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Random well-typed graphs: the optimised against the defined, the CPU against the reference, text against graph.
+//!
+//! `POSTLUDE_FUZZ` says how many; the ordinary run is short.
+
+use postlude::graph::{self, MathMode, Value};
+use postlude::optimise::{optimise, random};
+use postlude::reference::{self, Evaluated};
+use postlude::{Tensor, cpu, plan};
+
+fn count() -> u64 {
+    std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500)
+}
+
+/// An element of an engine's result that the reference does not allow.
+fn mismatch(wanted: &Evaluated, got: &Tensor) -> Option<(usize, Value, f64)> {
+    let comparison = wanted.compare(got);
+    (comparison.worst > 1.0)
+        .then(|| (comparison.at, wanted.values[comparison.at], got.values()[comparison.at]))
+}
+
+#[test]
+fn optimised_graphs_on_the_cpu_agree_with_the_reference() {
+    for seed in 0..count() {
+        let case = random::case(seed);
+        let wanted =
+            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default);
+        for (name, graph) in [
+            ("defined", case.graph.clone()),
+            ("optimised", optimise(&case.graph, MathMode::Default)),
+        ] {
+            let schedule = plan::plan(&graph, &case.problem, Some(2))
+                .expect("small problems are never refused");
+            let mut outputs: Vec<Tensor> = graph
+                .outputs()
+                .iter()
+                .map(|output| {
+                    Tensor::zeros(output.dtype, case.problem.shape(&output.dims))
+                        .expect("a small tensor")
+                })
+                .collect();
+            cpu::run(
+                &graph,
+                &schedule,
+                &case.problem,
+                &case.arguments,
+                MathMode::Default,
+                &mut outputs,
+            )
+            .expect("threads");
+            for (wanted, got) in wanted.iter().zip(&outputs) {
+                if let Some((at, value, got)) = mismatch(wanted, got) {
+                    panic!(
+                        "seed {seed}, {name}, {}[{at}]: got {got}, want {value:?}\n{}\n{graph}",
+                        wanted.name, case.graph
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn optimised_graphs_stay_within_the_defined_ones_bound() {
+    for seed in 0..count() {
+        let case = random::case(seed);
+        let wanted =
+            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default);
+        let optimised = optimise(&case.graph, MathMode::Default);
+        let got =
+            reference::evaluate(&optimised, &case.problem, &case.arguments, MathMode::Default);
+        for (wanted, got) in wanted.iter().zip(&got) {
+            let got = got.tensor().expect("a small tensor");
+            if let Some((at, value, got)) = mismatch(wanted, &got) {
+                panic!(
+                    "seed {seed}, {}[{at}]: got {got}, want {value:?}\n{}\n{optimised}",
+                    wanted.name, case.graph
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn printed_graphs_read_back() {
+    for seed in 0..count() {
+        let graph = random::case(seed).graph;
+        assert_eq!(graph::parse(&graph.to_string()).as_ref(), Ok(&graph), "seed {seed}");
+    }
+}
