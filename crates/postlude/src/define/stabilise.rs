@@ -7,6 +7,7 @@ use crate::dtype::Elem;
 use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::expand::make_stable;
+use super::formula::{Scope, instantiate};
 
 /// One rule: the node to use instead, if it applies.
 type Rule = fn(&mut Graph, &Op) -> Option<NodeId>;
@@ -23,12 +24,16 @@ const RULES: &[Rule] = &[
     root_of_square,
     log_of_exponential,
     log_of_sum_of_exponentials,
+    log_of_mean_of_exponentials,
+    log_of_two_exponentials,
+    softmax_of_two,
     softmax_of_quotient,
     log_of_quotient_of_exponentials,
     exponential_minus_one,
     log_of_one_minus_exponential,
     log_of_one_plus,
     product_with_log,
+    product_with_log_softmax,
 ];
 
 /// Makes the node, or the stable one that stands for it.
@@ -221,6 +226,52 @@ fn log_of_sum_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     Some(graph.make(Op::Reduce(Fold::LogSumExp, over, x)))
 }
 
+/// `log(mean(exp(x)))` is `logsumexp(x)` less the log of how many there are.
+fn log_of_mean_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Unary(Unary::Log, a) = op else { return None };
+    let Op::Binary(Binary::Divide, total, count) = graph[*a].op else { return None };
+    let is_count = |node: NodeId| match graph[node].op {
+        Op::Extent(_) => true,
+        Op::Constant(constant) => constant.as_f32().is_some_and(|value| value > 0.0),
+        _ => false,
+    };
+    let counts = match graph[count].op {
+        Op::Binary(Binary::Multiply, rest, width) => is_count(rest) && is_count(width),
+        _ => is_count(count),
+    };
+    let (x, over) = sum_of_exponentials(graph, total).filter(|_| counts)?;
+    let log_total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
+    let log_count = graph.make(Op::Unary(Unary::Log, count));
+    Some(graph.make(Op::Binary(Binary::Subtract, log_total, log_count)))
+}
+
+/// `log(exp(a) + exp(b))`, without overflow; two equal infinities have no difference.
+fn log_of_two_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Unary(Unary::Log, sum) = op else { return None };
+    let Op::Binary(Binary::Add, a, b) = graph[*sum].op else { return None };
+    let (a, b) = (unary(graph, a, Unary::Exp)?, unary(graph, b, Unary::Exp)?);
+    let values = [("a", a), ("b", b)];
+    let scope = Scope { values: &values, over: None, make: Graph::make };
+    Some(instantiate(graph, LOG_OF_TWO_EXPONENTIALS, &scope))
+}
+
+const LOG_OF_TWO_EXPONENTIALS: &str =
+    "where(a == b, a + 0.6931471805599453, maximum(a, b) + log1p(exp(-abs(a - b))))";
+
+/// `exp(a) / (exp(a) + exp(b))` is `sigmoid(a - b)`.
+fn softmax_of_two(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Binary(Binary::Divide, above, below) = op else { return None };
+    let Op::Binary(Binary::Add, first, second) = graph[*below].op else { return None };
+    let other = match *above {
+        above if above == first => second,
+        above if above == second => first,
+        _ => return None,
+    };
+    let (a, b) = (unary(graph, *above, Unary::Exp)?, unary(graph, other, Unary::Exp)?);
+    let difference = stabilise(graph, Op::Binary(Binary::Subtract, a, b));
+    Some(call(graph, "sigmoid", None, difference))
+}
+
 /// `exp(x) / sum(exp(x))` is `softmax(x)`.
 fn softmax_of_quotient(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Binary(Binary::Divide, above, below) = op else { return None };
@@ -257,17 +308,27 @@ fn exponential_minus_one(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     Some(negate(graph, minus_one))
 }
 
-/// `log(1 - exp(x))` keeps its digits on both sides of -log(2).
+/// `log(1 - exp(x))` and `log1p(-exp(x))` keep their digits on both sides of -log(2).
 fn log_of_one_minus_exponential(graph: &mut Graph, op: &Op) -> Option<NodeId> {
-    let Op::Unary(Unary::Log, a) = op else { return None };
-    let minus_one = unary(graph, *a, Unary::Negate)?;
-    let x = unary(graph, minus_one, Unary::Expm1)?;
+    let x = match op {
+        Op::Unary(Unary::Log, a) => {
+            let minus_one = unary(graph, *a, Unary::Negate)?;
+            unary(graph, minus_one, Unary::Expm1)?
+        }
+        Op::Unary(Unary::Log1p, a) => {
+            let power = unary(graph, *a, Unary::Negate)?;
+            unary(graph, power, Unary::Exp)?
+        }
+        _ => return None,
+    };
     let border = constant(graph, -std::f32::consts::LN_2);
     let far = graph.make(Op::Binary(Binary::Less, x, border));
     let power = graph.make(Op::Unary(Unary::Exp, x));
     let opposite = graph.make(Op::Unary(Unary::Negate, power));
     let small = graph.make(Op::Unary(Unary::Log1p, opposite));
-    let near = graph.make(op.clone());
+    let minus_one = graph.make(Op::Unary(Unary::Expm1, x));
+    let complement = graph.make(Op::Unary(Unary::Negate, minus_one));
+    let near = graph.make(Op::Unary(Unary::Log, complement));
     Some(graph.make(Op::Select(far, small, near)))
 }
 
@@ -307,6 +368,35 @@ fn product_with_log(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let bad = graph.make(Op::Unary(Unary::IsNan, p));
     let good = graph.make(Op::Unary(Unary::Not, bad));
     let quiet = graph.make(Op::Binary(Binary::And, vanishes, good));
+    let product = graph.make(op.clone());
+    Some(graph.make(Op::Select(quiet, zero, product)))
+}
+
+/// `y * log(softmax(x))` is 0 where y is 0 and x has been masked by minus infinity.
+fn product_with_log_softmax(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Binary(Binary::Multiply, a, b) = op else { return None };
+    let masked = |node| {
+        let positive = unary(graph, node, Unary::Negate).unwrap_or(node);
+        match graph[positive].op {
+            Op::Binary(Binary::Subtract, x, total) => match graph[total].op {
+                Op::Reduce(Fold::LogSumExp, _, of) if of == x => Some(x),
+                _ => None,
+            },
+            _ => None,
+        }
+    };
+    let (factor, x) = match (masked(*a), masked(*b)) {
+        (None, Some(x)) => (*a, x),
+        (Some(x), None) => (*b, x),
+        _ => return None,
+    };
+    if matches!(graph[factor].op, Op::Constant(_)) {
+        return None;
+    }
+    let (zero, least) = (constant(graph, 0.0), constant(graph, f32::NEG_INFINITY));
+    let vanishes = graph.make(Op::Binary(Binary::Equal, factor, zero));
+    let masked = graph.make(Op::Binary(Binary::Equal, x, least));
+    let quiet = graph.make(Op::Binary(Binary::And, vanishes, masked));
     let product = graph.make(op.clone());
     Some(graph.make(Op::Select(quiet, zero, product)))
 }

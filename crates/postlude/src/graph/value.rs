@@ -44,12 +44,12 @@ impl Value {
 
     /// A nominal value and the ends of its enclosure, in any order; an end that is nan opens that side.
     pub fn between(nominal: f64, a: f64, b: f64, nan: bool) -> Value {
-        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { a.min(b) };
-        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { a.max(b) };
+        let low = if a.is_nan() || b.is_nan() { f64::NEG_INFINITY } else { smaller(a, b) };
+        let high = if a.is_nan() || b.is_nan() { f64::INFINITY } else { larger(a, b) };
         if nominal.is_nan() {
             Value { nominal, low, high, nan: true }
         } else {
-            Value { nominal, low: low.min(nominal), high: high.max(nominal), nan }
+            Value { nominal, low: smaller(low, nominal), high: larger(high, nominal), nan }
         }
     }
 
@@ -82,8 +82,8 @@ impl Value {
     pub fn or(self, other: Value) -> Value {
         Value {
             nominal: self.nominal,
-            low: self.low.min(other.low),
-            high: self.high.max(other.high),
+            low: smaller(self.low, other.low),
+            high: larger(self.high, other.high),
             nan: self.nan || other.nan,
         }
     }
@@ -93,13 +93,22 @@ impl Value {
         if self.is_only_nan() || by == 0.0 {
             return self;
         }
+        // A little more, for what f64 itself rounds away.
+        let by = beyond(by);
         // An infinite end stays: widening it by an infinite amount must not make nan.
         let low = if self.low.is_infinite() { self.low } else { self.low - by };
         let high = if self.high.is_infinite() { self.high } else { self.high + by };
-        // What lies beyond the largest f32 may come out infinite.
-        let overflow =
-            |end: f64| if end.abs() > f32::MAX as f64 { f64::INFINITY.copysign(end) } else { end };
-        Value { low: overflow(low), high: overflow(high), ..self }
+        // What lies beyond the largest f32 may come out infinite, and must where it rounds to that.
+        let largest = f32::MAX as f64;
+        let may = |end: f64| if end > largest { f64::INFINITY } else { end };
+        let must = |end: f64| if end >= OVERFLOW { f64::INFINITY } else { end.min(largest) };
+        Value { low: must(-may(-low)), high: -must(-may(high)), ..self }
+    }
+
+    /// Whether a zero in the enclosure, if it is all there is, has one sign.
+    pub fn knows_its_sign(self) -> bool {
+        let negative = self.nominal.is_sign_negative();
+        self.low.is_sign_negative() == negative && self.high.is_sign_negative() == negative
     }
 
     /// Every part mapped by a monotone function that keeps nan.
@@ -144,6 +153,30 @@ impl Value {
             (self.high - self.nominal).max(self.nominal - self.low)
         }
     }
+}
+
+/// Half a step above the largest f32: rounds to infinity.
+const OVERFLOW: f64 = 3.4028235677973366e38;
+
+/// The value as large as it may be, given that f64 rounded it: errors in units of the last place double at powers of 2.
+pub(crate) fn beyond(value: f64) -> f64 {
+    value * (1.0 + 1e-12)
+}
+
+/// The larger of two numbers; 0 is above -0, whichever comes first.
+pub(crate) fn larger(x: f64, y: f64) -> f64 {
+    if x == y && x.is_sign_negative() {
+        y
+    } else if x == y {
+        x
+    } else {
+        x.max(y)
+    }
+}
+
+/// The smaller of two numbers; -0 is below 0, whichever comes first.
+pub(crate) fn smaller(x: f64, y: f64) -> f64 {
+    -larger(-x, -y)
 }
 
 #[cfg(test)]

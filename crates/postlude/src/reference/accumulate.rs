@@ -15,7 +15,8 @@ const STEP: f64 = 1.0 / (1u32 << 23) as f64;
 struct Matrix {
     values: Vec<f64>,
     inner: usize,
-    lowest_bit: Option<i32>,
+    /// Of each row.
+    lowest_bits: Vec<Option<i32>>,
 }
 
 /// The accumulator of every batch, row and column.
@@ -70,8 +71,13 @@ fn matrix(
             values.push(dtype::load(tensor.dtype(), tensor.bytes(), place as usize));
         }
     }
-    let lowest_bit = lowest_bit(values.iter().copied().filter(|x| x.is_finite()));
-    Matrix { values, inner, lowest_bit }
+    let of_row = |row: &[f64]| lowest_bit(row.iter().copied().filter(|x| x.is_finite()));
+    let lowest_bits = if inner == 0 {
+        vec![None; outer]
+    } else {
+        values.chunks_exact(inner).map(of_row).collect()
+    };
+    Matrix { values, inner, lowest_bits }
 }
 
 fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> Value {
@@ -101,7 +107,7 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
     if total.is_infinite() {
         return Value::exact(nominal);
     }
-    let bits = left.lowest_bit.zip(right.lowest_bit).map(|(a, b)| a + b);
+    let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
     if magnitude == 0.0 || sums_exactly(bits, magnitude) {
         return Value::exact(nominal);
     }

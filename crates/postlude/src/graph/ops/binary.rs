@@ -3,6 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
+use crate::graph::value::{beyond, larger, smaller};
 
 /// A function of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -236,22 +237,6 @@ fn compare(x: Value, y: Value, holds: fn(f64, f64) -> bool, must: bool, may: boo
     Value::truth(nominal, !must || x.nan || y.nan, may)
 }
 
-/// The larger of two numbers; 0 is above -0, whichever comes first.
-pub(super) fn larger(x: f64, y: f64) -> f64 {
-    if x == y && x.is_sign_negative() {
-        y
-    } else if x == y {
-        x
-    } else {
-        x.max(y)
-    }
-}
-
-/// The smaller of two numbers; -0 is below 0, whichever comes first.
-pub(super) fn smaller(x: f64, y: f64) -> f64 {
-    -larger(-x, -y)
-}
-
 fn extreme(x: Value, y: Value, pick: fn(f64, f64) -> f64) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
@@ -292,19 +277,17 @@ pub(super) fn multiply(x: Value, y: Value) -> Value {
     if x.is_only_nan() || y.is_only_nan() {
         return Value::NAN;
     }
-    let product = corners(x, y, x.nominal * y.nominal, |a, b| a * b);
-    // Zero times an end at infinity is nan, zero times all that lies before it is zero.
-    if product.is_only_nan() && !(x.is_exact() && y.is_exact()) {
-        return Value { low: 0.0, high: 0.0, ..product };
-    }
-    product
+    corners(x, y, x.nominal * y.nominal, |a, b| a * b)
 }
 
-/// The hull of the four corners; a corner that is nan allows nan and says nothing else.
+/// The hull of the four corners. A corner that is nan allows nan, and 0 for what lies beside it: 0 times a number, a number
+/// over infinity.
 fn corners(x: Value, y: Value, nominal: f64, f: fn(f64, f64) -> f64) -> Value {
     let all = [f(x.low, y.low), f(x.low, y.high), f(x.high, y.low), f(x.high, y.high)];
-    let low = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let one_point = x.is_exact() && y.is_exact();
+    let beside = all.map(|corner| if corner.is_nan() && !one_point { 0.0 } else { corner });
+    let low = beside.iter().copied().fold(f64::INFINITY, smaller);
+    let high = beside.iter().copied().fold(f64::NEG_INFINITY, larger);
     let contains_zero = |v: Value| v.low <= 0.0 && v.high >= 0.0;
     let contains_infinity = |v: Value| v.low == f64::NEG_INFINITY || v.high == f64::INFINITY;
     let undefined =
@@ -318,9 +301,9 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
         return Value::NAN;
     }
     let nominal = ((x.nominal / y.nominal) as f32) as f64;
-    let image = if y.is_exact() && x.is_exact() {
+    let image = if y.is_exact() && x.is_exact() && y.knows_its_sign() {
         Value::exact(nominal)
-    } else if y.is_exact() && y.low != 0.0 || y.low > 0.0 || y.high < 0.0 {
+    } else if y.low > 0.0 || y.high < 0.0 {
         let nan = (x.low.is_infinite() || x.high.is_infinite())
             && (y.low.is_infinite() || y.high.is_infinite());
         let quotient = corners(x, y, x.nominal / y.nominal, |a, b| a / b);
@@ -344,22 +327,42 @@ fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {
     let nominal = (x.nominal.powf(y.nominal) as f32) as f64;
     // pow(1, nan) and pow(nan, 0) are 1: nan does not simply propagate.
     if x.is_only_nan() || y.is_only_nan() {
-        return if nominal.is_nan() { Value::NAN } else { Value::exact(nominal) };
+        let one = if x.is_only_nan() { y.contains(0.0) } else { x.contains(1.0) };
+        let exact = x.is_exact() && y.is_exact();
+        return match (one, exact) {
+            (true, true) => Value::exact(1.0),
+            (true, false) => Value { nominal, low: 1.0, high: 1.0, nan: true },
+            (false, _) => Value::NAN,
+        };
     }
-    let error = functions::pow_bound(accuracy, x.nominal, y.nominal, nominal);
-    if x.is_exact() && y.is_exact() {
-        return Value::exact(nominal).widen(error);
+    // Stated errors count from the exact result, not from the rounded one.
+    let exact = x.nominal.powf(y.nominal);
+    let error = functions::pow_bound(accuracy, x.nominal, y.nominal, beyond(exact));
+    if x.is_exact() && y.is_exact() && (x.low != 0.0 || x.knows_its_sign()) {
+        return if nominal.is_nan() {
+            Value::NAN
+        } else {
+            Value::between(nominal, exact, exact, false).widen(error)
+        };
     }
     let positive = x.low > 0.0;
     let whole_power = y.is_exact() && y.low.fract() == 0.0 && y.low > 0.0;
     if !positive && !whole_power {
         return Value::anything(nominal);
     }
-    let image = corners(x, y, nominal, f64::powf).round_f32();
+    let image = corners(x, y, nominal, f64::powf);
     let low = if !positive && x.high >= 0.0 { image.low.min(0.0) } else { image.low };
-    let at = |base: f64, result: f64| functions::pow_bound(accuracy, base, y.magnitude(), result);
-    let widest = at(x.low, image.low).max(at(x.high, image.high));
-    Value { low, nan: x.nan || y.nan || nominal.is_nan(), ..image }.widen(error.max(widest))
+    let nan = x.nan || y.nan || nominal.is_nan();
+    let hull = Value::between(nominal, low, image.high, nan);
+    let error = |end: f64| {
+        let at = |base: f64| functions::pow_bound(accuracy, base, y.magnitude(), beyond(end));
+        at(x.low).max(at(x.high))
+    };
+    // Twice, for results at the next power of 2, whose last place is worth more.
+    let low = hull.widen(2.0 * error(hull.low)).low;
+    // No power of a positive number is negative, however wide the error.
+    let low = if positive { low.max(0.0) } else { low };
+    Value { low, high: hull.widen(error(hull.high)).high, ..hull }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
+use crate::graph::value::{larger, smaller};
 
 use super::binary;
 
@@ -85,12 +86,12 @@ impl Fold {
             (Fold::Prod, Elem::I32) => wrap(terms, i32::wrapping_mul, 1),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
-            (Fold::Max, _) => extreme(terms, self.identity(elem), binary::larger),
-            (Fold::Min, _) => extreme(terms, self.identity(elem), binary::smaller),
+            (Fold::Max, _) => extreme(terms, self.identity(elem), larger),
+            (Fold::Min, _) => extreme(terms, self.identity(elem), smaller),
             (Fold::AbsMax, _) => {
                 let magnitudes: Vec<Value> =
                     terms.iter().map(|&x| super::Unary::Abs.apply(elem, accuracy, x)).collect();
-                extreme(&magnitudes, 0.0, binary::larger)
+                extreme(&magnitudes, 0.0, larger)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::Largest(count), _) => largest(terms, count),

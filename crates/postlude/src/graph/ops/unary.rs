@@ -3,6 +3,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
+use crate::graph::value::beyond;
 
 /// A function of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -191,16 +192,20 @@ impl Unary {
         }
         let nan = x.nan || x.low < facts.domain;
         let low = x.low.max(facts.domain);
-        let at = |point: f64| ((facts.meaning)(point) as f32) as f64;
-        // At infinity, and where the result is correctly rounded, there is nothing to allow for.
+        let rounded = |point: f64| ((facts.meaning)(point) as f32) as f64;
+        // Where the result is correctly rounded, and at infinity itself, there is nothing to allow for.
         let function = facts.function.filter(|_| !self.rounds_correctly(accuracy));
         let error = |point: f64| match function {
-            Some(function) if point.is_finite() => {
-                functions::bound(function, accuracy, point, at(point))
+            Some(function) if point.is_finite() || low != x.high => {
+                let finite = point.clamp(-(f32::MAX as f64), f32::MAX as f64);
+                functions::bound(function, accuracy, finite, beyond((facts.meaning)(point)))
             }
             Some(_) | None => 0.0,
         };
-        let nominal = (facts.meaning)(x.nominal) as f32 as f64;
+        // Stated errors count from the exact result, not from the rounded one.
+        let at =
+            |point: f64| if function.is_some() { (facts.meaning)(point) } else { rounded(point) };
+        let nominal = rounded(x.nominal);
         let image = match facts.curve {
             Curve::Monotone => Value::between(nominal, at(low), at(x.high), nan)
                 .widen(error(low).max(error(x.high))),
@@ -208,21 +213,22 @@ impl Unary {
                 Value::between(nominal, 0.0, at(low).max(at(x.high)), nan)
             }
             Curve::Valley => Value::between(nominal, at(low), at(x.high), nan),
-            Curve::Pole if low == x.high => {
-                Value::between(nominal, nominal, nominal, nan).widen(error(low))
+            Curve::Pole if low == x.high && x.knows_its_sign() => {
+                Value::between(nominal, at(low), at(low), nan).widen(error(low))
             }
             Curve::Pole if low <= 0.0 && x.high >= 0.0 => Value { nan, ..Value::anything(nominal) },
             Curve::Pole => Value::between(nominal, at(low), at(x.high), nan)
                 .widen(error(low).max(error(x.high))),
-            Curve::Wave => wave(nominal, x, nan, error(x.nominal)),
+            Curve::Wave => wave(nominal, at(x.nominal), x, nan, |point, result| {
+                function.map_or(0.0, |function| {
+                    functions::bound(function, accuracy, point, beyond(result))
+                })
+            }),
         };
-        // The reciprocal root of -0 is -inf.
-        let pole = self == Unary::Rsqrt && x.low <= 0.0;
-        if self.never_negative() && !pole && image.low < 0.0 {
-            Value { low: 0.0, ..image }
-        } else {
-            image
+        if matches!(self, Unary::Rsqrt) && x.low.is_sign_negative() && x.high >= 0.0 {
+            return root_of_zero(image, x);
         }
+        if self.never_negative() && image.low < 0.0 { Value { low: 0.0, ..image } } else { image }
     }
 
     /// Whether every implementation gives the nearest f32.
@@ -239,18 +245,25 @@ impl Unary {
 /// Beyond this many radians sines are not specified.
 const SPECIFIED_TURNS: f64 = 65536.0;
 
-fn wave(nominal: f64, x: Value, nan: bool, error: f64) -> Value {
+/// `1 / sqrt(-0)` is minus infinity.
+fn root_of_zero(image: Value, x: Value) -> Value {
+    let only = x.knows_its_sign() && x.high == 0.0;
+    let high = if only { f64::NEG_INFINITY } else { f64::INFINITY };
+    Value { low: f64::NEG_INFINITY, high, ..image }
+}
+
+/// A sine or cosine: `centre` exactly, `nominal` rounded.
+fn wave(nominal: f64, centre: f64, x: Value, nan: bool, error: impl Fn(f64, f64) -> f64) -> Value {
     let nan = nan || x.magnitude().is_infinite();
     if nominal.is_nan() || x.magnitude() > SPECIFIED_TURNS {
         return Value { nominal, low: -1.0, high: 1.0, nan };
     }
-    let reach = (x.high - x.nominal).max(x.nominal - x.low) + error;
-    Value {
-        nominal,
-        low: (nominal - reach).max(-1.0 - error),
-        high: (nominal + reach).min(1.0 + error),
-        nan,
-    }
+    let reach = (x.high - x.nominal).max(x.nominal - x.low);
+    // The error where it is largest: at the largest argument and the largest result.
+    let error = beyond(error(x.magnitude(), (centre.abs() + reach).min(1.0)));
+    let low = (centre - reach - error).max(-1.0 - error);
+    let high = (centre + reach + error).min(1.0 + error);
+    Value::between(nominal, low, high, nan)
 }
 
 #[cfg(test)]

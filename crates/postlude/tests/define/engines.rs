@@ -1,0 +1,61 @@
+//! An expression on the reference and on the CPU, with `x` the accumulator.
+
+use postlude::graph::Value;
+use postlude::{Argument, Arguments, Backend, DType, Kernel, MathMode, Options, Sizes, Tensor};
+
+/// What both engines say of one element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    pub(crate) reference: Value,
+    pub(crate) cpu: f64,
+}
+
+/// Along which dim the values of `x` lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Along {
+    Rows,
+    Columns,
+}
+
+/// The expression's values. `x` is a product with 1, so the accumulator is it; `others` are the same everywhere.
+pub(crate) fn run(
+    expression: &str,
+    math: MathMode,
+    along: Along,
+    x: &[f32],
+    others: &[(&str, f32)],
+) -> Vec<Said> {
+    let declared: String = others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
+    let source = format!(
+        "kernel k(A: f32[M, K], B: f32[K, N]{declared}) -> D: f32[M, N] {{ x = A @ B; D = {expression} }}"
+    );
+    let kernel = Kernel::parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let points: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+    let (left, right) = match along {
+        Along::Rows => ((vec![x.len(), 1], points), (vec![1, 1], vec![1.0])),
+        Along::Columns => ((vec![1, 1], vec![1.0]), (vec![1, x.len()], points)),
+    };
+    let rows = left.0[0];
+    let tensor = |shape: Vec<usize>, values: &[f64]| {
+        Argument::Tensor(Tensor::from_values(DType::F32, shape, values).expect("a tensor"))
+    };
+    let mut arguments = Arguments::from([
+        ("A".to_owned(), tensor(left.0, &left.1)),
+        ("B".to_owned(), tensor(right.0, &right.1)),
+    ]);
+    for (name, value) in others {
+        arguments.insert((*name).to_owned(), tensor(vec![rows], &vec![f64::from(*value); rows]));
+    }
+    let sizes = Sizes::new();
+    let compiled =
+        kernel.compile(&Options { backend: Backend::Cpu, math, threads: Some(1), keep: None });
+    let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
+    let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
+    let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
+    reference.into_iter().zip(cpu).map(|(reference, cpu)| Said { reference, cpu }).collect()
+}
+
+/// [`run`] with the default accuracy, `x` along the rows.
+pub(crate) fn elementwise(expression: &str, x: &[f32], others: &[(&str, f32)]) -> Vec<Said> {
+    run(expression, MathMode::Default, Along::Rows, x, others)
+}

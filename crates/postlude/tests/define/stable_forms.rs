@@ -1,0 +1,152 @@
+//! Forms that overflow or cancel as written are right to a few units in the last place.
+
+use crate::accuracy::{Allowed, Worst, judge};
+use crate::engines::{Along, elementwise, run};
+use crate::textbook::exactly;
+use postlude::MathMode;
+
+/// Results below the normal numbers, and those of a factor that is, may vanish.
+const VANISHES: f64 = 1.2e-38;
+
+/// Where forms are tried: both signs of each.
+const SIZES: [f32; 17] = [
+    0.0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 1e-3, 0.3, 0.6931472, 1.0, 5.0, 20.0, 87.0, 88.9, 100.0,
+    1e3, 1e4,
+];
+
+fn both_signs(sizes: &[f32]) -> Vec<f32> {
+    sizes.iter().flat_map(|size| [-size, *size]).collect()
+}
+
+#[derive(Clone, Copy)]
+enum Where {
+    Everywhere,
+    Below,
+    Above,
+    Within(f32),
+}
+
+/// Form, how many units in the last place it may be off, how much more for a value near 0, and for which x.
+type Form = (&'static str, f64, f64, Where);
+
+use Where::{Above, Below, Everywhere, Within};
+
+#[rustfmt::skip] // A table: one line a form.
+const FORMS: &[Form] = &[
+    ("log(sigmoid(x))", 4.0, 0.0, Everywhere),
+    ("log(1 - sigmoid(x))", 4.0, 0.0, Everywhere),
+    ("log(1 - sigmoid(-x))", 4.0, 0.0, Everywhere),
+    ("log(1 + exp(x))", 4.0, 0.0, Everywhere),
+    ("log(exp(x) + 1)", 4.0, 0.0, Everywhere),
+    ("log1p(exp(x))", 4.0, 0.0, Everywhere),
+    ("log(1 + exp(-x))", 4.0, 0.0, Everywhere),
+    ("1 - sigmoid(x)", 4.0, VANISHES, Everywhere),
+    ("1 - square(tanh(x))", 8.0, VANISHES, Everywhere),
+    ("1 - tanh(x) * tanh(x)", 8.0, VANISHES, Everywhere),
+    ("exp(x) / (1 + exp(x))", 4.0, VANISHES, Everywhere),
+    ("exp(x) / (exp(x) + 1)", 4.0, VANISHES, Everywhere),
+    ("1 / (1 + exp(-x))", 4.0, VANISHES, Everywhere),
+    ("rcp(1 + exp(-x))", 4.0, VANISHES, Everywhere),
+    ("1 / (1 + exp(x))", 4.0, VANISHES, Everywhere),
+    ("x / (1 + exp(-x))", 4.0, 100.0 * VANISHES, Everywhere),
+    ("sqrt(square(x))", 0.5, 0.0, Everywhere),
+    ("log(exp(x))", 0.5, 0.0, Everywhere),
+    ("exp(x) - 1", 2.5, 0.0, Everywhere),
+    ("1 - exp(x)", 2.5, 0.0, Everywhere),
+    ("log(1 - exp(x))", 4.0, 0.0, Below),
+    ("log1p(-exp(x))", 4.0, 0.0, Below),
+    ("log(1 - exp(-x))", 4.0, 0.0, Above),
+    ("log(1 + x)", 2.5, 0.0, Above),
+    ("log(x + 1)", 2.5, 0.0, Above),
+    ("log(1 + x)", 2.5, 0.0, Within(0.9)),
+    ("log(1 - x)", 2.5, 0.0, Within(0.9)),
+    ("(exp(x) - exp(-x)) / (exp(x) + exp(-x))", 2.5, 0.0, Everywhere),
+    ("softplus(x)", 4.0, 0.0, Everywhere),
+    ("sigmoid(x)", 4.0, VANISHES, Everywhere),
+    ("silu(x)", 4.0, 100.0 * VANISHES, Everywhere),
+    ("mish(x)", 8.0, 100.0 * VANISHES, Everywhere),
+    ("tanh(x)", 2.5, 0.0, Everywhere),
+    ("log(exp(x) + exp(-x))", 4.0, 0.0, Everywhere),
+    ("log(exp(x) + exp(2 * x))", 4.0, 0.0, Everywhere),
+    ("exp(x) / (exp(x) + exp(-x))", 4.0, VANISHES, Everywhere),
+    ("exp(-x) / (exp(x) + exp(-x))", 4.0, VANISHES, Everywhere),
+];
+
+impl Where {
+    fn holds(self, x: f32) -> bool {
+        match self {
+            Where::Everywhere => true,
+            Where::Below => x < 0.0,
+            Where::Above => x > 0.0,
+            Where::Within(limit) => x.abs() <= limit,
+        }
+    }
+}
+
+#[test]
+fn stable_forms_are_exact_to_a_few_units() {
+    for &(form, ulps, absolute, range) in FORMS {
+        let allowed = Allowed { ulps, absolute };
+        let points: Vec<f32> = both_signs(&SIZES).into_iter().filter(|x| range.holds(*x)).collect();
+        let mut worst = Worst::default();
+        for (said, x) in elementwise(form, &points, &[]).into_iter().zip(&points) {
+            let exact = exactly(form, &[("x", &[f64::from(*x)])])[0];
+            judge(&mut worst, allowed, said, exact, &format!("{x:e}"));
+        }
+        assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
+    }
+}
+
+#[test]
+fn naive_cross_entropies_are_exact_for_any_logit() {
+    let form = "-(y * log(sigmoid(x)) + (1 - y) * log(1 - sigmoid(x)))";
+    let points = both_signs(&SIZES);
+    for y in [0.0, 0.25, 1.0] {
+        let mut worst = Worst::default();
+        for (said, x) in elementwise(form, &points, &[("y", y)]).into_iter().zip(&points) {
+            let exact = exactly(form, &[("x", &[f64::from(*x)]), ("y", &[f64::from(y)])])[0];
+            judge(&mut worst, Allowed { ulps: 6.0, absolute: 0.0 }, said, exact, &format!("{x:e}"));
+        }
+        assert!(worst.part <= 1.0, "y = {y}: {}: {}", worst.part, worst.place);
+    }
+}
+
+#[test]
+fn forms_over_a_row_are_exact_to_a_few_units_of_the_row() {
+    let rows: [&[f32]; 5] = [
+        &[1e4, -1e4, 0.0],
+        &[1e4, 9999.0, 9998.5],
+        &[-1e4, -9999.0, -1e3],
+        &[0.1, 0.2, -0.3, 5.0, 1e-30],
+        &[88.9, 100.0, 20.0, -100.0],
+    ];
+    // Logs of softmaxes cancel against the largest x; their error is in units of it.
+    let forms = [
+        ("log(softmax(x, N))", 4.0, true),
+        ("log_softmax(x, N)", 4.0, true),
+        ("log(exp(x) / sum(exp(x), N))", 4.0, true),
+        ("x - log(sum(exp(x), N))", 4.0, true),
+        ("exp(x) / sum(exp(x), N)", 8.0, false),
+        ("softmax(x, N)", 8.0, false),
+        ("log(sum(exp(x), N))", 2.0, true),
+        ("logsumexp(x, N)", 2.0, true),
+        ("log(mean(exp(x), N))", 4.0, true),
+    ];
+    for (form, ulps, of_largest) in forms {
+        let mut worst = Worst::default();
+        for row in rows {
+            let values: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+            let largest = values.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+            let unit = largest * f64::from(f32::EPSILON);
+            let absolute = if of_largest { ulps * unit } else { VANISHES };
+            let allowed = Allowed { ulps, absolute };
+            let exact = exactly(form, &[("x", &values)]);
+            let said = run(form, MathMode::Default, Along::Columns, row, &[]);
+            for (column, said) in said.into_iter().enumerate() {
+                let exact = exact[if exact.len() == 1 { 0 } else { column }];
+                judge(&mut worst, allowed, said, exact, &format!("{:e} of {row:?}", row[column]));
+            }
+        }
+        assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
+    }
+}
