@@ -153,9 +153,9 @@ fn multiply(
             )
         };
         let fix = if left.inner == column {
-            Some(turned(&right))
+            Some(turned(right))
         } else if left.outer == right_inner {
-            Some(turned(&left))
+            Some(turned(left))
         } else {
             Some(format!("the operands are {} and {}", text(left), text(right)))
         };

@@ -41,10 +41,10 @@ pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer
         (Unary::Ceil, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::ceil)),
         (Unary::Round, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::round_ties_even)),
         (Unary::IsNan, View::F32(a)) => {
-            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_nan())))
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_nan())));
         }
         (Unary::IsInf, View::F32(a)) => {
-            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_infinite())))
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_infinite())));
         }
         (_, View::F32(a)) => {
             let Some(function) = op.function() else {
@@ -126,13 +126,19 @@ pub(super) fn select(condition: View<'_>, a: View<'_>, b: View<'_>, out: &mut Bu
     let condition = condition.bools();
     match (a, b) {
         (View::F32(a), View::F32(b)) => {
-            vectorised(Zip3(condition, a, b, out.f32s(), |c: u8, x, y| if c != 0 { x } else { y }))
+            vectorised(Zip3(condition, a, b, out.f32s(), |c: u8, x, y| if c != 0 { x } else { y }));
         }
         (View::I32(a), View::I32(b)) => {
-            vectorised(Zip3(condition, a, b, out.i32s(), |c: u8, x, y| if c != 0 { x } else { y }))
+            vectorised(Zip3(condition, a, b, out.i32s(), |c: u8, x, y| if c != 0 { x } else { y }));
         }
         (View::Bool(a), View::Bool(b)) => {
-            vectorised(Zip3(condition, a, b, out.bools(), |c: u8, x, y| if c != 0 { x } else { y }))
+            vectorised(Zip3(
+                condition,
+                a,
+                b,
+                out.bools(),
+                |c: u8, x, y| if c != 0 { x } else { y },
+            ));
         }
         _ => panic!("compiler bug: `where` of two types"),
     }
@@ -151,10 +157,10 @@ pub(super) fn cast(to: DType, a: View<'_>, out: &mut Buffer) {
         (DType::I32, View::Bool(a)) => vectorised(Map(a, out.i32s(), i32::from)),
         (DType::F32, View::Bool(a)) => vectorised(Map(a, out.f32s(), |x: u8| f32::from(x))),
         (DType::Bool | DType::B1, View::F32(a)) => {
-            vectorised(Map(a, out.bools(), |x: f32| u8::from(x != 0.0)))
+            vectorised(Map(a, out.bools(), |x: f32| u8::from(x != 0.0)));
         }
         (DType::Bool | DType::B1, View::I32(a)) => {
-            vectorised(Map(a, out.bools(), |x: i32| u8::from(x != 0)))
+            vectorised(Map(a, out.bools(), |x: i32| u8::from(x != 0)));
         }
         // 0 and 1 are exact in every type.
         (_, View::Bool(a)) if to.is_float() => vectorised(Map(a, out.f32s(), |x: u8| f32::from(x))),
@@ -179,7 +185,7 @@ pub(super) fn store(dtype: DType, bytes: &mut [u8], start: usize, values: View<'
         View::F32(values) => dtype::store_f32(dtype, bytes, start, values),
         View::I32(values) => dtype::store_i32(dtype, bytes, start, values),
         View::Bool(values) if dtype == DType::Bool => {
-            bytes[start..start + values.len()].copy_from_slice(values)
+            bytes[start..start + values.len()].copy_from_slice(values);
         }
         View::Bool(values) => {
             let wide: Vec<i32> = values.iter().map(|value| i32::from(*value)).collect();

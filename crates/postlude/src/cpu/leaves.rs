@@ -49,10 +49,10 @@ impl<'a> Leaf<'a> {
             |index: usize| dtype::load(dtype, bytes, (start + index as isize * columns) as usize);
         match out {
             Buffer::F32(out) => {
-                out.iter_mut().enumerate().for_each(|(index, out)| *out = element(index) as f32)
+                out.iter_mut().enumerate().for_each(|(index, out)| *out = element(index) as f32);
             }
             Buffer::I32(out) => {
-                out.iter_mut().enumerate().for_each(|(index, out)| *out = element(index) as i32)
+                out.iter_mut().enumerate().for_each(|(index, out)| *out = element(index) as i32);
             }
             Buffer::Bool(out) => out
                 .iter_mut()

@@ -30,13 +30,12 @@ pub(crate) struct Operand<'a> {
 pub(super) struct Matrix<'a> {
     operand: Operand<'a>,
     rows: usize,
-    columns: usize,
 }
 
 impl<'a> Matrix<'a> {
     /// The operand as `rows` by `columns`, if its memory holds them.
     pub(super) fn new(operand: Operand<'a>, rows: usize, columns: usize) -> Option<Self> {
-        let matrix = Matrix { operand, rows, columns };
+        let matrix = Matrix { operand, rows };
         if rows == 0 || columns == 0 {
             return Some(matrix);
         }

@@ -50,10 +50,10 @@ impl Partial {
     pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>) {
         match (&mut self.state, values) {
             (State::Wide(slots), View::F32(values)) if self.fold == Fold::Sum => {
-                slots[at] += sum(values)
+                slots[at] += sum(values);
             }
             (State::Wide(slots), View::F32(values)) => {
-                slots[at] *= values.iter().map(|x| f64::from(*x)).product::<f64>()
+                slots[at] *= values.iter().map(|x| f64::from(*x)).product::<f64>();
             }
             (State::F32(slots), View::F32(values)) => {
                 let fold = self.fold;
@@ -64,10 +64,10 @@ impl Partial {
                 slots[at] = values.iter().fold(slots[at], |total, x| integer(fold, total, *x));
             }
             (State::Exponentials(slots), View::F32(values)) => {
-                slots[at] = merge_exponentials(slots[at], exponentials(values, self.accuracy))
+                slots[at] = merge_exponentials(slots[at], exponentials(values, self.accuracy));
             }
             (State::Largest(slots), View::F32(values)) => {
-                collect_largest(self.fold, &mut slots[at], values)
+                collect_largest(self.fold, &mut slots[at], values);
             }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
@@ -260,25 +260,16 @@ fn wanted(fold: Fold) -> usize {
 }
 
 /// Nan counts as larger than anything, so that it is never dropped.
-fn descending(a: &f32, b: &f32) -> std::cmp::Ordering {
-    b.abs_if_nan().total_cmp(&a.abs_if_nan())
-}
-
-trait AbsIfNan {
-    fn abs_if_nan(self) -> f32;
-}
-
-impl AbsIfNan for f32 {
-    fn abs_if_nan(self) -> f32 {
-        if self.is_nan() { f32::NAN.abs() } else { self }
-    }
+fn descending(a: f32, b: f32) -> std::cmp::Ordering {
+    let rank = |x: f32| if x.is_nan() { f32::NAN.abs() } else { x };
+    rank(b).total_cmp(&rank(a))
 }
 
 fn collect_largest(fold: Fold, seen: &mut Vec<f32>, values: &[f32]) {
     seen.extend_from_slice(values);
     let keep = wanted(fold);
     if seen.len() > 4 * keep + 64 {
-        seen.select_nth_unstable_by(keep - 1, descending);
+        seen.select_nth_unstable_by(keep - 1, |a, b| descending(*a, *b));
         seen.truncate(keep);
     }
 }
@@ -291,5 +282,5 @@ fn finish_largest(fold: Fold, mut seen: Vec<f32>) -> f32 {
     if place >= seen.len() {
         return f32::NEG_INFINITY;
     }
-    *seen.select_nth_unstable_by(place, descending).1
+    *seen.select_nth_unstable_by(place, |a, b| descending(*a, *b)).1
 }

@@ -73,6 +73,7 @@ impl<'a> Product<'a> {
     }
 
     /// What the product accumulates in: f32 or i32.
+    #[cfg(test)]
     pub(crate) fn accumulator(&self) -> Elem {
         self.accumulator
     }
@@ -138,11 +139,6 @@ impl<T: Accumulator> Scratch<T> {
             packed_b: Storage::default(),
             buffers: Buffers(Mutex::default()),
         }
-    }
-
-    /// Rows and columns of which a region's are best multiples.
-    pub(crate) fn tile(&self) -> (usize, usize) {
-        (self.kernel.mr, self.kernel.nr)
     }
 }
 

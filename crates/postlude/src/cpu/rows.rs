@@ -24,9 +24,9 @@ pub(super) fn evaluate(
         (Op::Part(part, _), &[a]) => {
             let width = 2 * out.len();
             if a.len() == width {
-                a.gather_into(out, |index| part.source(index, width))
+                a.gather_into(out, |index| part.source(index, width));
             } else {
-                a.gather_into(out, |_| 0)
+                a.gather_into(out, |_| 0);
             }
         }
         (Op::Merge(merge, ..), &[a, b]) => put_together(*merge, a, b, out),

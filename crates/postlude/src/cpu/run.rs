@@ -141,7 +141,7 @@ impl Stage<'_> {
         }
         let regions = Regions { height: self.schedule.rows, width: self.schedule.columns };
         for_each_region(&product, regions, &mut scratch, |region, values| {
-            sweep.region(region, T::view(values))
+            sweep.region(region, T::view(values));
         });
     }
 
@@ -151,13 +151,9 @@ impl Stage<'_> {
         let mut regions = Vec::new();
         for rows in cuts(problem.rows, self.schedule.rows) {
             let columns = problem.product_columns();
-            let across: Vec<Range<usize>> = if columns == 0 {
-                vec![0..0]
-            } else {
-                cuts(columns, self.schedule.columns).collect()
-            };
-            regions
-                .extend(across.into_iter().map(|columns| Region { rows: rows.clone(), columns }));
+            // Rows without columns still make a region: their values along rows are wanted.
+            let across = cuts(columns, self.schedule.columns).chain((columns == 0).then_some(0..0));
+            regions.extend(across.map(|columns| Region { rows: rows.clone(), columns }));
         }
         regions
     }

@@ -147,7 +147,7 @@ impl<'a> Sweep<'a> {
         self.program.folds.iter().map(of).collect()
     }
 
-    fn step(&self, number: usize, step: &Step, place: &Place<'_>, slots: &mut Vec<Buffer>) {
+    fn step(&self, number: usize, step: &Step, place: &Place<'_>, slots: &mut [Buffer]) {
         let out_slot = match step {
             Step::Evaluate { out, .. } | Step::Stretch { out, .. } => *out,
         };
@@ -158,7 +158,7 @@ impl<'a> Sweep<'a> {
                 let view = self.view(*from, place, slots);
                 let len = out.len();
                 if view.len() > 0 {
-                    view.stretch_into(len / view.len(), &mut out)
+                    view.stretch_into(len / view.len(), &mut out);
                 }
             }
             Step::Evaluate { node, operands, .. } => match &self.context.graph[*node].op {

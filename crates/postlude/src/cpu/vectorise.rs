@@ -66,7 +66,9 @@ impl<A: Copy, R, F: Fn(A) -> R> Loop for Map<'_, A, R, F> {
             }
         } else {
             let a = a[0];
-            out.iter_mut().for_each(|out| *out = f(a));
+            for out in out {
+                *out = f(a);
+            }
         }
     }
 }
@@ -96,7 +98,9 @@ impl<A: Copy, B: Copy, R, F: Fn(A, B) -> R> Loop for Zip<'_, A, B, R, F> {
             }
             (false, false) => {
                 let (a, b) = (a[0], b[0]);
-                out.iter_mut().for_each(|out| *out = f(a, b));
+                for out in out {
+                    *out = f(a, b);
+                }
             }
         }
     }
