@@ -18,7 +18,7 @@ const STEPS: &[Step] = &[
         let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
         run(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
-    ("tests", || run(&mut cargo(&["test", "--workspace"]))),
+    ("tests", || run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))),
     ("the README's commands", readme::run_commands),
 ];
 
