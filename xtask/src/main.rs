@@ -10,7 +10,6 @@ mod bench;
 mod command;
 mod fuzz;
 mod readme;
-mod sizes;
 mod test;
 
 use std::process::ExitCode;
@@ -18,7 +17,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test         everything a change has to pass: formatting, lints, docs, tests, sizes, the README's commands
+  test         everything a change has to pass: formatting, lints, docs, tests, the README's commands
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   fuzz         the long runs: a million inputs to the parser, 20,000 random graphs
 ";

@@ -1,5 +1,6 @@
 //! The commands that the README promises.
 
+use std::collections::HashSet;
 use std::fs;
 
 use crate::command::{program, root, run};
@@ -34,7 +35,8 @@ fn commands(text: &str) -> Vec<String> {
             }
         }
     }
-    commands.retain(|command| command.starts_with("cargo run"));
+    let mut seen = HashSet::new();
+    commands.retain(|command| command.starts_with("cargo run") && seen.insert(command.clone()));
     commands
 }
 
