@@ -1,2 +1,46 @@
-//! x
-fn main() {}
+//! `cargo xtask`: prepares and calls what developers run. It holds no logic of the project itself.
+
+#![forbid(unsafe_code)]
+// It speaks to the developer.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+// Text is put together line by line.
+#![allow(clippy::format_push_string)]
+
+mod bench;
+mod command;
+mod fuzz;
+mod readme;
+mod sizes;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test         everything a change has to pass: formatting, lints, docs, tests, sizes, the README's commands
+  bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
+  fuzz         the long runs: a million inputs to the parser, 20,000 random graphs
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => test::test(),
+        ["bench", "cpu"] => bench::cpu(),
+        ["fuzz"] => fuzz::fuzz(),
+        [.., "help" | "--help" | "-h"] | ["bench"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("this is not a command\n\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -47,6 +47,22 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     Ok(graph)
 }
 
+/// Every assigned name of a kernel that types, with its type as the user writes it.
+pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
+    let Some(signature) = &ast.signature else { return Vec::new() };
+    let mut errors = Vec::new();
+    let Some(graph) = product::find(ast, &signature.inputs, &mut errors) else { return Vec::new() };
+    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors);
+    body.lower_statements(ast);
+    let mut types = Vec::new();
+    for target in ast.statements.iter().flat_map(|statement| &statement.targets) {
+        let Some(&(lowered, span)) = body.names.get(target.text.as_str()) else { continue };
+        let Some(node) = body.settle(lowered, span) else { continue };
+        types.push((target.text.clone(), body.graph.type_text(body.graph.ty(node))));
+    }
+    types
+}
+
 fn first(mut errors: Vec<CheckError>) -> Vec<CheckError> {
     errors.truncate(MOST_ERRORS);
     errors

@@ -81,6 +81,11 @@ impl Kernel {
         Kernel::from_ast(check::infer(&syntax::parse(source)?, bindings)?)
     }
 
+    /// [`Kernel::infer`] from bytes that may not be text at all.
+    pub fn infer_bytes(source: &[u8], bindings: &Bindings) -> Result<Kernel, Error> {
+        Kernel::from_ast(check::infer(&syntax::parse_bytes(source)?, bindings)?)
+    }
+
     /// Types a tree that any front end built.
     pub fn from_ast(ast: Ast) -> Result<Kernel, Error> {
         let checked = check::check(&ast)?;
@@ -96,6 +101,18 @@ impl Kernel {
     /// What was written, with its signature.
     pub fn ast(&self) -> &Ast {
         &self.ast
+    }
+
+    /// Every assigned name with its type, in the order of the body.
+    ///
+    /// ```
+    /// let kernel = postlude::Kernel::infer("z = A @ B; D = z > 0.0", &Default::default())?;
+    /// let types: Vec<String> = kernel.types().into_iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+    /// assert_eq!(types, ["z: f32[M, N]", "D: bool[M, N]"]);
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn types(&self) -> Vec<(String, String)> {
+        check::name_types(&self.ast)
     }
 
     /// The typed graph before it was defined.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Graph, InputId, Product};
+use crate::graph::{Axes, Graph, Input, InputId, Product};
 use crate::shape::Dim;
 use crate::tensor::Tensor;
 
@@ -179,7 +179,18 @@ impl Problem {
             let argument = arguments
                 .get(&input.name)
                 .ok_or_else(|| BindError::Missing { name: input.name.clone() })?;
-            collect_sizes(input, argument, &mut sizes)?;
+            match (&input.dims, argument) {
+                (None, Argument::Scalar(_)) => {}
+                (None, Argument::Tensor(_)) => {
+                    return Err(BindError::WantsScalar { name: input.name.clone() });
+                }
+                (Some(_), Argument::Scalar(_)) => {
+                    return Err(BindError::WantsTensor { name: input.name.clone() });
+                }
+                (Some(_), Argument::Tensor(tensor)) => {
+                    collect_sizes(input, tensor.dtype(), tensor.shape(), &mut sizes)?;
+                }
+            }
         }
         let problem = Problem::new(graph, &sizes)?;
         for input in graph.inputs() {
@@ -259,33 +270,31 @@ fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {
     }
 }
 
-fn collect_sizes(
-    input: &crate::graph::Input,
-    argument: &Argument,
+/// Adds the sizes that a tensor for an input tells; they have to agree with those that are known.
+///
+/// ```
+/// use postlude::{DType, Kernel, Sizes, problem};
+/// let kernel = Kernel::infer("D = A @ B", &Default::default())?;
+/// let mut sizes = Sizes::from([("K".to_owned(), 3)]);
+/// problem::collect_sizes(&kernel.defined().inputs()[0], DType::BF16, &[2, 3], &mut sizes)?;
+/// assert_eq!(sizes["M"], 2);
+/// # Ok::<(), postlude::Error>(())
+/// ```
+pub fn collect_sizes(
+    input: &Input,
+    dtype: DType,
+    shape: &[usize],
     sizes: &mut Sizes,
 ) -> Result<(), BindError> {
     let name = || input.name.clone();
-    let (dims, tensor) = match (&input.dims, argument) {
-        (None, Argument::Scalar(_)) => return Ok(()),
-        (None, Argument::Tensor(_)) => return Err(BindError::WantsScalar { name: name() }),
-        (Some(_), Argument::Scalar(_)) => return Err(BindError::WantsTensor { name: name() }),
-        (Some(dims), Argument::Tensor(tensor)) => (dims, tensor),
-    };
-    if tensor.dtype() != input.dtype {
-        return Err(BindError::DType {
-            name: name(),
-            declared: input.dtype,
-            given: tensor.dtype(),
-        });
+    let Some(dims) = &input.dims else { return Err(BindError::WantsScalar { name: name() }) };
+    if dtype != input.dtype {
+        return Err(BindError::DType { name: name(), declared: input.dtype, given: dtype });
     }
-    if tensor.shape().len() != dims.len() {
-        return Err(BindError::Rank {
-            name: name(),
-            declared: dims.len(),
-            given: tensor.shape().len(),
-        });
+    if shape.len() != dims.len() {
+        return Err(BindError::Rank { name: name(), declared: dims.len(), given: shape.len() });
     }
-    for (dim, &given) in dims.iter().zip(tensor.shape()) {
+    for (dim, &given) in dims.iter().zip(shape) {
         let Dim::Name { name: dim_name, divisor } = dim else { continue };
         let whole = given.checked_mul(*divisor as usize).ok_or(BindError::TooLarge)?;
         match sizes.get(dim_name) {

@@ -22,8 +22,7 @@ pub use ast::{
     Statement,
 };
 pub use error::{ReservedAction, ReservedKind, SyntaxError, Wanted};
-#[allow(unused_imports)] // The checker names the nearest known name too.
-pub(crate) use nearest::nearest;
+pub use nearest::nearest;
 pub use parser::{parse, parse_bytes, parse_expression};
 pub use place::Place;
 pub(crate) use print::{Level, level};

@@ -174,7 +174,8 @@ impl CheckError {
             }
             E::OperandDType { .. } => "use f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
             E::OperandsDiffer { .. } => {
-                "declare both with one dtype (two fp8 dtypes may differ)".to_owned()
+                "declare both with one dtype (two fp8 dtypes may differ); `--dtype` gives a one-liner's"
+                    .to_owned()
             }
             E::InnerDisagree { fix, .. } => return fix.clone(),
             E::SameDims { .. } => {

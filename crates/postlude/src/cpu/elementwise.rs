@@ -7,28 +7,25 @@ use crate::graph::{Binary, Unary};
 use super::buffer::{Buffer, View};
 use super::vectorise::{Map, Zip, Zip3, vectorised};
 
-/// The larger, nan if either is.
+/// The larger, nan if either is; of two zeros the positive one.
 #[inline(always)]
-fn larger(x: f32, y: f32) -> f32 {
-    if x > y || x.is_nan() { x } else { y }
+pub(super) fn larger(x: f32, y: f32) -> f32 {
+    let other = if x == y { f32::from_bits(x.to_bits() & y.to_bits()) } else { y };
+    if x > y || x.is_nan() { x } else { other }
 }
 
-/// The smaller, nan if either is.
+/// The smaller, nan if either is; of two zeros the negative one.
 #[inline(always)]
-fn smaller(x: f32, y: f32) -> f32 {
-    if x < y || x.is_nan() { x } else { y }
+pub(super) fn smaller(x: f32, y: f32) -> f32 {
+    let other = if x == y { f32::from_bits(x.to_bits() | y.to_bits()) } else { y };
+    if x < y || x.is_nan() { x } else { other }
 }
 
+/// 1 or -1; 0 of both zeros, nan of nan.
 #[inline(always)]
 fn sign(x: f32) -> f32 {
-    if x > 0.0 {
-        1.0
-    } else if x < 0.0 {
-        -1.0
-    } else {
-        // Zero keeps its value and nan stays nan.
-        x
-    }
+    let side = f32::from(u8::from(x > 0.0)) - f32::from(u8::from(x < 0.0));
+    if x.is_nan() { x } else { side }
 }
 
 pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer) {

@@ -8,6 +8,7 @@ use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
 
 use super::buffer::{Buffer, View};
+use super::elementwise::{larger, smaller};
 use super::vectorise::{Loop, vectorised};
 
 /// Slots, each a reduction under way.
@@ -198,10 +199,11 @@ fn sum(values: &[f32]) -> f64 {
 
 #[inline(always)]
 fn extreme(fold: Fold, total: f32, x: f32) -> f32 {
-    let x = if fold == Fold::AbsMax { x.abs() } else { x };
-    let keeps = if fold == Fold::Min { total <= x } else { total >= x };
-    // A comparison with nan is false: nan is taken as soon as it comes, and kept.
-    if keeps || total.is_nan() { total } else { x }
+    match fold {
+        Fold::Min => smaller(total, x),
+        Fold::AbsMax => larger(total, x.abs()),
+        _ => larger(total, x),
+    }
 }
 
 fn integer(fold: Fold, total: i32, x: i32) -> i32 {

@@ -94,21 +94,22 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
     for (a, b) in a.iter().zip(b) {
         let term = a * b;
         total += term;
-        magnitude += term.abs();
+        magnitude += if term.is_finite() { term.abs() } else { 0.0 };
     }
-    let nominal = total as f32 as f64;
     if total.is_nan() {
         return Value::NAN;
     }
-    if magnitude.is_infinite() {
+    let nominal = total as f32 as f64;
+    // Partial sums that overflow in one order need not in another, and may meet an infinity of the other sign.
+    if magnitude > f32::MAX as f64 {
+        return Value::anything(nominal);
+    }
+    if total.is_infinite() {
         return Value::exact(nominal);
     }
     let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
     if magnitude == 0.0 || sums_exactly(bits, magnitude) {
         return Value::exact(nominal);
-    }
-    if magnitude > f32::MAX as f64 {
-        return Value::anything(nominal);
     }
     // Terms below the smallest normal f32 may be lost whole.
     let lost = left.inner as f64 * (f32::MIN_POSITIVE as f64);

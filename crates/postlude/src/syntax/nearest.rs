@@ -9,10 +9,11 @@ const LONGEST: usize = 64;
 ///
 /// A slip is a letter added, dropped, replaced or swapped with its neighbour. Case does not count
 /// as a slip but decides between candidates equally near; after that the first one wins.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+///
+/// ```
+/// assert_eq!(postlude::syntax::nearest("geluu", ["relu", "gelu"]), Some("gelu"));
+/// ```
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }

@@ -67,6 +67,7 @@ fn of_two_zeros_the_positive_one_is_larger() {
     for &(form, want) in table {
         let said = elementwise(form, &[0.0], &[])[0];
         assert!(said.reference.nominal == f64::from(want), "{form}: {said:?}");
+        assert!(said.cpu == f64::from(want), "{form}: {said:?}");
     }
 }
 

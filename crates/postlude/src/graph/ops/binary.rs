@@ -308,6 +308,8 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
             && (y.low.is_infinite() || y.high.is_infinite());
         let quotient = corners(x, y, x.nominal / y.nominal, |a, b| a / b);
         // Zero times infinity is what `corners` guards against; for quotients it is infinity over infinity.
+        // A number over infinity is zero, which no corner shows when the number may be infinite too.
+        let quotient = if nan { quotient.or(Value::exact(0.0)) } else { quotient };
         Value { nan: x.nan || y.nan || nan || nominal.is_nan(), ..quotient }.round_f32()
     } else {
         let undefined = (x.low <= 0.0 && x.high >= 0.0) || x.magnitude().is_infinite();

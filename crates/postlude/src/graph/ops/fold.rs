@@ -150,7 +150,7 @@ fn sum(terms: &[Value]) -> Value {
     let overflow = finite > f32::MAX as f64;
     let chain = terms.len().min(LONGEST_CHAIN) as f64;
     let widened = exact.round_f32().widen(chain * HALF_ULP * finite);
-    if overflow && exact.nominal.is_finite() {
+    if overflow && !exact.is_only_nan() {
         return Value::anything(widened.nominal);
     }
     widened

@@ -1,0 +1,333 @@
+//! The command line: every subcommand, flag and help text.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use postlude::{Backend, DType, MathMode};
+use postlude_corpus::Fill;
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_COMMIT"), ")");
+
+/// Compiles the math written after a matrix product into the product's own kernel
+#[derive(Parser, Debug)]
+#[command(name = "postlude", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 a check failed, 2 your mistake or a refusal, 3 a bug of ours."
+)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the program can do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a kernel on given or random data
+    Run(RunArguments),
+    /// Type a kernel and print it with its signature and every name's type
+    Check(CheckArguments),
+    /// Show what becomes of a kernel, stage by stage
+    Explain(ExplainArguments),
+    /// List the kernel library, or the language's functions
+    List(ListArguments),
+    /// Print a kernel of the library
+    Show(ShowArguments),
+    /// Run the literate cases
+    Corpus(CorpusArguments),
+    /// Time a small suite of kernels on this machine
+    Bench(BenchArguments),
+    /// Describe this machine and its backends
+    Info(InfoArguments),
+    /// Where compiled kernels are kept
+    Cache(CacheArguments),
+    /// Print a completion script for a shell
+    Completions(CompletionsArguments),
+    /// Panic on purpose, to see what a bug looks like
+    #[command(hide = true)]
+    Bug(BugArguments),
+}
+
+/// A kernel, and what a one-liner takes its types from.
+#[derive(Args, Debug)]
+pub(crate) struct SourceArguments {
+    /// A kernel or one-liner as text, a path ending in `.post`, `-` for standard input, or the name of a library kernel
+    #[arg(value_name = "SRC")]
+    pub(crate) source: OsString,
+    /// Read an input from a `.safetensors` or `.npy` file
+    #[arg(long = "in", value_name = "NAME=FILE")]
+    pub(crate) inputs: Vec<Pair<PathBuf>>,
+    /// Give a scalar its value
+    #[arg(long = "set", value_name = "NAME=VALUE", allow_hyphen_values = true)]
+    pub(crate) sets: Vec<Pair<f64>>,
+    /// Draw a random input as uniform, integers, labels, ones, zeros, special or large instead of normal
+    #[arg(long = "fill", value_name = "NAME=KIND")]
+    pub(crate) fills: Vec<Pair<Fill>>,
+    /// The dtype of a one-liner's tiles: f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8
+    #[arg(long, default_value = "bf16", value_parser = dtype_parser(), hide_possible_values = true)]
+    pub(crate) dtype: DType,
+}
+
+impl SourceArguments {
+    /// A source with nothing bound to it.
+    pub(crate) fn plain(source: OsString) -> SourceArguments {
+        SourceArguments {
+            source,
+            inputs: Vec::new(),
+            sets: Vec::new(),
+            fills: Vec::new(),
+            dtype: DType::BF16,
+        }
+    }
+}
+
+/// How a kernel is compiled.
+#[derive(Args, Debug)]
+pub(crate) struct CompileArguments {
+    /// The sizes of dims: `M=512,N=512`
+    #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
+    pub(crate) sizes: Vec<Pair<usize>>,
+    /// Compute only these outputs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// How many threads to use [default: all cores]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Override how accurate functions are [default: by where a value goes]
+    #[arg(long)]
+    pub(crate) math: Option<MathChoice>,
+}
+
+/// `postlude run`
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) compile: CompileArguments,
+    /// Write an output to a `.safetensors` or `.npy` file
+    #[arg(long = "out", value_name = "NAME=FILE")]
+    pub(crate) outputs: Vec<Pair<PathBuf>>,
+    /// The seed of random inputs
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// What runs the kernel
+    #[arg(long, default_value = "auto")]
+    pub(crate) backend: BackendChoice,
+    /// Compare every element with the reference and its bound
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Report the median time of one call
+    #[arg(long)]
+    pub(crate) time: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude check`
+#[derive(Args, Debug)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude explain`
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArguments {
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) compile: CompileArguments,
+    /// Show one stage only; the schedule needs sizes
+    #[arg(long)]
+    pub(crate) stage: Option<StageChoice>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude list`
+#[derive(Args, Debug)]
+pub(crate) struct ListArguments {
+    /// List the functions of the language instead
+    #[arg(long)]
+    pub(crate) functions: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude show`
+#[derive(Args, Debug)]
+pub(crate) struct ShowArguments {
+    /// The kernel's name
+    pub(crate) name: String,
+}
+
+/// `postlude corpus`
+#[derive(Args, Debug)]
+pub(crate) struct CorpusArguments {
+    /// What runs the cases
+    #[arg(long, default_value = "auto")]
+    pub(crate) backend: BackendChoice,
+    /// The folder of the cases [default: the nearest `corpus` above the current folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Only cases whose name (`file::title`) contains this
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude bench`
+#[derive(Args, Debug)]
+pub(crate) struct BenchArguments {
+    /// Only kernels whose name contains this
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
+    /// Other sizes than the suite's
+    #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
+    pub(crate) sizes: Vec<Pair<usize>>,
+    /// How many threads to use [default: all cores]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude info`
+#[derive(Args, Debug)]
+pub(crate) struct InfoArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `postlude cache`
+#[derive(Args, Debug)]
+pub(crate) struct CacheArguments {
+    #[command(subcommand)]
+    pub(crate) action: CacheAction,
+}
+
+/// What to do with the cache.
+#[derive(Subcommand, Clone, Copy, Debug)]
+pub(crate) enum CacheAction {
+    /// Print where it is (`POSTLUDE_CACHE_DIR` moves it)
+    Path,
+    /// Print how much it holds
+    Size,
+    /// Remove what Postlude put there
+    Clear,
+}
+
+/// `postlude completions`
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `postlude bug`
+#[derive(Args, Debug)]
+pub(crate) struct BugArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What runs a kernel.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BackendChoice {
+    /// The fastest there is
+    Auto,
+    /// The processor
+    Cpu,
+    /// The definition
+    Reference,
+}
+
+impl BackendChoice {
+    /// The backend that is meant.
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            BackendChoice::Auto | BackendChoice::Cpu => Backend::Cpu,
+            BackendChoice::Reference => Backend::Reference,
+        }
+    }
+}
+
+/// How accurate functions are.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MathChoice {
+    /// At most 2 ulp everywhere
+    Accurate,
+    /// Hardware approximations and relaxed algebra
+    Fast,
+}
+
+impl MathChoice {
+    /// The mode that is meant.
+    pub(crate) fn mode(choice: Option<MathChoice>) -> MathMode {
+        match choice {
+            None => MathMode::Default,
+            Some(MathChoice::Accurate) => MathMode::Accurate,
+            Some(MathChoice::Fast) => MathMode::Fast,
+        }
+    }
+}
+
+/// What `explain` shows.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StageChoice {
+    /// What was written, with its signature
+    Ast,
+    /// The typed graph
+    Graph,
+    /// Its meaning, then the graph after each pass
+    Passes,
+    /// How a problem of these sizes is run
+    Schedule,
+}
+
+/// `NAME=value`
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Pair<T> {
+    /// What stands before the first `=`.
+    pub(crate) name: String,
+    /// What stands behind it.
+    pub(crate) value: T,
+}
+
+impl<T: FromStr> FromStr for Pair<T>
+where
+    T::Err: ToString,
+{
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pair<T>, String> {
+        let (name, value) =
+            text.split_once('=').ok_or("a name, `=` and a value are expected".to_owned())?;
+        if name.trim().is_empty() || value.is_empty() {
+            return Err("a name, `=` and a value are expected".to_owned());
+        }
+        let value = value.parse().map_err(|error: T::Err| error.to_string())?;
+        Ok(Pair { name: name.trim().to_owned(), value })
+    }
+}
+
+/// The dtypes that an operand of `@` may have.
+fn dtype_parser() -> impl TypedValueParser<Value = DType> {
+    let names = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8"];
+    PossibleValuesParser::new(names)
+        .map(|name| DType::from_name(&name).expect("compiler bug: a dtype that does not exist"))
+}

@@ -1,0 +1,104 @@
+//! `postlude corpus`: runs the literate cases on a backend.
+
+use std::panic;
+use std::path::{Path, PathBuf};
+
+use postlude_corpus::{Case, Outcome as CaseOutcome, RunOptions, read_folder};
+use serde::Serialize;
+
+use crate::arguments::CorpusArguments;
+use crate::failure::{Failure, Mistake, Outcome};
+use crate::print;
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct Summary {
+    schema: u32,
+    backend: &'static str,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    cases: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    place: String,
+    outcome: &'static str,
+    /// What was found instead, or why it was skipped.
+    found: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
+    let folder = arguments.folder.clone().map_or_else(find_folder, Ok)?;
+    let cases = read_folder(&folder).map_err(|error| Mistake::new(error.to_string()))?;
+    let cases: Vec<Case> =
+        cases.into_iter().filter(|case| case.name().contains(&arguments.filter)).collect();
+    if cases.is_empty() {
+        let message = format!("no case has `{}` in its name", arguments.filter);
+        return Err(Mistake::new(message)
+            .fix("a name is `file::title`, as in `stability::`")
+            .into());
+    }
+    let backend = arguments.backend.backend();
+    let progress = Progress::of(cases.len());
+    let mut lines = Vec::with_capacity(cases.len());
+    // A case that panics is a failed case, reported with the others.
+    let report_bug = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    for case in &cases {
+        progress.say(case.name());
+        let (outcome, found) = match postlude_corpus::run(case, backend, &RunOptions::default()) {
+            CaseOutcome::Passed => ("passed", None),
+            CaseOutcome::Failed(report) => ("failed", Some(report.to_string())),
+            CaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
+        };
+        lines.push(Line { name: case.name(), place: case.place(), outcome, found });
+        progress.step();
+    }
+    panic::set_hook(report_bug);
+    drop(progress);
+    let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
+    let summary = Summary {
+        schema: 1,
+        backend: backend.name(),
+        passed: count("passed"),
+        failed: count("failed"),
+        skipped: count("skipped"),
+        cases: lines,
+    };
+    print::either(arguments.json, &summary, || summary.text())?;
+    Ok(if summary.failed == 0 { Outcome::Fine } else { Outcome::CheckFailed })
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for line in &self.cases {
+            match (line.outcome, &line.found) {
+                ("failed", Some(found)) => text.push_str(&format!("FAILED {found}\n")),
+                ("skipped", Some(reason)) => {
+                    text.push_str(&format!("skipped {}: {reason}\n", line.name));
+                }
+                _ => {}
+            }
+        }
+        let Summary { passed, failed, skipped, backend, .. } = self;
+        text.push_str(&format!(
+            "{passed} passed, {failed} failed, {skipped} skipped on {backend}\n"
+        ));
+        text
+    }
+}
+
+/// The nearest folder `corpus` with a README, from the current folder upwards.
+fn find_folder() -> Result<PathBuf, Mistake> {
+    let here = std::env::current_dir().map_err(|error| Mistake::io(Path::new("."), &error))?;
+    let mut above = here.ancestors().map(|folder| folder.join("corpus"));
+    above.find(|folder| folder.join("README.md").is_file()).ok_or_else(|| {
+        Mistake::new("there is no folder `corpus` here or above")
+            .fix("run this in a clone of the repository, or name the folder: `--folder PATH`")
+    })
+}

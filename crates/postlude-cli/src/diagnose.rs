@@ -1,0 +1,209 @@
+//! Renders what went wrong: for a person with the place underlined, or as one JSON object.
+//!
+//! In: a [`Failure`]. Out: text on standard error (JSON on standard output) and the exit code.
+//! Invariant: under 4,000 characters together, whatever the source holds; control characters are made visible.
+
+mod excerpt;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use postlude::syntax::Place;
+use postlude::{Diagnostic, Error};
+use serde::Serialize;
+
+use crate::failure::{Failure, Mistake};
+use crate::print;
+use crate::source::Source;
+
+use excerpt::{Excerpt, visible};
+
+/// The most characters of all diagnostics together.
+const MOST_CHARACTERS: usize = 3900;
+/// The most characters of a message or a fix.
+const MOST_MESSAGE: usize = 300;
+/// The exit code of the user's mistakes.
+const MISTAKE: u8 = 2;
+
+/// How failures are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// For a person.
+    Text,
+    /// For a program.
+    Json,
+}
+
+impl Form {
+    /// JSON if `--json` stands anywhere on the command line, which may not even parse.
+    pub(crate) fn asked_for(arguments: impl Iterator<Item = OsString>) -> Form {
+        let mut options = arguments.take_while(|argument| argument != "--");
+        if options.any(|argument| argument == "--json") { Form::Json } else { Form::Text }
+    }
+}
+
+#[derive(Serialize)]
+struct Failed {
+    schema: u32,
+    error: Described,
+}
+
+#[derive(Serialize)]
+struct Described {
+    message: String,
+    line: Option<usize>,
+    column: Option<usize>,
+    fix: Option<String>,
+}
+
+/// Prints a failure and says how the program exits.
+pub(crate) fn print_failure(form: Form, failure: &Failure) -> u8 {
+    if let Failure::Usage(error) = failure
+        && !error.use_stderr()
+    {
+        return print_help(error);
+    }
+    match form {
+        Form::Text => print_text(failure),
+        Form::Json => print_json(describe(failure)),
+    }
+    MISTAKE
+}
+
+/// Help and version go to standard output and are no failures.
+fn print_help(error: &clap::Error) -> u8 {
+    match error.print() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => MISTAKE,
+        Ok(()) | Err(_) => 0,
+    }
+}
+
+/// Says that a bug was met, where, and what to do.
+pub(crate) fn print_bug(form: Form, bug: &PanicHookInfo<'_>) {
+    let what = bug.payload_as_str().unwrap_or("no message");
+    let at = bug.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
+    let message = format!("this is a bug in Postlude: {what}{}", at.unwrap_or_default());
+    let fix = concat!(
+        "please report it with the command and the kernel at ",
+        env!("CARGO_PKG_REPOSITORY"),
+        "/issues"
+    );
+    let mistake = Mistake::new(cut(&message)).fix(fix);
+    match form {
+        Form::Text => write_error(&render_mistake(&renderer(), &mistake)),
+        Form::Json => print_json(describe(&mistake.into())),
+    }
+}
+
+fn print_json(described: Described) {
+    // There is nobody left to tell when this fails.
+    let _ = print::json(&Failed { schema: 1, error: described });
+}
+
+fn describe(failure: &Failure) -> Described {
+    let (message, place, fix) = match failure {
+        Failure::Closed => (String::new(), None, None),
+        Failure::Usage(error) => {
+            let text = error.render().to_string();
+            let line = text.lines().next().unwrap_or_default();
+            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+            let message = line.strip_prefix("error: ").unwrap_or(line).to_owned();
+            (message, None, tip.map(str::to_owned))
+        }
+        Failure::Kernel(source, error) => match error.diagnostics().first() {
+            Some(first) => (
+                first.message(),
+                first.span().map(|span| Place::of(&source.bytes, span)),
+                first.fix(),
+            ),
+            None => (error.to_string(), None, None),
+        },
+        Failure::Mistake(mistake) => (mistake.message.clone(), None, mistake.fix.clone()),
+    };
+    Described {
+        message: cut(&message),
+        line: place.map(|place| place.line),
+        column: place.map(|place| place.column),
+        fix: fix.map(|fix| cut(&fix)),
+    }
+}
+
+fn print_text(failure: &Failure) {
+    match failure {
+        Failure::Closed => {}
+        Failure::Usage(error) => {
+            let _ = error.print();
+        }
+        Failure::Kernel(source, error) => write_error(&render(&renderer(), source, error)),
+        Failure::Mistake(mistake) => write_error(&render_mistake(&renderer(), mistake)),
+    }
+}
+
+fn write_error(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Colour on terminals only, and only where the user has not declined it.
+fn renderer() -> Renderer {
+    let declined = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    if io::stderr().is_terminal() && !declined { Renderer::styled() } else { Renderer::plain() }
+}
+
+fn render_mistake(renderer: &Renderer, mistake: &Mistake) -> String {
+    render_placeless(renderer, &mistake.message, mistake.fix.as_deref())
+}
+
+fn render_placeless(renderer: &Renderer, message: &str, fix: Option<&str>) -> String {
+    let error = renderer.render(&[Group::with_title(Level::ERROR.primary_title(cut(message)))]);
+    // Apart: between the parts of one report stands a line for the source.
+    let help =
+        fix.map(|fix| renderer.render(&[Group::with_title(Level::HELP.primary_title(cut(fix)))]));
+    help.map_or(error.clone(), |help| format!("{error}\n{help}"))
+}
+
+fn render(renderer: &Renderer, source: &Source, error: &Error) -> String {
+    let mut text = String::new();
+    let mut characters = 0;
+    for (place, diagnostic) in error.diagnostics().iter().enumerate() {
+        // What is counted is what is read: colours are not.
+        characters += render_one(&Renderer::plain(), source, diagnostic).chars().count() + 2;
+        if characters > MOST_CHARACTERS {
+            text.push_str(&format!("\n\n(and {} more)", error.diagnostics().len() - place));
+            break;
+        }
+        if place > 0 {
+            text.push_str("\n\n");
+        }
+        text.push_str(&render_one(renderer, source, diagnostic));
+    }
+    text
+}
+
+fn render_one(renderer: &Renderer, source: &Source, diagnostic: &Diagnostic) -> String {
+    let Some(span) = diagnostic.span() else {
+        return render_placeless(renderer, &diagnostic.message(), diagnostic.fix().as_deref());
+    };
+    let title = Level::ERROR.primary_title(cut(&diagnostic.message()));
+    let help = diagnostic.fix().map(|fix| Level::HELP.message(cut(&fix)));
+    let place = Place::of(&source.bytes, span);
+    let excerpt = Excerpt::of(&source.bytes, span);
+    let snippet = Snippet::source(excerpt.text)
+        .path(visible(&source.origin))
+        .line_start(place.line)
+        .annotation(AnnotationKind::Primary.span(excerpt.underlined));
+    renderer.render(&[title.element(snippet).elements(help)])
+}
+
+/// A message cut in its middle, with its control characters visible.
+fn cut(message: &str) -> String {
+    let characters: Vec<char> = visible(message).chars().collect();
+    if characters.len() <= MOST_MESSAGE {
+        return characters.into_iter().collect();
+    }
+    let half = MOST_MESSAGE / 2 - 1;
+    let (start, end) = (&characters[..half], &characters[characters.len() - half..]);
+    start.iter().chain(&['…']).chain(end).collect()
+}

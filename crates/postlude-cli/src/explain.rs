@@ -1,0 +1,105 @@
+//! `postlude explain`: what becomes of a kernel, stage by stage, as text that parses back.
+
+use postlude::{Compiled, MathMode, Problem, optimise};
+use serde::Serialize;
+
+use crate::arguments::{ExplainArguments, StageChoice};
+use crate::bindings::Loaded;
+use crate::failure::{Failure, Outcome};
+use crate::print;
+
+/// The stages that were asked for.
+#[derive(Default, Serialize)]
+struct Stages {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ast: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passes: Option<Vec<Pass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Pass {
+    pass: &'static str,
+    graph: String,
+}
+
+#[derive(Serialize)]
+struct Explained {
+    schema: u32,
+    kernel: String,
+    stages: Stages,
+}
+
+/// Runs the command.
+pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
+    let loaded = Loaded::read(&arguments.source)?;
+    let options = loaded.options(&arguments.compile)?;
+    let compiled = loaded.kernel.compile(&options);
+    let wants = |stage| arguments.stage.is_none_or(|wanted| wanted == stage);
+    let mut stages = Stages::default();
+    if wants(StageChoice::Ast) {
+        stages.ast = Some(loaded.kernel.ast().to_string());
+    }
+    if wants(StageChoice::Graph) {
+        stages.graph = Some(loaded.kernel.checked().to_string());
+    }
+    if wants(StageChoice::Passes) {
+        stages.passes = Some(passes(&compiled, options.math));
+    }
+    // Without sizes everything but the schedule is shown.
+    if arguments.stage == Some(StageChoice::Schedule)
+        || (arguments.stage.is_none() && is_sized(&loaded, arguments))
+    {
+        stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
+    }
+    if arguments.json {
+        let kernel = loaded.kernel.name().to_owned();
+        print::json(&Explained { schema: 1, kernel, stages })?;
+    } else {
+        print::text(&stages.text())?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn is_sized(loaded: &Loaded, arguments: &ExplainArguments) -> bool {
+    !arguments.compile.sizes.is_empty() || !loaded.given.is_empty()
+}
+
+fn schedule(
+    loaded: &Loaded,
+    compiled: &Compiled,
+    arguments: &ExplainArguments,
+) -> Result<String, Failure> {
+    let sizes = loaded.sizes(&arguments.compile.sizes)?;
+    let problem =
+        Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
+    let schedule = compiled.schedule(&problem);
+    schedule.map(|schedule| schedule.to_string()).map_err(|error| loaded.failure(error))
+}
+
+/// The kernel's meaning, then the graph after every pass that changed it.
+fn passes(compiled: &Compiled, math: MathMode) -> Vec<Pass> {
+    let defined = Pass { pass: "define", graph: compiled.defined().to_string() };
+    let changed = optimise::trace(compiled.defined(), math);
+    let changed = changed.into_iter().map(|(pass, graph)| Pass { pass, graph: graph.to_string() });
+    std::iter::once(defined).chain(changed).collect()
+}
+
+impl Stages {
+    fn text(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.ast.clone());
+        parts.extend(self.graph.clone());
+        for Pass { pass, graph } in self.passes.iter().flatten() {
+            parts.push(format!("# after {pass}\n{graph}"));
+        }
+        parts.extend(self.schedule.clone());
+        let lines: Vec<String> =
+            parts.iter().map(|part| format!("{}\n", part.trim_end())).collect();
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,206 @@
+//! What `run` prints: one line an output, or one JSON object.
+
+use std::collections::BTreeMap;
+
+use postlude::Tensor;
+use postlude::reference::Comparison;
+use serde::Serialize;
+
+use crate::{measure, print};
+
+/// A finished run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) schema: u32,
+    pub(crate) kernel: String,
+    pub(crate) backend: &'static str,
+    pub(crate) sizes: BTreeMap<String, usize>,
+    pub(crate) outputs: Vec<OutputReport>,
+    pub(crate) check: Option<CheckReport>,
+    pub(crate) seconds: Option<f64>,
+}
+
+/// An output in a few numbers.
+#[derive(Debug, Serialize)]
+pub(crate) struct OutputReport {
+    name: String,
+    dtype: &'static str,
+    shape: Vec<usize>,
+    mean: Option<f64>,
+    absmax: Option<f64>,
+    #[serde(skip)]
+    shown: (f64, f64),
+}
+
+/// How the outputs compare with the reference.
+#[derive(Debug, Serialize)]
+pub(crate) struct CheckReport {
+    pub(crate) ok: bool,
+    /// The largest error in units of its bound.
+    worst: Option<f64>,
+    /// The largest bound.
+    bound: Option<f64>,
+    #[serde(skip)]
+    failed: Vec<String>,
+}
+
+impl OutputReport {
+    /// Looks at every element.
+    pub(crate) fn of(name: &str, tensor: &Tensor) -> OutputReport {
+        let (mut sum, mut absmax) = (0.0, 0.0);
+        let values = tensor.values();
+        for value in &values {
+            sum += value;
+            // Unlike `f64::max`, nan stays.
+            absmax = if value.is_nan() || value.abs() > absmax { value.abs() } else { absmax };
+        }
+        let mean = sum / values.len() as f64;
+        OutputReport {
+            name: name.to_owned(),
+            dtype: tensor.dtype().name(),
+            shape: tensor.shape().to_vec(),
+            mean: finite(mean),
+            absmax: finite(absmax),
+            shown: (mean, absmax),
+        }
+    }
+}
+
+impl CheckReport {
+    /// All outputs together.
+    pub(crate) fn of(outputs: &[(String, Tensor)], comparisons: &[Comparison]) -> CheckReport {
+        let worst = comparisons.iter().map(|comparison| comparison.worst).fold(0.0, f64::max);
+        let bound = comparisons.iter().map(|comparison| comparison.bound).fold(0.0, f64::max);
+        let failed =
+            outputs.iter().zip(comparisons).filter(|(_, comparison)| comparison.worst > 1.0);
+        let failed: Vec<String> = failed
+            .map(|((name, tensor), comparison)| {
+                let place = index(tensor.shape(), comparison.at);
+                format!("{name}{place:?} is {} bounds away", number(comparison.worst))
+            })
+            .collect();
+        CheckReport { ok: failed.is_empty(), worst: finite(worst), bound: finite(bound), failed }
+    }
+}
+
+impl Report {
+    /// For a person.
+    pub(crate) fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = self.outputs.iter().map(OutputReport::row).collect();
+        let mut text = print::table(&rows);
+        if let Some(check) = &self.check {
+            text.push_str(&check.line());
+        }
+        if let Some(seconds) = self.seconds {
+            text.push_str(&format!("time  {} on {}\n", measure::duration(seconds), self.backend));
+        }
+        text
+    }
+}
+
+impl OutputReport {
+    fn row(&self) -> Vec<String> {
+        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
+        vec![
+            self.name.clone(),
+            format!("{}[{}]", self.dtype, shape.join(", ")),
+            format!("mean {}", number(self.shown.0)),
+            format!("absmax {}", number(self.shown.1)),
+        ]
+    }
+}
+
+impl CheckReport {
+    fn line(&self) -> String {
+        if self.ok {
+            let worst = number(self.worst.unwrap_or(f64::INFINITY));
+            let bound = number(self.bound.unwrap_or(f64::INFINITY));
+            return format!(
+                "check ok: the worst error is {worst} of its bound (largest bound {bound})\n"
+            );
+        }
+        let mut line = format!("check FAILED: {}", self.failed[0]);
+        if self.failed.len() > 1 {
+            line.push_str(&format!(", and {} more outputs", self.failed.len() - 1));
+        }
+        line.push('\n');
+        line
+    }
+}
+
+/// JSON has no infinities and no nan.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// Six digits, whatever the size.
+pub(crate) fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        format!("{value}").to_lowercase()
+    } else if (1e-4..1e7).contains(&magnitude) {
+        let digits = 5 - magnitude.log10().floor() as i32;
+        let text = format!("{value:.*}", digits.clamp(0, 9) as usize);
+        let text = if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            &text
+        };
+        text.to_owned()
+    } else {
+        format!("{value:.5e}")
+    }
+}
+
+/// The index of an element of a contiguous tensor.
+fn index(shape: &[usize], at: usize) -> Vec<usize> {
+    let mut rest = at;
+    let mut index: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let place = rest % size.max(&1);
+            rest /= size.max(&1);
+            place
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postlude::DType;
+
+    #[test]
+    fn numbers_have_six_digits_at_most() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-0.25, "-0.25"),
+            (1234567.0, "1234567"),
+            (123.456789, "123.457"),
+            (1.5e-9, "1.50000e-9"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn nan_and_infinity_are_not_hidden() {
+        let tensor = Tensor::from_values(DType::F32, vec![3], &[1.0, f64::NAN, 2.0]).unwrap();
+        let report = OutputReport::of("D", &tensor);
+        assert_eq!((report.mean, report.absmax), (None, None));
+        let empty = Tensor::zeros(DType::F32, vec![0]).unwrap();
+        assert_eq!(OutputReport::of("D", &empty).absmax, Some(0.0));
+    }
+
+    #[test]
+    fn an_element_is_found_again() {
+        assert_eq!(index(&[2, 3, 4], 23), [1, 2, 3]);
+        assert_eq!(index(&[], 0), [0usize; 0]);
+    }
+}

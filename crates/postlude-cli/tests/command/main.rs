@@ -1,0 +1,73 @@
+//! The command as a user meets it: what goes in on the command line, what comes out, and the exit code.
+
+mod documented;
+mod errors;
+mod files;
+mod interrupted;
+mod json;
+mod others;
+mod run;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// How a command ended.
+struct Ended {
+    code: Option<i32>,
+    output: String,
+    errors: String,
+}
+
+impl Ended {
+    fn of(output: &Output) -> Ended {
+        Ended {
+            code: output.status.code(),
+            output: String::from_utf8_lossy(&output.stdout).into_owned(),
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The output of a command that went well, with nothing else said.
+    #[track_caller]
+    fn fine(self) -> String {
+        assert_eq!((self.code, self.errors.as_str()), (Some(0), ""), "{}", self.output);
+        self.output
+    }
+
+    /// The one object that a command printed.
+    #[track_caller]
+    fn object(&self) -> Value {
+        assert_eq!(self.output.lines().count(), 1, "{}{}", self.output, self.errors);
+        serde_json::from_str(&self.output).expect("JSON")
+    }
+
+    /// What is said about a user's mistake, with exit code 2 and nothing on standard output.
+    #[track_caller]
+    fn mistake(self) -> String {
+        assert_eq!((self.code, self.output.as_str()), (Some(2), ""), "{}", self.errors);
+        assert!(self.errors.chars().count() < 4000, "{}", self.errors.chars().count());
+        assert!(!self.errors.contains("bug"), "{}", self.errors);
+        self.errors
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_postlude"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn postlude(arguments: &[&str]) -> Ended {
+    Ended::of(&command(arguments).output().expect("the command starts"))
+}
+
+fn postlude_in(folder: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(&command(arguments).current_dir(folder).output().expect("the command starts"))
+}
+
+/// The repository.
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

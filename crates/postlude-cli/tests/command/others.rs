@@ -1,0 +1,131 @@
+//! The other subcommands.
+
+use std::fs;
+use std::process::Stdio;
+
+use postlude::Kernel;
+use postlude::plan::Schedule;
+
+use super::{command, postlude, postlude_in, repository};
+
+#[test]
+fn check_prints_a_kernel_that_checks() {
+    let printed = postlude(&["check", "z = A @ B + bias[N]; D = gelu(z)"]).fine();
+    assert_eq!(
+        printed,
+        "kernel one_liner(A: bf16[M, K], B: bf16[K, N], bias: f32[N]) -> (D: bf16[M, N]) {\n    \
+         z = A @ B + bias[N]  # f32[M, N]\n    \
+         D = gelu(z)          # f32[M, N]\n}\n"
+    );
+    assert_eq!(postlude(&["check", &printed]).fine(), printed);
+}
+
+#[test]
+fn every_stage_parses_back() {
+    let stage = |stage| {
+        let arguments = ["explain", "linear_gelu", "--size", "M=64,N=64,K=64", "--stage", stage];
+        postlude(&arguments).fine()
+    };
+    let ast = stage("ast");
+    assert_eq!(Kernel::parse(&ast).unwrap().ast().to_string().trim_end(), ast.trim_end());
+    let graph = stage("graph");
+    assert_eq!(postlude::graph::parse(&graph).unwrap().to_string(), graph);
+    for part in stage("passes").split("# after ").skip(1) {
+        let (_, graph) = part.split_once('\n').unwrap();
+        assert_eq!(postlude::graph::parse(graph).unwrap().to_string().trim(), graph.trim());
+    }
+    let schedule = stage("schedule");
+    assert_eq!(schedule.parse::<Schedule>().unwrap().to_string(), schedule);
+}
+
+#[test]
+fn a_schedule_needs_sizes_and_the_other_stages_do_not() {
+    let errors = postlude(&["explain", "linear", "--stage", "schedule"]).mistake();
+    assert!(errors.contains("--size"), "{errors}");
+    assert!(!postlude(&["explain", "linear"]).fine().contains("schedule"));
+    assert!(postlude(&["explain", "linear", "--size", "M=1,N=1,K=1"]).fine().contains("schedule"));
+}
+
+#[test]
+fn list_and_show_know_the_library() {
+    let list = postlude(&["list"]).fine();
+    assert!(list.lines().any(|line| line.starts_with("bce_loss ")), "{list}");
+    let text = fs::read_to_string(repository().join("kernels/bce_loss.post")).unwrap();
+    assert_eq!(postlude(&["show", "bce_loss"]).fine(), text);
+    assert!(postlude(&["show", "bce_los"]).mistake().contains("bce_loss"));
+    let functions = postlude(&["list", "--functions"]).fine();
+    for name in ["gelu(x)", "leaky_relu(x, slope=0.01)", "logsumexp(", "halves(x)", "softmax("] {
+        assert!(functions.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn the_corpus_is_found_from_inside_the_repository() {
+    let output = postlude_in(&repository().join("crates"), &["corpus", "activations::"]).fine();
+    assert!(output.ends_with("0 failed, 0 skipped on cpu\n"), "{output}");
+    let arguments = ["corpus", "activations::", "--backend", "reference"];
+    let output = postlude_in(repository(), &arguments).fine();
+    assert!(output.ends_with("0 failed, 0 skipped on reference\n"), "{output}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert!(postlude_in(elsewhere.path(), &["corpus"]).mistake().contains("--folder"));
+}
+
+#[test]
+fn bench_prints_a_line_a_kernel() {
+    let arguments = ["bench", "product", "--size", "M=16,N=16,K=16", "--threads", "1"];
+    let output = postlude(&arguments).fine();
+    assert!(output.starts_with("kernel "), "{output}");
+    assert!(output.lines().any(|line| line.starts_with("product_f32 ")), "{output}");
+    assert!(output.ends_with("cpu on 1 thread\n"), "{output}");
+}
+
+#[test]
+fn clearing_the_cache_leaves_what_is_not_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = folder.path().join("0".repeat(64) + ".postlude-kernel");
+    let foreign = folder.path().join("thesis.txt");
+    fs::write(&ours, "12345").unwrap();
+    fs::write(&foreign, "irreplaceable").unwrap();
+    let cache = |action: &str| {
+        let mut command = command(&["cache", action]);
+        let output = command.env("POSTLUDE_CACHE_DIR", folder.path()).output().unwrap();
+        super::Ended::of(&output).fine()
+    };
+    assert_eq!(cache("path").trim(), folder.path().to_str().unwrap());
+    assert_eq!(cache("size"), "5 bytes in 1 kernel\n");
+    assert_eq!(cache("clear"), "1 kernel removed\n");
+    assert_eq!(cache("size"), "0 bytes in 0 kernels\n");
+    assert!(!ours.exists() && foreign.exists());
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(postlude(&["completions", shell]).fine().contains("postlude"), "{shell}");
+    }
+}
+
+#[test]
+fn the_version_has_a_commit() {
+    let version = postlude(&["--version"]).fine();
+    assert!(version.starts_with("postlude ") && version.contains(" ("), "{version}");
+    assert!(postlude(&["--help"]).fine().contains("Exit codes"));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for arguments in [
+        &["list", "--functions"][..],
+        &["list", "--json"],
+        &["show", "linear"],
+        &["completions", "bash"],
+        &["--help"],
+        &["run", "D = A @ B", "--size", "M=4,N=4,K=4"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(Stdio::from(writer)).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*errors), (Some(0), ""), "{arguments:?}");
+    }
+}
