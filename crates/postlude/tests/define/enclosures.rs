@@ -246,7 +246,7 @@ impl Tree {
         }
     }
 
-    fn result(&self, accuracy: Accuracy, engine: Engine, leaves: &[f32; 2]) -> f32 {
+    fn result(&self, accuracy: Accuracy, engine: Engine, leaves: [f32; 2]) -> f32 {
         match self {
             Tree::Leaf(index) => leaves[*index],
             Tree::Unary(op, a) => unary(*op, accuracy, engine, a.result(accuracy, engine, leaves)),
@@ -316,7 +316,7 @@ proptest! {
     fn expressions_stay_inside(tree in a_tree(), accuracy in an_accuracy(), engine in an_engine(), x in a_value(), y in a_value(), places in (0.0..=1.0, 0.0..=1.0)) {
         let image = tree.enclosure(accuracy, &[x, y]);
         let leaves = [inside(x, places.0), inside(y, places.1)];
-        let got = tree.result(accuracy, engine, &leaves);
+        let got = tree.result(accuracy, engine, leaves);
         prop_assert!(allows(image, got), "{leaves:?} gives {got:e}, not in {image:?}");
     }
 }

@@ -25,7 +25,9 @@ pub(crate) fn run(
     x: &[f32],
     others: &[(&str, f32)],
 ) -> Vec<Said> {
-    let declared: String = others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
+    let declared: Vec<String> =
+        others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
+    let declared = declared.concat();
     let source = format!(
         "kernel k(A: f32[M, K], B: f32[K, N]{declared}) -> D: f32[M, N] {{ x = A @ B; D = {expression} }}"
     );

@@ -10,8 +10,23 @@ const VANISHES: f64 = 1.2e-38;
 
 /// Where forms are tried: both signs of each.
 const SIZES: [f32; 17] = [
-    0.0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 1e-3, 0.3, 0.6931472, 1.0, 5.0, 20.0, 87.0, 88.9, 100.0,
-    1e3, 1e4,
+    0.0,
+    1e-44,
+    1e-38,
+    1e-30,
+    1e-10,
+    1e-5,
+    1e-3,
+    0.3,
+    std::f32::consts::LN_2,
+    1.0,
+    5.0,
+    20.0,
+    87.0,
+    88.9,
+    100.0,
+    1e3,
+    1e4,
 ];
 
 fn both_signs(sizes: &[f32]) -> Vec<f32> {

@@ -1,7 +1,7 @@
 //! A table: the rules of stability, one line a rule, each checked by comparing what both sides mean.
 
 use postlude::Kernel;
-use postlude::graph::{Binary, Graph, NodeId, Op, Unary};
+use postlude::graph::{Binary, Graph, NodeId, Op, Over, Run, Unary};
 
 use super::workspace::{read, root};
 
@@ -21,15 +21,22 @@ pub(crate) const RULES: &[(&str, &str, &str)] = &[
     ("root_of_square", "sqrt(square(x))", "abs(x)"),
     ("log_of_exponential", "log(exp(x))", "x"),
     ("log_of_sum_of_exponentials", "log(sum(exp(x), N))", "logsumexp(x, N)"),
+    ("log_of_mean_of_exponentials", "log(sum(exp(x), N) / 8.0)", "logsumexp(x, N) - log(8.0)"),
+    ("log_of_two_exponentials", "log(exp(x) + exp(y))", "where(x == y, x + 0.6931472, maximum(x, y) + log1p(exp(-abs(x - y))))"),
+    ("softmax_of_two", "exp(x) / (exp(x) + exp(y))", "sigmoid(x - y)"),
     ("softmax_of_quotient", "exp(x) / sum(exp(x), N)", "softmax(x, N)"),
     ("log_of_quotient_of_exponentials", "log(softmax(x, N))", "log_softmax(x, N)"),
     ("exponential_minus_one", "exp(x) - 1.0", "expm1(x)"),
     ("exponential_minus_one", "1.0 - exp(x)", "-expm1(x)"),
     ("log_of_one_minus_exponential", "log(1.0 - exp(x))", "where(x < -0.6931472, log1p(-exp(x)), log(-expm1(x)))"),
+    ("log_of_one_minus_exponential", "log1p(-exp(x))", "where(x < -0.6931472, log1p(-exp(x)), log(-expm1(x)))"),
     ("log_of_one_plus", "log(1.0 + x)", "log1p(x)"),
     ("log_of_one_plus", "log(1.0 - x)", "log1p(-x)"),
     ("product_with_log", "y * log(x)", "where((y == 0.0) & !isnan(x), 0.0, y * log(x))"),
+    ("product_with_log_softmax", "y * log(softmax(x, N))", "where((y == 0.0) & (x == -inf), 0.0, y * (x - logsumexp(x, N)))"),
 ];
+
+const ALONG_N: Over = Over { batch: false, row: false, column: Some(Run::All) };
 
 /// A value written out from its leaves, so that the numbering of nodes does not matter.
 fn written_out(graph: &Graph, node: NodeId) -> String {
@@ -49,6 +56,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         },
         Op::Fma(..) => format!("fma({list})"),
         Op::Select(..) => format!("where({list})"),
+        Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
         Op::Index(_)
         | Op::Extent(_)
