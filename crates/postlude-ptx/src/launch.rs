@@ -1,0 +1,120 @@
+//! What a launch needs beside the code: plain data that a driver and a simulator consume alike.
+//!
+//! Buffers are named by number: the caller of a launch says which memory each is.
+
+/// A program and how it is launched.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Program {
+    /// PTX, as given to the driver.
+    pub text: String,
+    /// The kernel's name in it.
+    pub entry: String,
+    /// How it is launched.
+    pub launch: Launch,
+}
+
+/// The facts of one launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launch {
+    /// CTAs along x, y and z; a multiple of the cluster.
+    pub grid: [u32; 3],
+    /// CTAs of a cluster; all ones without clusters.
+    pub cluster: [u32; 3],
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// Dynamic shared memory of a CTA, in bytes.
+    pub shared_bytes: u32,
+    /// The kernel's parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// Bytes of zeroed scratch memory that the launch needs for itself, as the buffer [`Buffer::WORKSPACE`].
+    pub workspace_bytes: u64,
+}
+
+/// Memory that a launch reads or writes, by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Buffer(pub u32);
+
+impl Buffer {
+    /// The launch's own scratch memory.
+    pub const WORKSPACE: Buffer = Buffer(u32::MAX);
+}
+
+/// One parameter of a kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Parameter {
+    /// A tensor map, passed by value: 128 bytes aligned to 64.
+    Map(TensorMap),
+    /// The address of a buffer, plus a number of bytes.
+    Pointer {
+        /// Which.
+        buffer: Buffer,
+        /// How far into it.
+        offset: u64,
+    },
+    /// A 32-bit number.
+    U32(u32),
+    /// A 64-bit number.
+    U64(u64),
+    /// A float.
+    F32(f32),
+}
+
+/// Elements that a tensor map copies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Element {
+    /// One byte.
+    U8,
+    /// Two bytes that are no number.
+    U16,
+    /// Half precision.
+    F16,
+    /// The upper half of single precision.
+    BF16,
+    /// Single precision.
+    F32,
+    /// Four bytes.
+    I32,
+}
+
+impl Element {
+    /// Its size.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Element::U8 => 1,
+            Element::U16 | Element::F16 | Element::BF16 => 2,
+            Element::F32 | Element::I32 => 4,
+        }
+    }
+}
+
+/// How a box is laid out in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Swizzle {
+    /// Row after row.
+    None,
+    /// 16-byte chunks exchanged within 32 bytes.
+    B32,
+    /// Within 64 bytes.
+    B64,
+    /// Within 128 bytes.
+    B128,
+}
+
+/// A view of a buffer as a tensor of up to five dims, the innermost first, copied box by box.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorMap {
+    /// The memory.
+    pub buffer: Buffer,
+    /// Bytes from the buffer's start to the tensor's.
+    pub offset: u64,
+    /// What it holds.
+    pub element: Element,
+    /// Sizes, innermost first.
+    pub sizes: Vec<u64>,
+    /// Bytes between neighbours along each dim but the innermost.
+    pub strides: Vec<u64>,
+    /// Sizes of the box that one copy moves.
+    pub box_sizes: Vec<u32>,
+    /// Its layout in shared memory.
+    pub swizzle: Swizzle,
+}
