@@ -3,6 +3,7 @@
 //! In: an optimised graph and a problem. Out: a [`Schedule`]: plain data, everything an engine needs, printable and
 //! parsable. What cannot be run is refused here, with a reason.
 
+pub mod sm90;
 mod sweeps;
 mod text;
 
