@@ -1,0 +1,289 @@
+//! A ring of shared-memory slots, each guarded by a full and an empty barrier: the only code that knows of phases.
+//!
+//! In: how many stages, and who stands on which side. Out: code that waits, fills, reads and releases. Invariants:
+//! arrival counts follow from the declared agents, promised bytes from the copies that are made, and a slot is filled
+//! again only after every reader in every CTA that the producer writes to has released it.
+//!
+//! All agents must make the same number of steps. Within a cluster every CTA's producer waits for the readers of all
+//! CTAs, since its multicast copies write to each of them.
+
+use std::cell::Cell;
+
+use crate::kernel::{
+    Barrier, ClusterBarrier, Delivery, Kernel, Reg, SharedAddress, Src, TensorMap, Var,
+};
+use crate::target::Tma;
+use crate::types::{Pred, U16, U32};
+
+/// Bytes of one barrier.
+const BARRIER: u32 = 8;
+
+/// Who reads a slot, and so how many arrivals release it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Consumers {
+    /// So many warpgroups, which read with matrix products: one arrival each, after they waited for those.
+    Warpgroups(u32),
+    /// So many warps, which read with loads: one arrival each, after the lanes met.
+    Warps(u32),
+    /// So many threads: one arrival each.
+    Threads(u32),
+}
+
+impl Consumers {
+    const fn count(self) -> u32 {
+        match self {
+            Consumers::Warpgroups(count) | Consumers::Warps(count) | Consumers::Threads(count) => {
+                count
+            }
+        }
+    }
+}
+
+/// Who takes part in a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Agents {
+    /// Threads of the CTA that call [`Ring::produce`] for every slot.
+    pub producers: u32,
+    /// Who reads.
+    pub consumers: Consumers,
+    /// CTAs whose slots the producers write: the cluster with multicast copies, else 1.
+    pub blocks: u32,
+}
+
+impl Agents {
+    /// Arrivals that fill a slot.
+    pub const fn fills(self) -> u32 {
+        self.producers
+    }
+
+    /// Arrivals that release a slot.
+    pub const fn releases(self) -> u32 {
+        self.consumers.count() * self.blocks
+    }
+}
+
+/// Slots with their barriers.
+pub struct Ring<'k, A> {
+    kernel: Kernel<'k, A>,
+    full: SharedAddress<'k>,
+    empty: SharedAddress<'k>,
+    stages: u32,
+    agents: Agents,
+}
+
+/// An agent's place in a ring.
+struct Cursor<'k> {
+    stage: Var<'k, U32>,
+    phase: Var<'k, U32>,
+}
+
+/// A producer's place in a ring.
+pub struct Producer<'k>(Cursor<'k>);
+
+/// A consumer's place in a ring.
+pub struct Consumer<'k> {
+    cursor: Cursor<'k>,
+    /// Whether this thread arrives for its group.
+    releaser: Reg<'k, Pred>,
+    /// Where it arrives: the first stage's barrier.
+    target: Target<'k>,
+    /// The stage before, and whether this thread still has to release it.
+    held_stage: Var<'k, U32>,
+    held: Var<'k, Pred>,
+}
+
+#[derive(Clone, Copy)]
+enum Target<'k> {
+    Own,
+    Cluster(ClusterBarrier<'k>),
+}
+
+/// A slot that is being filled.
+pub struct Slot<'r, 'k, A> {
+    kernel: Kernel<'k, A>,
+    /// Which slot.
+    pub stage: Reg<'k, U32>,
+    full: Barrier<'k>,
+    bytes: &'r Cell<u32>,
+    blocks: u32,
+}
+
+/// Who receives a copy.
+#[derive(Clone, Copy)]
+pub enum Receivers<'k> {
+    /// This CTA.
+    Own,
+    /// The CTAs of the mask, each of which sends as much to all the others of it.
+    Multicast {
+        /// A bit for each CTA of the cluster.
+        mask: Src<'k, U16>,
+        /// How many bits are set.
+        count: u32,
+    },
+}
+
+impl<'k, A: Tma> Slot<'_, 'k, A> {
+    /// Copies a box of so many bytes; the slot is full when all copies to it have arrived.
+    pub fn load(
+        &self,
+        to: SharedAddress<'k>,
+        map: TensorMap<'k>,
+        coordinates: &[Src<'k, U32>],
+        bytes: u32,
+        receivers: Receivers<'k>,
+        policy: Option<crate::kernel::Policy<'k>>,
+    ) {
+        let (receivers, arriving) = match receivers {
+            Receivers::Own => (None, bytes),
+            Receivers::Multicast { mask, count } => {
+                assert!(
+                    count <= self.blocks,
+                    "compiler bug: copies to CTAs that the ring leaves out"
+                );
+                (Some(mask), bytes * count)
+            }
+        };
+        self.bytes.set(self.bytes.get() + arriving);
+        self.kernel.tensor_load(to, map, coordinates, self.full, Delivery { receivers, policy });
+    }
+}
+
+impl<'k, A: Tma> Ring<'k, A> {
+    /// Bytes that the barriers of a ring take, aligned to 8.
+    pub const fn barrier_bytes(stages: u32) -> u32 {
+        2 * BARRIER * stages
+    }
+
+    /// A ring with its barriers at `barriers`.
+    pub fn new(
+        kernel: Kernel<'k, A>,
+        barriers: SharedAddress<'k>,
+        stages: u32,
+        agents: Agents,
+    ) -> Self {
+        let (full, empty) = (barriers, barriers + BARRIER * stages);
+        Ring { kernel, full, empty, stages, agents }
+    }
+
+    /// How many slots it has.
+    pub fn stages(&self) -> u32 {
+        self.stages
+    }
+
+    /// Makes the barriers. One thread does; then [`Kernel::fence_barrier_init`], and all agents meet.
+    pub fn initialise(&self) {
+        for stage in 0..self.stages {
+            let offset = stage * BARRIER;
+            self.kernel.barrier_init(Barrier::at(self.full + offset), self.agents.fills());
+            self.kernel.barrier_init(Barrier::at(self.empty + offset), self.agents.releases());
+        }
+    }
+
+    fn cursor(&self, phase: u32) -> Cursor<'k> {
+        Cursor { stage: self.kernel.var(0), phase: self.kernel.var(phase) }
+    }
+
+    /// A producer at the first slot. It starts a phase ahead, because every slot starts empty.
+    pub fn producer(&self) -> Producer<'k> {
+        Producer(self.cursor(1))
+    }
+
+    /// A consumer at the first slot; `rank` is the thread in its warpgroup, its warp, or 0 where each thread counts.
+    ///
+    /// With several CTAs, the first threads of a group each release the slot of one CTA.
+    pub fn consumer(&self, rank: Reg<'k, U32>) -> Consumer<'k> {
+        let k = self.kernel;
+        let blocks = self.agents.blocks;
+        let releaser = match self.agents.consumers {
+            Consumers::Warpgroups(_) | Consumers::Warps(_) => rank.lt(blocks),
+            Consumers::Threads(_) => {
+                assert!(blocks == 1, "compiler bug: single threads release only their own CTA");
+                rank.ge(0)
+            }
+        };
+        let target = if blocks == 1 {
+            Target::Own
+        } else {
+            Target::Cluster(k.remote(Barrier::at(self.empty), rank))
+        };
+        let (held_stage, held) = (k.var(0), k.var(false));
+        Consumer { cursor: self.cursor(0), releaser, target, held_stage, held }
+    }
+
+    /// Waits for an empty slot, lets `fill` copy into it, and goes on.
+    ///
+    /// Without copies in `fill` the slot is full when `fill` is done.
+    pub fn produce(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
+        let k = self.kernel;
+        let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
+        self.wait(self.empty, &at.0);
+        let full = Barrier::at(self.full + stage * BARRIER);
+        let promise = k.barrier_promise(full);
+        fill(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+        if bytes.get() > 0 {
+            k.keep_promise(promise, bytes.get());
+        } else {
+            k.withdraw(promise);
+            k.barrier_arrive(full);
+        }
+        self.advance(&at.0);
+    }
+
+    /// Waits for a full slot, lets `read` use it, releases it and goes on. When `read` returns, this group's reads
+    /// must be complete.
+    pub fn consume(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
+        self.wait(self.full, &at.cursor);
+        read(at.cursor.stage.get());
+        if let Consumers::Warps(_) = self.agents.consumers {
+            self.kernel.warp_sync();
+        }
+        self.release(at, at.cursor.stage.get(), at.releaser);
+        self.advance(&at.cursor);
+    }
+
+    /// Waits for a full slot, lets `read` start to use it, releases the slot of the step before and goes on. When
+    /// `read` returns, this group's reads of the slot before must be complete; [`Ring::release_held`] ends a run.
+    pub fn consume_behind(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
+        self.wait(self.full, &at.cursor);
+        read(at.cursor.stage.get());
+        self.release(at, at.held_stage.get(), at.held.get());
+        at.held_stage.set(at.cursor.stage);
+        at.held.set(at.releaser);
+        self.advance(&at.cursor);
+    }
+
+    /// Releases the last slot of a run of [`Ring::consume_behind`], when all reads are complete.
+    pub fn release_held(&self, at: &Consumer<'k>) {
+        self.release(at, at.held_stage.get(), at.held.get());
+        at.held.set(false);
+    }
+
+    fn release(&self, at: &Consumer<'k>, stage: Reg<'k, U32>, releaser: Reg<'k, Pred>) {
+        let (k, offset) = (self.kernel, stage * BARRIER);
+        match at.target {
+            Target::Own => {
+                let barrier = Barrier::at(self.empty + offset);
+                k.when(releaser, || k.barrier_arrive(barrier));
+            }
+            Target::Cluster(first) => {
+                let barrier = first.advance(offset);
+                k.when(releaser, || k.barrier_arrive_remote(barrier));
+            }
+        }
+    }
+
+    fn wait(&self, barriers: SharedAddress<'k>, at: &Cursor<'k>) {
+        let barrier = Barrier::at(barriers + at.stage.get() * BARRIER);
+        self.kernel.barrier_wait(barrier, at.phase);
+    }
+
+    fn advance(&self, at: &Cursor<'k>) {
+        at.stage.set(at.stage.get() + 1);
+        let wrapped = at.stage.get().eq(self.stages);
+        let other = at.phase.get() ^ 1;
+        self.kernel.when(wrapped, || {
+            at.stage.set(0);
+            at.phase.set(other);
+        });
+    }
+}

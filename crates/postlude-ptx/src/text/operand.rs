@@ -1,0 +1,101 @@
+//! Operands as written.
+
+use std::fmt;
+
+/// An operand of any instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// A register, special register, symbol, label or `_`.
+    Name(String),
+    /// A number as written: `12`, `-3`, `0xff`, `0f3F800000`, `1.0`.
+    Number(String),
+    /// `!a`
+    Not(Box<Operand>),
+    /// `a|b`
+    Pair(Box<Operand>, Box<Operand>),
+    /// `a+8`; the offset as written.
+    Sum(Box<Operand>, String),
+    /// `{a, b}`
+    Vector(Vec<Operand>),
+    /// `[a]` or `[a, {b, c}]`
+    Address(Vec<Operand>),
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Operand::Name(text) | Operand::Number(text) => f.write_str(text),
+            Operand::Not(of) => write!(f, "!{of}"),
+            Operand::Pair(first, second) => write!(f, "{first}|{second}"),
+            Operand::Sum(base, offset) => write!(f, "{base}+{offset}"),
+            Operand::Vector(parts) => {
+                f.write_str("{")?;
+                write_list(parts, f)?;
+                f.write_str("}")
+            }
+            Operand::Address(parts) => {
+                f.write_str("[")?;
+                write_list(parts, f)?;
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// Operands with commas between.
+pub(super) fn write_list(parts: &[Operand], f: &mut fmt::Formatter) -> fmt::Result {
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{part}")?;
+    }
+    Ok(())
+}
+
+impl Operand {
+    /// The name, when it is one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Operand::Name(text) => Some(text),
+            Operand::Number(_)
+            | Operand::Not(_)
+            | Operand::Pair(..)
+            | Operand::Sum(..)
+            | Operand::Vector(_)
+            | Operand::Address(_) => None,
+        }
+    }
+
+    /// The whole number, when it is one.
+    pub fn integer(&self) -> Option<i128> {
+        match self {
+            Operand::Number(text) => parse_integer(text),
+            Operand::Name(_)
+            | Operand::Not(_)
+            | Operand::Pair(..)
+            | Operand::Sum(..)
+            | Operand::Vector(_)
+            | Operand::Address(_) => None,
+        }
+    }
+}
+
+/// Decimal, hexadecimal, octal or binary, with a sign and the suffix `U`.
+pub(crate) fn parse_integer(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let digits = digits.strip_suffix(['U', 'u']).unwrap_or(digits);
+    let value = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        i128::from_str_radix(hex, 16).ok()?
+    } else if let Some(binary) = digits.strip_prefix("0b").or_else(|| digits.strip_prefix("0B")) {
+        i128::from_str_radix(binary, 2).ok()?
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        i128::from_str_radix(&digits[1..], 8).ok()?
+    } else {
+        digits.parse().ok()?
+    };
+    Some(if negative { -value } else { value })
+}
