@@ -58,6 +58,7 @@ pub mod check;
 pub mod cpu;
 pub mod define;
 pub mod dtype;
+pub mod emit;
 mod error;
 pub mod functions;
 pub mod graph;

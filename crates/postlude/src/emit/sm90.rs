@@ -1,0 +1,99 @@
+//! The Hopper kernel: one warpgroup loads, the others multiply and finish their rows.
+//!
+//! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares the loads of B.
+//! Each warpgroup of the others multiplies its rows, applies the graph to its accumulators in registers and sends the
+//! tile out through a small ring of store slots. Sizes and strides are parameters: the code depends on the schedule and on
+//! dtypes alone.
+
+mod epilogue;
+mod launch;
+mod load;
+mod machine;
+mod multiply;
+mod parameters;
+mod raster;
+mod values;
+
+use postlude_ptx::entry::Entry;
+use postlude_ptx::kernel::{Attributes, Kernel, build};
+use postlude_ptx::modifier::Alignment;
+use postlude_ptx::ring::{Agents, Consumers, Ring};
+use postlude_ptx::shared::{Planner, Region};
+use postlude_ptx::target::Sm90a;
+
+use crate::functions::Accuracy;
+use crate::graph::{Graph, MathMode, accuracies};
+use crate::plan::sm90::{STORE_SLOT_BYTES, Sm90Schedule};
+
+pub use launch::{Placement, launch};
+use parameters::Parameters;
+use raster::Raster;
+
+/// The kernel's name in the PTX.
+pub const ENTRY: &str = "postlude";
+
+/// Registers that a thread of the load warpgroup keeps; the others share the rest.
+const LOAD_REGISTERS: u32 = 40;
+/// Registers of a thread that multiplies.
+const MULTIPLY_REGISTERS: u32 = 232;
+
+/// What every part of the kernel needs to know.
+struct Plan<'a> {
+    graph: &'a Graph,
+    schedule: &'a Sm90Schedule,
+    accuracies: Vec<Accuracy>,
+    stages: Region,
+    stores: Region,
+    barriers: Region,
+}
+
+/// Emits the kernel.
+pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
+    let mut planner = Planner::new();
+    let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
+    let store_bytes = schedule.consumers() * schedule.store_stages * STORE_SLOT_BYTES;
+    let stores = planner.reserve("stores", store_bytes, 1024);
+    let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
+    let plan =
+        Plan { graph, schedule, accuracies: accuracies(graph, math), stages, stores, barriers };
+    let attributes = Attributes::<Sm90a>::new(schedule.threads())
+        .blocks_per_multiprocessor(1)
+        .cluster([schedule.cluster, 1, 1]);
+    build(ENTRY, attributes, |k| body(k, &plan))
+}
+
+fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
+    let schedule = plan.schedule;
+    let parameters = Parameters::declare(k, plan.graph);
+    let agents = Agents {
+        producers: 1,
+        consumers: Consumers::Warpgroups(schedule.consumers()),
+        blocks: schedule.cluster,
+    };
+    let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
+    let thread = k.thread();
+    k.if_(thread.eq(0), || {
+        parameters.prefetch();
+        ring.initialise();
+        k.fence_barrier_init();
+    });
+    k.cluster_sync(Alignment::Aligned);
+    let raster = Raster::new(k, &parameters, schedule);
+    let warpgroup = k.uniform(thread >> 7);
+    k.if_else(
+        warpgroup.eq(0),
+        || {
+            k.decrease_registers(LOAD_REGISTERS);
+            k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+        },
+        || {
+            k.increase_registers(MULTIPLY_REGISTERS);
+            multiply::multiply(k, plan, &parameters, &raster, &ring, warpgroup - 1);
+        },
+    );
+    // A CTA must not leave while another's copies still arrive in its shared memory.
+    k.cluster_sync(Alignment::Any);
+}
+
+#[cfg(test)]
+mod tests;

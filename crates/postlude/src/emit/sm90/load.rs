@@ -1,0 +1,51 @@
+//! The load role: one thread keeps the ring full.
+
+use postlude_ptx::kernel::Kernel;
+use postlude_ptx::ring::{Receivers, Ring};
+use postlude_ptx::target::Sm90a;
+
+use crate::plan::sm90::STAGE_DEPTH;
+
+use super::Plan;
+use super::parameters::Parameters;
+use super::raster::Raster;
+
+/// Bytes of a row of a stage.
+const ROW_BYTES: u32 = STAGE_DEPTH * 2;
+
+pub(super) fn load<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let schedule = plan.schedule;
+    let (left, right) = (parameters.left.address(), parameters.right.address());
+    let stages = k.region(&plan.stages);
+    let left_bytes = schedule.tile.rows * ROW_BYTES;
+    // Each CTA of a cluster loads its share of B's columns and sends it to all.
+    let share = schedule.tile.columns / schedule.cluster;
+    let share_bytes = share * ROW_BYTES;
+    let at = ring.producer();
+    raster.for_each(|corner| {
+        let left_batch = corner.batch * parameters.left_batched;
+        let right_batch = corner.batch * parameters.right_batched;
+        let right_column = raster.rank().mad(share, corner.column);
+        k.for_(0, raster.steps, 1, |step| {
+            let depth = step * STAGE_DEPTH;
+            ring.produce(&at, |slot| {
+                let start = stages + slot.stage * schedule.stage_bytes();
+                let place = [depth.into(), corner.row.into(), left_batch.into()];
+                slot.load(start, left, &place, left_bytes, Receivers::Own, None);
+                let receivers = match schedule.cluster {
+                    1 => Receivers::Own,
+                    count => Receivers::Multicast { mask: ((1u16 << count) - 1).into(), count },
+                };
+                let to = start + left_bytes + raster.rank() * share_bytes;
+                let place = [depth.into(), right_column.into(), right_batch.into()];
+                slot.load(to, right, &place, share_bytes, receivers, None);
+            });
+        });
+    });
+}

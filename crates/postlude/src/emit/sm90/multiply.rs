@@ -1,0 +1,72 @@
+//! The multiply role: a warpgroup's rows of every tile, from the ring to the epilogue.
+
+use postlude_ptx::kernel::{DescriptorLayout, Kernel, MatrixType, Reg, Var, WgmmaForm};
+use postlude_ptx::ring::Ring;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32};
+
+use crate::dtype::DType;
+use crate::plan::sm90::STAGE_DEPTH;
+
+use super::Plan;
+use super::epilogue::Epilogue;
+use super::parameters::Parameters;
+use super::raster::Raster;
+
+/// Bytes that one instruction's depth takes in a row.
+const STEP_BYTES: u32 = 32;
+/// Bytes of 64 rows of a stage.
+const BLOCK_BYTES: u32 = 64 * STAGE_DEPTH * 2;
+
+pub(super) fn multiply<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    ring: &Ring<'k, Sm90a>,
+    warpgroup: Reg<'k, U32>,
+) {
+    let schedule = plan.schedule;
+    let tile = schedule.tile;
+    let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
+        DType::F16 => MatrixType::F16,
+        _ => MatrixType::BF16,
+    };
+    let form = WgmmaForm::new(tile.columns, operand, operand);
+    let rank = k.thread() & 127;
+    let stages = k.region(&plan.stages);
+    let own_rows = stages + warpgroup * (tile.blocks() * BLOCK_BYTES);
+    let left = k.descriptor(own_rows, DescriptorLayout::K_MAJOR_128);
+    let right = k.descriptor(stages + tile.rows * STAGE_DEPTH * 2, DescriptorLayout::K_MAJOR_128);
+    let blocks: Vec<Vec<Var<'k, F32>>> =
+        (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
+    let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
+    let at = ring.consumer(rank);
+    raster.for_each(|corner| {
+        let keep = k.var(false);
+        // Without a contraction no instruction clears the accumulators.
+        k.if_(raster.steps.eq(0), || blocks.iter().flatten().for_each(|each| each.set(0.0)));
+        k.for_(0, raster.steps, 1, |_| {
+            ring.consume_behind(&at, |stage| {
+                let left = left.element(stage, schedule.stage_bytes());
+                let right = right.element(stage, schedule.stage_bytes());
+                k.wgmma_fence();
+                for step in 0..STAGE_DEPTH / form.k() {
+                    for (block, accumulators) in blocks.iter().enumerate() {
+                        let a = left.advance(step * STEP_BYTES + block as u32 * BLOCK_BYTES);
+                        k.wgmma(&form, accumulators, a, right.advance(step * STEP_BYTES), keep);
+                    }
+                    if step == 0 {
+                        keep.set(true);
+                    }
+                }
+                k.wgmma_commit();
+                k.wgmma_wait(1);
+            });
+        });
+        k.wgmma_wait(0);
+        ring.release_held(&at);
+        epilogue.run(corner, &blocks);
+    });
+    epilogue.drain();
+}

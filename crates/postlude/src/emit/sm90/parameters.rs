@@ -1,0 +1,145 @@
+//! The kernel's parameters, declared once; `launch` passes them in the same order.
+
+use postlude_ptx::kernel::{
+    GlobalPointer, Kernel, MapParameter, NumberParameter, PointerParameter, Reg,
+};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32, U64};
+
+use crate::dtype::DType;
+use crate::graph::{Graph, InputId, Op, Output};
+
+/// How an input of the body arrives.
+pub(super) enum Source<'k> {
+    /// Passed by the host.
+    Host(NumberParameter<'k, F32>),
+    /// In memory.
+    Memory(Memory<'k>),
+}
+
+/// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns.
+pub(super) struct Memory<'k> {
+    pub(super) dtype: DType,
+    pointer: PointerParameter<'k>,
+    strides: [NumberParameter<'k, U64>; 3],
+}
+
+/// How an output leaves.
+pub(super) enum Destination<'k> {
+    /// Through shared memory and a tensor map.
+    Map(MapParameter<'k>),
+    /// Element by element.
+    Direct(Memory<'k>),
+}
+
+pub(super) struct Parameters<'k> {
+    pub(super) left: MapParameter<'k>,
+    pub(super) right: MapParameter<'k>,
+    pub(super) rows: Reg<'k, U32>,
+    pub(super) columns: Reg<'k, U32>,
+    pub(super) inner: Reg<'k, U32>,
+    pub(super) batches: Reg<'k, U32>,
+    /// 1 where the operand has the batch dim, else 0: what a batch's number is multiplied by.
+    pub(super) left_batched: Reg<'k, U32>,
+    pub(super) right_batched: Reg<'k, U32>,
+    pub(super) sources: Vec<(InputId, Source<'k>)>,
+    pub(super) destinations: Vec<Destination<'k>>,
+}
+
+/// Inputs that the body reads, in the order of the signature.
+pub(super) fn body_inputs(graph: &Graph) -> Vec<InputId> {
+    let live = graph.live();
+    let mut inputs: Vec<InputId> = graph
+        .nodes()
+        .filter(|(id, _)| live[id.index()])
+        .filter_map(|(_, node)| match node.op {
+            Op::Input(input) => Some(input),
+            _ => None,
+        })
+        .collect();
+    inputs.sort_unstable();
+    inputs
+}
+
+/// Whether an output leaves through a tensor map: 16-bit tiles do, in swizzled rows of 128 bytes.
+pub(super) fn goes_through_map(output: &Output) -> bool {
+    matches!(output.dtype, DType::F16 | DType::BF16)
+}
+
+impl<'k> Parameters<'k> {
+    pub(super) fn declare(k: Kernel<'k, Sm90a>, graph: &Graph) -> Parameters<'k> {
+        let (left, right) = (k.parameter_map("left"), k.parameter_map("right"));
+        let number = |name: &str| k.parameter_u32(name).load();
+        let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
+        let [left_batched, right_batched] = ["left_batched", "right_batched"].map(number);
+        let sources = body_inputs(graph)
+            .into_iter()
+            .map(|input| {
+                let declared = &graph.inputs()[input.0 as usize];
+                let name = format!("input{}", input.0);
+                let source = match declared.dims {
+                    None => Source::Host(k.parameter_f32(&name)),
+                    Some(_) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
+                };
+                (input, source)
+            })
+            .collect();
+        let destinations = graph
+            .outputs()
+            .iter()
+            .enumerate()
+            .map(|(place, output)| {
+                let name = format!("output{place}");
+                if goes_through_map(output) {
+                    Destination::Map(k.parameter_map(&name))
+                } else {
+                    Destination::Direct(Memory::declare(k, &name, output.dtype))
+                }
+            })
+            .collect();
+        Parameters {
+            left,
+            right,
+            rows,
+            columns,
+            inner,
+            batches,
+            left_batched,
+            right_batched,
+            sources,
+            destinations,
+        }
+    }
+
+    pub(super) fn prefetch(&self) {
+        self.left.prefetch();
+        self.right.prefetch();
+        for destination in &self.destinations {
+            if let Destination::Map(map) = destination {
+                map.prefetch();
+            }
+        }
+    }
+}
+
+impl<'k> Memory<'k> {
+    fn declare(k: Kernel<'k, Sm90a>, name: &str, dtype: DType) -> Memory<'k> {
+        let pointer = k.parameter_pointer(name);
+        let strides =
+            ["batch", "row", "column"].map(|along| k.parameter_u64(&format!("{name}_{along}")));
+        Memory { dtype, pointer, strides }
+    }
+
+    /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
+    pub(super) fn element(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        place: [Reg<'k, U32>; 3],
+    ) -> GlobalPointer<'k> {
+        let mut address = self.pointer.load();
+        for (coordinate, stride) in place.into_iter().zip(self.strides) {
+            address = address + k.widen(coordinate) * stride.load();
+        }
+        address
+    }
+}
