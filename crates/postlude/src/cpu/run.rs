@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, finish_columns};
 use super::microkernel::Accumulator;
-use super::outputs::{Tile, copy_natural, is_natural, scatter};
+use super::outputs::{Tile, copy_natural, is_natural, scatter, spare_dtype};
 use super::pack::Operand;
 use super::product::{Product, Region, Regions, Scratch, for_each_region};
 use super::program::{Program, program};
@@ -232,7 +232,7 @@ fn is_tile(graph: &Graph, output: &crate::graph::Output) -> bool {
 fn spare_tiles(graph: &Graph, problem: &Problem, outputs: &[Tensor]) -> Vec<Option<Vec<u8>>> {
     let of = |(output, tensor): (&crate::graph::Output, &Tensor)| {
         let needs = is_tile(graph, output) && !is_natural(graph, problem, output, tensor);
-        needs.then(|| vec![0; output.dtype.bytes_for(tensor.len())])
+        needs.then(|| vec![0; spare_dtype(output.dtype).bytes_for(tensor.len())])
     };
     graph.outputs().iter().zip(outputs).map(of).collect()
 }
@@ -248,11 +248,11 @@ fn tiles<'a>(
         let axes = graph.product().axes(&output.dims).filter(|_| is_tile(graph, output));
         tiles.push(axes.map(|axes| {
             let [_, rows, columns] = problem.extents(axes);
-            let bytes = match spare {
-                Some(bytes) => bytes.as_mut_slice(),
-                None => tensor.bytes_mut(),
+            let (dtype, bytes) = match spare {
+                Some(bytes) => (spare_dtype(output.dtype), bytes.as_mut_slice()),
+                None => (output.dtype, tensor.bytes_mut()),
             };
-            Tile::new(output.dtype, bytes, rows, columns)
+            Tile::new(dtype, bytes, rows, columns)
         }));
     }
     tiles
