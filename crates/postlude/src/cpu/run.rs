@@ -22,6 +22,9 @@ use super::program::{Program, program};
 use super::sweep::{Sweep, run_regions, totals};
 
 /// Runs a kernel into outputs of the problem's shapes.
+///
+/// # Panics
+/// If the schedule was not planned for this graph and problem, and regions of it would write to the same bytes.
 pub fn run(
     graph: &Graph,
     schedule: &Schedule,
@@ -30,6 +33,7 @@ pub fn run(
     math: MathMode,
     outputs: &mut [Tensor],
 ) -> Result<(), Refusal> {
+    assert!(schedule.suits(graph, problem), "the schedule does not suit this problem");
     let pool = pool(schedule.threads)?;
     let accuracies = accuracies(graph, math);
     let sweeps = sweeps(graph, schedule.width);
@@ -56,8 +60,7 @@ pub fn run(
             }
             let mut totals = totals(&context, program);
             make_room(&context, program, &mut finished);
-            let stage =
-                Stage { context: &context, schedule, program, tiles: &tiles, first: sweep == 0 };
+            let stage = Stage { context: &context, schedule, program, first: sweep == 0 };
             for batch in 0..problem.batch.max(1) {
                 let running = Sweep::new(&context, program, &finished, &tiles, batch);
                 stage.run(&running, batch, &mut retained);
@@ -86,8 +89,6 @@ struct Stage<'a> {
     context: &'a Context<'a>,
     schedule: &'a Schedule,
     program: &'a Program,
-    #[allow(dead_code)] // Held so that outputs live as long as the sweep.
-    tiles: &'a [Option<Tile<'a>>],
     first: bool,
 }
 
