@@ -83,6 +83,9 @@ impl SourceArguments {
     }
 }
 
+/// Starting more takes longer than the work they share.
+const MOST_THREADS: i64 = 1024;
+
 /// How a kernel is compiled.
 #[derive(Args, Debug)]
 pub(crate) struct CompileArguments {
@@ -93,7 +96,7 @@ pub(crate) struct CompileArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How many threads to use [default: all cores]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: Option<u16>,
     /// Override how accurate functions are [default: by where a value goes]
     #[arg(long)]
@@ -197,7 +200,7 @@ pub(crate) struct BenchArguments {
     #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
     pub(crate) sizes: Vec<Pair<usize>>,
     /// How many threads to use [default: all cores]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: Option<u16>,
     /// Print one JSON object
     #[arg(long)]

@@ -5,6 +5,7 @@
 
 mod npy;
 mod safetensors;
+mod unfinished;
 mod write;
 
 use std::fs::File;

@@ -85,8 +85,7 @@ fn meaning(entry: &Entry) -> String {
     match (entry.formula, entry.note) {
         ("", note) => note.to_owned(),
         (formula, "") => formula.to_owned(),
-        (formula, note) if entry.derivative.is_empty() => format!("{formula}; {note}"),
-        (formula, note) => format!("{formula}; derivative {note}"),
+        (formula, note) => format!("{formula}; {note}"),
     }
 }
 

@@ -90,6 +90,11 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
             errors.push(CheckError::HostOutput { dtype: output.dtype, at: output.type_span });
         }
     }
+    for declaration in signature.inputs.iter().chain(&signature.outputs) {
+        if declaration.dtype == DType::B1 && declaration.dims.as_ref().is_some_and(Vec::is_empty) {
+            errors.push(CheckError::BitsWithoutDims { at: declaration.type_span });
+        }
+    }
 }
 
 /// What an expression turned out to be.

@@ -80,6 +80,18 @@ pub struct Schedule {
     pub threads: usize,
 }
 
+impl Schedule {
+    /// Whether regions that are run side by side write different bytes, of packed bits too.
+    pub(crate) fn suits(&self, graph: &Graph, problem: &Problem) -> bool {
+        let whole = self.columns >= problem.product_columns();
+        let apart = match self.width {
+            Width::Row => whole,
+            Width::Part => !needs_whole_rows(graph) && (whole || self.columns.is_multiple_of(8)),
+        };
+        self.rows > 0 && self.columns > 0 && apart
+    }
+}
+
 /// Accumulators of a region that stay in a core's second-level cache, beside what the epilogue makes of them.
 const REGION_ELEMENTS: usize = 64 * 1024;
 /// Rows of a region when the cache does not say otherwise.

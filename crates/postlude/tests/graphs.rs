@@ -5,7 +5,7 @@
 use postlude::graph::{self, MathMode, Value};
 use postlude::optimise::{optimise, random};
 use postlude::reference::{self, Evaluated};
-use postlude::{Tensor, cpu, plan};
+use postlude::{Argument, Arguments, DType, Kernel, Options, Sizes, Tensor, cpu, plan};
 
 fn count() -> u64 {
     std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500)
@@ -86,4 +86,22 @@ fn printed_graphs_read_back() {
         let graph = random::case(seed).graph;
         assert_eq!(graph::parse(&graph.to_string()).as_ref(), Ok(&graph), "seed {seed}");
     }
+}
+
+#[test]
+#[should_panic(expected = "the schedule does not suit this problem")]
+fn a_schedule_whose_regions_would_share_bytes_is_not_run() {
+    let source = "kernel k(A: f32[M, K], B: f32[K, N]) -> D: b1[M, N] { D = A @ B > 0 }";
+    let compiled = Kernel::parse(source).expect("a kernel").compile(&Options::default());
+    let zeros = |shape: [usize; 2]| {
+        Argument::Tensor(Tensor::zeros(DType::F32, shape.to_vec()).expect("a small tensor"))
+    };
+    let arguments =
+        Arguments::from([("A".to_owned(), zeros([2, 3])), ("B".to_owned(), zeros([3, 16]))]);
+    let problem = compiled.bind(&arguments, &Sizes::new()).expect("sizes that agree");
+    let mut outputs = compiled.outputs(&problem).expect("a small output");
+    let graph = compiled.optimised();
+    let planned = plan::plan(graph, &problem, Some(2)).expect("a small problem");
+    let schedule = plan::Schedule { columns: 5, ..planned };
+    let _ = cpu::run(graph, &schedule, &problem, &arguments, MathMode::Default, &mut outputs);
 }

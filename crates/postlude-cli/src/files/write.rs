@@ -12,10 +12,13 @@ use postlude::graph::Output;
 use postlude::{Kernel, Tensor};
 use tempfile::NamedTempFile;
 
-use super::{Format, npy, safetensors};
+use super::{Format, npy, safetensors, unfinished};
 use crate::arguments::Pair;
 use crate::bindings::require_output;
 use crate::failure::Mistake;
+
+/// Bytes written at a time: a file cannot be removed while one write to it lasts.
+const PIECE: usize = 16 << 20;
 
 /// The files that outputs go to.
 #[derive(Debug)]
@@ -78,8 +81,8 @@ impl Targets {
         }
         let mut placed: Vec<String> = Vec::new();
         for (path, file) in written {
-            file.persist(path).map_err(|error| {
-                let mistake = Mistake::io(path, &error.error);
+            unfinished::place(file, path).map_err(|error| {
+                let mistake = Mistake::io(path, &error);
                 if placed.is_empty() {
                     mistake
                 } else {
@@ -125,7 +128,7 @@ fn write_file(
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder_of(path))?;
+    let mut file = unfinished::make(|| builder.tempfile_in(folder_of(path)))?;
     let mut writer = BufWriter::new(&mut file);
     match format {
         Format::Safetensors => {
@@ -142,10 +145,9 @@ fn write_file(
         }
     }
     for (_, tensor) in tensors {
-        if tensor.is_contiguous() {
-            writer.write_all(tensor.bytes())?;
-        } else {
-            writer.write_all(tensor.to_contiguous().bytes())?;
+        let contiguous = (!tensor.is_contiguous()).then(|| tensor.to_contiguous());
+        for piece in contiguous.as_ref().unwrap_or(tensor).bytes().chunks(PIECE) {
+            writer.write_all(piece)?;
         }
     }
     writer.flush()?;

@@ -15,6 +15,8 @@ pub enum CheckError {
     HostScalar { dtype: DType, at: Span },
     #[error("an output lies in memory and needs dims")]
     HostOutput { dtype: DType, at: Span },
+    #[error("b1 is packed along its last dim, and this has none")]
+    BitsWithoutDims { at: Span },
     #[error("no `@`: a kernel is one matrix product and the math after it")]
     NoProduct { at: Span },
     #[error("more than one `@`: a kernel has exactly one matrix product")]
@@ -135,7 +137,7 @@ impl CheckError {
         use CheckError as E;
         match self {
             E::NoSignature | E::NoOutput => None,
-            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::NoProduct { at } | E::SecondProduct { at }
+            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at }
             | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
             | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
@@ -157,6 +159,9 @@ impl CheckError {
             E::NoSignature => {
                 "write `kernel name(inputs) -> (outputs) { ... }` around it".to_owned()
             }
+            E::HostScalar { dtype: DType::B1, .. }
+            | E::HostOutput { dtype: DType::B1, .. }
+            | E::BitsWithoutDims { .. } => "write `bool[]` for a scalar in memory".to_owned(),
             E::HostScalar { dtype, .. } => {
                 format!("declare it `f32` or `i32`, or `{dtype}[]` to read it from memory")
             }

@@ -6,7 +6,7 @@ use crate::catalogue;
 use crate::dtype::{DType, Elem};
 use crate::graph::Orientation;
 use crate::shape::Dim;
-use crate::syntax::{Ast, Declaration, ExprKind, Name, Signature, Span, nearest};
+use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
 use super::error::CheckError;
 use super::{Body, first, product};
@@ -42,6 +42,10 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     }
     let mut errors = Vec::new();
     let inputs = infer_inputs(ast, bindings, &mut errors);
+    if errors.iter().any(|error| matches!(error, CheckError::OperandRank { .. })) {
+        // The product is blamed for its operand already.
+        return Err(first(errors));
+    }
     let graph = product::find(ast, &inputs, &mut errors);
     let (Some(graph), true) = (graph, errors.is_empty()) else { return Err(first(errors)) };
     let mut body = Body::new(graph, &ast.exprs, &inputs, errors);
@@ -64,13 +68,26 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
 struct Use<'a> {
     name: &'a str,
     dims: Option<&'a [Dim]>,
+    orientation: Orientation,
     span: Span,
+}
+
+impl Use<'_> {
+    /// The last two dims as they lie in memory: `.T` tells.
+    fn oriented(&self, [first, second]: [&str; 2]) -> Vec<Dim> {
+        let (first, second) = (Dim::name(first), Dim::name(second));
+        match self.orientation {
+            Orientation::Plain => vec![first, second],
+            Orientation::Transposed => vec![second, first],
+        }
+    }
 }
 
 fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
     let assigned: BTreeSet<&str> =
         ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
     let skipped = dim_arguments(ast);
+    let transposed = transposed(ast);
     let mut uses: Vec<Use<'_>> = Vec::new();
     for (id, expr) in ast.exprs.iter() {
         let (name, dims) = match &expr.kind {
@@ -83,7 +100,10 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
             || catalogue::find(name).is_some();
         match uses.iter_mut().find(|seen| seen.name == name) {
             Some(seen) => seen.dims = seen.dims.or(dims),
-            None if !known => uses.push(Use { name, dims, span: expr.span }),
+            None if !known => {
+                let orientation = transposed.get(&id).copied().unwrap_or(Orientation::Plain);
+                uses.push(Use { name, dims, orientation, span: expr.span });
+            }
             None => {}
         }
     }
@@ -102,10 +122,7 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
             .iter()
             .flatten()
             .position(|operand| operand.is_some_and(|operand| operand.name == seen.name));
-        let orientation = side
-            .and_then(|side| operands.as_ref()?[side])
-            .map_or(Orientation::Plain, |operand| operand.orientation);
-        match declare(seen, side, orientation, bindings, &names) {
+        match declare(seen, side, bindings, &names) {
             Ok((dtype, dims)) => declarations.push(Declaration {
                 name: Name::new(seen.name, seen.span),
                 dtype,
@@ -118,7 +135,17 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
     declarations
 }
 
-fn dim_arguments(ast: &Ast) -> BTreeSet<crate::syntax::ExprId> {
+/// What stands before a `.T`, and what it makes of it.
+fn transposed(ast: &Ast) -> BTreeMap<ExprId, Orientation> {
+    // The outermost `.T` of several has the largest number, and the last word.
+    let of = |(id, expr): (ExprId, &Expr)| match expr.kind {
+        ExprKind::Transpose(_) => Some(product::oriented(&ast.exprs, id)),
+        _ => None,
+    };
+    ast.exprs.iter().filter_map(of).collect()
+}
+
+fn dim_arguments(ast: &Ast) -> BTreeSet<ExprId> {
     let mut skipped = BTreeSet::new();
     for (_, expr) in ast.exprs.iter() {
         if let ExprKind::Call { function, arguments, .. } = &expr.kind {
@@ -142,17 +169,13 @@ type Declared = (DType, Option<Vec<Dim>>);
 fn declare(
     seen: &Use<'_>,
     side: Option<usize>,
-    orientation: Orientation,
     bindings: &Bindings,
     names: &[&str],
 ) -> Result<Declared, CheckError> {
     let bound = bindings.names.get(seen.name).copied();
     if let Some(side) = side {
         let pair = if side == 0 { ["M", "K"] } else { ["K", "N"] };
-        let mut dims: Vec<Dim> = pair.into_iter().map(Dim::name).collect();
-        if orientation == Orientation::Transposed {
-            dims.reverse();
-        }
+        let dims = seen.oriented(pair);
         let (dtype, rank) = match bound {
             Some(Bound::Tensor(dtype, rank)) => (dtype, rank),
             Some(Bound::Scalar(dtype)) => (dtype, 0),
@@ -174,10 +197,10 @@ fn declare(
     match (bound, seen.dims) {
         (Some(Bound::Tensor(dtype, _)), Some(dims)) => Ok((dtype, Some(dims.to_vec()))),
         (Some(Bound::Tensor(dtype, 0)), None) => Ok((dtype, Some(Vec::new()))),
-        (Some(Bound::Tensor(dtype, rank @ (2 | 3))), None) => Ok((
-            dtype,
-            Some(["L", "M", "N"][3 - rank..].iter().map(|name| Dim::name(*name)).collect()),
-        )),
+        (Some(Bound::Tensor(dtype, 2)), None) => Ok((dtype, Some(seen.oriented(["M", "N"])))),
+        (Some(Bound::Tensor(dtype, 3)), None) => {
+            Ok((dtype, Some([vec![Dim::name("L")], seen.oriented(["M", "N"])].concat())))
+        }
         (Some(Bound::Tensor(_, rank)), None) => {
             Err(CheckError::BoundRank { name: seen.name.to_owned(), rank, at: seen.span })
         }
@@ -186,8 +209,11 @@ fn declare(
         (Some(Bound::Scalar(_)) | None, Some(dims)) => {
             Ok((vector_or_tile(dims, bindings), Some(dims.to_vec())))
         }
+        (None, None) if matches!(seen.name, "M" | "N" | "K") => {
+            Err(CheckError::DimAsValue { name: seen.name.to_owned(), at: seen.span })
+        }
         (None, None) if seen.name.starts_with(char::is_uppercase) => {
-            Ok((bindings.dtype, Some(vec![Dim::name("M"), Dim::name("N")])))
+            Ok((bindings.dtype, Some(seen.oriented(["M", "N"]))))
         }
         (None, None) => {
             let others = names.iter().copied().filter(|name| *name != seen.name);
@@ -238,7 +264,11 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
                 (None, Elem::F32 | Elem::I32) if is_tile => tile_dtype,
                 (None, Elem::F32 | Elem::I32) => DType::F32,
             };
-            let dims = body.graph.product().dims(ty.axes);
+            let mut dims = body.graph.product().dims(ty.axes);
+            if let (_, Orientation::Transposed) = product::oriented(&ast.exprs, statement.value) {
+                let last = dims.len() - 1;
+                dims.swap(last - 1, last);
+            }
             outputs.push(Declaration {
                 name: target.clone(),
                 dtype,

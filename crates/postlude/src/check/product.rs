@@ -23,18 +23,23 @@ pub(super) fn products(exprs: &Exprs) -> impl Iterator<Item = (Span, ExprId, Exp
     })
 }
 
-/// The input that an operand of `@` names.
-pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
-    let mut orientation = Orientation::Plain;
-    let mut at = id;
-    while let ExprKind::Transpose(inner) = exprs[at].kind {
+/// What stands before the `.T` at the end of an expression, and what they make of it.
+pub(super) fn oriented(exprs: &Exprs, id: ExprId) -> (ExprId, Orientation) {
+    let (mut of, mut orientation) = (id, Orientation::Plain);
+    while let ExprKind::Transpose(inner) = exprs[of].kind {
         orientation = match orientation {
             Orientation::Plain => Orientation::Transposed,
             Orientation::Transposed => Orientation::Plain,
         };
-        at = inner;
+        of = inner;
     }
-    match &exprs[at].kind {
+    (of, orientation)
+}
+
+/// The input that an operand of `@` names.
+pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
+    let (of, orientation) = oriented(exprs, id);
+    match &exprs[of].kind {
         ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(Operand { name, orientation }),
         _ => None,
     }

@@ -129,7 +129,12 @@ fn element(values: View<'_>, index: usize) -> f64 {
     }
 }
 
-/// Copies a natural tile in memory to a tensor of any layout.
+/// How a spare tile holds an output: its rows need not be whole bytes of bits, and regions write them in parallel.
+pub(super) fn spare_dtype(dtype: DType) -> DType {
+    if dtype == DType::B1 { DType::Bool } else { dtype }
+}
+
+/// Copies a spare tile to a tensor of any layout.
 pub(super) fn copy_natural(
     graph: &Graph,
     problem: &Problem,
@@ -152,7 +157,7 @@ pub(super) fn copy_natural(
                     + batch as isize * strides[0]
                     + row as isize * strides[1]
                     + column as isize * strides[2];
-                let value = dtype::load(output.dtype, natural, from as usize);
+                let value = dtype::load(spare_dtype(output.dtype), natural, from as usize);
                 dtype::store(output.dtype, tensor.bytes_mut(), to as usize, value);
             }
         }

@@ -15,13 +15,16 @@ use crate::tensor::Tensor;
 use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, finish_columns};
 use super::microkernel::Accumulator;
-use super::outputs::{Tile, copy_natural, is_natural, scatter};
+use super::outputs::{Tile, copy_natural, is_natural, scatter, spare_dtype};
 use super::pack::Operand;
 use super::product::{Product, Region, Regions, Scratch, for_each_region};
 use super::program::{Program, program};
 use super::sweep::{Sweep, run_regions, totals};
 
 /// Runs a kernel into outputs of the problem's shapes.
+///
+/// # Panics
+/// If the schedule was not planned for this graph and problem, and regions of it would write to the same bytes.
 pub fn run(
     graph: &Graph,
     schedule: &Schedule,
@@ -30,6 +33,7 @@ pub fn run(
     math: MathMode,
     outputs: &mut [Tensor],
 ) -> Result<(), Refusal> {
+    assert!(schedule.suits(graph, problem), "the schedule does not suit this problem");
     let pool = pool(schedule.threads)?;
     let accuracies = accuracies(graph, math);
     let sweeps = sweeps(graph, schedule.width);
@@ -56,8 +60,7 @@ pub fn run(
             }
             let mut totals = totals(&context, program);
             make_room(&context, program, &mut finished);
-            let stage =
-                Stage { context: &context, schedule, program, tiles: &tiles, first: sweep == 0 };
+            let stage = Stage { context: &context, schedule, program, first: sweep == 0 };
             for batch in 0..problem.batch.max(1) {
                 let running = Sweep::new(&context, program, &finished, &tiles, batch);
                 stage.run(&running, batch, &mut retained);
@@ -86,8 +89,6 @@ struct Stage<'a> {
     context: &'a Context<'a>,
     schedule: &'a Schedule,
     program: &'a Program,
-    #[allow(dead_code)] // Held so that outputs live as long as the sweep.
-    tiles: &'a [Option<Tile<'a>>],
     first: bool,
 }
 
@@ -232,7 +233,7 @@ fn is_tile(graph: &Graph, output: &crate::graph::Output) -> bool {
 fn spare_tiles(graph: &Graph, problem: &Problem, outputs: &[Tensor]) -> Vec<Option<Vec<u8>>> {
     let of = |(output, tensor): (&crate::graph::Output, &Tensor)| {
         let needs = is_tile(graph, output) && !is_natural(graph, problem, output, tensor);
-        needs.then(|| vec![0; output.dtype.bytes_for(tensor.len())])
+        needs.then(|| vec![0; spare_dtype(output.dtype).bytes_for(tensor.len())])
     };
     graph.outputs().iter().zip(outputs).map(of).collect()
 }
@@ -248,11 +249,11 @@ fn tiles<'a>(
         let axes = graph.product().axes(&output.dims).filter(|_| is_tile(graph, output));
         tiles.push(axes.map(|axes| {
             let [_, rows, columns] = problem.extents(axes);
-            let bytes = match spare {
-                Some(bytes) => bytes.as_mut_slice(),
-                None => tensor.bytes_mut(),
+            let (dtype, bytes) = match spare {
+                Some(bytes) => (spare_dtype(output.dtype), bytes.as_mut_slice()),
+                None => (output.dtype, tensor.bytes_mut()),
             };
-            Tile::new(output.dtype, bytes, rows, columns)
+            Tile::new(dtype, bytes, rows, columns)
         }));
     }
     tiles

@@ -228,6 +228,10 @@ fn output(random: &mut Random, graph: &Graph, value: NodeId, name: String) -> Ou
     };
     let whole = graph.product().accumulator_axes();
     let spreads = dtype != DType::B1 && ty.axes.fits(whole) && random.one_in(4);
-    let dims = graph.product().dims(if spreads { whole } else { ty.axes });
+    let mut dims = graph.product().dims(if spreads { whole } else { ty.axes });
+    // Bits stay packed along the columns, whose number is right for them.
+    if dtype != DType::B1 && random.one_in(4) {
+        dims.reverse();
+    }
     Output { name, dtype, dims, value }
 }

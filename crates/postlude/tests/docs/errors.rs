@@ -30,7 +30,7 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 }
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
-    NoSignature DeclaredTwice HostScalar HostOutput NoProduct SecondProduct OperandNotInput OperandRank OperandDType
+    NoSignature DeclaredTwice HostScalar HostOutput BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
     OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount
@@ -152,6 +152,7 @@ const BODIES: &[(&str, &str)] = &[
 const KERNELS: &[(&str, &str)] = &[
     ("DeclaredTwice", "kernel k(A: f32[M, K], A: f32[K, N]) -> D: f32[M, N] { D = A @ A }"),
     ("HostScalar", "kernel k(A: f32[M, K], B: f32[K, N], s: bf16) -> D: f32[M, N] { D = s * A @ B }"),
+    ("BitsWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
     ("HostOutput", "kernel k(A: f32[M, K], B: f32[K, N]) -> loss: f32 { loss = sum(A @ B) }"),
     ("OperandsDiffer", "kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("BatchDisagree", "kernel k(A: f32[L, M, K], B: f32[P, K, N]) -> D: f32[L, M, N] { D = A @ B }"),

@@ -11,6 +11,9 @@ use crate::syntax::{MAX_NESTING, is_reserved};
 
 use super::{Operand, Parsed, Parser};
 
+/// Where other languages keep their functions.
+const MODULES: &[&str] = &["torch", "F", "nn", "np", "numpy", "jnp", "jax", "tl", "math", "scipy"];
+
 /// How tightly an operator binds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -233,6 +236,10 @@ impl Parser<'_> {
         let value = self.excerpt(operand.span);
         let meant = match name.as_str() {
             "t" | "mT" | "mt" | "transpose" => Some(format!("{value}.T")),
+            // Functions have no module here.
+            function if is_reserved(function) && MODULES.contains(&value.as_str()) => {
+                Some(format!("{function}(...)"))
+            }
             function if is_reserved(function) => Some(format!("{function}({value})")),
             _ => None,
         };

@@ -304,6 +304,10 @@ fn values() {
         ("D = f(a)[N]", &["only a name can be followed by dims in `[ ]` | [ | "]),
         ("D = x.t", &["`.t` is not known: the only one is `.T` | .t | write `x.T`"]),
         ("D = x.sum()", &["`.sum` is not known: the only one is `.T` | .sum | write `sum(x)`"]),
+        (
+            "D = torch.relu(x)",
+            &["`.relu` is not known: the only one is `.T` | .relu | write `relu(...)`"],
+        ),
         ("D = x.shape", &["`.shape` is not known: the only one is `.T` | .shape | "]),
         ("D = x.", &["expected `T` after `.` | . | "]),
         (
