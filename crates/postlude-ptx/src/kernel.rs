@@ -43,6 +43,8 @@ pub struct Code {
     condition: Cell<Option<Condition>>,
     parameters: RefCell<Vec<ParameterDeclaration>>,
     regions: RefCell<Vec<Region>>,
+    /// The newest PTX version that an instruction asked for.
+    version: Cell<(u32, u32)>,
 }
 
 impl Code {
@@ -252,6 +254,7 @@ pub fn build<A: Architecture>(
     Entry {
         name: name.to_owned(),
         target: A::TARGET,
+        version: A::TARGET.version.max(code.version.get()),
         cluster: attributes.cluster,
         threads: attributes.threads,
         blocks_per_multiprocessor: attributes.blocks_per_multiprocessor,

@@ -104,7 +104,9 @@ fn kernel(blocks: u32) -> Entry {
         let ring = Ring::new(k, k.region(&barriers), STAGES, agents);
         let thread = k.thread();
         k.if_(thread.eq(0), || {
-            maps.iter().for_each(|map| map.prefetch());
+            for map in maps {
+                map.prefetch();
+            }
             ring.initialise();
             k.fence_barrier_init();
         });
