@@ -23,7 +23,7 @@ use crate::inst::Inst;
 use crate::operand::{Def, Operand, Register, Use};
 use crate::shared::{Plan, Region};
 use crate::target::{Architecture, Clusters};
-use crate::types::{B16, B32, B64, Class, F32, Pred, S32, Type, U16, U32, U64};
+use crate::types::{B16, B32, B64, F32, Pred, S32, Type, U16, U32, U64};
 
 pub use control::{Guard, Loop};
 pub use convert::{Half, Packed8};
@@ -54,8 +54,7 @@ impl Code {
     }
 
     fn fresh<T: Type>(&self) -> Reg<'_, T> {
-        let at = Class::ALL.iter().position(|class| *class == T::CLASS);
-        let counter = &self.registers[at.expect("compiler bug: a class that is not listed")];
+        let counter = &self.registers[T::CLASS.index()];
         Reg { code: self, number: counter.replace(counter.get() + 1), marker: PhantomData }
     }
 

@@ -1,6 +1,7 @@
 //! PTX as typed data: built, checked, printed and read. No matrix products, no driver.
 
 pub mod address;
+pub mod check;
 pub mod entry;
 pub mod inst;
 pub mod kernel;
