@@ -29,7 +29,7 @@ fn integers<A: Architecture>(k: Kernel<'_, A>) {
     let signed = c.cast::<S32>();
     let _ = (signed >> 2).min(-3).abs().negate().max(signed) / -2;
     let wide = a.mad_wide(4, a.mul_wide(b));
-    let _ = ((wide + 1_u64) * wide & 0xffff_ffff_0000_0000_u64) << 7;
+    let _ = (((wide + 1_u64) * wide) & 0xffff_ffff_0000_0000_u64) << 7;
     let _ = wide / 3_u64;
     let short = k.truncate_u16(a);
     let _ = k.widen_u16((short + 1_u16) ^ short);
@@ -38,7 +38,7 @@ fn integers<A: Architecture>(k: Kernel<'_, A>) {
     for compare in [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge] {
         let p = a.compare(compare, b) & signed.compare(compare, 4) & wide.compare(compare, wide);
         let _ = a.select(7, p);
-        let _ = wide.select(wide, p | p);
+        let _ = wide.select(wide, p | a.eq(0));
         k.when(!p, || k.var::<U32>(1).set(2));
     }
 }
@@ -260,21 +260,21 @@ fn products<A: Wgmma>(k: Kernel<'_, A>) {
 
 fn kernels() -> Vec<Entry> {
     let mut all = vec![
-        build::<Sm80>("ampere_integers", Attributes::new(128), |k| integers(k)),
-        build::<Sm80>("ampere_floats", Attributes::new(128), |k| floats(k)),
-        build::<Sm80>("ampere_memory", Attributes::new(128), |k| memory(k)),
-        build::<Sm80>("ampere_warps", Attributes::new(128), |k| warps(k)),
-        build::<Sm90a>("hopper_integers", Attributes::new(128), |k| integers(k)),
-        build::<Sm90a>("hopper_floats", Attributes::new(128), |k| floats(k)),
-        build::<Sm90a>("hopper_memory", Attributes::new(128), |k| memory(k)),
-        build::<Sm90a>("hopper_warps", Attributes::new(128), |k| warps(k)),
-        build::<Sm90a>("hopper_copies", Attributes::new(128).cluster([2, 1, 1]), |k| copies(k)),
-        build::<Sm90a>("hopper_products", Attributes::new(128), |k| products(k)),
+        build::<Sm80>("ampere_integers", Attributes::new(128), integers),
+        build::<Sm80>("ampere_floats", Attributes::new(128), floats),
+        build::<Sm80>("ampere_memory", Attributes::new(128), memory),
+        build::<Sm80>("ampere_warps", Attributes::new(128), warps),
+        build::<Sm90a>("hopper_integers", Attributes::new(128), integers),
+        build::<Sm90a>("hopper_floats", Attributes::new(128), floats),
+        build::<Sm90a>("hopper_memory", Attributes::new(128), memory),
+        build::<Sm90a>("hopper_warps", Attributes::new(128), warps),
+        build::<Sm90a>("hopper_copies", Attributes::new(128).cluster([2, 1, 1]), copies),
+        build::<Sm90a>("hopper_products", Attributes::new(128), products),
         build::<Sm90a>("hopper_registers", Attributes::new(384), |k| {
             k.increase_registers(240);
             k.decrease_registers(24);
         }),
-        build::<Sm100a>("blackwell_copies", Attributes::new(128).cluster([2, 1, 1]), |k| copies(k)),
+        build::<Sm100a>("blackwell_copies", Attributes::new(128).cluster([2, 1, 1]), copies),
         build::<Sm100a>("blackwell_memory", Attributes::new(128), |k| {
             k.allocate_tensor_memory(k.shared(0), 128);
             let [at] = k.load_shared::<B32, 1>(k.shared(0));
@@ -368,7 +368,7 @@ fn immediates_are_printed_by_their_type() {
         let _ = k.imm::<F32>(1.0);
         let _ = k.imm::<Pred>(true);
     });
-    let lines: Vec<String> = entry.items.iter().map(|item| item.to_string()).collect();
+    let lines: Vec<String> = entry.items.iter().map(Item::to_string).collect();
     assert_eq!(
         lines[..5],
         [
