@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::command::{answer, cargo, program, root, run};
+use crate::python;
 
 /// Between these marks the README shows the latest comparison.
 const BEGIN: &str = "<!-- benchmark:begin -->";
@@ -38,7 +39,7 @@ const CASES: &[Case] = &[
 
 /// Compares, prints a table and keeps the numbers.
 pub(crate) fn cpu() -> Result<(), String> {
-    let python = prepare_python()?;
+    let python = python::prepare("bench/requirements.txt")?;
     run(&mut cargo(&["build", "--release", "-p", "postlude-cli"]))?;
     let mut results = Vec::new();
     for case in CASES {
@@ -119,18 +120,6 @@ fn update_readme(kept: &Value) -> Result<(), String> {
     }
     let text = format!("{before}{BEGIN}\n{table}{END}{after}");
     fs::write(&path, text).map_err(|error| error.to_string())
-}
-
-/// A private Python with the pinned packages.
-fn prepare_python() -> Result<PathBuf, String> {
-    let folder = root().join(".venv");
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    if !python.exists() {
-        run(&mut program("python3", &["-m", "venv", ".venv"]))?;
-    }
-    let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    run(&mut program(&python, &[&quiet[..], &["-r", "bench/requirements.txt"]].concat()))?;
-    Ok(python)
 }
 
 fn time_postlude(case: &Case) -> Result<f64, String> {

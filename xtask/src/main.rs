@@ -6,9 +6,11 @@
 // Text is put together line by line.
 #![allow(clippy::format_push_string)]
 
+mod assembler;
 mod bench;
 mod command;
 mod fuzz;
+mod python;
 mod readme;
 mod test;
 

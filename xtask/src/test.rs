@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::assembler;
 use crate::command::{cargo, run};
 use crate::readme;
 
@@ -18,9 +19,21 @@ const STEPS: &[Step] = &[
         run(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
     // Sizes of files and functions, layers and pages are tests of the library.
-    ("tests", || run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))),
+    ("tests", tests),
     ("the README's commands", readme::run_commands),
 ];
+
+/// With an assembler where one can be had: tests that need it say when they are skipped.
+fn tests() -> Result<(), String> {
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    match assembler::prepare() {
+        Ok(path) => {
+            command.env("PTXAS", path);
+        }
+        Err(message) => eprintln!("NO ASSEMBLER: PTX will not be assembled: {message}"),
+    }
+    run(&mut command)
+}
 
 /// Runs every step, whatever became of those before, and sums up.
 pub(crate) fn test() -> Result<(), String> {

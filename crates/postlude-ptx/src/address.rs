@@ -50,13 +50,14 @@ fn parse_sum(operand: &text::Operand) -> Option<(Base, i64)> {
     match operand {
         text::Operand::Name(name) => Some((Base::parse(name), 0)),
         text::Operand::Sum(base, offset) => {
-            let offset = text::parse_integer(offset)?;
+            let offset = text::parse_integer(offset.strip_prefix('+').unwrap_or(offset))?;
             Some((Base::parse(base.name()?), i64::try_from(offset).ok()?))
         }
         text::Operand::Number(_)
         | text::Operand::Not(_)
         | text::Operand::Pair(..)
         | text::Operand::Vector(_)
+        | text::Operand::Group(_)
         | text::Operand::Address(_) => None,
     }
 }
@@ -70,6 +71,7 @@ fn bracketed(operand: &text::Operand) -> Option<&[text::Operand]> {
         | text::Operand::Not(_)
         | text::Operand::Pair(..)
         | text::Operand::Sum(..)
+        | text::Operand::Group(_)
         | text::Operand::Vector(_) => None,
     }
 }

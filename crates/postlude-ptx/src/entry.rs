@@ -11,6 +11,7 @@ use crate::launch;
 use crate::operand::Register;
 use crate::shared::Region;
 use crate::target::Target;
+use crate::text::{self, StatementKind};
 use crate::types::Class;
 
 /// The symbol of a kernel's dynamic shared memory.
@@ -53,6 +54,26 @@ impl Display for Item {
                 let sign = if condition.negated { "!" } else { "" };
                 write!(f, "    @{sign}{} {inst}", condition.predicate)
             }
+        }
+    }
+}
+
+impl Item {
+    /// The typed line of a statement: a label or a known instruction.
+    pub fn read(statement: &text::Statement) -> Option<Item> {
+        match &statement.kind {
+            StatementKind::Label(name) => Label::parse(name).map(Item::Label),
+            StatementKind::Instruction(instruction) => {
+                let condition = match &instruction.guard {
+                    Some(guard) => {
+                        let predicate = Register::parse(&guard.predicate)?;
+                        Some(Condition { negated: guard.negated, predicate })
+                    }
+                    None => None,
+                };
+                Some(Item::Inst { condition, inst: Inst::read(instruction)? })
+            }
+            StatementKind::Directive(_) | StatementKind::Open | StatementKind::Close => None,
         }
     }
 }
@@ -113,6 +134,8 @@ pub struct Entry {
     pub name: String,
     /// What it is for.
     pub target: Target,
+    /// The PTX version it needs.
+    pub version: (u32, u32),
     /// CTAs of a cluster.
     pub cluster: Option<[u32; 3]>,
     /// Threads of a CTA.
@@ -145,7 +168,7 @@ impl Entry {
     }
 
     fn write_head(&self, f: &mut Formatter) -> fmt::Result {
-        let (major, minor) = self.target.version;
+        let (major, minor) = self.version;
         writeln!(f, ".version {major}.{minor}")?;
         writeln!(f, ".target {}", self.target)?;
         writeln!(f, ".address_size 64")?;

@@ -58,6 +58,16 @@ macro_rules! instructions {
         }
 
         impl Inst {
+            /// The names of all forms, in the order of the table.
+            pub const FORMS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// The name of this form.
+            pub const fn form(&self) -> &'static str {
+                match self {
+                    $(Inst::$name { .. } => stringify!($name)),*
+                }
+            }
+
             /// The typed instruction, when the table has it; its predicate is the caller's.
             pub fn read(instruction: &text::Instruction) -> Option<Inst> {
                 $({

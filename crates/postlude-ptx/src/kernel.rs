@@ -23,7 +23,7 @@ use crate::inst::Inst;
 use crate::operand::{Def, Operand, Register, Use};
 use crate::shared::{Plan, Region};
 use crate::target::{Architecture, Clusters};
-use crate::types::{B16, B32, B64, Class, F32, Pred, S32, Type, U16, U32, U64};
+use crate::types::{B16, B32, B64, F32, Pred, S32, Type, U16, U32, U64};
 
 pub use control::{Guard, Loop};
 pub use convert::{Half, Packed8};
@@ -43,6 +43,8 @@ pub struct Code {
     condition: Cell<Option<Condition>>,
     parameters: RefCell<Vec<ParameterDeclaration>>,
     regions: RefCell<Vec<Region>>,
+    /// The newest PTX version that an instruction asked for.
+    version: Cell<(u32, u32)>,
 }
 
 impl Code {
@@ -52,8 +54,7 @@ impl Code {
     }
 
     fn fresh<T: Type>(&self) -> Reg<'_, T> {
-        let at = Class::ALL.iter().position(|class| *class == T::CLASS);
-        let counter = &self.registers[at.expect("compiler bug: a class that is not listed")];
+        let counter = &self.registers[T::CLASS.index()];
         Reg { code: self, number: counter.replace(counter.get() + 1), marker: PhantomData }
     }
 
@@ -252,6 +253,7 @@ pub fn build<A: Architecture>(
     Entry {
         name: name.to_owned(),
         target: A::TARGET,
+        version: A::TARGET.version.max(code.version.get()),
         cluster: attributes.cluster,
         threads: attributes.threads,
         blocks_per_multiprocessor: attributes.blocks_per_multiprocessor,

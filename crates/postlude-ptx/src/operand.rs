@@ -68,6 +68,7 @@ impl Operand {
             | text::Operand::Pair(..)
             | text::Operand::Sum(..)
             | text::Operand::Vector(_)
+            | text::Operand::Group(_)
             | text::Operand::Address(_) => None,
         }
     }
@@ -220,6 +221,7 @@ fn parts(operand: &text::Operand) -> Option<&[text::Operand]> {
         | text::Operand::Not(_)
         | text::Operand::Pair(..)
         | text::Operand::Sum(..)
+        | text::Operand::Group(_)
         | text::Operand::Address(_) => None,
     }
 }

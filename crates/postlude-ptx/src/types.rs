@@ -75,6 +75,17 @@ impl Class {
     /// All of them, in the order of their declarations.
     pub const ALL: [Class; 5] = [Class::Pred, Class::B16, Class::B32, Class::B64, Class::F32];
 
+    /// Its place in [`Class::ALL`].
+    pub const fn index(self) -> usize {
+        match self {
+            Class::Pred => 0,
+            Class::B16 => 1,
+            Class::B32 => 2,
+            Class::B64 => 3,
+            Class::F32 => 4,
+        }
+    }
+
     /// What a register's name starts with.
     pub const fn prefix(self) -> &'static str {
         match self {

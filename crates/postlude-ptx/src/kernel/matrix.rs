@@ -3,11 +3,14 @@
 use crate::inst::Inst;
 use crate::launch::Swizzle;
 use crate::modifier::{Rounding, Saturation, Shape, SumOverflow};
-use crate::operand::{Accumulators, Immediates, MatrixA, Operand, Use};
-use crate::target::Wgmma;
+use crate::operand::{Accumulators, DefVector, Immediates, MatrixA, Operand, Use, UseVector};
+use crate::target::{CpAsync, Wgmma};
 use crate::types::{B32, F16x2, F32, Pred, S32, Scalar, Type, U32};
 
 use super::{Descriptor, Kernel, Reg, SharedAddress, Src, Var};
+
+/// The PTX version that has products of signed by unsigned integers.
+const MIXED_INTEGERS: (u32, u32) = (8, 4);
 
 /// Elements of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -266,6 +269,32 @@ impl DescriptorLayout {
     }
 }
 
+impl<'k, A: CpAsync> Kernel<'k, A> {
+    /// `a * b + c` of a warp: 16 rows, 8 columns, 32 bytes along K; A by rows, B by columns.
+    pub fn mma<T: Accumulator>(
+        self,
+        of: MatrixType,
+        a: [Reg<'k, B32>; 4],
+        b: [Reg<'k, B32>; 2],
+        c: [Reg<'k, T>; 4],
+    ) -> [Reg<'k, T>; 4] {
+        assert!(T::sums(of) && T::PER_REGISTER == 1, "compiler bug: sums of {of:?}");
+        let d: [Reg<'k, T>; 4] = std::array::from_fn(|_| self.code.fresh());
+        self.code.push(Inst::Mma {
+            shape: Shape { m: 16, n: 8, k: of.k() },
+            sum: T::SUM,
+            a_type: of.scalar(),
+            b_type: of.scalar(),
+            from: T::SUM,
+            d: DefVector(d.map(Reg::register).to_vec()),
+            a: UseVector(a.map(Reg::register).to_vec()),
+            b: UseVector(b.map(Reg::register).to_vec()),
+            c: UseVector(c.map(Reg::register).to_vec()),
+        });
+        d
+    }
+}
+
 impl<'k, A: Wgmma> Kernel<'k, A> {
     /// The descriptor of the matrix at `start`.
     pub fn descriptor(self, start: SharedAddress<'k>, layout: DescriptorLayout) -> Descriptor<'k> {
@@ -295,6 +324,9 @@ impl<'k, A: Wgmma> Kernel<'k, A> {
             "compiler bug: {form:?} with {} accumulators",
             accumulators.len()
         );
+        if form.a.is_integer() && form.a != form.b {
+            self.code.version.set(self.code.version.get().max(MIXED_INTEGERS));
+        }
         let a = a.into();
         let (a, in_registers) = match a {
             MatrixSource::Shared(descriptor) => {

@@ -1,6 +1,6 @@
 //! Operands as written.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// An operand of any instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,10 +13,12 @@ pub enum Operand {
     Not(Box<Operand>),
     /// `a|b`
     Pair(Box<Operand>, Box<Operand>),
-    /// `a+8`; the offset as written.
+    /// `a+8`; the offset as written, with its sign.
     Sum(Box<Operand>, String),
     /// `{a, b}`
     Vector(Vec<Operand>),
+    /// `(a, b)`: what a call passes.
+    Group(Vec<Operand>),
     /// `[a]` or `[a, {b, c}]`
     Address(Vec<Operand>),
 }
@@ -27,19 +29,23 @@ impl fmt::Display for Operand {
             Operand::Name(text) | Operand::Number(text) => f.write_str(text),
             Operand::Not(of) => write!(f, "!{of}"),
             Operand::Pair(first, second) => write!(f, "{first}|{second}"),
-            Operand::Sum(base, offset) => write!(f, "{base}+{offset}"),
-            Operand::Vector(parts) => {
-                f.write_str("{")?;
-                write_list(parts, f)?;
-                f.write_str("}")
-            }
-            Operand::Address(parts) => {
-                f.write_str("[")?;
-                write_list(parts, f)?;
-                f.write_str("]")
-            }
+            Operand::Sum(base, offset) => write!(f, "{base}{offset}"),
+            Operand::Vector(parts) => write_between('{', parts, '}', f),
+            Operand::Group(parts) => write_between('(', parts, ')', f),
+            Operand::Address(parts) => write_between('[', parts, ']', f),
         }
     }
+}
+
+fn write_between(
+    open: char,
+    parts: &[Operand],
+    close: char,
+    f: &mut fmt::Formatter,
+) -> fmt::Result {
+    f.write_char(open)?;
+    write_list(parts, f)?;
+    f.write_char(close)
 }
 
 /// Operands with commas between.
@@ -63,6 +69,7 @@ impl Operand {
             | Operand::Pair(..)
             | Operand::Sum(..)
             | Operand::Vector(_)
+            | Operand::Group(_)
             | Operand::Address(_) => None,
         }
     }
@@ -76,6 +83,7 @@ impl Operand {
             | Operand::Pair(..)
             | Operand::Sum(..)
             | Operand::Vector(_)
+            | Operand::Group(_)
             | Operand::Address(_) => None,
         }
     }

@@ -73,7 +73,7 @@ impl fmt::Display for Statement {
         match &self.kind {
             StatementKind::Directive(text) => f.write_str(text),
             StatementKind::Label(name) => write!(f, "{name}:"),
-            StatementKind::Instruction(instruction) => write!(f, "    {instruction}"),
+            StatementKind::Instruction(instruction) => write!(f, "{instruction}"),
             StatementKind::Open => f.write_str("{"),
             StatementKind::Close => f.write_str("}"),
         }
