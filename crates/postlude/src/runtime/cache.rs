@@ -28,9 +28,9 @@ pub const HASH_DIGITS: usize = 64;
 /// How the names of files end that are being written, or were when their process died.
 const PARTIAL_ENDING: &str = ".postlude-partial";
 /// A file that is still being written after this long belongs to a process that died.
-const ABANDONED: Duration = Duration::from_secs(3600);
+const ABANDONED: Duration = Duration::from_hours(1);
 /// A file's time of use is written down when it is this old.
-const STALE: Duration = Duration::from_secs(3600);
+const STALE: Duration = Duration::from_hours(1);
 /// What the cache may hold.
 const LIMIT: u64 = 1 << 30;
 /// No cubin is as large as this.

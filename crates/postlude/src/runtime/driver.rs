@@ -143,21 +143,22 @@ impl Driver {
 
     #[cold]
     fn error(&self, call: &'static str, code: c_int) -> RuntimeError {
-        let name = self.words(self.table.error_name, code);
+        let name = words(self.table.error_name, code);
         let name = if name.is_empty() { format!("error {code}") } else { name };
-        RuntimeError::Driver { call, code, name, text: self.words(self.table.error_text, code) }
+        RuntimeError::Driver { call, code, name, text: words(self.table.error_text, code) }
     }
+}
 
-    fn words(&self, of: table::ErrorWords, code: c_int) -> String {
-        let mut words: *const c_char = std::ptr::null();
-        // SAFETY: writes one pointer, to a constant of the library or null.
-        let result = unsafe { of(code, &raw mut words) };
-        if result != 0 || words.is_null() {
-            return String::new();
-        }
-        // SAFETY: a constant of the library that ends with a zero; the library is never closed.
-        unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
+/// What a function of the table says about a result; nothing where it does not know it.
+fn words(of: table::ErrorWords, code: c_int) -> String {
+    let mut words: *const c_char = std::ptr::null();
+    // SAFETY: writes one pointer, to a constant of the library or null.
+    let result = unsafe { of(code, &raw mut words) };
+    if result != 0 || words.is_null() {
+        return String::new();
     }
+    // SAFETY: a constant of the library that ends with a zero; the library is never closed.
+    unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -43,9 +43,12 @@ pub enum Reach {
     Exact,
 }
 
+/// A version of PTX, the CUDA version that brought it, and that one's driver branch.
+type First = ((u32, u32), (u32, u32), u32);
+
 /// The first CUDA version and driver branch for each version of PTX (PTX ISA, "Release Notes").
 #[rustfmt::skip] // A table: one line a version.
-const FIRST_DRIVERS: &[((u32, u32), (u32, u32), u32)] = &[
+const FIRST_DRIVERS: &[First] = &[
     ((7, 0), (11, 0), 450),
     ((7, 1), (11, 1), 455),
     ((7, 2), (11, 2), 460),
@@ -77,7 +80,7 @@ impl CudaVersion {
 
     /// The driver branch that brought it, as far as it is known.
     fn branch(self) -> Option<u32> {
-        let at_most = |entry: &&((u32, u32), (u32, u32), u32)| entry.1 <= (self.major, self.minor);
+        let at_most = |entry: &&First| entry.1 <= (self.major, self.minor);
         FIRST_DRIVERS.iter().rev().find(at_most).map(|entry| entry.2)
     }
 }

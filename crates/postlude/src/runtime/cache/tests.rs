@@ -188,7 +188,7 @@ fn what_was_not_used_for_longest_makes_room() {
     fs::write(folder.join("notes.txt"), vec![0; 20_000]).unwrap();
     let age = |name: &str, hours: u64| {
         let file = File::options().write(true).open(folder.join(key(name).file_name())).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(3600 * hours)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_hours(hours)).unwrap();
     };
     for (name, hours) in [("a", 30), ("b", 20), ("c", 10)] {
         cache.write(&key(name), &cubin(1, 2500)).unwrap();
