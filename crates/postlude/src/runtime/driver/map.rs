@@ -24,9 +24,8 @@ pub(crate) fn encode(
 ) -> Result<[u8; 128], RuntimeError> {
     let start = tensor_map::validate(map, address)?;
     let rank = map.sizes.len();
-    let (mut strides, mut steps) = ([0u64; MAX_DIMS], [1u32; MAX_DIMS]);
+    let (mut strides, steps) = ([0u64; MAX_DIMS], [1u32; MAX_DIMS]);
     strides[..rank - 1].copy_from_slice(&map.strides);
-    steps[rank..].fill(0);
     let mut encoded = EncodedMap([0; 128]);
     let driver = context.driver();
     // SAFETY: `validate` has seen that there are `rank` sizes and box sizes and `rank - 1` strides; writes 128 bytes
