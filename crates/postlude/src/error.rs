@@ -5,6 +5,8 @@ use std::fmt;
 use crate::check::CheckError;
 use crate::plan::Refusal;
 use crate::problem::BindError;
+#[cfg(feature = "cuda")]
+use crate::runtime::RuntimeError;
 use crate::syntax::{Span, SyntaxError};
 use crate::tensor::TensorError;
 
@@ -35,6 +37,9 @@ enum Kind {
     Tensor(#[from] TensorError),
     #[error(transparent)]
     Plan(#[from] Refusal),
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
 }
 
 impl Error {
@@ -56,6 +61,8 @@ impl Diagnostic {
             Kind::Syntax(error) => Some(error.span()),
             Kind::Check(error) => error.span(),
             Kind::Bind(_) | Kind::Tensor(_) | Kind::Plan(_) => None,
+            #[cfg(feature = "cuda")]
+            Kind::Runtime(_) => None,
         }
     }
 
@@ -67,6 +74,8 @@ impl Diagnostic {
             Kind::Bind(error) => error.fix(),
             Kind::Plan(error) => error.fix(),
             Kind::Tensor(_) => None,
+            #[cfg(feature = "cuda")]
+            Kind::Runtime(error) => error.fix(),
         }
     }
 }
@@ -108,3 +117,5 @@ macro_rules! stages {
 }
 
 stages!(SyntaxError, CheckError, BindError, TensorError, Refusal);
+#[cfg(feature = "cuda")]
+stages!(RuntimeError);

@@ -67,6 +67,8 @@ pub mod optimise;
 pub mod plan;
 pub mod problem;
 pub mod reference;
+#[cfg(feature = "cuda")]
+pub mod runtime;
 pub mod shape;
 pub mod syntax;
 pub mod tensor;

@@ -1,0 +1,129 @@
+//! Streams: work on one is done in order.
+
+use std::ffi::{c_int, c_uint};
+
+use super::event::Event;
+use super::table::Handle;
+use crate::runtime::device::Device;
+use crate::runtime::error::RuntimeError;
+
+/// `CU_STREAM_NON_BLOCKING`: not ordered with the default stream.
+const NON_BLOCKING: c_uint = 1;
+
+/// A queue of work for a GPU, our own or another library's.
+pub struct Stream {
+    device: Device,
+    handle: Handle,
+    /// Never given to another stream of the process, unlike a handle.
+    number: u64,
+    owner: Owner,
+}
+
+enum Owner {
+    Us,
+    Other,
+}
+
+impl Stream {
+    /// A new stream, destroyed when dropped.
+    pub fn new(device: &Device) -> Result<Stream, RuntimeError> {
+        let entered = device.context().enter()?;
+        let mut handle = 0;
+        // SAFETY: writes one handle.
+        let code = unsafe { (entered.table().stream_create)(&raw mut handle, NON_BLOCKING) };
+        entered.check("cuStreamCreate", code)?;
+        let mut stream = Stream { device: device.clone(), handle, number: 0, owner: Owner::Us };
+        stream.number = stream.ask_number()?;
+        Ok(stream)
+    }
+
+    /// The GPU's default stream, ordered with every blocking stream.
+    pub fn default_of(device: &Device) -> Result<Stream, RuntimeError> {
+        Stream::other(device, 0)
+    }
+
+    /// A stream that another library made (a `CUstream` or `cudaStream_t`), which stays that library's to destroy.
+    ///
+    /// # Safety
+    /// The handle is a stream of this GPU's primary context, and outlives the answer.
+    pub unsafe fn from_raw(device: &Device, handle: usize) -> Result<Stream, RuntimeError> {
+        Stream::other(device, handle)
+    }
+
+    fn other(device: &Device, handle: Handle) -> Result<Stream, RuntimeError> {
+        let mut stream = Stream { device: device.clone(), handle, number: 0, owner: Owner::Other };
+        stream.number = stream.ask_number()?;
+        Ok(stream)
+    }
+
+    fn ask_number(&self) -> Result<u64, RuntimeError> {
+        let entered = self.device.context().enter()?;
+        let mut number = 0;
+        // SAFETY: writes one number; the stream is alive.
+        let code = unsafe { (entered.table().stream_number)(self.handle, &raw mut number) };
+        entered.check("cuStreamGetId", code)?;
+        Ok(number)
+    }
+
+    /// The driver's handle, for other libraries.
+    pub fn as_raw(&self) -> usize {
+        self.handle
+    }
+
+    /// The GPU it is of.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Waits until everything given to it is done; failures of its kernels come up here.
+    pub fn synchronize(&self) -> Result<(), RuntimeError> {
+        let entered = self.device.context().enter()?;
+        // SAFETY: the stream is alive.
+        let code = unsafe { (entered.table().stream_synchronize)(self.handle) };
+        entered.check("cuStreamSynchronize", code)
+    }
+
+    /// Later work waits for an event of any stream.
+    pub fn wait(&self, event: &Event) -> Result<(), RuntimeError> {
+        let entered = self.device.context().enter()?;
+        // SAFETY: stream and event are alive; 0 is the only flag used.
+        let code = unsafe { (entered.table().stream_wait)(self.handle, event.handle(), 0) };
+        entered.check("cuStreamWaitEvent", code)
+    }
+
+    /// Whether work is being recorded into a graph instead of done.
+    pub(crate) fn is_capturing(&self) -> Result<bool, RuntimeError> {
+        let entered = self.device.context().enter()?;
+        let mut state: c_int = 0;
+        // SAFETY: writes one enumerator; the stream is alive.
+        let code = unsafe { (entered.table().stream_capturing)(self.handle, &raw mut state) };
+        entered.check("cuStreamIsCapturing", code)?;
+        Ok(state != 0)
+    }
+
+    /// The driver's handle.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// What tells it from every other stream of the process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        match self.owner {
+            Owner::Other => {}
+            Owner::Us => {
+                // Its own ordering frees what it used; nothing can be done about a failure here.
+                self.device.workspaces().release(self).ok();
+                if let Ok(entered) = self.device.context().enter() {
+                    // SAFETY: made by `new` and destroyed once; the driver finishes its work first.
+                    unsafe { (entered.table().stream_destroy)(self.handle) };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Launches: everything that can be done before is done once, so that the launch itself costs a few microseconds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
+
+use crate::runtime::driver::{self, Stream};
+use crate::runtime::error::RuntimeError;
+use crate::runtime::function::Function;
+use crate::runtime::parameters::{self, Block, Layout};
+use crate::runtime::workspace::User;
+
+/// A launch with everything checked and encoded: repeated launches allocate nothing on the host.
+///
+/// ```no_run
+/// use postlude::runtime::{Device, PreparedLaunch, Stream};
+/// use postlude_ptx::launch::{Buffer, Program};
+/// fn run(program: Program, input: u64, output: u64) -> Result<(), postlude::runtime::RuntimeError> {
+///     let device = Device::open(0)?;
+///     let stream = Stream::new(&device)?;
+///     let function = device.load(&program.text, &program.entry)?;
+///     let launch = PreparedLaunch::new(
+///         &function,
+///         program.launch,
+///         &[(Buffer(0), input), (Buffer(1), output)],
+///     )?;
+///     for _ in 0..1000 {
+///         launch.launch(&stream)?;
+///     }
+///     stream.synchronize()
+/// }
+/// ```
+pub struct PreparedLaunch {
+    function: Function,
+    launch: Launch,
+    layout: Layout,
+    block: Box<Block>,
+    user: User,
+}
+
+impl PreparedLaunch {
+    /// Checks a launch against the kernel and its GPU, and encodes its parameters for buffers at these addresses.
+    ///
+    /// Addresses are the GPU's; arguments are checked by [`crate::runtime::validate`] before they come here.
+    pub fn new(
+        function: &Function,
+        launch: Launch,
+        addresses: &[(Buffer, u64)],
+    ) -> Result<PreparedLaunch, RuntimeError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        function.allow(&launch)?;
+        let layout = Layout::new(&launch, function.parameter_sizes())?;
+        let user = User(COUNT.fetch_add(1, Ordering::Relaxed));
+        let block = Box::new(Block::EMPTY);
+        let mut prepared =
+            PreparedLaunch { function: function.clone(), launch, layout, block, user };
+        prepared.write(|parameter| !is_workspace(parameter), addresses)?;
+        Ok(prepared)
+    }
+
+    /// The same launch on buffers at other addresses; allocates nothing.
+    pub fn rebind(&mut self, addresses: &[(Buffer, u64)]) -> Result<(), RuntimeError> {
+        let of_a_buffer = |parameter: &Parameter| {
+            !is_workspace(parameter) && parameters::buffer(parameter).is_some()
+        };
+        self.write(of_a_buffer, addresses)
+    }
+
+    /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
+    pub fn launch(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        let device = self.function.device();
+        if stream.device().ordinal() != device.ordinal() {
+            let (stream, kernel) = (stream.device().ordinal(), device.ordinal());
+            return Err(RuntimeError::StreamDevice { stream, kernel });
+        }
+        if self.launch.workspace_bytes == 0 {
+            return self.queue(stream, &self.block);
+        }
+        let bytes = self.launch.workspace_bytes;
+        device.workspaces().with(device.context(), stream, self.user, bytes, |address| {
+            // On the stack, for other threads launch from the same block.
+            let mut block = Block::EMPTY;
+            let used = self.layout.bytes();
+            block.0[..used].copy_from_slice(&self.block.0[..used]);
+            let encode = |map: &TensorMap, at| driver::encode(device.context(), map, at);
+            self.layout.write(&self.launch, &mut block, is_workspace, |_| Ok(address), encode)?;
+            self.queue(stream, &block)
+        })
+    }
+
+    /// The kernel.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// How it is launched.
+    pub fn facts(&self) -> &Launch {
+        &self.launch
+    }
+
+    fn queue(&self, stream: &Stream, block: &Block) -> Result<(), RuntimeError> {
+        self.function.handle().launch(&self.launch, stream, &block.0, self.layout.offsets())
+    }
+
+    fn write(
+        &mut self,
+        which: impl Fn(&Parameter) -> bool,
+        addresses: &[(Buffer, u64)],
+    ) -> Result<(), RuntimeError> {
+        let address = |buffer: Buffer| {
+            let found = addresses.iter().find(|(known, _)| *known == buffer);
+            found.map(|(_, address)| *address).ok_or(RuntimeError::NoAddress { buffer })
+        };
+        let context = self.function.device().context();
+        let encode = |map: &TensorMap, at| driver::encode(context, map, at);
+        // Beside its place, so that a failure in the middle changes nothing.
+        let mut block = (*self.block).clone();
+        self.layout.write(&self.launch, &mut block, which, address, encode)?;
+        *self.block = block;
+        Ok(())
+    }
+}
+
+/// Whether a parameter leads to scratch memory, which is known only when the launch is queued.
+fn is_workspace(parameter: &Parameter) -> bool {
+    parameters::buffer(parameter) == Some(Buffer::WORKSPACE)
+}

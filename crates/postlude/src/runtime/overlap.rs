@@ -1,0 +1,202 @@
+//! Whether two tensors share memory.
+//!
+//! In: two tensors. Out: `false` only if no byte of one is a byte of the other. The answer is exact for tensors whose
+//! strides nest (slices of one buffer, side by side or interleaved); where finding out would take long it is `true`.
+
+use crate::runtime::tensor::DeviceTensor;
+
+/// How many combinations are tried before two tensors count as overlapping.
+const BUDGET: u32 = 10_000;
+
+/// A sum of steps of one length: from `low` to `high` of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Steps {
+    length: i128,
+    low: i128,
+    high: i128,
+}
+
+/// Whether a byte of one tensor is a byte of the other.
+pub(crate) fn overlap(a: &DeviceTensor, b: &DeviceTensor) -> bool {
+    if a.device != b.device || a.is_empty() || b.is_empty() {
+        return false;
+    }
+    // Bits are packed and contiguous: counted as one run of bytes each.
+    let (a, b) = (Bytes::of(a), Bytes::of(b));
+    let mut steps: Vec<Steps> = Vec::new();
+    for (sign, bytes) in [(1, &a), (-1, &b)] {
+        for (size, stride) in &bytes.dims {
+            add(&mut steps, sign * stride, *size - 1);
+        }
+    }
+    steps.sort_by_key(|steps| std::cmp::Reverse(steps.length));
+    // Elements that start at `x` and `y` share a byte if -a.element < x - y < b.element.
+    let distance = b.start - a.start;
+    let mut budget = BUDGET;
+    reaches(&steps, distance - a.element + 1, distance + b.element - 1, &mut budget)
+}
+
+/// A tensor in bytes: runs of `element` bytes, at every combination of steps.
+struct Bytes {
+    start: i128,
+    element: i128,
+    dims: Vec<(i128, i128)>,
+}
+
+impl Bytes {
+    fn of(tensor: &DeviceTensor) -> Bytes {
+        let start = i128::from(tensor.address);
+        let bits = tensor.dtype.bits();
+        if bits < 8 {
+            let element = tensor.dtype.bytes_for(tensor.shape.iter().product()) as i128;
+            return Bytes { start, element, dims: Vec::new() };
+        }
+        let element = (bits / 8) as i128;
+        let dims = tensor.shape.iter().zip(&tensor.strides);
+        let dims = dims.map(|(size, stride)| (*size as i128, *stride as i128 * element)).collect();
+        Bytes { start, element, dims }
+    }
+}
+
+/// Adds up to `most` steps of a length to the sum; steps of one length count together.
+fn add(steps: &mut Vec<Steps>, length: i128, most: i128) {
+    if length == 0 || most == 0 {
+        return;
+    }
+    let (low, high) = if length > 0 { (0, most) } else { (-most, 0) };
+    match steps.iter_mut().find(|steps| steps.length == length.abs()) {
+        Some(steps) => {
+            steps.low += low;
+            steps.high += high;
+        }
+        None => steps.push(Steps { length: length.abs(), low, high }),
+    }
+}
+
+/// Whether some sum of steps lies from `from` to `to`; `true` when the budget is spent.
+fn reaches(steps: &[Steps], from: i128, to: i128, budget: &mut u32) -> bool {
+    let Some((first, rest)) = steps.split_first() else { return from <= 0 && 0 <= to };
+    let least: i128 = rest.iter().map(|steps| steps.length * steps.low).sum();
+    let most: i128 = rest.iter().map(|steps| steps.length * steps.high).sum();
+    // With `count` of these steps the others have to make up the difference.
+    let low = div_up(from - most, first.length).max(first.low);
+    let high = (to - least).div_euclid(first.length).min(first.high);
+    let mut count = low;
+    while count <= high {
+        if *budget == 0 {
+            return true;
+        }
+        *budget -= 1;
+        let done = count * first.length;
+        if reaches(rest, from - done, to - done, budget) {
+            return true;
+        }
+        count += 1;
+    }
+    false
+}
+
+fn div_up(a: i128, b: i128) -> i128 {
+    -(-a).div_euclid(b)
+}
+
+/// Whether every element has a place of its own, seen from strides that nest.
+pub(crate) fn has_own_places(tensor: &DeviceTensor) -> bool {
+    if tensor.is_empty() {
+        return true;
+    }
+    let dims = tensor.shape.iter().zip(&tensor.strides).filter(|(size, _)| **size > 1);
+    let mut dims: Vec<(usize, usize)> =
+        dims.map(|(size, stride)| (stride.unsigned_abs(), *size)).collect();
+    dims.sort_unstable();
+    let mut reach = 0u128;
+    for (stride, size) in dims {
+        if (stride as u128) <= reach {
+            return false;
+        }
+        reach += stride as u128 * (size as u128 - 1);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dtype::DType;
+
+    fn tensor(address: u64, shape: &[usize], strides: &[isize]) -> DeviceTensor {
+        let (shape, strides) = (shape.to_vec(), strides.to_vec());
+        DeviceTensor { dtype: DType::F16, shape, strides, address, device: 0 }
+    }
+
+    #[test]
+    fn neighbours_do_not_overlap_and_a_shared_byte_does() {
+        let a = tensor(1000, &[4, 4], &[4, 1]);
+        assert!(overlap(&a, &a));
+        assert!(!overlap(&a, &tensor(1032, &[4, 4], &[4, 1])));
+        assert!(!overlap(&a, &tensor(968, &[4, 4], &[4, 1])));
+        assert!(overlap(&a, &tensor(1031, &[4, 4], &[4, 1])));
+        assert!(overlap(&a, &tensor(969, &[4, 4], &[4, 1])));
+        assert!(!overlap(&a, &tensor(1000, &[0, 4], &[4, 1])));
+        assert!(!overlap(&a, &DeviceTensor { device: 1, ..a.clone() }));
+    }
+
+    #[test]
+    fn columns_of_one_buffer_lie_side_by_side() {
+        let left = tensor(4096, &[1000, 64], &[128, 1]);
+        let right = tensor(4096 + 128, &[1000, 64], &[128, 1]);
+        assert!(!overlap(&left, &right));
+        assert!(overlap(&left, &tensor(4096 + 126, &[1000, 64], &[128, 1])));
+        let (even, odd) = (tensor(0x1000, &[8, 8], &[16, 2]), tensor(0x1002, &[8, 8], &[16, 2]));
+        assert!(!overlap(&even, &odd));
+    }
+
+    #[test]
+    fn large_tensors_are_quick() {
+        let a = tensor(1 << 30, &[1 << 20, 1 << 10], &[1 << 10, 1]);
+        assert!(overlap(&a, &tensor((1 << 30) + 77, &[1 << 20], &[1000])));
+        assert!(!overlap(&a, &tensor(1 << 40, &[1 << 20, 1 << 10], &[1001, 1])));
+    }
+
+    #[test]
+    fn elements_with_places_of_their_own() {
+        assert!(has_own_places(&tensor(0, &[4, 8], &[8, 1])));
+        assert!(has_own_places(&tensor(0, &[4, 8], &[-1, 4])));
+        assert!(has_own_places(&tensor(0, &[1, 8], &[0, 1])));
+        assert!(!has_own_places(&tensor(0, &[4, 8], &[0, 1])));
+        assert!(!has_own_places(&tensor(0, &[4, 8], &[7, 1])));
+    }
+
+    fn places(tensor: &DeviceTensor) -> Vec<i128> {
+        let mut index = vec![0; tensor.shape.len()];
+        let mut places = Vec::new();
+        for _ in 0..tensor.shape.iter().product() {
+            let steps =
+                index.iter().zip(&tensor.strides).map(|(at, stride)| *at as i128 * *stride as i128);
+            let start = i128::from(tensor.address) + 2 * steps.sum::<i128>();
+            places.extend([start, start + 1]);
+            crate::tensor::advance(&mut index, &tensor.shape);
+        }
+        places
+    }
+
+    proptest! {
+        #[test]
+        fn the_answer_is_that_of_counting(
+            a in (0u64..40, 1usize..4, 1usize..4, -6isize..7, -6isize..7),
+            b in (0u64..40, 1usize..4, 1usize..4, -6isize..7, -6isize..7),
+        ) {
+            let make = |(address, m, n, down, right)| tensor(address + 1000, &[m, n], &[down, right]);
+            let (a, b) = (make(a), make(b));
+            let (mine, others) = (places(&a), places(&b));
+            prop_assert_eq!(overlap(&a, &b), mine.iter().any(|place| others.contains(place)));
+            let mut sorted = mine.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            // Strides that do not nest may have places of their own all the same.
+            prop_assert!(!has_own_places(&a) || sorted.len() == mine.len());
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Arguments on a GPU against a kernel's signature.
+//!
+//! In: a kernel, tensors and scalars by name. Out: the [`Problem`] they make, with every rule of a launch kept: types,
+//! sizes, alignment, one GPU, an output nowhere near anything but the one tile it may replace.
+
+use std::collections::BTreeMap;
+
+use crate::dtype::DType;
+use crate::graph::{Graph, Input, InputId, Kind};
+use crate::problem::{self, BindError, Problem, Sizes};
+use crate::runtime::device::Device;
+use crate::runtime::driver;
+use crate::runtime::error::RuntimeError;
+use crate::runtime::overlap;
+use crate::runtime::tensor::DeviceTensor;
+
+/// An argument of a call on a GPU.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DeviceArgument {
+    /// A tensor in the GPU's memory.
+    Tensor(DeviceTensor),
+    /// A scalar that the host passes.
+    Scalar(f64),
+}
+
+/// The sizes of a call, if its arguments fit the kernel and one another.
+///
+/// `device` is the number of the GPU that the kernel runs on. An output may be exactly a tile operand (same start,
+/// shape, strides and dtype), never an operand of the product, and overlaps nothing else.
+pub fn validate(
+    graph: &Graph,
+    device: u32,
+    inputs: &BTreeMap<String, DeviceArgument>,
+    outputs: &BTreeMap<String, DeviceTensor>,
+    sizes: &Sizes,
+) -> Result<Problem, RuntimeError> {
+    let problem = bind(graph, inputs, sizes)?;
+    for (input, argument) in graph.inputs().iter().filter_map(|input| tensor(input, inputs)) {
+        if let Some(dims) = &input.dims {
+            problem.check_shape(&input.name, dims, &argument.shape)?;
+        }
+        check_tensor(&input.name, argument, device)?;
+    }
+    for name in outputs.keys() {
+        if !graph.outputs().iter().any(|output| output.name == *name) {
+            return Err(RuntimeError::UnknownOutput { name: name.clone() });
+        }
+    }
+    for output in graph.outputs() {
+        let name = || output.name.clone();
+        let given = outputs
+            .get(&output.name)
+            .ok_or_else(|| RuntimeError::MissingOutput { name: name() })?;
+        if given.dtype != output.dtype {
+            let (declared, given) = (output.dtype, given.dtype);
+            return Err(BindError::DType { name: name(), declared, given }.into());
+        }
+        problem.check_shape(&output.name, &output.dims, &given.shape)?;
+        check_tensor(&output.name, given, device)?;
+        if !overlap::has_own_places(given) {
+            return Err(RuntimeError::SelfOverlap { name: name(), strides: given.strides.clone() });
+        }
+    }
+    check_overlaps(graph, inputs, outputs)?;
+    Ok(problem)
+}
+
+/// Asks the driver whether every tensor is memory of this GPU.
+pub fn check_memory<'a>(
+    device: &Device,
+    tensors: impl IntoIterator<Item = (&'a str, &'a DeviceTensor)>,
+) -> Result<(), RuntimeError> {
+    for (name, tensor) in tensors.into_iter().filter(|(_, tensor)| !tensor.is_empty()) {
+        let name = || name.to_owned();
+        match driver::pointer_device(device.context(), tensor.address)? {
+            None => return Err(RuntimeError::NotDeviceMemory { name: name() }),
+            Some(given) if given != device.ordinal() => {
+                let device = device.ordinal();
+                return Err(RuntimeError::OtherDevice { name: name(), given, device });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The sizes that the arguments tell, with those given.
+fn bind(
+    graph: &Graph,
+    inputs: &BTreeMap<String, DeviceArgument>,
+    given: &Sizes,
+) -> Result<Problem, BindError> {
+    let mut sizes = given.clone();
+    for name in inputs.keys() {
+        if !graph.inputs().iter().any(|input| input.name == *name) {
+            return Err(BindError::Unknown { name: name.clone() });
+        }
+    }
+    for input in graph.inputs() {
+        let name = || input.name.clone();
+        match (&input.dims, inputs.get(&input.name)) {
+            (_, None) => return Err(BindError::Missing { name: name() }),
+            (None, Some(DeviceArgument::Scalar(_))) => {}
+            (None, Some(DeviceArgument::Tensor(_))) => {
+                return Err(BindError::WantsScalar { name: name() });
+            }
+            (Some(_), Some(DeviceArgument::Scalar(_))) => {
+                return Err(BindError::WantsTensor { name: name() });
+            }
+            (Some(_), Some(DeviceArgument::Tensor(tensor))) => {
+                problem::collect_sizes(input, tensor.dtype, &tensor.shape, &mut sizes)?;
+            }
+        }
+    }
+    Problem::new(graph, &sizes)
+}
+
+fn tensor<'a>(
+    input: &'a Input,
+    inputs: &'a BTreeMap<String, DeviceArgument>,
+) -> Option<(&'a Input, &'a DeviceTensor)> {
+    match inputs.get(&input.name)? {
+        DeviceArgument::Tensor(tensor) => Some((input, tensor)),
+        DeviceArgument::Scalar(_) => None,
+    }
+}
+
+/// What a tensor has to be whatever it is for.
+fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), RuntimeError> {
+    let named = || name.to_owned();
+    let (sizes, strides) = (tensor.shape.len(), tensor.strides.len());
+    if sizes != strides {
+        return Err(RuntimeError::Rank { name: named(), sizes, strides });
+    }
+    if tensor.device != device {
+        return Err(RuntimeError::OtherDevice { name: named(), given: tensor.device, device });
+    }
+    if tensor.is_empty() {
+        return Ok(());
+    }
+    if tensor.address == 0 {
+        return Err(RuntimeError::NotDeviceMemory { name: named() });
+    }
+    let bytes = tensor.dtype.bits().div_ceil(8) as u64;
+    if !tensor.address.is_multiple_of(bytes) {
+        let (address, dtype) = (tensor.address, tensor.dtype);
+        return Err(RuntimeError::Alignment { name: named(), address, dtype });
+    }
+    if tensor.dtype == DType::B1 && !tensor.is_contiguous() {
+        return Err(RuntimeError::Packed { name: named() });
+    }
+    let (mut low, mut high) = (i128::from(tensor.address), i128::from(tensor.address));
+    for (size, stride) in tensor.shape.iter().zip(&tensor.strides) {
+        let reach = (*size as i128 - 1) * *stride as i128 * i128::from(bytes);
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    // A GPU's addresses have fewer than 63 bits.
+    if low < 0 || high > i128::from(i64::MAX) {
+        return Err(RuntimeError::Reach { name: named() });
+    }
+    Ok(())
+}
+
+fn check_overlaps(
+    graph: &Graph,
+    inputs: &BTreeMap<String, DeviceArgument>,
+    outputs: &BTreeMap<String, DeviceTensor>,
+) -> Result<(), RuntimeError> {
+    let product = [graph.product().left.0, graph.product().right.0];
+    for (output, memory) in outputs {
+        for (place, input) in graph.inputs().iter().enumerate() {
+            let id = InputId(place as u32);
+            let Some((_, operand)) = tensor(input, inputs) else { continue };
+            if !overlap::overlap(memory, operand) {
+                continue;
+            }
+            let (output, input) = (output.clone(), input.name.clone());
+            if product.contains(&id) {
+                return Err(RuntimeError::OverlapsProduct { output, input });
+            }
+            let tile = graph.input_axes(id).is_some_and(|axes| axes.kind() == Kind::Tile);
+            if !tile || memory != operand {
+                return Err(RuntimeError::Overlap { output, input });
+            }
+        }
+        for (other, others) in outputs
+            .range::<String, _>((std::ops::Bound::Excluded(output), std::ops::Bound::Unbounded))
+        {
+            if overlap::overlap(memory, others) {
+                let (first, second) = (output.clone(), other.clone());
+                return Err(RuntimeError::OutputsOverlap { first, second });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

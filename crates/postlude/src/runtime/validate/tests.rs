@@ -1,0 +1,156 @@
+//! What a call on a GPU may and may not be.
+
+use super::*;
+use crate::Kernel;
+
+const SOURCE: &str = "kernel linear(A: bf16[M, K], W: bf16[N, K], C: bf16[M, N], bias: f32[N], alpha: f32) -> (D: bf16[M, N], peak: f32[N]) {
+    Z = alpha * (A @ W.T) + C + bias
+    D = relu(Z)
+    peak = max(abs(Z), M)
+}";
+
+struct Call {
+    inputs: BTreeMap<String, DeviceArgument>,
+    outputs: BTreeMap<String, DeviceTensor>,
+}
+
+fn call() -> Call {
+    let tensor = |dtype, shape: &[usize], address| {
+        DeviceTensor::contiguous(dtype, shape.to_vec(), address, 0)
+    };
+    let input =
+        |dtype, shape: &[usize], address| DeviceArgument::Tensor(tensor(dtype, shape, address));
+    let named = |name: &str| name.to_owned();
+    Call {
+        inputs: BTreeMap::from([
+            (named("A"), input(DType::BF16, &[8, 16], 0x1_0000)),
+            (named("W"), input(DType::BF16, &[4, 16], 0x2_0000)),
+            (named("C"), input(DType::BF16, &[8, 4], 0x3_0000)),
+            (named("bias"), input(DType::F32, &[4], 0x4_0000)),
+            (named("alpha"), DeviceArgument::Scalar(2.0)),
+        ]),
+        outputs: BTreeMap::from([
+            (named("D"), tensor(DType::BF16, &[8, 4], 0x5_0000)),
+            (named("peak"), tensor(DType::F32, &[4], 0x6_0000)),
+        ]),
+    }
+}
+
+impl Call {
+    fn input(&mut self, name: &str) -> &mut DeviceTensor {
+        match self.inputs.get_mut(name) {
+            Some(DeviceArgument::Tensor(tensor)) => tensor,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    fn output(&mut self, name: &str) -> &mut DeviceTensor {
+        self.outputs.get_mut(name).unwrap()
+    }
+
+    fn validate(&self) -> Result<Problem, RuntimeError> {
+        let kernel = Kernel::parse(SOURCE).unwrap();
+        validate(kernel.defined(), 0, &self.inputs, &self.outputs, &Sizes::new())
+    }
+}
+
+fn changed(change: impl FnOnce(&mut Call)) -> Result<Problem, RuntimeError> {
+    let mut call = call();
+    change(&mut call);
+    call.validate()
+}
+
+fn refused(change: impl FnOnce(&mut Call)) -> String {
+    changed(change).unwrap_err().to_string()
+}
+
+#[test]
+fn a_good_call_tells_its_sizes() {
+    let problem = call().validate().unwrap();
+    assert_eq!((problem.rows, problem.columns, problem.inner), (8, 4, 16));
+}
+
+#[test]
+fn types_sizes_and_names_are_checked() {
+    let message = refused(|call| call.input("A").dtype = DType::F16);
+    assert_eq!(message, "`A` is declared bf16, but f16 was given");
+    let message = refused(|call| call.output("D").dtype = DType::F32);
+    assert_eq!(message, "`D` is declared bf16, but f32 was given");
+    let message = refused(|call| call.input("bias").shape = vec![5]);
+    assert!(message.contains("`bias` has size 5 along `N`, which is 4"), "{message}");
+    let message = refused(|call| call.output("D").shape = vec![4, 8]);
+    assert!(message.contains("`D` has size 4 along `M`"), "{message}");
+    let message = refused(|call| drop(call.outputs.remove("peak")));
+    assert_eq!(message, "output `peak` is missing");
+    let message = refused(|call| drop(call.inputs.remove("C")));
+    assert_eq!(message, "input `C` is missing");
+    let message = refused(|call| {
+        let extra = call.output("D").clone();
+        call.outputs.insert("E".to_owned(), extra);
+    });
+    assert_eq!(message, "the kernel has no output `E`");
+    let message = refused(|call| call.input("C").strides.truncate(1));
+    assert_eq!(message, "`C` has 2 sizes and 1 strides");
+}
+
+#[test]
+fn memory_is_aligned_and_of_the_kernels_gpu() {
+    let message = refused(|call| call.input("W").device = 1);
+    assert_eq!(message, "`W` is on GPU 1, but the kernel runs on GPU 0");
+    let message = refused(|call| call.output("D").address += 1);
+    assert_eq!(message, "`D` starts at 0x50001, which is not aligned to its bf16");
+    let message = refused(|call| call.input("C").address = 0);
+    assert_eq!(message, "`C` is not memory of a GPU");
+    let message = refused(|call| call.input("C").strides = vec![isize::MAX, 1]);
+    assert_eq!(message, "`C` reaches outside the address space");
+    let message = refused(|call| call.input("C").strides = vec![-0x1_0000, 1]);
+    assert_eq!(message, "`C` reaches outside the address space");
+}
+
+#[test]
+fn an_output_may_be_exactly_a_tile_operand() {
+    assert!(changed(|call| call.output("D").address = 0x3_0000).is_ok());
+    let fix = |result: Result<Problem, RuntimeError>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), "output `D` overlaps `C` without being the same tile");
+        error.fix().unwrap()
+    };
+    let later = fix(changed(|call| call.output("D").address = 0x3_0008));
+    assert!(later.contains("exactly the tile it replaces"), "{later}");
+    fix(changed(|call| {
+        call.output("D").address = 0x3_0000;
+        call.output("D").strides = vec![8, 1];
+    }));
+}
+
+#[test]
+fn an_output_is_never_an_operand_of_the_product() {
+    for (name, address) in [("A", 0x1_0000), ("W", 0x2_0000 + 8)] {
+        let message = refused(|call| call.output("D").address = address);
+        assert_eq!(message, format!("output `D` is also `{name}`, an operand of the product"));
+    }
+}
+
+#[test]
+fn vectors_and_other_outputs_are_not_overlapped() {
+    let message = refused(|call| call.output("peak").address = 0x4_0000);
+    assert_eq!(message, "output `peak` overlaps `bias` without being the same tile");
+    let message = refused(|call| call.output("peak").address = 0x5_0000 + 60);
+    assert_eq!(message, "outputs `D` and `peak` overlap");
+}
+
+#[test]
+fn slices_of_one_buffer_are_fine_side_by_side() {
+    let side_by_side = |call: &mut Call| {
+        call.input("C").strides = vec![8, 1];
+        *call.output("D") = DeviceTensor { address: 0x3_0008, ..call.input("C").clone() };
+    };
+    assert!(changed(side_by_side).is_ok());
+}
+
+#[test]
+fn elements_of_an_output_have_places_of_their_own() {
+    let message = refused(|call| call.output("D").strides = vec![0, 1]);
+    assert!(message.starts_with("output `D` has strides [0, 1]"), "{message}");
+    assert!(changed(|call| call.input("C").strides = vec![0, 1]).is_ok(), "inputs may repeat");
+}
