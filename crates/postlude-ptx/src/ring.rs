@@ -10,8 +10,10 @@
 use std::cell::Cell;
 
 use crate::kernel::{
-    Barrier, ClusterBarrier, Delivery, Kernel, Reg, SharedAddress, Src, TensorMap, Var,
+    Barrier, ClusterBarrier, Delivery, GlobalPointer, Kernel, Policy, Reg, SharedAddress, Src,
+    TensorMap, Var,
 };
+use crate::modifier::ProxySpace;
 use crate::target::Tma;
 use crate::types::{Pred, U16, U32};
 
@@ -123,7 +125,8 @@ pub enum Receivers<'k> {
 }
 
 impl<'k, A: Tma> Slot<'_, 'k, A> {
-    /// Copies a box of so many bytes; the slot is full when all copies to it have arrived.
+    /// Copies a box of so many bytes, which a box beyond the tensor's edge has, too; the slot is full when all
+    /// copies to it have arrived.
     pub fn load(
         &self,
         to: SharedAddress<'k>,
@@ -131,7 +134,7 @@ impl<'k, A: Tma> Slot<'_, 'k, A> {
         coordinates: &[Src<'k, U32>],
         bytes: u32,
         receivers: Receivers<'k>,
-        policy: Option<crate::kernel::Policy<'k>>,
+        policy: Option<Policy<'k>>,
     ) {
         let (receivers, arriving) = match receivers {
             Receivers::Own => (None, bytes),
@@ -145,6 +148,12 @@ impl<'k, A: Tma> Slot<'_, 'k, A> {
         };
         self.bytes.set(self.bytes.get() + arriving);
         self.kernel.tensor_load(to, map, coordinates, self.full, Delivery { receivers, policy });
+    }
+
+    /// Copies plain bytes to this CTA: a multiple of 16, at addresses that are.
+    pub fn load_bytes(&self, to: SharedAddress<'k>, from: GlobalPointer<'k>, bytes: u32) {
+        self.bytes.set(self.bytes.get() + bytes);
+        self.kernel.bulk_load(to, from, bytes, self.full);
     }
 }
 
@@ -204,7 +213,8 @@ impl<'k, A: Tma> Ring<'k, A> {
         let target = if blocks == 1 {
             Target::Own
         } else {
-            Target::Cluster(k.remote(Barrier::at(self.empty), rank))
+            // Threads that release nothing still need a CTA that exists.
+            Target::Cluster(k.remote(Barrier::at(self.empty), rank.min(blocks - 1)))
         };
         let (held_stage, held) = (k.var(0), k.var(false));
         Consumer { cursor: self.cursor(0), releaser, target, held_stage, held }
@@ -212,7 +222,7 @@ impl<'k, A: Tma> Ring<'k, A> {
 
     /// Waits for an empty slot, lets `fill` copy into it, and goes on.
     ///
-    /// Without copies in `fill` the slot is full when `fill` is done.
+    /// Without copies in `fill` the slot is full when `fill` is done, and matrix products see what it wrote.
     pub fn produce(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
         let k = self.kernel;
         let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
@@ -224,6 +234,7 @@ impl<'k, A: Tma> Ring<'k, A> {
             k.keep_promise(promise, bytes.get());
         } else {
             k.withdraw(promise);
+            k.fence_proxy_async(ProxySpace::SharedCta);
             k.barrier_arrive(full);
         }
         self.advance(&at.0);
@@ -234,9 +245,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn consume(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
         self.wait(self.full, &at.cursor);
         read(at.cursor.stage.get());
-        if let Consumers::Warps(_) = self.agents.consumers {
-            self.kernel.warp_sync();
-        }
+        self.meet();
         self.release(at, at.cursor.stage.get(), at.releaser);
         self.advance(&at.cursor);
     }
@@ -246,6 +255,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn consume_behind(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
         self.wait(self.full, &at.cursor);
         read(at.cursor.stage.get());
+        self.meet();
         self.release(at, at.held_stage.get(), at.held.get());
         at.held_stage.set(at.cursor.stage);
         at.held.set(at.releaser);
@@ -256,6 +266,19 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn release_held(&self, at: &Consumer<'k>) {
         self.release(at, at.held_stage.get(), at.held.get());
         at.held.set(false);
+    }
+
+    /// Orders what loads have read before the copies that will overwrite it, and waits for those that one arrival
+    /// speaks for. Matrix products read as copies do, and were waited for.
+    fn meet(&self) {
+        match self.agents.consumers {
+            Consumers::Warpgroups(_) => {}
+            Consumers::Warps(_) => {
+                self.kernel.fence_proxy_async(ProxySpace::SharedCta);
+                self.kernel.warp_sync();
+            }
+            Consumers::Threads(_) => self.kernel.fence_proxy_async(ProxySpace::SharedCta),
+        }
     }
 
     fn release(&self, at: &Consumer<'k>, stage: Reg<'k, U32>, releaser: Reg<'k, Pred>) {
