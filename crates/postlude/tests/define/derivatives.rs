@@ -17,6 +17,7 @@ const SIZES: [f32; 22] = [
 fn others(function: &str) -> &'static [&'static [f32]] {
     match function {
         "clamp" => &[&[-1.0, 2.0]],
+        "fma" => &[&[3.0, -0.5]],
         "leaky_relu" => &[&[0.01], &[0.25]],
         "threshold" => &[&[0.5, 2.0]],
         "maximum" | "minimum" => &[&[0.5], &[-3.0]],
