@@ -125,7 +125,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             for (place, (output, values)) in outputs.iter().zip(values).enumerate() {
                 match (&self.parameters.destinations[place], output.dtype) {
                     (Destination::Direct(memory), _) => {
-                        self.store_direct(memory, corner, rows, column, values)
+                        self.store_direct(memory, corner, rows, column, values);
                     }
                     (Destination::Map(_), dtype) => {
                         let half = if dtype == DType::F16 { Half::F16 } else { Half::BF16 };
@@ -139,7 +139,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             if let Destination::Map(map) = &self.parameters.destinations[place] {
                 let at = [(corner.column + offset).into(), block_row.into(), corner.batch.into()];
                 self.send(packed, || {
-                    self.k.tensor_store(map.address(), &at, self.slots + self.slot.get(), None)
+                    self.k.tensor_store(map.address(), &at, self.slots + self.slot.get(), None);
                 });
             }
         }

@@ -57,7 +57,7 @@ impl FromStr for Sm90Schedule {
                 "grid_limit" => grid_limit = Some(number(value)?),
                 _ => {
                     knobs.iter_mut().find(|(name, _)| *name == knob).ok_or_else(bad)?.1 =
-                        Some(number(value)?)
+                        Some(number(value)?);
                 }
             }
         }
