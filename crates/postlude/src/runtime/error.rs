@@ -1,7 +1,5 @@
 //! Why a kernel does not run on a GPU, in the user's words and with what to do about it.
 
-use std::path::PathBuf;
-
 use postlude_ptx::launch::Buffer;
 
 use crate::dtype::DType;
@@ -114,11 +112,9 @@ pub enum RuntimeError {
     // The cache.
     #[error("this user has no home folder to keep a cache in")]
     NoCacheFolder,
-    #[error("{}: {reason}", path.display())]
-    CacheFolder { path: PathBuf, reason: String },
 }
 
-/// The newest driver branch that every feature of the run time is known to work with.
+/// The oldest driver branch that has every function and the version of PTX that kernels are written in.
 const RECOMMENDED: &str = "545";
 
 impl RuntimeError {
@@ -148,7 +144,6 @@ impl RuntimeError {
             }
             E::OutputsOverlap { .. } => "give each output memory of its own".to_owned(),
             E::NoCacheFolder => "set POSTLUDE_CACHE_DIR to a folder".to_owned(),
-            E::CacheFolder { .. } => "make the folder yours alone (`chmod 700`), or set POSTLUDE_CACHE_DIR".to_owned(),
             E::Bind(error) => return error.fix(),
             E::NotPtx { .. } | E::Compile { .. } | E::NoEntry { .. } | E::MapRank { .. } => return None,
             E::MapLengths { .. } | E::MapSize { .. } | E::MapBox { .. } | E::MapRow { .. } => return None,
