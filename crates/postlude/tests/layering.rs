@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("plan", &["dtype", "shape", "graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
+    ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
     ("runtime", &["dtype", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
     ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "tensor", "error"]),

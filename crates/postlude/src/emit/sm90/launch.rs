@@ -97,7 +97,8 @@ fn push_memory(parameters: &mut Vec<Parameter>, buffer: Buffer, dtype: DType, st
     parameters.extend(strides.map(|stride| Parameter::U64((stride * bytes) as u64)));
 }
 
-/// A and B as [batch, rows, K], K innermost.
+/// A and B as [batch, rows, K], K innermost. A map has no empty dim: without a contraction it is one column wide, which
+/// the kernel never reads.
 fn operand_map(
     graph: &Graph,
     arguments: &Arguments,
@@ -109,7 +110,7 @@ fn operand_map(
     let tensor = graph.tensor(arguments, input);
     let strides = tensor.strides();
     let rank = strides.len();
-    let bytes = |stride: isize| stride as u64 * 2;
+    let bytes = |stride: isize| if problem.inner == 0 { 16 } else { stride as u64 * 2 };
     let (batches, batch_stride) = if rank == 3 {
         (problem.batch, strides[0])
     } else {
@@ -119,7 +120,7 @@ fn operand_map(
         buffer: Buffer(input.0),
         offset: tensor.offset() as u64 * 2,
         element: element(tensor.dtype()),
-        sizes: vec![problem.inner as u64, rows as u64, batches as u64],
+        sizes: vec![problem.inner.max(1) as u64, rows as u64, batches as u64],
         strides: vec![bytes(strides[rank - 2]), bytes(batch_stride)],
         box_sizes: vec![STAGE_DEPTH, box_rows, 1],
         swizzle: Swizzle::B128,

@@ -27,13 +27,15 @@ pub(super) fn load<'k>(
     // Each CTA of a cluster loads its share of B's columns and sends it to all.
     let share = schedule.tile.columns / schedule.cluster;
     let share_bytes = share * ROW_BYTES;
+    // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
+    let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
     let at = ring.producer();
     raster.for_each(|corner| {
         let left_batch = corner.batch * parameters.left_batched;
         let right_batch = corner.batch * parameters.right_batched;
         let right_column = raster.rank().mad(share, corner.column);
         k.for_(0, raster.steps, 1, |step| {
-            let depth = step * STAGE_DEPTH;
+            let depth = step.mad(STAGE_DEPTH, first);
             ring.produce(&at, |slot| {
                 let start = stages + slot.stage * schedule.stage_bytes();
                 let place = [depth.into(), corner.row.into(), left_batch.into()];

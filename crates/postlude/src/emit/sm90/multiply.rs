@@ -44,8 +44,6 @@ pub(super) fn multiply<'k>(
     let at = ring.consumer(rank);
     raster.for_each(|corner| {
         let keep = k.var(false);
-        // Without a contraction no instruction clears the accumulators.
-        k.if_(raster.steps.eq(0), || blocks.iter().flatten().for_each(|each| each.set(0.0)));
         k.for_(0, raster.steps, 1, |_| {
             ring.consume_behind(&at, |stage| {
                 let left = left.element(stage, schedule.stage_bytes());

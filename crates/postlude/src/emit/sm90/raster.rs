@@ -17,7 +17,7 @@ pub(super) struct Raster<'k> {
     total: Reg<'k, U32>,
     per_batch: Reg<'k, U32>,
     rank: Reg<'k, U32>,
-    /// Steps along the contraction.
+    /// Steps along the contraction; at least one, since the first product clears the accumulators.
     pub(super) steps: Reg<'k, U32>,
 }
 
@@ -39,7 +39,7 @@ impl<'k> Raster<'k> {
         let tile_columns = up(parameters.columns, schedule.tile.columns);
         let per_batch = cluster_rows * tile_columns;
         let total = per_batch * parameters.batches;
-        let steps = up(parameters.inner, STAGE_DEPTH);
+        let steps = up(parameters.inner, STAGE_DEPTH).max(1);
         let rank = k.cluster_rank();
         Raster {
             k,
