@@ -27,11 +27,12 @@ pub(crate) fn encode(
     let (mut strides, steps) = ([0u64; MAX_DIMS], [1u32; MAX_DIMS]);
     strides[..rank - 1].copy_from_slice(&map.strides);
     let mut encoded = EncodedMap([0; 128]);
-    let driver = context.driver();
+    // The driver wants a current context even though it only looks at numbers.
+    let entered = context.enter()?;
     // SAFETY: `validate` has seen that there are `rank` sizes and box sizes and `rank - 1` strides; writes 128 bytes
     // aligned to 64, and only looks at the address as a number.
     let code = unsafe {
-        (driver.table.map_encode)(
+        (entered.table().map_encode)(
             &raw mut encoded,
             element(map.element),
             rank as u32,
@@ -46,7 +47,7 @@ pub(crate) fn encode(
             ZEROS_OUTSIDE,
         )
     };
-    driver.check("cuTensorMapEncodeTiled", code)?;
+    entered.check("cuTensorMapEncodeTiled", code)?;
     Ok(encoded.0)
 }
 
