@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::dtype::{self, DType};
 use crate::graph::{Graph, Output};
 use crate::problem::{Problem, body_strides};
-use crate::tensor::{Tensor, contiguous};
+use crate::tensor::Tensor;
 
 use super::buffer::{Array, Buffer, View};
 use super::elementwise;
@@ -90,7 +90,7 @@ pub(super) fn is_natural(
         && (strides[0] == (rows * columns) as isize || strides[0] == 0)
 }
 
-/// Writes a natural tile, or any finished value, to a tensor of any layout.
+/// Writes any finished value to a tensor of any layout.
 pub(super) fn scatter(
     graph: &Graph,
     problem: &Problem,
@@ -98,24 +98,35 @@ pub(super) fn scatter(
     array: &Array,
     tensor: &mut Tensor,
 ) {
+    write_each(graph, problem, output, tensor, |[batch, row, column], [_, _, columns]| {
+        let values = array.row(batch, row);
+        let own = values.len();
+        element(values, if own == columns { column } else { column * own / columns })
+    });
+}
+
+/// Writes every element of an output; `value` is given its place and the output's extents along batch, rows and columns.
+fn write_each(
+    graph: &Graph,
+    problem: &Problem,
+    output: &Output,
+    tensor: &mut Tensor,
+    value: impl Fn([usize; 3], [usize; 3]) -> f64,
+) {
     let Some(axes) = graph.product().axes(&output.dims) else {
         panic!("compiler bug: output `{}` has foreign dims", output.name)
     };
-    let [batches, rows, columns] = problem.extents(axes);
+    let extents = problem.extents(axes);
     let strides = body_strides(graph.product(), &output.dims, tensor.strides());
-    let (dtype, offset) = (output.dtype, tensor.offset() as isize);
-    for batch in 0..batches {
-        for row in 0..rows {
-            let values = array.row(batch, row);
-            let own = values.len();
-            for column in 0..columns {
-                let value =
-                    element(values, if own == columns { column } else { column * own / columns });
-                let place = offset
-                    + batch as isize * strides[0]
-                    + row as isize * strides[1]
-                    + column as isize * strides[2];
-                dtype::store(dtype, tensor.bytes_mut(), place as usize, value);
+    let offset = tensor.offset() as isize;
+    for batch in 0..extents[0] {
+        for row in 0..extents[1] {
+            for column in 0..extents[2] {
+                let place = [batch, row, column];
+                let steps: isize =
+                    place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
+                let value = value(place, extents);
+                dtype::store(output.dtype, tensor.bytes_mut(), (offset + steps) as usize, value);
             }
         }
     }
@@ -142,24 +153,8 @@ pub(super) fn copy_natural(
     natural: &[u8],
     tensor: &mut Tensor,
 ) {
-    let Some(axes) = graph.product().axes(&output.dims) else {
-        panic!("compiler bug: output `{}` has foreign dims", output.name)
-    };
-    let extents = problem.extents(axes);
-    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
-    let steps = contiguous(&extents);
-    let offset = tensor.offset() as isize;
-    for batch in 0..extents[0] {
-        for row in 0..extents[1] {
-            for column in 0..extents[2] {
-                let from = batch as isize * steps[0] + row as isize * steps[1] + column as isize;
-                let to = offset
-                    + batch as isize * strides[0]
-                    + row as isize * strides[1]
-                    + column as isize * strides[2];
-                let value = dtype::load(spare_dtype(output.dtype), natural, from as usize);
-                dtype::store(output.dtype, tensor.bytes_mut(), to as usize, value);
-            }
-        }
-    }
+    write_each(graph, problem, output, tensor, |[batch, row, column], [_, rows, columns]| {
+        let from = (batch * rows + row) * columns + column;
+        dtype::load(spare_dtype(output.dtype), natural, from)
+    });
 }

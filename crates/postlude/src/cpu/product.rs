@@ -326,6 +326,3 @@ impl<T: Accumulator> Chunk<'_, T> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod speed;

@@ -9,7 +9,7 @@ mod cost;
 mod refuse;
 mod text;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, MathMode};
 use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Tile};
@@ -90,8 +90,13 @@ impl Sm90Schedule {
 }
 
 /// The schedule the model likes best, or why there is none.
-pub fn plan(graph: &Graph, problem: &Problem, chip: Sm90) -> Result<Sm90Schedule, Sm90Refusal> {
-    refuse::refuse(graph)?;
+pub fn plan(
+    graph: &Graph,
+    problem: &Problem,
+    chip: Sm90,
+    math: MathMode,
+) -> Result<Sm90Schedule, Sm90Refusal> {
+    refuse::refuse(graph, math)?;
     let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, chip));
     let best = fitting
         .min_by(|a, b| cost::cycles(a, problem, chip).total_cmp(&cost::cycles(b, problem, chip)));

@@ -34,11 +34,11 @@ impl<'k> Machine for Registers<'k> {
     fn mul(&self, a: Self::F, b: Self::F) -> Self::F {
         a * b
     }
-    /// Planning refuses what needs a correctly rounded quotient: the instruction would be a call.
+    /// Good to the hardware's accuracy: planning refuses what needs a correctly rounded quotient, which would be a call.
     fn div(&self, a: Self::F, b: Self::F) -> Self::F {
         a * b.approx(Approx::Rcp)
     }
-    /// Planning refuses what needs a correctly rounded root, as with quotients.
+    /// Good to the hardware's accuracy, as with quotients.
     fn sqrt(&self, a: Self::F) -> Self::F {
         a.approx(Approx::Sqrt)
     }
