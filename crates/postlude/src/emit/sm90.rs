@@ -23,9 +23,9 @@ use postlude_ptx::target::Sm90a;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{STORE_SLOT_BYTES, Sm90Schedule};
+use crate::plan::sm90::Sm90Schedule;
 
-pub use launch::{Placement, launch};
+pub use launch::launch;
 use parameters::Parameters;
 use raster::Raster;
 
@@ -51,8 +51,7 @@ struct Plan<'a> {
 pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let mut planner = Planner::new();
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
-    let store_bytes = schedule.consumers() * schedule.store_stages * STORE_SLOT_BYTES;
-    let stores = planner.reserve("stores", store_bytes, 1024);
+    let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
     let plan =
         Plan { graph, schedule, accuracies: accuracies(graph, math), stages, stores, barriers };
@@ -64,7 +63,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
 
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
-    let parameters = Parameters::declare(k, plan.graph);
+    let parameters = Parameters::declare(k, plan.graph, schedule);
     let agents = Agents {
         producers: 1,
         consumers: Consumers::Warpgroups(schedule.consumers()),

@@ -10,7 +10,6 @@ use postlude_ptx::types::{B32, F32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
-use crate::plan::sm90::STORE_SLOT_BYTES;
 
 use super::Plan;
 use super::parameters::{Destination, Memory, Parameters};
@@ -58,8 +57,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         // Lane 8i + j names row j of matrix i: matrices 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
         let (within, matrix) = (lane & 7, lane >> 3);
         let store_row = warp.mad(16, (matrix & 1).mad(8, within));
-        let slots =
-            k.region(&plan.stores) + warpgroup * (plan.schedule.store_stages * STORE_SLOT_BYTES);
+        let slots = k.region(&plan.stores) + warpgroup * (plan.schedule.store_stages * (64 * 128));
         Epilogue {
             k,
             plan,
@@ -203,6 +201,15 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let (row, column) = (rows[element / 2], column + (element % 2) as u32);
             let inside = row.lt(self.parameters.rows) & column.lt(self.parameters.columns);
             let to = memory.element(self.k, [corner.batch, row, column]);
+            let half = match memory.dtype {
+                DType::F16 => Half::F16,
+                DType::BF16 => Half::BF16,
+                _ => {
+                    self.k.when(inside, || self.k.store_global(to, [value]));
+                    continue;
+                }
+            };
+            let value = self.k.half_of_f32(half, value);
             self.k.when(inside, || self.k.store_global(to, [value]));
         }
     }
@@ -229,8 +236,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             copy();
             k.bulk_commit();
         });
-        let next = self.slot.get() + STORE_SLOT_BYTES;
-        let wrapped = next.eq(stages * STORE_SLOT_BYTES);
+        let next = self.slot.get() + (64 * 128);
+        let wrapped = next.eq(stages * (64 * 128));
         self.slot.set(k.imm(0).select(next, wrapped));
     }
 

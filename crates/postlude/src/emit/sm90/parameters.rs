@@ -7,7 +7,8 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Op, Output};
+use crate::graph::{Graph, InputId, Op};
+use crate::plan::sm90::{Path, Sm90Schedule};
 
 /// How an input of the body arrives.
 pub(super) enum Source<'k> {
@@ -61,13 +62,12 @@ pub(super) fn body_inputs(graph: &Graph) -> Vec<InputId> {
     inputs
 }
 
-/// Whether an output leaves through a tensor map: 16-bit tiles do, in swizzled rows of 128 bytes.
-pub(super) fn goes_through_map(output: &Output) -> bool {
-    matches!(output.dtype, DType::F16 | DType::BF16)
-}
-
 impl<'k> Parameters<'k> {
-    pub(super) fn declare(k: Kernel<'k, Sm90a>, graph: &Graph) -> Parameters<'k> {
+    pub(super) fn declare(
+        k: Kernel<'k, Sm90a>,
+        graph: &Graph,
+        schedule: &Sm90Schedule,
+    ) -> Parameters<'k> {
         let (left, right) = (k.parameter_map("left"), k.parameter_map("right"));
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
@@ -90,7 +90,7 @@ impl<'k> Parameters<'k> {
             .enumerate()
             .map(|(place, output)| {
                 let name = format!("output{place}");
-                if goes_through_map(output) {
+                if schedule.needs.stores[place] == Path::Map {
                     Destination::Map(k.parameter_map(&name))
                 } else {
                     Destination::Direct(Memory::declare(k, &name, output.dtype))

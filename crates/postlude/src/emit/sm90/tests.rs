@@ -7,7 +7,9 @@ use std::process::Command;
 use crate::check::Bindings;
 use crate::graph::MathMode;
 use crate::kernel::{Kernel, Options};
-use crate::plan::sm90::{CANDIDATES, Sm90, fit};
+use crate::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, fit};
+
+use crate::problem::Problem;
 
 use super::emit;
 
@@ -37,11 +39,18 @@ fn optimised(source: &str) -> crate::graph::Graph {
     kernel.compile(&Options::default()).optimised().clone()
 }
 
+/// What a graph needs whose tensors are all aligned.
+fn needs(graph: &crate::graph::Graph) -> Needs {
+    let sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 512)).into();
+    let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
+    Needs::of(graph, &problem, &Placements::packed(graph, &problem))
+}
+
 #[test]
 fn every_candidate_assembles_without_spills() {
     let graph = optimised("D = A @ W.T");
     for tile in CANDIDATES {
-        let schedule = fit(*tile, Sm90::H200).expect("candidates fit");
+        let schedule = fit(*tile, &Needs::plain(), Sm90::H200).expect("candidates fit");
         let name = format!("{}x{}x{}", tile.rows, tile.columns, tile.cluster);
         let text = emit(&graph, &schedule, MathMode::Default).to_string();
         if let Some(log) = assemble(&name, &text) {
@@ -63,7 +72,7 @@ fn epilogues_assemble_without_spills() {
     ];
     for (name, source) in sources {
         let graph = optimised(source);
-        let schedule = fit(CANDIDATES[0], Sm90::H200).expect("candidates fit");
+        let schedule = fit(CANDIDATES[0], &needs(&graph), Sm90::H200).expect("candidates fit");
         if let Some(log) = assemble(name, &emit(&graph, &schedule, MathMode::Default).to_string()) {
             assert!(
                 log.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"),
@@ -78,7 +87,7 @@ fn epilogues_assemble_without_spills() {
 #[test]
 fn a_residual_spills_no_more_than_it_did() {
     let graph = optimised("D = relu(A @ W.T + C + bias[N])");
-    let schedule = fit(CANDIDATES[0], Sm90::H200).expect("candidates fit");
+    let schedule = fit(CANDIDATES[0], &needs(&graph), Sm90::H200).expect("candidates fit");
     let text = emit(&graph, &schedule, MathMode::Default).to_string();
     if let Some(log) = assemble("residual", &text) {
         let spilled = log
