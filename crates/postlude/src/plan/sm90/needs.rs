@@ -60,7 +60,7 @@ impl fmt::Display for Needs {
     }
 }
 
-/// Values along columns that a tile uses as they are, in the order of the graph.
+/// Values along columns that a tile or an output uses as they are, in the order of the graph.
 pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
     let live = graph.live();
     let mut used = vec![false; graph.len()];
@@ -69,6 +69,7 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
             node.op.operands().for_each(|operand| used[operand.index()] = true);
         }
     }
+    graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
     let along = |id: &NodeId| {
         let node = &graph[*id];
         used[id.index()]

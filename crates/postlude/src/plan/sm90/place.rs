@@ -109,8 +109,7 @@ pub(super) fn loads(graph: &Graph, problem: &Problem, placements: &Placements) -
         let strides = body_strides(graph.product(), dims, &placement.strides);
         path(declared.dtype, strides, placement.alignment, problem)
     };
-    let direct = |path| if path == Path::Map { Path::Contiguous } else { path };
-    tile_operands(graph).into_iter().map(path).map(direct).collect()
+    tile_operands(graph).into_iter().map(path).collect()
 }
 
 /// The path of every output, in the order of the signature.
@@ -129,7 +128,7 @@ fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) ->
     if column != 1 && problem.product_columns() > 1 {
         return Path::Strided;
     }
-    let mapped = matches!(dtype, DType::F16 | DType::BF16)
+    let mapped = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.rows <= 1 || fits_map(row, dtype))
         && (problem.batch <= 1 || fits_map(batch, dtype));
