@@ -137,6 +137,3 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     // A CTA must not leave while another's copies still arrive in its shared memory.
     k.cluster_sync(Alignment::Any);
 }
-
-#[cfg(test)]
-mod tests;
