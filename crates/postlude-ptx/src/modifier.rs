@@ -212,6 +212,10 @@ spelled! {
         Rcp "rcp",
         /// 1 / sqrt(x).
         Rsqrt "rsqrt",
+        /// 1 / x, whose denormals are zero: one instruction of the hardware.
+        RcpFlush "rcp.ftz",
+        /// 1 / sqrt(x), whose denormals are zero: one instruction of the hardware.
+        RsqrtFlush "rsqrt.ftz",
         /// Square root.
         Sqrt "sqrt",
         /// Hyperbolic tangent.

@@ -6,12 +6,14 @@
 //! dtypes alone.
 
 mod epilogue;
+mod host;
 mod launch;
 mod load;
 mod machine;
 mod multiply;
 mod parameters;
 mod raster;
+mod stored;
 mod values;
 
 use postlude_ptx::entry::Entry;
@@ -54,6 +56,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let store_bytes = schedule.consumers() * schedule.store_stages * STORE_SLOT_BYTES;
     let stores = planner.reserve("stores", store_bytes, 1024);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
+    let graph = &stored::as_stored(graph);
     let plan =
         Plan { graph, schedule, accuracies: accuracies(graph, math), stages, stores, barriers };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())

@@ -96,7 +96,7 @@ pub fn plan(
     chip: Sm90,
     math: MathMode,
 ) -> Result<Sm90Schedule, Sm90Refusal> {
-    refuse::refuse(graph, math)?;
+    refuse::refuse(graph)?;
     let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, chip));
     let best = fitting
         .min_by(|a, b| cost::cycles(a, problem, chip).total_cmp(&cost::cycles(b, problem, chip)));

@@ -7,6 +7,7 @@ use crate::graph::{Graph, InputId, Output};
 use crate::plan::sm90::{STAGE_DEPTH, Sm90, Sm90Schedule};
 use crate::problem::{Argument, Arguments, Problem, body_strides};
 
+use super::host;
 use super::parameters::{body_inputs, goes_through_map};
 
 /// Where a tensor lies: strides in elements, as its dims are declared.
@@ -53,7 +54,7 @@ pub fn launch(
     for input in body_inputs(graph) {
         let declared = &graph.inputs()[input.0 as usize];
         match &arguments[&declared.name] {
-            Argument::Scalar(value) => parameters.push(Parameter::F32(*value as f32)),
+            Argument::Scalar(value) => parameters.push(host::parameter(declared.dtype, *value)),
             Argument::Tensor(tensor) => {
                 let strides = body_strides(
                     product,
