@@ -77,7 +77,12 @@ pub fn quotient<M: Machine>(m: &M, guesses: &impl Approximations<M>, a: M::F, b:
 
 /// a / b, correctly rounded, where the magnitudes of a, b and the quotient are within 2^-80 to 2^80, or a is 0.
 #[inline(always)]
-pub fn ordinary_quotient<M: Machine>(m: &M, guesses: &impl Approximations<M>, a: M::F, b: M::F) -> M::F {
+pub fn ordinary_quotient<M: Machine>(
+    m: &M,
+    guesses: &impl Approximations<M>,
+    a: M::F,
+    b: M::F,
+) -> M::F {
     divide(m, guesses, a, b).nearest
 }
 
@@ -116,12 +121,7 @@ fn divide<M: Machine>(m: &M, guesses: &impl Approximations<M>, x: M::F, y: M::F)
 /// x / y rounded to a multiple of 2^-23 of the power of two `unit`, given the nearest f32, when it is less than `unit`: the
 /// bits of a denormal. Rounding `nearest` again could go the wrong way at a tie, which the sign of its remainder decides.
 #[inline(always)]
-fn rounded_to_multiple<M: Machine>(
-    m: &M,
-    [x, y]: [M::F; 2],
-    nearest: M::F,
-    unit: M::I,
-) -> M::F {
+fn rounded_to_multiple<M: Machine>(m: &M, [x, y]: [M::F; 2], nearest: M::F, unit: M::I) -> M::F {
     let zero = m.constant(0.0);
     let remainder = m.fma(m.negate(y), nearest, x);
     let next = m.of_bits(m.add_integer(m.bits_of(nearest), m.integer(1)));

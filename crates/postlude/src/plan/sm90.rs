@@ -9,7 +9,7 @@ mod cost;
 mod refuse;
 mod text;
 
-use crate::graph::{Graph, MathMode};
+use crate::graph::Graph;
 use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Tile};
@@ -90,12 +90,7 @@ impl Sm90Schedule {
 }
 
 /// The schedule the model likes best, or why there is none.
-pub fn plan(
-    graph: &Graph,
-    problem: &Problem,
-    chip: Sm90,
-    math: MathMode,
-) -> Result<Sm90Schedule, Sm90Refusal> {
+pub fn plan(graph: &Graph, problem: &Problem, chip: Sm90) -> Result<Sm90Schedule, Sm90Refusal> {
     refuse::refuse(graph)?;
     let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, chip));
     let best = fitting

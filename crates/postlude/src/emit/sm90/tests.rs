@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stderr)] // A skipped test says so.
 
+mod elementwise;
+
 use std::process::Command;
 
 use crate::check::Bindings;

@@ -150,9 +150,7 @@ impl<'k> Evaluator<'_, 'k> {
         match (a, b) {
             (Value::Float(a), Value::Float(b)) => Value::Float(a.select(b, condition)),
             (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.select(b, condition)),
-            (Value::Truth(a), Value::Truth(b)) => {
-                Value::Truth(self.select_truth(condition, a, b))
-            }
+            (Value::Truth(a), Value::Truth(b)) => Value::Truth(self.select_truth(condition, a, b)),
             (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
                 panic!("compiler bug: `where` of two types")
             }

@@ -112,8 +112,7 @@ fn quotients_by_almost_two_are_rounded_correctly() {
 fn quotients_next_to_the_middle_of_two_floats_are_rounded_correctly() {
     for bits in random(2).take(200_000) {
         let b = 0x0080_0001 | (bits & 0x007f_ffff);
-        let inverse =
-            (0..5).fold(b, |x, _| x.wrapping_mul(2_u64.wrapping_sub(b.wrapping_mul(x))));
+        let inverse = (0..5).fold(b, |x, _| x.wrapping_mul(2_u64.wrapping_sub(b.wrapping_mul(x))));
         for shift in [24, 25] {
             for excess in [-1_i64, 1] {
                 let low = inverse.wrapping_mul(excess as u64) & ((1 << shift) - 1);

@@ -48,9 +48,7 @@ impl<'k> Evaluator<'_, 'k> {
             DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
                 Value::Float(self.k.imm::<F32>(1.0).select(0.0, a))
             }
-            DType::I8 | DType::U8 | DType::I32 => {
-                Value::Integer(self.k.imm::<S32>(1).select(0, a))
-            }
+            DType::I8 | DType::U8 | DType::I32 => Value::Integer(self.k.imm::<S32>(1).select(0, a)),
             DType::Bool | DType::B1 => Value::Truth(a),
         }
     }
@@ -80,8 +78,7 @@ impl<'k> Evaluator<'_, 'k> {
     /// An integer as a float, rounded to odd: rounding that again, to fewer than 23 bits, is as good as rounding once.
     fn odd_float(&self, a: Reg<'k, S32>) -> Reg<'k, F32> {
         let toward_zero: Reg<'k, F32> = self.k.convert(Rounding::Zero, Saturation::None, a);
-        let back: Reg<'k, S32> =
-            self.k.convert(Rounding::ZeroWhole, Saturation::None, toward_zero);
+        let back: Reg<'k, S32> = self.k.convert(Rounding::ZeroWhole, Saturation::None, toward_zero);
         let sticky = self.k.imm::<B32>(1).select(0, back.ne(a));
         self.k.bits_to_f32(self.k.f32_to_bits(toward_zero) | sticky)
     }

@@ -42,13 +42,10 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     fn load(&self, dtype: DType, from: Element<'k>) -> Value<'k> {
-        let half = |half| {
-            Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)))
-        };
+        let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
         let eighth = |format| {
             let bits = self.k.truncate_u16(self.narrow(Scalar::U8, from)).cast::<B16>();
-            let [low, _] =
-                self.k.unpack_halves(Half::F16, self.k.unpack_float8(format, bits));
+            let [low, _] = self.k.unpack_halves(Half::F16, self.k.unpack_float8(format, bits));
             Value::Float(low)
         };
         match dtype {
@@ -65,11 +62,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    fn whole<T: Type>(
-        &self,
-        from: Element<'k>,
-        otherwise: impl Into<Src<'k, T>>,
-    ) -> Reg<'k, T> {
+    fn whole<T: Type>(&self, from: Element<'k>, otherwise: impl Into<Src<'k, T>>) -> Reg<'k, T> {
         let (k, cache) = (self.k, LoadCache::ReadOnly);
         let [value] = match from.inside {
             Some(inside) => k.load_global_if(inside, from.pointer, cache, otherwise),
