@@ -60,20 +60,21 @@ impl<'a> Planned<'a> {
 
     /// The given schedule if it fits, or the planner's.
     pub(crate) fn schedule(&self) -> Result<Sm90Schedule, Failure> {
-        let (graph, math) = (self.compiled.optimised(), self.options.math);
+        let graph = self.compiled.optimised();
         let (problem, placements) = (&self.problem, &self.placements);
         let planned = match &self.options.schedule {
-            Some(schedule) => sm90::accept(schedule, graph, problem, placements, CHIP, math)
-                .map(|()| schedule.clone()),
-            None => sm90::plan(graph, problem, placements, CHIP, math),
+            Some(schedule) => {
+                sm90::accept(schedule, graph, problem, placements, CHIP).map(|()| schedule.clone())
+            }
+            None => sm90::plan(graph, problem, placements, CHIP),
         };
         planned.map_err(|refusal| self.loaded.failure(refusal))
     }
 
     /// A line for each tile of the table: what it costs, or why it is refused.
     pub(crate) fn candidates(&self) -> Result<String, Failure> {
-        let (graph, math) = (self.compiled.optimised(), self.options.math);
-        let candidates = sm90::candidates(graph, &self.problem, &self.placements, CHIP, math);
+        let graph = self.compiled.optimised();
+        let candidates = sm90::candidates(graph, &self.problem, &self.placements, CHIP);
         let candidates = candidates.map_err(|refusal| self.loaded.failure(refusal))?;
         let taken = self.schedule()?;
         let mut text = "# candidates, with cycles as the model counts them\n".to_owned();

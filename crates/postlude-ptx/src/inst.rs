@@ -126,6 +126,8 @@ instructions! {
     Fma "fma" ["rn", ty: Scalar] (d: Def, a: Use, b: Use, c: Use);
     /// Quotient of integers.
     Div "div" [ty: Scalar] (d: Def, a: Use, b: Use);
+    /// Quotient of floats, off by at most 2 units in the last place.
+    DivFull "div" ["full", ty: Scalar] (d: Def, a: Use, b: Use);
     /// Remainder of integers.
     Rem "rem" [ty: Scalar] (d: Def, a: Use, b: Use);
     /// The smaller; of floats the one that is a number.
@@ -188,6 +190,10 @@ instructions! {
     FlushedRcp "rcp" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxRsqrt "rsqrt" ["approx", ty: Scalar] (d: Def, a: Use);
+    /// An approximate function, whose denormals are zero.
+    ApproxRcpFlush "rcp" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
+    /// An approximate function, whose denormals are zero.
+    ApproxRsqrtFlush "rsqrt" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxSqrt "sqrt" ["approx", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
@@ -343,6 +349,8 @@ impl Inst {
             Approx::Rcp => Inst::ApproxRcp { ty, d, a },
             Approx::FlushedRcp => Inst::FlushedRcp { ty, d, a },
             Approx::Rsqrt => Inst::ApproxRsqrt { ty, d, a },
+            Approx::RcpFlush => Inst::ApproxRcpFlush { ty, d, a },
+            Approx::RsqrtFlush => Inst::ApproxRsqrtFlush { ty, d, a },
             Approx::Sqrt => Inst::ApproxSqrt { ty, d, a },
             Approx::Tanh => Inst::ApproxTanh { ty, d, a },
             Approx::Sin => Inst::ApproxSin { ty, d, a },

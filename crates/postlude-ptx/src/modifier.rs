@@ -216,6 +216,10 @@ spelled! {
         FlushedRcp "rcp.ftz",
         /// 1 / sqrt(x).
         Rsqrt "rsqrt",
+        /// 1 / x, whose denormals are zero: one instruction of the hardware.
+        RcpFlush "rcp.ftz",
+        /// 1 / sqrt(x), whose denormals are zero: one instruction of the hardware.
+        RsqrtFlush "rsqrt.ftz",
         /// Square root.
         Sqrt "sqrt",
         /// Hyperbolic tangent.

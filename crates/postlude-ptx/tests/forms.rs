@@ -48,6 +48,7 @@ fn floats<A: Architecture>(k: Kernel<'_, A>) {
     let y = (x + 1.5) * x - -0.25;
     let z = y.fma(x, 2.0).min(y).max(f32::NEG_INFINITY).abs().negate();
     let z = z.min_number(x).max_number(y);
+    let z = z.divide_full(x).divide_full(3.0);
     for function in Approx::ALL {
         let _ = z.approx(*function);
     }
@@ -93,6 +94,7 @@ fn memory<A: CpAsync>(k: Kernel<'_, A>) {
     for ty in [Scalar::U8, Scalar::S8, Scalar::U16, Scalar::S16] {
         let value = k.load_global_narrow(ty, global, LoadCache::Default);
         k.store_global_narrow(ty, global, value);
+        let _ = k.load_global_narrow_if(p, ty, global, LoadCache::ReadOnly);
         k.store_shared_narrow(ty, k.shared(32), k.load_shared_narrow(ty, k.shared(64)));
     }
     let shared = k.shared(16) + k.lane() * 16 + 4096;

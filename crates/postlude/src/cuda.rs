@@ -86,13 +86,13 @@ impl GpuKernel {
         placements: &Placements,
         chip: Sm90,
     ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-        let (graph, math) = (&self.optimised, self.settings.math);
+        let graph = &self.optimised;
         let schedules = match &self.settings.schedule {
             Some(schedule) => {
-                sm90::accept(schedule, graph, problem, placements, chip, math)?;
+                sm90::accept(schedule, graph, problem, placements, chip)?;
                 vec![schedule.clone()]
             }
-            None => sm90::plan_all(graph, problem, placements, chip, math)?,
+            None => sm90::plan_all(graph, problem, placements, chip)?,
         };
         let limited = |schedule: Sm90Schedule| Sm90Schedule {
             grid_limit: self.settings.grid_limit.or(schedule.grid_limit),

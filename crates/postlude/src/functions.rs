@@ -9,6 +9,7 @@ pub mod exponential;
 pub mod logarithm;
 pub mod machine;
 pub mod power;
+pub mod rounded;
 pub mod saturating;
 pub mod simple;
 pub mod trigonometric;

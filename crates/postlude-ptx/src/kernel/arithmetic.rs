@@ -241,6 +241,11 @@ impl<'k, T: Number> Reg<'k, T> {
 }
 
 impl<'k> Reg<'k, F32> {
+    /// The quotient, off by at most 2 units in the last place, at the ends of the range too (PTX ISA, "div").
+    pub fn divide_full(self, other: impl Into<Src<'k, F32>>) -> Reg<'k, F32> {
+        self.binary(other.into(), |d, a, b| Inst::DivFull { ty: Scalar::F32, d, a, b })
+    }
+
     /// A function as the hardware approximates it.
     pub fn approx(self, function: Approx) -> Reg<'k, F32> {
         self.unary(|d, a| Inst::approx(function, Scalar::F32, d, a))

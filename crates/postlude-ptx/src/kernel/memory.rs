@@ -87,14 +87,32 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         cache: LoadCache,
     ) -> Reg<'k, U32> {
         let d = self.code.fresh::<U32>();
-        self.code.push(Inst::LoadGlobal {
-            cache,
-            width: VectorWidth::V1,
-            ty,
-            d: Defs(vec![d.register()]),
-            address: from.slot(),
-        });
+        self.load_global_narrow_into(d, ty, from, cache);
         d
+    }
+
+    /// Reads 8 or 16 bits where the guard holds, extended to 32 by the sign that `ty` has; elsewhere it is 0.
+    pub fn load_global_narrow_if(
+        self,
+        guard: impl Into<Guard<'k>>,
+        ty: Scalar,
+        from: GlobalPointer<'k>,
+        cache: LoadCache,
+    ) -> Reg<'k, U32> {
+        let d = self.imm::<U32>(0);
+        self.when(guard, || self.load_global_narrow_into(d, ty, from, cache));
+        d
+    }
+
+    fn load_global_narrow_into(
+        self,
+        d: Reg<'k, U32>,
+        ty: Scalar,
+        from: GlobalPointer<'k>,
+        cache: LoadCache,
+    ) {
+        let (width, d) = (VectorWidth::V1, Defs(vec![d.register()]));
+        self.code.push(Inst::LoadGlobal { cache, width, ty, d, address: from.slot() });
     }
 
     /// Writes 1, 2 or 4 neighbours.

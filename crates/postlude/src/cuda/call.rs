@@ -108,9 +108,9 @@ impl PreparedCall {
         let device = self.function.device();
         let sizes = &self.problem.sizes;
         let checked = Checked::new(&self.kernel, device, inputs, outputs, sizes)?;
-        let (graph, math) = (&self.kernel.optimised, self.kernel.settings.math);
+        let graph = &self.kernel.optimised;
         let (problem, placements) = (&checked.problem, &checked.placements);
-        sm90::accept(&self.schedule, graph, problem, placements, chip(device)?, math)?;
+        sm90::accept(&self.schedule, graph, problem, placements, chip(device)?)?;
         self.bind(&checked)
     }
 

@@ -6,6 +6,7 @@
 //! dtypes alone.
 
 mod epilogue;
+mod host;
 mod launch;
 mod load;
 mod machine;
@@ -25,7 +26,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::Sm90Schedule;
+use crate::plan::sm90::{Sm90Schedule, as_stored};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -79,6 +80,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         planner.total() == u64::from(schedule.shared_bytes()),
         "compiler bug: the schedule counted other bytes of shared memory"
     );
+    let graph = &as_stored(graph);
     let accuracies = accuracies(graph, math);
     let plan = Plan {
         graph,
@@ -138,3 +140,6 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     // A CTA must not leave while another's copies still arrive in its shared memory.
     k.cluster_sync(Alignment::Any);
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,16 @@ pub trait Machine {
     fn mul(&self, a: Self::F, b: Self::F) -> Self::F;
     /// `a / b`, correctly rounded.
     fn div(&self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a / b`, correctly rounded, where a, b and the quotient are within 2^-80 to 2^80, or a is 0.
+    #[inline(always)]
+    fn div_within_range(&self, a: Self::F, b: Self::F) -> Self::F {
+        self.div(a, b)
+    }
+    /// As [`Machine::div_within_range`], to 2^-22 of itself.
+    #[inline(always)]
+    fn div_within_range_hardware(&self, a: Self::F, b: Self::F) -> Self::F {
+        self.div(a, b)
+    }
     /// The square root, correctly rounded; NaN below zero.
     fn sqrt(&self, a: Self::F) -> Self::F;
     /// The nearest integer, ties to even.
@@ -46,6 +56,8 @@ pub trait Machine {
     fn add_integer(&self, a: Self::I, b: Self::I) -> Self::I;
     /// `a - b`, wrapping.
     fn sub_integer(&self, a: Self::I, b: Self::I) -> Self::I;
+    /// The smaller of two integers without a sign.
+    fn least_unsigned(&self, a: Self::I, b: Self::I) -> Self::I;
     /// Bitwise and.
     fn and(&self, a: Self::I, b: Self::I) -> Self::I;
     /// Bitwise or.
@@ -203,6 +215,10 @@ impl Machine for Scalar {
     #[inline(always)]
     fn sub_integer(&self, a: i32, b: i32) -> i32 {
         a.wrapping_sub(b)
+    }
+    #[inline(always)]
+    fn least_unsigned(&self, a: i32, b: i32) -> i32 {
+        (a as u32).min(b as u32) as i32
     }
     #[inline(always)]
     fn and(&self, a: i32, b: i32) -> i32 {

@@ -66,9 +66,9 @@ fn half_log_of_mantissa<M: Machine>(m: &M, mantissa: M::F) -> (M::F, M::F) {
     let numerator = m.sub(mantissa, one);
     let denominator = m.add(mantissa, one);
     let denominator_low = m.sub(mantissa, m.sub(denominator, one));
-    let q = m.div(numerator, denominator);
+    let q = m.div_within_range(numerator, denominator);
     let rest = m.fma(m.negate(q), denominator_low, m.fma(m.negate(q), denominator, numerator));
-    let q_low = m.div(rest, denominator);
+    let q_low = m.div_within_range(rest, denominator);
 
     let square = m.mul(q, q);
     let square_low = m.fma(q, q, m.negate(square));

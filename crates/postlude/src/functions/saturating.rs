@@ -52,13 +52,14 @@ const LOG_ERFC_HARDWARE: [f32; 5] =
 /// The hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<M: Machine>(m: &M, x: M::F) -> M::F {
-    tanh_with(m, x, TANH, |x| exp_within_range(m, x))
+    tanh_with(m, x, TANH, |x| exp_within_range(m, x), |a, b| m.div_within_range(a, b))
 }
 
 /// The hyperbolic tangent to 2^-20 of itself.
 #[inline(always)]
 pub fn tanh_hardware<M: Machine>(m: &M, x: M::F) -> M::F {
-    tanh_with(m, x, TANH_HARDWARE, |x| exp_hardware(m, x))
+    let divide = |a, b| m.div_within_range_hardware(a, b);
+    tanh_with(m, x, TANH_HARDWARE, |x| exp_hardware(m, x), divide)
 }
 
 /// The error function.
@@ -79,6 +80,7 @@ fn tanh_with<M: Machine, const N: usize>(
     x: M::F,
     near_zero: [f32; N],
     exp: impl Fn(M::F) -> M::F,
+    divide: impl Fn(M::F, M::F) -> M::F,
 ) -> M::F {
     let one = m.constant(1.0);
     // The result is 1 from 9.02 on.
@@ -86,7 +88,7 @@ fn tanh_with<M: Machine, const N: usize>(
     let square = m.mul(magnitude, magnitude);
     let small = m.fma(m.mul(m.polynomial(square, near_zero), square), magnitude, magnitude);
     let power = exp(m.add(magnitude, magnitude));
-    let large = m.sub(one, m.div(m.constant(2.0), m.add(power, one)));
+    let large = m.sub(one, divide(m.constant(2.0), m.add(power, one)));
     let result = m.select(m.less(magnitude, m.constant(TANH_SMALL)), small, large);
     m.flip(result, m.sign(x))
 }

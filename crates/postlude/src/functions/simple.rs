@@ -13,7 +13,12 @@ pub fn sqrt<M: Machine>(m: &M, x: M::F) -> M::F {
 /// 1 / sqrt(x).
 #[inline(always)]
 pub fn rsqrt<M: Machine>(m: &M, x: M::F) -> M::F {
-    m.div(m.constant(1.0), m.sqrt(x))
+    let root = m.sqrt(x);
+    let (zero, infinity) = (m.constant(0.0), m.constant(f32::INFINITY));
+    // Infinity for zero and the other way round, with the sign.
+    let opposite = m.of_bits(m.xor(m.bits_of(root), m.bits_of(infinity)));
+    let at_the_end = m.either(m.equal(root, zero), m.equal(root, infinity));
+    m.select(at_the_end, opposite, m.div_within_range(m.constant(1.0), root))
 }
 
 /// 1 / x.

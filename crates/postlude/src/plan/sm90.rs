@@ -10,9 +10,10 @@ mod needs;
 mod place;
 mod rank;
 mod refuse;
+mod stored;
 mod text;
 
-use crate::graph::{Graph, MathMode};
+use crate::graph::Graph;
 use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Tile};
@@ -22,6 +23,7 @@ pub(crate) use place::tile_operands;
 pub use place::{Path, Placement, Placements};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
+pub(crate) use stored::as_stored;
 
 /// What the chip offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,9 +144,8 @@ pub fn plan(
     problem: &Problem,
     placements: &Placements,
     chip: Sm90,
-    math: MathMode,
 ) -> Result<Sm90Schedule, Sm90Refusal> {
-    let best = plan_all(graph, problem, placements, chip, math)?.into_iter().next();
+    let best = plan_all(graph, problem, placements, chip)?.into_iter().next();
     best.ok_or(Sm90Refusal::NoCandidate)
 }
 
@@ -155,9 +156,8 @@ pub fn accept(
     problem: &Problem,
     placements: &Placements,
     chip: Sm90,
-    math: MathMode,
 ) -> Result<(), Sm90Refusal> {
-    refuse::refuse(graph, math)?;
+    refuse::refuse(graph)?;
     place::refuse(graph, problem, placements)?;
     let needs = Needs::of(graph, problem, placements);
     if !schedule.needs.covers(&needs) {

@@ -9,6 +9,7 @@ use crate::plan::sm90::{
 };
 use crate::problem::{Problem, body_strides};
 
+use super::host;
 use super::parameters::body_inputs;
 
 /// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with
@@ -39,7 +40,7 @@ pub fn launch(
         let Some(dims) = &declared.dims else {
             let value = scalars[input.0 as usize]
                 .unwrap_or_else(|| panic!("compiler bug: the host passes no `{}`", declared.name));
-            parameters.push(Parameter::F32(value as f32));
+            parameters.push(host::parameter(declared.dtype, value));
             continue;
         };
         let strides = body_strides(product, dims, &placements.input(input).strides);

@@ -6,6 +6,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::functions::machine::Machine;
+use crate::functions::rounded::{self, Approximations};
 
 /// Registers of one thread.
 #[derive(Clone, Copy)]
@@ -34,13 +35,17 @@ impl<'k> Machine for Registers<'k> {
     fn mul(&self, a: Self::F, b: Self::F) -> Self::F {
         a * b
     }
-    /// Good to the hardware's accuracy: planning refuses what needs a correctly rounded quotient, which would be a call.
     fn div(&self, a: Self::F, b: Self::F) -> Self::F {
-        a * b.approx(Approx::Rcp)
+        rounded::quotient(self, self, a, b)
     }
-    /// Good to the hardware's accuracy, as with quotients.
+    fn div_within_range(&self, a: Self::F, b: Self::F) -> Self::F {
+        rounded::ordinary_quotient(self, self, a, b)
+    }
+    fn div_within_range_hardware(&self, a: Self::F, b: Self::F) -> Self::F {
+        a * b.approx(Approx::RcpFlush)
+    }
     fn sqrt(&self, a: Self::F) -> Self::F {
-        a.approx(Approx::Sqrt)
+        rounded::root(self, self, a)
     }
     fn round_even(&self, a: Self::F) -> Self::F {
         self.0.whole(Rounding::NearestWhole, a)
@@ -65,6 +70,9 @@ impl<'k> Machine for Registers<'k> {
     }
     fn sub_integer(&self, a: Self::I, b: Self::I) -> Self::I {
         a - b
+    }
+    fn least_unsigned(&self, a: Self::I, b: Self::I) -> Self::I {
+        a.min(b)
     }
     fn and(&self, a: Self::I, b: Self::I) -> Self::I {
         a & b
@@ -101,5 +109,26 @@ impl<'k> Machine for Registers<'k> {
     }
     fn select(&self, condition: Self::B, yes: Self::F, no: Self::F) -> Self::F {
         yes.select(no, condition)
+    }
+    // Operands take a sign or its absence for free.
+    fn abs(&self, a: Self::F) -> Self::F {
+        a.abs()
+    }
+    fn negate(&self, a: Self::F) -> Self::F {
+        a.negate()
+    }
+    fn clamp(&self, a: Self::F, low: f32, high: f32) -> Self::F {
+        a.min(high).max(low)
+    }
+}
+
+/// The hardware's own guesses are off by less than 3 units in the last place (PTX ISA, "rcp" and "rsqrt"); neither what is asked of
+/// them here nor what they answer is a denormal.
+impl<'k> Approximations<Registers<'k>> for Registers<'k> {
+    fn reciprocal(&self, a: Reg<'k, F32>) -> Reg<'k, F32> {
+        a.approx(Approx::RcpFlush)
+    }
+    fn reciprocal_root(&self, a: Reg<'k, F32>) -> Reg<'k, F32> {
+        a.approx(Approx::RsqrtFlush)
     }
 }

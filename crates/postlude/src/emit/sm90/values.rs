@@ -3,25 +3,30 @@
 //! Scalars once a kernel, values along rows once for each of a thread's rows, values along columns once for each of its
 //! columns, tiles once an element.
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
-use postlude_ptx::modifier::{Approx, LoadCache};
+mod cast;
+mod float;
+mod input;
+mod integer;
+mod truth;
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::modifier::{Approx, Rounding, Saturation};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B16, F32, Pred, U32};
+use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 
 use crate::dtype::DType;
-use crate::functions::machine::Machine;
-use crate::functions::{self, Accuracy, Function};
-use crate::graph::{Binary, Kind, NodeId, Op, Unary};
+use crate::functions::Accuracy;
+use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 
 use super::Plan;
-use super::machine::Registers;
-use super::parameters::{Parameters, Source};
+use super::parameters::Parameters;
 use super::ranges;
 
 /// A value in a register.
 #[derive(Clone, Copy)]
 pub(super) enum Value<'k> {
     Float(Reg<'k, F32>),
+    Integer(Reg<'k, S32>),
     Truth(Reg<'k, Pred>),
 }
 
@@ -29,14 +34,18 @@ impl<'k> Value<'k> {
     pub(super) fn float(self) -> Reg<'k, F32> {
         match self {
             Value::Float(value) => value,
-            Value::Truth(_) => panic!("compiler bug: a condition where a number is expected"),
+            Value::Integer(_) | Value::Truth(_) => {
+                panic!("compiler bug: an integer or condition where a float is expected")
+            }
         }
     }
 
     fn truth(self) -> Reg<'k, Pred> {
         match self {
             Value::Truth(value) => value,
-            Value::Float(_) => panic!("compiler bug: a number where a condition is expected"),
+            Value::Float(_) | Value::Integer(_) => {
+                panic!("compiler bug: a number where a condition is expected")
+            }
         }
     }
 }
@@ -86,7 +95,7 @@ impl<'k> Evaluator<'_, 'k> {
                 && node.ty.axes.kind() == kind
                 && graph.inputs()[input.0 as usize].dtype == DType::F32
             {
-                known[id.index()] = Some(Value::Float(self.input(input.0, place)));
+                known[id.index()] = Some(self.input(input, place));
             }
         }
     }
@@ -114,21 +123,32 @@ impl<'k> Evaluator<'_, 'k> {
                 accumulator
                     .unwrap_or_else(|| panic!("compiler bug: accumulators outside the tile")),
             ),
-            Op::Input(input) => Value::Float(self.input(input.0, place)),
-            Op::Constant(constant) => Value::Float(self.k.imm(constant.as_f64() as f32)),
+            Op::Input(input) => self.input(*input, place),
+            Op::Constant(constant) => self.constant(*constant),
+            Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),
+            Op::Index(IndexAxis::Column) => Value::Integer(place.at[2].cast()),
+            Op::Extent(axes) => Value::Float(self.extent(*axes)),
             Op::Unary(op, a) => match self.shorter(*op, accuracy, *a, &value) {
                 Some(shorter) => Value::Float(shorter),
                 None => self.unary(*op, accuracy, value(*a)),
             },
-            Op::Binary(op, a, b) => self.binary(*op, value(*a), value(*b)),
+            Op::Binary(op, a, b) => self.binary(*op, accuracy, value(*a), value(*b)),
             Op::Fma(a, b, c) => {
                 Value::Float(value(*a).float().fma(value(*b).float(), value(*c).float()))
             }
-            Op::Select(condition, a, b) => {
-                Value::Float(value(*a).float().select(value(*b).float(), value(*condition).truth()))
+            Op::Select(condition, a, b) => select(value(*condition).truth(), value(*a), value(*b)),
+            Op::Cast(to, a) => self.cast(*to, value(*a)),
+            op @ (Op::Reduce(..) | Op::Pick(..) | Op::Part(..) | Op::Merge(..) | Op::Call(..)) => {
+                panic!("compiler bug: planning let {op:?} through")
             }
-            Op::Cast(to, a) => Value::Float(self.round(*to, value(*a).float())),
-            op => panic!("compiler bug: planning let {op:?} through"),
+        }
+    }
+
+    fn constant(&self, constant: Constant) -> Value<'k> {
+        match constant {
+            Constant::F32(bits) => Value::Float(self.k.imm(f32::from_bits(bits))),
+            Constant::I32(value) => Value::Integer(self.k.imm(value)),
+            Constant::Bool(value) => Value::Truth(self.k.imm(value)),
         }
     }
 
@@ -159,125 +179,53 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     fn unary(&self, op: Unary, accuracy: Accuracy, a: Value<'k>) -> Value<'k> {
-        let machine = Registers(self.k);
-        match op {
-            Unary::Not => Value::Truth(machine.not(a.truth())),
-            Unary::Negate => Value::Float(a.float().negate()),
-            Unary::Abs => Value::Float(a.float().abs()),
-            Unary::IsNan => Value::Truth(machine.not(a.float().eq(a.float()))),
-            Unary::IsInf => Value::Truth(a.float().abs().eq(f32::INFINITY)),
-            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => {
-                Value::Float(self.whole(op, a.float()))
-            }
-            _ => {
-                let Some(function) = op.function() else {
-                    panic!("compiler bug: `{}` is no function", op.name())
-                };
-                Value::Float(self.function(function, accuracy, a.float()))
+        match a {
+            Value::Float(a) => self.unary_float(op, accuracy, a),
+            Value::Integer(a) => Value::Integer(integer::unary(op, a)),
+            Value::Truth(a) => Value::Truth(truth::unary(op, a)),
+        }
+    }
+
+    fn binary(&self, op: Binary, accuracy: Accuracy, a: Value<'k>, b: Value<'k>) -> Value<'k> {
+        match (a, b) {
+            (Value::Float(a), Value::Float(b)) => self.binary_float(op, accuracy, a, b),
+            (Value::Integer(a), Value::Integer(b)) => integer::binary(op, a, b),
+            (Value::Truth(a), Value::Truth(b)) => Value::Truth(truth::binary(op, a, b)),
+            (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
+                panic!("compiler bug: `{}` of two types", op.name())
             }
         }
     }
 
-    fn whole(&self, op: Unary, a: Reg<'k, F32>) -> Reg<'k, F32> {
-        let machine = Registers(self.k);
-        match op {
-            Unary::Floor => machine.floor(a),
-            Unary::Ceil => machine.ceil(a),
-            Unary::Round => machine.round_even(a),
-            _ => {
-                let (one, zero) = (self.k.imm(1.0), self.k.imm(0.0));
-                let side = one.select(zero, a.gt(0.0)) - one.select(zero, a.lt(0.0));
-                side.select(a, a.eq(a))
-            }
+    /// How many elements these axes have, rounded once.
+    fn extent(&self, axes: Axes) -> Reg<'k, F32> {
+        let own = self.plan.graph.product().column.divisor();
+        let columns = axes.column.map(|divisor| match (divisor / own, own / divisor) {
+            (0, more) => self.parameters.columns * more,
+            (1, _) => self.parameters.columns,
+            (fewer, _) => self.parameters.columns / fewer,
+        });
+        let rows = axes.row.then_some(self.parameters.rows);
+        let batches = axes.batch.then_some(self.parameters.batches);
+        let mut product: Option<Reg<'k, U64>> = None;
+        for size in [batches, rows, columns].into_iter().flatten() {
+            let size = self.k.widen(size);
+            product = Some(product.map_or(size, |product| product * size));
+        }
+        match product {
+            Some(product) => self.k.convert(Rounding::Nearest, Saturation::None, product),
+            None => self.k.imm(1.0),
         }
     }
+}
 
-    /// The hardware's own forms where they are good enough, else the algorithms that every engine shares.
-    fn function(&self, function: Function, accuracy: Accuracy, a: Reg<'k, F32>) -> Reg<'k, F32> {
-        match (function, accuracy) {
-            (Function::Exp2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::FlushedEx2),
-            (Function::Exp, Accuracy::Hardware | Accuracy::Fast) => {
-                (a * std::f32::consts::LOG2_E).approx(Approx::FlushedEx2)
-            }
-            (Function::Log2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Lg2),
-            (Function::Log, Accuracy::Hardware | Accuracy::Fast) => {
-                a.approx(Approx::Lg2) * std::f32::consts::LN_2
-            }
-            (Function::Rcp, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Rcp),
-            (Function::Rsqrt, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Rsqrt),
-            (Function::Tanh, Accuracy::Fast) => a.approx(Approx::Tanh),
-            _ => functions::evaluate(&Registers(self.k), function, accuracy, a),
+fn select<'k>(condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k> {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => Value::Float(a.select(b, condition)),
+        (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.select(b, condition)),
+        (Value::Truth(a), Value::Truth(b)) => Value::Truth(truth::select(condition, a, b)),
+        (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
+            panic!("compiler bug: `where` of two types")
         }
-    }
-
-    fn binary(&self, op: Binary, a: Value<'k>, b: Value<'k>) -> Value<'k> {
-        match op {
-            Binary::Add => Value::Float(a.float() + b.float()),
-            Binary::Subtract => Value::Float(a.float() - b.float()),
-            Binary::Multiply => Value::Float(a.float() * b.float()),
-            Binary::Maximum => Value::Float(a.float().max(b.float())),
-            Binary::Minimum => Value::Float(a.float().min(b.float())),
-            Binary::Divide | Binary::Pow => {
-                panic!("compiler bug: planning let `{}` through", op.name())
-            }
-            Binary::Less => Value::Truth(a.float().lt(b.float())),
-            Binary::LessEqual => Value::Truth(a.float().le(b.float())),
-            Binary::Equal => Value::Truth(a.float().eq(b.float())),
-            Binary::NotEqual => Value::Truth(Registers(self.k).not(a.float().eq(b.float()))),
-            Binary::And => Value::Truth(a.truth() & b.truth()),
-            Binary::Or => Value::Truth(a.truth() | b.truth()),
-        }
-    }
-
-    /// Rounds to a narrower type and back.
-    fn round(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
-        use postlude_ptx::kernel::Half;
-        let half = match to {
-            DType::F16 => Half::F16,
-            DType::BF16 => Half::BF16,
-            _ => return a,
-        };
-        self.k.f32_of_half(half, self.k.half_of_f32(half, a))
-    }
-
-    fn input(&self, input: u32, place: &Place<'k>) -> Reg<'k, F32> {
-        let found = self.parameters.sources.iter().find(|(id, _)| id.0 == input);
-        match found.map(|(_, source)| source) {
-            Some(Source::Host(parameter)) => parameter.load(),
-            Some(Source::Memory(memory)) => {
-                self.load(memory.dtype, memory.element(self.k, place.at), place.inside).float()
-            }
-            Some(Source::Map(_)) | None => {
-                panic!("compiler bug: input {input} is not read directly")
-            }
-        }
-    }
-
-    /// Reads one element; what is not inside the problem is zero.
-    pub(super) fn load(
-        &self,
-        dtype: DType,
-        from: GlobalPointer<'k>,
-        inside: Option<Reg<'k, Pred>>,
-    ) -> Value<'k> {
-        use postlude_ptx::kernel::Half;
-        let half = match dtype {
-            DType::F16 => Half::F16,
-            DType::BF16 => Half::BF16,
-            _ => {
-                let [value] = match inside {
-                    Some(inside) => {
-                        self.k.load_global_if::<F32, 1>(inside, from, LoadCache::ReadOnly, 0.0)
-                    }
-                    None => self.k.load_global::<F32, 1>(from, LoadCache::ReadOnly),
-                };
-                return Value::Float(value);
-            }
-        };
-        let [bits] = match inside {
-            Some(inside) => self.k.load_global_if::<B16, 1>(inside, from, LoadCache::ReadOnly, 0),
-            None => self.k.load_global::<B16, 1>(from, LoadCache::ReadOnly),
-        };
-        Value::Float(self.k.f32_of_half(half, bits))
     }
 }

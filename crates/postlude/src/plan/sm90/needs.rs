@@ -6,6 +6,7 @@ use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
 use super::place::{self, Path, Placements};
+use super::stored::as_stored;
 
 /// What an epilogue needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,7 +25,7 @@ impl Needs {
         Needs {
             loads: place::loads(graph, problem, placements),
             stores: place::stores(graph, problem, placements),
-            column_values: column_values(graph).len() as u32,
+            column_values: column_values(&as_stored(graph)).len() as u32,
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     CANDIDATES, FEWEST_STAGES, Needs, Path, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile,
     WITH_LOADS, WITHOUT_LOADS, cost, fit, place, refuse,
 };
-use crate::graph::{Graph, MathMode};
+use crate::graph::Graph;
 use crate::problem::Problem;
 
 /// A tile of the table, and what became of it.
@@ -33,9 +33,8 @@ pub fn candidates(
     problem: &Problem,
     placements: &Placements,
     chip: Sm90,
-    math: MathMode,
 ) -> Result<Vec<Candidate>, Sm90Refusal> {
-    refuse::refuse(graph, math)?;
+    refuse::refuse(graph)?;
     place::refuse(graph, problem, placements)?;
     let needs = Needs::of(graph, problem, placements);
     let judge = |tile: &Tile| {
@@ -57,9 +56,8 @@ pub fn plan_all(
     problem: &Problem,
     placements: &Placements,
     chip: Sm90,
-    math: MathMode,
 ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-    let candidates = candidates(graph, problem, placements, chip, math)?;
+    let candidates = candidates(graph, problem, placements, chip)?;
     let mut ranked: Vec<Ranked> =
         candidates.into_iter().filter_map(|candidate| candidate.verdict.ok()).collect();
     // A stable sort: among equals the table's order decides.
@@ -113,8 +111,8 @@ mod tests {
         let graph = graph("D = relu(A @ W.T + bias[N])");
         let problem = problem(&graph, 4096);
         let placements = Placements::packed(&graph, &problem);
-        let all = plan_all(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
-        let best = plan(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
+        let all = plan_all(&graph, &problem, &placements, Sm90::H200);
+        let best = plan(&graph, &problem, &placements, Sm90::H200);
         let all = all.expect("it is planned");
         assert_eq!(best.as_ref(), Ok(&all[0]));
         let costs: Vec<f64> =
@@ -128,7 +126,7 @@ mod tests {
         let problem = problem(&graph, 4096);
         let placements = Placements::packed(&graph, &problem);
         let small = Sm90 { shared_bytes: 100_000, ..Sm90::H200 };
-        let all = candidates(&graph, &problem, &placements, small, MathMode::Default);
+        let all = candidates(&graph, &problem, &placements, small);
         let all = all.expect("the kernel itself is not refused");
         assert_eq!(all.len(), CANDIDATES.len());
         for candidate in all {
@@ -150,7 +148,7 @@ mod tests {
             for count in 1..=200 {
                 let problem = problem(&graph, step * count);
                 let placements = Placements::packed(&graph, &problem);
-                let schedule = plan(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
+                let schedule = plan(&graph, &problem, &placements, Sm90::H200);
                 let schedule = schedule.expect("it is planned");
                 modules.insert(Sm90Schedule { grid_limit: None, ..schedule });
             }

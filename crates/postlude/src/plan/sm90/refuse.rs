@@ -1,8 +1,7 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
-use crate::dtype::{DType, Elem};
-use crate::functions::Accuracy;
-use crate::graph::{Binary, Constant, Graph, MathMode, NodeId, Op, Orientation, Unary, accuracies};
+use crate::dtype::DType;
+use crate::graph::{Graph, NodeId, Op, Orientation};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -100,13 +99,12 @@ impl Sm90Refusal {
     }
 }
 
-/// Refuses what the emitter cannot emit, or could only emit less accurately than the contract asks.
-pub(super) fn refuse(graph: &Graph, math: MathMode) -> Result<(), Sm90Refusal> {
+/// Refuses what the emitter cannot emit.
+pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
-    let accuracies = accuracies(graph, math);
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        if let Some(what) = refused_operation(graph, id, accuracies[id.index()]) {
+        if let Some(what) = refused_operation(graph, id) {
             return Err(Sm90Refusal::Operation { what });
         }
     }
@@ -144,37 +142,26 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
 }
 
 /// What of a node the epilogue does not do, in the user's words.
-fn refused_operation(graph: &Graph, id: NodeId, accuracy: Accuracy) -> Option<String> {
+fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     let node = &graph[id];
-    if node.ty.elem == Elem::I32 {
-        return Some("integers".to_owned());
-    }
     if node.ty.axes.column.is_some_and(|divisor| divisor != graph.product().column.divisor()) {
         return Some("values with fewer columns than the product".to_owned());
     }
-    let takes_conditions =
-        || node.op.operands().any(|operand| graph.ty(operand).elem == Elem::Bool);
-    let is_wide = |dtype: DType| matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     match &node.op {
-        Op::Accumulator | Op::Fma(..) | Op::Constant(Constant::F32(_)) => None,
-        Op::Constant(constant) => Some(format!("the constant {constant}")),
+        Op::Accumulator
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..) => None,
         Op::Input(input) => {
             let declared = &graph.inputs()[input.0 as usize];
-            (!is_wide(declared.dtype)).then(|| format!("an input of {}", declared.dtype))
+            let packed = declared.dtype == DType::B1 && declared.dims.is_some();
+            packed.then(|| format!("an input of {}", declared.dtype))
         }
-        Op::Index(axis) => Some(axis.name().to_owned()),
-        Op::Extent(_) => Some("the size of a dim".to_owned()),
-        Op::Unary(op, _) => {
-            refused_unary(*op, accuracy).then(|| format!("a correctly rounded {}", op.name()))
-        }
-        // Both would be calls, or lose what lies at the ends of the range.
-        Op::Binary(op @ (Binary::Divide | Binary::Pow), ..) => Some(op.name().to_owned()),
-        Op::Binary(op @ (Binary::Equal | Binary::NotEqual), ..) => {
-            takes_conditions().then(|| format!("{} of conditions", op.name()))
-        }
-        Op::Binary(..) => None,
-        Op::Select(..) => (node.ty.elem == Elem::Bool).then(|| "where of conditions".to_owned()),
-        Op::Cast(to, _) => (takes_conditions() || !is_wide(*to)).then(|| format!("a cast to {to}")),
         Op::Reduce(fold, ..) => Some(fold.name().to_owned()),
         Op::Pick(..) => Some("pick".to_owned()),
         Op::Part(part, _) => Some(part.name().to_owned()),
@@ -183,23 +170,17 @@ fn refused_operation(graph: &Graph, id: NodeId, accuracy: Accuracy) -> Option<St
     }
 }
 
-/// Functions whose accurate form divides or takes a root, which the hardware only does by a call.
-fn refused_unary(op: Unary, accuracy: Accuracy) -> bool {
-    matches!(op, Unary::Sqrt | Unary::Rsqrt | Unary::Rcp | Unary::Tanh)
-        && accuracy == Accuracy::Accurate
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::{self, Bindings};
     use crate::{define, syntax};
 
-    fn refusal(source: &str, math: MathMode) -> Option<String> {
+    fn refusal(source: &str) -> Option<String> {
         let ast = syntax::parse(source).expect("it parses");
         let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
         let graph = define::define(&check::check(&ast).expect("it types"));
-        refuse(&graph, math).err().map(|refusal| refusal.to_string())
+        refuse(&graph).err().map(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -209,30 +190,19 @@ mod tests {
             "relu(A @ W.T + C + bias[N] * scale[M])",
             "silu(A @ W.T)",
             "where(isnan(A @ W.T), 0.0, 1.0)",
+            "A @ W.T / scale[M]",
+            "where(col < 3, A @ W.T, 0.0)",
+            "f32(f8e4m3(A @ W.T))",
+            "pow(A @ W.T, 3.0)",
+            "tanh(A @ W.T)",
         ] {
-            assert_eq!(refusal(&format!("D = {body}"), MathMode::Default), None, "{body}");
+            assert_eq!(refusal(&format!("D = {body}")), None, "{body}");
         }
     }
 
     #[test]
     fn what_it_does_not_is_named() {
-        let rows = [
-            ("D = A @ W.T / scale[M]", "divide"),
-            ("D = where(col < 3, A @ W.T, 0.0)", "integers"),
-            ("D = f8e4m3(A @ W.T)", "a cast to f8e4m3"),
-            ("D = softmax(A @ W.T, N)", "max"),
-            ("D = pow(A @ W.T, 3.0)", "pow"),
-        ];
-        for (source, what) in rows {
-            let refusal = refusal(source, MathMode::Default).unwrap_or_default();
-            assert!(refusal.contains(&format!("`{what}`")), "{source}: {refusal}");
-        }
-    }
-
-    #[test]
-    fn accurate_math_refuses_what_would_be_approximate() {
-        assert_eq!(refusal("D = tanh(A @ W.T)", MathMode::Default), None);
-        let refusal = refusal("D = tanh(A @ W.T)", MathMode::Accurate).unwrap_or_default();
-        assert!(refusal.contains("correctly rounded tanh"), "{refusal}");
+        let refusal = refusal("D = softmax(A @ W.T, N)").unwrap_or_default();
+        assert!(refusal.contains("`max`"), "{refusal}");
     }
 }

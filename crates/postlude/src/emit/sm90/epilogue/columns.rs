@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Kind, NodeId};
@@ -86,7 +86,7 @@ impl<'a, 'k> Columns<'a, 'k> {
                 let Some(value) = known[node.index()] else {
                     panic!("compiler bug: {node} was not computed")
                 };
-                k.when(in_tile, || k.store_shared(to, [self.kept(value)]));
+                k.when(in_tile, || k.store_shared(to, [self.bits(value)]));
             }
         }
         k.sync_named(barrier, workers);
@@ -96,22 +96,25 @@ impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn read(&self, first: Reg<'k, U32>, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
         let value = |(number, node): (usize, &NodeId)| {
             let from = self.start + first * 4 + self.offset(number, offset);
-            let [left, right] = self.k.load_shared::<F32, 2>(from);
-            let truth = self.plan.graph.ty(*node).elem == Elem::Bool;
-            (
-                *node,
-                [left, right].map(|bits| {
-                    if truth { Value::Truth(bits.gt(0.0)) } else { Value::Float(bits) }
-                }),
-            )
+            let pair = self.k.load_shared::<B32, 2>(from);
+            (*node, pair.map(|bits| self.value(self.plan.graph.ty(*node).elem, bits)))
         };
         self.nodes.iter().enumerate().map(value).collect()
     }
 
-    fn kept(&self, value: Value<'k>) -> Reg<'k, F32> {
+    fn bits(&self, value: Value<'k>) -> Reg<'k, B32> {
         match value {
-            Value::Float(value) => value,
-            Value::Truth(truth) => self.k.imm(1.0).select(0.0, truth),
+            Value::Float(value) => self.k.f32_to_bits(value),
+            Value::Integer(value) => value.cast(),
+            Value::Truth(truth) => self.k.imm::<B32>(1).select(0, truth),
+        }
+    }
+
+    fn value(&self, elem: Elem, bits: Reg<'k, B32>) -> Value<'k> {
+        match elem {
+            Elem::F32 => Value::Float(self.k.bits_to_f32(bits)),
+            Elem::I32 => Value::Integer(bits.cast()),
+            Elem::Bool => Value::Truth(bits.cast::<U32>().ne(0)),
         }
     }
 

@@ -1,0 +1,173 @@
+//! Every elementwise operation of the language in an epilogue, assembled by a real assembler.
+
+use std::collections::BTreeSet;
+
+use crate::catalogue::{FUNCTIONS, Group};
+use crate::dtype::Elem;
+use crate::emit::sm90::emit;
+use crate::graph::{Binary, Graph, MathMode, Op, Unary};
+use crate::kernel::{Kernel, Options};
+use crate::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Tile, fit};
+use crate::problem::Problem;
+
+use super::assemble;
+
+/// What an epilogue may read beside the product.
+const INPUTS: &[(&str, &str)] = &[
+    ("tile", "bf16[M, N]"),
+    ("wide", "f32[M, N]"),
+    ("bias", "f32[N]"),
+    ("scale", "f16[M]"),
+    ("label", "i32[M]"),
+    ("zero", "i8[N]"),
+    ("byte", "u8[M, N]"),
+    ("count", "i32[M, N]"),
+    ("keep", "bool[M, N]"),
+    ("valid", "bool[N]"),
+    ("small", "f8e4m3[M, N]"),
+    ("smaller", "f8e5m2[M]"),
+    ("memory", "f32[]"),
+    ("alpha", "f32"),
+    ("start", "i32"),
+];
+
+/// Bodies by name; `x` is the product.
+#[rustfmt::skip] // A table: one line a body.
+const BODIES: &[(&str, &str)] = &[
+    ("abs", "abs(x)"), ("sign", "sign(x)"), ("sqrt", "sqrt(x)"), ("rsqrt", "rsqrt(x)"), ("rcp", "rcp(x)"),
+    ("square", "square(x)"), ("exp", "exp(x)"), ("exp2", "exp2(x)"), ("log", "log(x)"), ("log2", "log2(x)"),
+    ("log1p", "log1p(x)"), ("expm1", "expm1(x)"), ("sin", "sin(x)"), ("cos", "cos(x)"), ("tanh", "tanh(x)"),
+    ("erf", "erf(x)"), ("floor", "floor(x)"), ("ceil", "ceil(x)"), ("round", "round(x)"),
+    ("clamp", "clamp(x, -1.0, alpha)"), ("maximum", "maximum(x, bias)"), ("minimum", "minimum(x, scale)"),
+    ("pow", "pow(x, bias)"), ("fma", "fma(x, bias, scale)"), ("where", "where(x < bias, x, scale)"),
+    ("isnan", "where(isnan(x), 0.0, x)"), ("isinf", "where(isinf(x), 0.0, x)"),
+    ("relu", "relu(x)"), ("relu6", "relu6(x)"), ("leaky_relu", "leaky_relu(x)"), ("threshold", "threshold(x, 0.5, -1.0)"),
+    ("elu", "elu(x)"), ("selu", "selu(x)"), ("softplus", "softplus(x)"), ("sigmoid", "sigmoid(x)"), ("silu", "silu(x)"),
+    ("mish", "mish(x)"), ("hardswish", "hardswish(x)"), ("hardsigmoid", "hardsigmoid(x)"), ("gelu", "gelu(x)"),
+    ("gelu_tanh", "gelu_tanh(x)"), ("quick_gelu", "quick_gelu(x)"), ("relu2", "relu2(x)"), ("snake", "snake(x, alpha)"),
+    ("divide", "x / bias"), ("divide_into", "scale / x"), ("divide_tiles", "tile / (x - wide)"), ("negate", "-x - bias * scale"),
+    ("compare", "where((x <= bias) & !(x == scale) | x != memory, x, alpha)"),
+    ("conditions", "where((x < bias) == (x < scale), x, where((x < alpha) != keep, 1.0, 0.0))"),
+    ("condition_selected", "where(where(x < bias, keep, valid), x, 0.0)"),
+    ("condition_stored", "f32(x < bias)"),
+    ("integers", "x + abs(-label - start * zero) * sign(zero)"),
+    ("integer_extremes", "x * f32(maximum(label, zero) - minimum(start, byte))"),
+    ("integer_comparisons", "where((label < zero) | (label <= start) & (count == col) | (byte != 3), x, 0.0)"),
+    ("integer_selected", "x + where(keep, label, zero)"),
+    ("integer_stored", "label * 1000003 + i32(x)"),
+    ("indices", "where(col <= row + start, x, -inf)"),
+    ("sizes", "where(keep, x, mean(label * 0 + zero * 0, M, N))"),
+    ("to_i32", "f32(i32(x)) + bias"), ("to_i8", "f32(i8(x * alpha))"), ("to_u8", "f32(u8(x) + byte)"),
+    ("to_bool", "where(bool(x), 1.0, 0.0)"), ("bool_of_i32", "where(bool(count), x, 0.0)"),
+    ("of_bool", "f32(keep) * x + i32(valid)"), ("to_f16", "f32(f16(x)) + bias"), ("to_bf16", "f32(bf16(x)) + bias"),
+    ("to_e4m3", "f32(f8e4m3(x)) + bias"), ("to_e5m2", "f32(f8e5m2(x)) + bias"),
+    ("halves_of_i32", "x + bf16(count) + f16(label)"), ("eighths_of_i32", "x + f8e4m3(count)"),
+    ("of_eighths", "x * small + smaller"), ("residual", "x + tile"),
+];
+
+/// The kernel of a body with the inputs that it names.
+fn graph(body: &str, output: &str) -> Graph {
+    let words: BTreeSet<&str> =
+        body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let inputs: String = INPUTS
+        .iter()
+        .filter(|(name, _)| words.contains(name))
+        .map(|(name, ty)| format!(", {name}: {ty}"))
+        .collect();
+    let source = format!(
+        "kernel case(A: bf16[M, K], W: bf16[N, K]{inputs}) -> D: {output}[M, N] {{\n    x = A @ W.T\n    D = {body}\n}}"
+    );
+    let kernel = Kernel::parse(&source).unwrap_or_else(|error| panic!("{source}\n{error}"));
+    kernel.compile(&Options::default()).optimised().clone()
+}
+
+/// What a graph needs whose tensors are all aligned.
+fn needs(graph: &Graph) -> Needs {
+    let sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 512)).into();
+    let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
+    Needs::of(graph, &problem, &Placements::packed(graph, &problem))
+}
+
+fn tile(rows: u32, columns: u32) -> Tile {
+    let found = CANDIDATES.iter().find(|tile| tile.rows == rows && tile.columns == columns);
+    *found.unwrap_or_else(|| panic!("no tile of {rows} x {columns}"))
+}
+
+/// Bytes spilled by each body for which any are, as `name output: bytes`; `None` without an assembler.
+fn spills(tile: Tile) -> Option<Vec<String>> {
+    let jobs: Vec<(&str, &str, &str)> = BODIES
+        .iter()
+        .flat_map(|(name, body)| ["f32", "bf16"].map(|output| (*name, *body, output)))
+        .collect();
+    let run = |(name, body, output): &(&str, &str, &str)| {
+        let graph = graph(body, output);
+        let schedule = fit(tile, &needs(&graph), Sm90::H200).expect("candidates fit");
+        let entry = emit(&graph, &schedule, MathMode::Default);
+        let log = assemble(&format!("{name}-{output}-{}", tile.columns), &entry.to_string())?;
+        assert!(!log.contains("C75") && !log.contains("warning"), "{name} {output}: {log}");
+        let bytes = log.split(" bytes spill stores").next()?.rsplit(' ').next()?;
+        let clean = log.contains("0 bytes stack frame, 0 bytes spill stores");
+        Some((!clean).then(|| format!("{name} {output}: {bytes}")))
+    };
+    let halves = jobs.split_at(jobs.len() / 2);
+    let [first, second] = std::thread::scope(|scope| {
+        [halves.0, halves.1]
+            .map(|half| scope.spawn(|| half.iter().map(run).collect::<Option<Vec<_>>>()))
+            .map(|thread| thread.join().expect("every body assembles"))
+    });
+    Some(first?.into_iter().chain(second?).flatten().collect())
+}
+
+#[test]
+fn small_tiles_never_spill() {
+    if let Some(spills) = spills(tile(64, 64)) {
+        assert!(spills.is_empty(), "{spills:#?}");
+    }
+}
+
+#[test]
+fn large_tiles_spill_where_they_did() {
+    if let Some(spills) = spills(tile(128, 256)) {
+        assert!(spills.is_empty(), "{spills:#?}");
+    }
+}
+
+#[test]
+fn every_function_of_the_language_has_a_body() {
+    let elementwise = |group| matches!(group, Group::Elementwise | Group::Activation);
+    for function in FUNCTIONS.iter().filter(|function| elementwise(function.group)) {
+        assert!(BODIES.iter().any(|(name, _)| *name == function.name), "{}", function.name);
+    }
+}
+
+#[test]
+fn every_operation_on_every_type_is_emitted() {
+    let mut unary: BTreeSet<String> = BTreeSet::new();
+    let mut binary: BTreeSet<String> = BTreeSet::new();
+    for (_, body) in BODIES {
+        let graph = graph(body, "f32");
+        for (_, node) in graph.nodes() {
+            match &node.op {
+                Op::Unary(op, a) => {
+                    unary.insert(format!("{} of {}", op.name(), graph.ty(*a).elem));
+                }
+                Op::Binary(op, a, _) => {
+                    binary.insert(format!("{} of {}", op.name(), graph.ty(*a).elem));
+                }
+                _ => {}
+            }
+        }
+    }
+    for elem in [Elem::F32, Elem::I32, Elem::Bool] {
+        for op in Unary::ALL.into_iter().filter(|op| op.gives(elem).is_some()) {
+            assert!(unary.contains(&format!("{} of {elem}", op.name())), "{} of {elem}", op.name());
+        }
+        for op in Binary::ALL.into_iter().filter(|op| op.gives(elem).is_some()) {
+            assert!(
+                binary.contains(&format!("{} of {elem}", op.name())),
+                "{} of {elem}",
+                op.name()
+            );
+        }
+    }
+}

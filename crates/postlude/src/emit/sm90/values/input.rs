@@ -1,0 +1,89 @@
+//! Inputs of every type, loaded element by element.
+
+use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, Src};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
+
+use crate::dtype::{DType, Elem};
+use crate::emit::sm90::parameters::Source;
+use crate::graph::InputId;
+
+use super::{Evaluator, Place, Value};
+
+/// Where an element is, and whether it is there.
+#[derive(Clone, Copy)]
+struct Element<'k> {
+    pointer: GlobalPointer<'k>,
+    inside: Option<Reg<'k, Pred>>,
+}
+
+impl<'k> Evaluator<'_, 'k> {
+    pub(super) fn input(&self, input: InputId, place: &Place<'k>) -> Value<'k> {
+        let found = self.parameters.sources.iter().find(|(id, _)| *id == input);
+        match found.map(|(_, source)| source) {
+            Some(Source::Host(parameter)) => self.host(input, *parameter),
+            Some(Source::Memory(memory)) => {
+                self.load(memory.dtype, memory.element(self.k, place.at), place.inside)
+            }
+            Some(Source::Map(_)) | None => {
+                panic!("compiler bug: input {} is not read directly", input.0)
+            }
+        }
+    }
+
+    /// A number that the host passed, by its bits: see `host`.
+    fn host(&self, input: InputId, parameter: NumberParameter<'k, F32>) -> Value<'k> {
+        let value = parameter.load();
+        let bits = || self.k.f32_to_bits(value).cast::<S32>();
+        match self.plan.graph.inputs()[input.0 as usize].dtype.elem() {
+            Elem::F32 => Value::Float(value),
+            Elem::I32 => Value::Integer(bits()),
+            Elem::Bool => Value::Truth(bits().ne(0)),
+        }
+    }
+
+    /// Reads one element; what is not inside the problem is zero.
+    pub(in super::super) fn load(
+        &self,
+        dtype: DType,
+        pointer: GlobalPointer<'k>,
+        inside: Option<Reg<'k, Pred>>,
+    ) -> Value<'k> {
+        let from = Element { pointer, inside };
+        let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
+        let eighth = |format| {
+            let bits = self.k.truncate_u16(self.narrow(Scalar::U8, from)).cast::<B16>();
+            let [low, _] = self.k.unpack_halves(Half::F16, self.k.unpack_float8(format, bits));
+            Value::Float(low)
+        };
+        match dtype {
+            DType::F32 => Value::Float(self.whole::<F32>(from, 0.0)),
+            DType::F16 => half(Half::F16),
+            DType::BF16 => half(Half::BF16),
+            DType::F8E4M3 => eighth(Packed8::E4M3),
+            DType::F8E5M2 => eighth(Packed8::E5M2),
+            DType::I8 => Value::Integer(self.narrow(Scalar::S8, from).cast()),
+            DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
+            DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
+            DType::Bool => Value::Truth(self.narrow(Scalar::U8, from).ne(0)),
+            DType::B1 => panic!("compiler bug: planning let packed bits through"),
+        }
+    }
+
+    fn whole<T: Type>(&self, from: Element<'k>, otherwise: impl Into<Src<'k, T>>) -> Reg<'k, T> {
+        let (k, cache) = (self.k, LoadCache::ReadOnly);
+        let [value] = match from.inside {
+            Some(inside) => k.load_global_if(inside, from.pointer, cache, otherwise),
+            None => k.load_global(from.pointer, cache),
+        };
+        value
+    }
+
+    fn narrow(&self, ty: Scalar, from: Element<'k>) -> Reg<'k, U32> {
+        let (k, cache) = (self.k, LoadCache::ReadOnly);
+        match from.inside {
+            Some(inside) => k.load_global_narrow_if(inside, ty, from.pointer, cache),
+            None => k.load_global_narrow(ty, from.pointer, cache),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The graph as it is emitted: outputs of integers and conditions get the cast that their store is.
+
+use crate::dtype::Elem;
+use crate::graph::{Graph, NodeId, Op, Output};
+
+/// The same graph, every output a float.
+pub(crate) fn as_stored(graph: &Graph) -> Graph {
+    let mut new = graph.emptied();
+    let mut places: Vec<NodeId> = Vec::with_capacity(graph.len());
+    for (_, node) in graph.nodes() {
+        places.push(new.make(node.op.map(|operand| places[operand.index()])));
+    }
+    for output in graph.outputs() {
+        let value = places[output.value.index()];
+        let value = match new.ty(value).elem {
+            Elem::F32 => value,
+            Elem::I32 | Elem::Bool => new.make(Op::Cast(output.dtype, value)),
+        };
+        new.push_output(Output { value, ..output.clone() });
+    }
+    new
+}
