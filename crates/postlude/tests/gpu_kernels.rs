@@ -18,9 +18,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use postlude::cuda::{PreparedCall, chip};
-use postlude::plan::sm90::STAGE_DEPTH;
-use postlude::runtime::{Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache};
-use postlude::{Argument, Compiled, DType, Kernel, Options, Sizes, Tensor};
+use postlude::emit;
+use postlude::plan::sm90::{self, STAGE_DEPTH, Sm90};
+use postlude::runtime::{
+    Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
+};
+use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, Sizes, Tensor};
+use postlude_ptx::launch::Parameter;
 
 use problems::{Bound, Data, Random, difference, guarded};
 
@@ -65,6 +69,39 @@ fn check_all(count: usize, seed: u64, check: impl Fn(&mut Random) -> Result<(), 
     });
     let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(failures.is_empty(), "{} of {count} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What the tests below give to a GPU is planned, emitted and launched with the parameters that its code declares.
+#[test]
+fn every_random_problem_is_planned_without_a_gpu() {
+    let chip = Sm90::H200;
+    for place in 0..200 {
+        let random = &mut Random((SEED + place) << 20);
+        let bound = Bound::any(random);
+        let schedule = bound.candidate(chip, random);
+        let compiled = bound.kernel.compile(&Options::default());
+        let (graph, placements) = (compiled.optimised(), bound.placements(&compiled));
+        let math = MathMode::Default;
+        let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip, math);
+        assert_eq!(accepted, Ok(()), "{}", bound.about);
+        let scalars: Vec<Option<f64>> = graph
+            .inputs()
+            .iter()
+            .map(|input| match bound.arguments[&input.name] {
+                Argument::Scalar(value) => Some(value),
+                Argument::Tensor(_) => None,
+            })
+            .collect();
+        let entry = emit::sm90::emit(graph, &schedule, math);
+        let launch =
+            emit::sm90::launch(graph, &schedule, &bound.problem, chip, &scalars, &placements);
+        assert!(entry.accepts(&launch.parameters), "{} {schedule}", bound.about);
+        for parameter in &launch.parameters {
+            if let Parameter::Map(map) = parameter {
+                assert_eq!(tensor_map::validate(map, 4096), Ok(4096), "{}", bound.about);
+            }
+        }
+    }
 }
 
 /// One problem with a random schedule against the reference; whole numbers to the bit.
@@ -166,8 +203,9 @@ fn gpu_outputs_may_have_strides() {
         let mut outputs = [output];
         compiled.run_into(&bound.problem, &bound.arguments, &mut outputs).unwrap();
         assert_eq!(outputs[0].values(), want[0].values(), "{strides:?}");
-        let untouched = outputs[0].bytes().iter().filter(|byte| **byte == 0x11).count();
-        assert!(untouched >= 2 * 70 * 10, "{strides:?}: gaps are the host's own");
+        let changed =
+            outputs[0].bytes().iter().map(|byte| usize::from(*byte != 0x11)).sum::<usize>();
+        assert!(changed <= 2 * 70 * 90, "{strides:?}: gaps are the host's own");
     }
 }
 
@@ -265,7 +303,7 @@ fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
     let Some((device, _alone)) = device() else { return };
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kernels");
-    let kernel = Kernel::infer("D = relu(A @ W.T + bias[N])", &Default::default()).unwrap();
+    let kernel = Kernel::infer("D = relu(A @ W.T + bias[N])", &Bindings::default()).unwrap();
     let compiled = kernel.compile(&Options { cache: Some(kept.clone()), ..Options::default() });
     let stream = Stream::new(&device).unwrap();
     let memory = |elements: usize, bytes: u64| device.allocate(elements as u64 * bytes).unwrap();

@@ -150,7 +150,7 @@ impl Bound {
     }
 
     /// Where the call's tensors will lie.
-    fn placements(&self, compiled: &Compiled) -> Placements {
+    pub(crate) fn placements(&self, compiled: &Compiled) -> Placements {
         let graph = compiled.optimised();
         let mut placements = Placements::padded(graph, &self.problem);
         for (input, placement) in graph.inputs().iter().zip(&mut placements.inputs) {
@@ -224,7 +224,9 @@ fn lay_out(tensor: &Tensor, layout: usize) -> Tensor {
         2 => strides.swap(rank - 2, rank - 1),
         3 => {
             offset = elements.max(1) - 1;
-            strides.iter_mut().for_each(|stride| *stride = -*stride);
+            for stride in &mut strides {
+                *stride = -*stride;
+            }
         }
         _ => {}
     }
