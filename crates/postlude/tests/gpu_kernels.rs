@@ -1,0 +1,427 @@
+//! Whole kernels on a GPU: random problems, small grids, threads, caches, other libraries' contexts.
+//!
+//! On a machine without a driver or a Hopper GPU every test says so and passes. A failure prints its seed.
+
+#![allow(clippy::print_stderr)] // A test that is skipped says so.
+
+#[path = "gpu_runtime/driver.rs"]
+#[allow(dead_code)] // The run time's tests use the others.
+mod driver;
+#[path = "gpu_kernels/problems.rs"]
+mod problems;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use postlude::cuda::{PreparedCall, chip};
+use postlude::emit;
+use postlude::plan::sm90::{self, STAGE_DEPTH, Sm90};
+use postlude::runtime::{
+    Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
+};
+use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, Sizes, Tensor};
+use postlude_ptx::launch::Parameter;
+
+use problems::{Bound, Data, Random, difference, guarded};
+
+/// Another run with other problems is one number away.
+const SEED: u64 = 20_260;
+
+/// The first GPU, and the right to use it alone: tests trim and count.
+fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let test = thread::current().name().unwrap_or("a test on a GPU").to_owned();
+    match Device::open(0) {
+        Ok(device) if device.capability() == (9, 0) => {
+            return Some((device, ALONE.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        Ok(device) => eprintln!("SKIPPED {test}: {device} is not sm_90"),
+        Err(error) => eprintln!("SKIPPED {test}: {error}"),
+    }
+    None
+}
+
+/// Checks problems on several threads, for the driver's compiler takes its time; says which seeds fail.
+fn check_all(count: usize, seed: u64, check: impl Fn(&mut Random) -> Result<(), String> + Sync) {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    if place >= count {
+                        break;
+                    }
+                    let seed = seed + place as u64;
+                    if let Err(failure) = check(&mut Random(seed << 20)) {
+                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        failures.push(format!("seed {seed}: {failure}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(failures.is_empty(), "{} of {count} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What the tests below give to a GPU is planned, emitted and launched with the parameters that its code declares.
+#[test]
+fn every_random_problem_is_planned_without_a_gpu() {
+    let chip = Sm90::H200;
+    for place in 0..200 {
+        let random = &mut Random((SEED + place) << 20);
+        let bound = Bound::any(random);
+        let schedule = bound.candidate(chip, random);
+        let compiled = bound.kernel.compile(&Options::default());
+        let (graph, placements) = (compiled.optimised(), bound.placements(&compiled));
+        let math = MathMode::Default;
+        let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip, math);
+        assert_eq!(accepted, Ok(()), "{}", bound.about);
+        let scalars: Vec<Option<f64>> = graph
+            .inputs()
+            .iter()
+            .map(|input| match bound.arguments[&input.name] {
+                Argument::Scalar(value) => Some(value),
+                Argument::Tensor(_) => None,
+            })
+            .collect();
+        let entry = emit::sm90::emit(graph, &schedule, math);
+        let launch =
+            emit::sm90::launch(graph, &schedule, &bound.problem, chip, &scalars, &placements);
+        assert!(entry.accepts(&launch.parameters), "{} {schedule}", bound.about);
+        for parameter in &launch.parameters {
+            if let Parameter::Map(map) = parameter {
+                assert_eq!(tensor_map::validate(map, 4096), Ok(4096), "{}", bound.about);
+            }
+        }
+    }
+}
+
+/// One problem with a random schedule against the reference; whole numbers to the bit.
+fn check_against_reference(device: &Device, random: &mut Random) -> Result<(), String> {
+    let bound = Bound::any(random);
+    let schedule = bound.candidate(chip(device).map_err(|error| error.to_string())?, random);
+    let about = format!("{} with {:?}", bound.about, schedule.tile);
+    let fail = |what: String| format!("{about}: {what}");
+    let outputs =
+        bound.run(&guarded(Some(schedule))).map_err(|error| fail(format!("refused: {error}")))?;
+    let reference = bound.kernel.compile(&Options::default());
+    let wanted = reference.evaluate(&bound.problem, &bound.arguments);
+    for (wanted, got) in wanted.iter().zip(&outputs) {
+        let comparison = wanted.compare(got);
+        if comparison.worst > 1.0 {
+            let (at, worst) = (comparison.at, comparison.worst);
+            let value = got.values()[at];
+            let (name, nominal) = (&wanted.name, wanted.values[at].nominal);
+            return Err(fail(format!(
+                "{name}, element {at}: {value} instead of {nominal}, {worst} bounds away"
+            )));
+        }
+        if bound.data == Data::Integers {
+            let exact = wanted.tensor().map_err(|error| fail(error.to_string()))?;
+            if let Some(what) = difference(got, &exact) {
+                return Err(fail(format!("{}: {what}", wanted.name)));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gpu_random_problems_agree_with_the_reference() {
+    let Some((device, _alone)) = device() else { return };
+    check_all(200, SEED, |random| check_against_reference(&device, random));
+}
+
+/// One larger problem on a grid so small that every CTA computes many tiles, against the CPU, to the bit.
+fn check_small_grids(device: &Device, random: &mut Random) -> Result<(), String> {
+    let (name, dtype) =
+        *random.pick(&[("plain", DType::F16), ("bias_relu", DType::BF16), ("wide", DType::BF16)]);
+    let chip = chip(device).map_err(|error| error.to_string())?;
+    let (m, n) = (random.range(1, 2500), random.range(1, 2500));
+    // Stages do not depend on sizes, so that a small problem tells them.
+    let small = Bound::new(name, dtype, [1, 64, n, 8], Data::Integers, random);
+    let schedule = small.candidate(chip, random);
+    let k = random.range(1, (5 * schedule.stages * STAGE_DEPTH) as usize);
+    let bound = Bound::new(name, dtype, [1, m, n, k], Data::Integers, random);
+    let about = format!("{} with {:?}, {} stages", bound.about, schedule.tile, schedule.stages);
+    let wanted = bound
+        .run(&Options { threads: Some(2), ..Options::default() })
+        .map_err(|error| format!("{about} on the CPU: {error}"))?;
+    for limit in [1, 2, 6] {
+        let options = Options { grid_limit: Some(limit), ..guarded(Some(schedule.clone())) };
+        let got = bound.run(&options).map_err(|error| format!("{about}: refused: {error}"))?;
+        for (got, want) in got.iter().zip(&wanted) {
+            if let Some(what) = difference(got, want) {
+                return Err(format!("{about}, {limit} CTAs: {what}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gpu_small_grids_agree_with_the_cpu_to_the_bit() {
+    let Some((device, _alone)) = device() else { return };
+    check_all(100, SEED + 1000, |random| check_small_grids(&device, random));
+}
+
+#[test]
+fn gpu_problems_without_elements_are_fine() {
+    let Some((_device, _alone)) = device() else { return };
+    for sizes in [[0, 3, 4, 8], [2, 0, 4, 8], [2, 3, 0, 8], [2, 3, 4, 0], [2, 0, 0, 0]] {
+        for name in ["batch", "shared_weights"] {
+            let bound = Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(SEED));
+            let got = bound.run(&guarded(None)).unwrap_or_else(|e| panic!("{sizes:?}: {e}"));
+            let want = bound.run(&Options::default()).unwrap();
+            assert_eq!(difference(&got[0], &want[0]), None, "{name} {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn gpu_outputs_may_have_strides() {
+    let Some((_device, _alone)) = device() else { return };
+    let mut random = Random(SEED);
+    let bound = Bound::new("bias_relu", DType::BF16, [1, 70, 90, 33], Data::Integers, &mut random);
+    let want = bound.run(&Options::default()).unwrap();
+    let compiled = bound.kernel.compile(&guarded(None));
+    for (strides, offset) in
+        [(vec![96, 1], 0), (vec![93, 1], 5), (vec![1, 70], 0), (vec![-95, 1], 69 * 95)]
+    {
+        let bytes = vec![0x11; 2 * 70 * 100];
+        let output =
+            Tensor::with_strides(DType::BF16, vec![70, 90], strides.clone(), offset, bytes)
+                .unwrap();
+        let mut outputs = [output];
+        compiled.run_into(&bound.problem, &bound.arguments, &mut outputs).unwrap();
+        assert_eq!(outputs[0].values(), want[0].values(), "{strides:?}");
+        let changed =
+            outputs[0].bytes().iter().map(|byte| usize::from(*byte != 0x11)).sum::<usize>();
+        assert!(changed <= 2 * 70 * 90, "{strides:?}: gaps are the host's own");
+    }
+}
+
+/// A call on the GPU with memory of its own.
+struct Owned {
+    call: PreparedCall,
+    output: DeviceBuffer,
+    /// Kept until the call is done.
+    inputs: Vec<DeviceBuffer>,
+}
+
+/// Copies a bound call to the GPU; its rows are multiples of 16 bytes.
+fn prepare(compiled: &Compiled, bound: &Bound, device: &Device, stream: &Stream) -> Owned {
+    let mut buffers = Vec::new();
+    let mut inputs = BTreeMap::new();
+    for (name, argument) in &bound.arguments {
+        let argument = match argument {
+            Argument::Scalar(value) => DeviceArgument::Scalar(*value),
+            Argument::Tensor(tensor) => {
+                let buffer = device.allocate(tensor.bytes().len() as u64).unwrap();
+                buffer.write(stream, 0, tensor.bytes()).unwrap();
+                let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+                let address = buffer.address();
+                buffers.push(buffer);
+                DeviceArgument::Tensor(DeviceTensor::contiguous(dtype, shape, address, 0))
+            }
+        };
+        inputs.insert(name.clone(), argument);
+    }
+    let declared = &compiled.defined().outputs()[0];
+    let shape = bound.problem.shape(&declared.dims);
+    let bytes = declared.dtype.bytes_for(shape.iter().product());
+    let output = device.allocate(bytes as u64).unwrap();
+    let tensor = DeviceTensor::contiguous(declared.dtype, shape, output.address(), 0);
+    let outputs = BTreeMap::from([(declared.name.clone(), tensor)]);
+    let call = compiled.prepare(device, &inputs, &outputs, &Sizes::new()).unwrap();
+    Owned { call, output, inputs: buffers }
+}
+
+#[test]
+fn gpu_ten_thousand_launches_from_eight_threads_are_all_right() {
+    const THREADS: u64 = 8;
+    const CALLS: usize = 5;
+    const ROUNDS: usize = 25;
+    const REPEATS: usize = 10;
+    let Some((device, _alone)) = device() else { return };
+    let launched = AtomicUsize::new(0);
+    let mut random = Random(SEED);
+    let first = Bound::new("bias_relu", DType::BF16, [1, 8, 8, 8], Data::Integers, &mut random);
+    let compiled = first.kernel.compile(&Options::default());
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (device, launched, compiled) = (&device, &launched, compiled.clone());
+            scope.spawn(move || {
+                let mut random = Random((SEED + 2000 + number) << 20);
+                let stream = Stream::new(device).unwrap();
+                let calls: Vec<(Owned, Tensor)> = (0..CALLS)
+                    .map(|_| {
+                        let (m, n, k) =
+                            (random.range(1, 400), random.range(1, 400), 8 * random.range(1, 40));
+                        let bound = Bound::new(
+                            "bias_relu",
+                            DType::BF16,
+                            [1, m, n, k],
+                            Data::Integers,
+                            &mut random,
+                        );
+                        let want = bound.run(&Options { threads: Some(1), ..Options::default() });
+                        (prepare(&compiled, &bound, device, &stream), want.unwrap().remove(0))
+                    })
+                    .collect();
+                for round in 0..ROUNDS {
+                    for (owned, _) in &calls {
+                        owned.output.fill(&stream, 0, owned.output.len(), 0xff).unwrap();
+                    }
+                    for (owned, _) in calls.iter().cycle().take(CALLS * REPEATS) {
+                        owned.call.launch(&stream).unwrap();
+                        launched.fetch_add(1, Ordering::Relaxed);
+                    }
+                    for (place, (owned, want)) in calls.iter().enumerate() {
+                        let same = owned.output.to_vec(&stream).unwrap() == want.bytes();
+                        assert!(same, "seed {SEED}, thread {number}, round {round}, call {place}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(launched.into_inner(), 10_000);
+}
+
+#[test]
+fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
+    const N: usize = 4096;
+    const MOST: usize = 200 * 7;
+    let Some((device, _alone)) = device() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kernels");
+    let kernel = Kernel::infer("D = relu(A @ W.T + bias[N])", &Bindings::default()).unwrap();
+    let compiled = kernel.compile(&Options { cache: Some(kept.clone()), ..Options::default() });
+    let stream = Stream::new(&device).unwrap();
+    let memory = |elements: usize, bytes: u64| device.allocate(elements as u64 * bytes).unwrap();
+    let (a, w, d) = (memory(MOST * N, 2), memory(N * N, 2), memory(MOST * N, 2));
+    let bias = memory(N, 4);
+    for buffer in [&a, &w, &bias] {
+        buffer.fill(&stream, 0, buffer.len(), 0).unwrap();
+    }
+    let tensor = |dtype, shape: &[usize], buffer: &DeviceBuffer| {
+        DeviceTensor::contiguous(dtype, shape.to_vec(), buffer.address(), 0)
+    };
+    device.trim().unwrap();
+    for m in (1..=200).map(|count| count * 7) {
+        let inputs = BTreeMap::from([
+            ("A".to_owned(), DeviceArgument::Tensor(tensor(DType::BF16, &[m, N], &a))),
+            ("W".to_owned(), DeviceArgument::Tensor(tensor(DType::BF16, &[N, N], &w))),
+            ("bias".to_owned(), DeviceArgument::Tensor(tensor(DType::F32, &[N], &bias))),
+        ]);
+        let outputs = BTreeMap::from([("D".to_owned(), tensor(DType::BF16, &[m, N], &d))]);
+        let call = compiled.clone().prepare(&device, &inputs, &outputs, &Sizes::new()).unwrap();
+        call.launch(&stream).unwrap();
+    }
+    stream.synchronize().unwrap();
+    let files = cache::entries(&kept).unwrap().len();
+    assert!(compiled.gpu_modules() <= 4 && files <= 4, "{} {files}", compiled.gpu_modules());
+}
+
+/// A fresh kernel through a cache, with nothing in memory to help it.
+fn run_through(folder: &Path, device: &Device) {
+    device.trim().unwrap();
+    let mut random = Random(SEED);
+    let bound = Bound::new("bias_relu", DType::F16, [1, 100, 72, 50], Data::Integers, &mut random);
+    let want = bound.run(&Options::default()).unwrap();
+    let options = Options { cache: Some(folder.to_owned()), ..guarded(None) };
+    let got = bound.run(&options).unwrap();
+    assert_eq!(difference(&got[0], &want[0]), None);
+}
+
+#[test]
+fn gpu_runs_are_right_whatever_happened_to_the_cache() {
+    let Some((device, _alone)) = device() else { return };
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().join("kernels");
+    run_through(&folder, &device);
+    let entries = cache::entries(&folder).unwrap();
+    assert!(!entries.is_empty(), "kernels are kept");
+    let path = entries[0].path();
+    let good = fs::read(&path).unwrap();
+    let mut flipped = good.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x40;
+    for damaged in [&flipped[..], &good[..good.len() / 3], b"", b"something else"] {
+        fs::write(&path, damaged).unwrap();
+        run_through(&folder, &device);
+        assert_eq!(fs::read(&path).unwrap(), good, "mended");
+    }
+    // A writer that was killed leaves a part under a name of its own.
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    let partial = folder.join(format!("{name}.1.2.3.postlude-partial"));
+    fs::write(&partial, &good[..good.len() / 2]).unwrap();
+    fs::remove_file(&path).unwrap();
+    run_through(&folder, &device);
+    run_through(&folder, &device);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::remove_file(&path).unwrap();
+        for mode in [0o500, 0o777] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            run_through(&folder, &device);
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    run_through(Path::new("/proc/no-such-folder"), &device);
+}
+
+#[test]
+fn gpu_kernels_leave_another_librarys_context_current() {
+    let Some((device, _alone)) = device() else { return };
+    let raw = driver::Raw::open();
+    let own = raw.create_context();
+    assert_eq!(raw.current(), own);
+    let folder = tempfile::tempdir().unwrap();
+    run_through(&folder.path().join("kernels"), &device);
+    assert_eq!(raw.current(), own);
+    raw.destroy_context(own);
+    raw.with_primary_context(|raw| {
+        let primary = raw.current();
+        run_through(&folder.path().join("kernels"), &device);
+        assert_eq!(raw.current(), primary);
+    });
+}
+
+#[test]
+fn gpu_calls_are_bound_again_to_other_memory() {
+    let Some((device, _alone)) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let mut random = Random(SEED);
+    let mut bind =
+        || Bound::new("plain", DType::BF16, [1, 64, 48, 32], Data::Integers, &mut random);
+    let (first, second) = (bind(), bind());
+    let compiled = first.kernel.compile(&Options::default());
+    let mut one = prepare(&compiled, &first, &device, &stream);
+    let other = prepare(&compiled, &second, &device, &stream);
+    let tensor = |shape: [usize; 2], address| {
+        DeviceTensor::contiguous(DType::BF16, shape.to_vec(), address, 0)
+    };
+    // Arguments are kept in the order of their names: A, then W.
+    let [a, w] = [&other.inputs[0], &other.inputs[1]].map(DeviceBuffer::address);
+    let inputs = BTreeMap::from([
+        ("A".to_owned(), DeviceArgument::Tensor(tensor([64, 32], a))),
+        ("W".to_owned(), DeviceArgument::Tensor(tensor([48, 32], w))),
+    ]);
+    let outputs = BTreeMap::from([("D".to_owned(), tensor([64, 48], one.output.address()))]);
+    one.call.rebind(&inputs, &outputs).unwrap();
+    one.call.launch(&stream).unwrap();
+    let want = second.run(&Options::default()).unwrap().remove(0);
+    assert_eq!(one.output.to_vec(&stream).unwrap(), want.bytes());
+    let wrong = BTreeMap::from([("D".to_owned(), tensor([48, 64], one.output.address()))]);
+    assert!(one.call.rebind(&inputs, &wrong).is_err());
+}
