@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 
 use postlude::runtime::{DeviceBuffer, Stream};
 use postlude::{Argument, Arguments, Compiled, DType, Problem, Sizes, Tensor, dtype};
+use postlude_ptx::kernel::Half;
 use serde::Serialize;
 
 use crate::cublaslt::Epilogue;
 use crate::data::{Data, Placed};
 use crate::error::YardstickError;
+use crate::random::Store;
 use crate::shuffle::Shuffler;
 use crate::suite::Row;
 
@@ -159,10 +161,10 @@ impl Tolerance {
 
 /// The distance of neighbours in a dtype at this magnitude.
 fn ulp(dtype: DType, size: f64) -> f64 {
-    let (fraction, smallest) = match dtype {
-        DType::BF16 => (7, -126),
-        DType::F16 => (10, -14),
-        _ => (23, -126),
+    let (fraction, smallest) = match Store::of(dtype) {
+        Some(Store::Halves(Half::BF16)) => (7, -126),
+        Some(Store::Halves(Half::F16)) => (10, -14),
+        Some(Store::Single) | None => (23, -126),
     };
     let exponent = if size > 0.0 { size.log2().floor() as i32 } else { smallest };
     f64::from(exponent.max(smallest) - fraction).exp2()

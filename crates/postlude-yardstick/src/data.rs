@@ -80,12 +80,11 @@ impl Data {
         };
         let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
         for input in graph.inputs() {
-            match &input.dims {
-                Some(dims) => inputs.push(placed(&input.name, input.dtype, dims)),
-                None => {
-                    let value = suite::scalar(&input.name).unwrap_or(1.0);
-                    scalars.push((input.name.clone(), f64::from(value)));
-                }
+            if let Some(dims) = &input.dims {
+                inputs.push(placed(&input.name, input.dtype, dims));
+            } else {
+                let value = suite::scalar(&input.name).unwrap_or(1.0);
+                scalars.push((input.name.clone(), f64::from(value)));
             }
         }
         let outputs = graph.outputs().iter();

@@ -107,7 +107,7 @@ fn normal_pair<'k>(
 }
 
 /// MurmurHash3's finaliser: every bit of the input changes every bit of the output with a chance of about one half.
-fn mix<'k>(value: Reg<'k, U32>) -> Reg<'k, U32> {
+fn mix(value: Reg<'_, U32>) -> Reg<'_, U32> {
     let value = (value ^ (value >> 16)) * 0x85eb_ca6b;
     let value = (value ^ (value >> 13)) * 0xc2b2_ae35;
     value ^ (value >> 16)

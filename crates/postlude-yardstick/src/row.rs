@@ -12,8 +12,9 @@ use crate::check::{self, Extent, Tolerance, Verdict};
 use crate::cublaslt::{CublasLt, Epilogue, Matmul, Request};
 use crate::data::Data;
 use crate::error::YardstickError;
+use crate::random::Store;
 use crate::report::{Measured, RowReport, Timed};
-use crate::rounds::{Competitor, Plan, Samples, Track, launches_of_a_sample};
+use crate::rounds::{Competitor, Launch, Plan, Samples, Track, launches_of_a_sample};
 use crate::sleep::Sleep;
 use crate::statistics::Spread;
 use crate::suite::{self, Row};
@@ -139,9 +140,10 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<RowReport, Yardsti
         Ok(ours) => ours,
         Err(reason) => return Ok(report(row, Some(reason), None)),
     };
-    let our_plain = match row.is_plain() {
-        true => None,
-        false => Ours::prepare(bench, &row.plain_kernel()?, row, &data).ok(),
+    let our_plain = if row.is_plain() {
+        None
+    } else {
+        Ours::prepare(bench, &row.plain_kernel()?, row, &data).ok()
     };
     data.poison(0, bench.stream)?;
     ours.launch(0, bench.stream)?;
@@ -279,9 +281,9 @@ impl Entrants<'_> {
         kinds.extend(finalists(&self.fused).into_iter().map(Kind::Fused));
         kinds.push(Kind::Ceiling);
         let launches = launches_of_a_sample(self.row.operations() / USUAL_RATE, kinds.len());
-        let half = match self.row.dtype {
-            postlude::DType::F16 => Half::F16,
-            _ => Half::BF16,
+        let half = match Store::of(self.row.dtype) {
+            Some(Store::Halves(half)) => half,
+            Some(Store::Single) | None => Half::BF16,
         };
         let ceiling = Ceiling::new(self.bench.device, self.bench.stream, half)?;
         // As much work as a sample of the others, in one launch.
@@ -296,7 +298,7 @@ impl Entrants<'_> {
                     }
                 };
                 let products = &products;
-                let launch: crate::rounds::Launch<'_> = match kind {
+                let launch: Launch<'_> = match kind {
                     Kind::Ceiling => Box::new(|_, stream| Ok(products.launch(stream)?)),
                     Kind::Ours | Kind::OurPlain | Kind::Plain(_) | Kind::Fused(_) => {
                         Box::new(move |set, stream| self.launch(kind, set, stream))

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Names the library's file, before anything else is tried.
-pub const VARIABLE: &str = "POSTLUDE_CUBLASLT";
+pub(super) const VARIABLE: &str = "POSTLUDE_CUBLASLT";
 
 /// What the library is called, newest first.
 const NAMES: &[&str] = &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
