@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("problem", &["dtype", "shape", "tensor", "graph"]),
     ("optimise", &["dtype", "shape", "tensor", "functions", "graph", "define", "problem"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
-    ("plan", &["dtype", "shape", "functions", "graph", "problem"]),
+    ("plan", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
     ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
     ("runtime", &["dtype", "tensor", "graph", "problem"]),

@@ -15,17 +15,18 @@ mod raster;
 mod values;
 
 use postlude_ptx::entry::Entry;
-use postlude_ptx::kernel::{Attributes, Kernel, build};
+use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
 use postlude_ptx::modifier::Alignment;
 use postlude_ptx::ring::{Agents, Consumers, Ring};
 use postlude_ptx::shared::{Planner, Region};
 use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{STORE_SLOT_BYTES, Sm90Schedule};
+use crate::plan::sm90::Sm90Schedule;
 
-pub use launch::{Placement, launch};
+pub use launch::launch;
 use parameters::Parameters;
 use raster::Raster;
 
@@ -43,19 +44,52 @@ struct Plan<'a> {
     schedule: &'a Sm90Schedule,
     accuracies: Vec<Accuracy>,
     stages: Region,
+    loads: Region,
     stores: Region,
+    columns: Region,
     barriers: Region,
+    load_barriers: Region,
+}
+
+impl Plan<'_> {
+    /// The ring that a warpgroup's tile operands arrive in.
+    fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
+        let stages = self.schedule.load_stages;
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(4), blocks: 1 };
+        let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
+        Ring::new(k, k.region(&self.load_barriers) + own, stages, agents)
+    }
 }
 
 /// Emits the kernel.
 pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let mut planner = Planner::new();
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
-    let store_bytes = schedule.consumers() * schedule.store_stages * STORE_SLOT_BYTES;
-    let stores = planner.reserve("stores", store_bytes, 1024);
+    let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
+    let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
+    let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
-    let plan =
-        Plan { graph, schedule, accuracies: accuracies(graph, math), stages, stores, barriers };
+    let load_barriers = planner.reserve(
+        "tile operands' barriers",
+        schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages),
+        8,
+    );
+    assert!(
+        planner.total() == u64::from(schedule.shared_bytes()),
+        "compiler bug: the schedule counted other bytes of shared memory"
+    );
+    let accuracies = accuracies(graph, math);
+    let plan = Plan {
+        graph,
+        schedule,
+        accuracies,
+        stages,
+        loads,
+        stores,
+        columns,
+        barriers,
+        load_barriers,
+    };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
         .cluster([schedule.cluster, 1, 1]);
@@ -64,7 +98,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
 
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
-    let parameters = Parameters::declare(k, plan.graph);
+    let parameters = Parameters::declare(k, plan.graph, schedule);
     let agents = Agents {
         producers: 1,
         consumers: Consumers::Warpgroups(schedule.consumers()),
@@ -72,9 +106,13 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     };
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
+    let tiles = schedule.load_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
         ring.initialise();
+        if tiles {
+            (0..schedule.consumers()).for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
+        }
         k.fence_barrier_init();
     });
     k.cluster_sync(Alignment::Aligned);
@@ -85,6 +123,11 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         || {
             k.decrease_registers(LOAD_REGISTERS);
             k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+            for each in (0..schedule.consumers()).filter(|_| tiles) {
+                k.if_(thread.eq(32 * (each + 1)), || {
+                    load::load_tiles(k, plan, &parameters, &raster, each);
+                });
+            }
         },
         || {
             k.increase_registers(MULTIPLY_REGISTERS);
@@ -94,6 +137,3 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     // A CTA must not leave while another's copies still arrive in its shared memory.
     k.cluster_sync(Alignment::Any);
 }
-
-#[cfg(test)]
-mod tests;

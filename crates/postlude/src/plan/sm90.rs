@@ -6,6 +6,8 @@
 
 mod candidates;
 mod cost;
+mod needs;
+mod place;
 mod refuse;
 mod text;
 
@@ -13,6 +15,10 @@ use crate::graph::{Graph, MathMode};
 use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Tile};
+pub use needs::Needs;
+pub(crate) use needs::column_values;
+pub(crate) use place::tile_operands;
+pub use place::{Path, Placement, Placements};
 pub use refuse::Sm90Refusal;
 
 /// What the chip offers.
@@ -38,18 +44,24 @@ pub struct Sm90Schedule {
     pub cluster: u32,
     /// Slots of the ring that A and B arrive in.
     pub stages: u32,
+    /// Columns that the epilogue works on at a time: 64 or 32.
+    pub subtile: u32,
+    /// Slots of each warpgroup's ring that tile operands arrive in.
+    pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
     /// Tiles along M that are walked together, so that their B stays in L2.
     pub raster_group: u32,
     /// The most CTAs launched; `None` for as many as fit.
     pub grid_limit: Option<u32>,
+    /// What the epilogue needs beside the accumulators.
+    pub needs: Needs,
 }
 
 /// Depth of one stage: 128 bytes of a 16-bit type, one swizzled row.
 pub const STAGE_DEPTH: u32 = 64;
-/// A store slot: 64 rows of 128 bytes.
-pub const STORE_SLOT_BYTES: u32 = 64 * 128;
+/// Rows of a slot: what one warpgroup's instruction computes.
+pub const SLOT_ROWS: u32 = 64;
 
 impl Sm90Schedule {
     /// Warpgroups that multiply; one more loads.
@@ -67,13 +79,46 @@ impl Sm90Schedule {
         (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
     }
 
-    /// Dynamic shared memory: stages, store slots, barriers, and room to align to 1024 bytes.
+    /// Bytes of a slot's row: one subtile of a 16-bit type, or half of one of a 32-bit type.
+    pub fn slot_row_bytes(&self) -> u32 {
+        self.subtile * 2
+    }
+
+    /// Bytes of a slot that tile operands arrive in or tile outputs leave through.
+    pub fn slot_bytes(&self) -> u32 {
+        SLOT_ROWS * self.slot_row_bytes()
+    }
+
+    /// Bytes of all slots that tile operands arrive in.
+    pub fn load_bytes(&self) -> u32 {
+        let mapped = self.needs.loads.contains(&Path::Map);
+        if mapped { self.consumers() * self.load_stages * self.slot_bytes() } else { 0 }
+    }
+
+    /// Bytes of all slots that tile outputs leave through.
+    pub fn store_bytes(&self) -> u32 {
+        let mapped = self.needs.stores.contains(&Path::Map);
+        if mapped { self.consumers() * self.store_stages * self.slot_bytes() } else { 0 }
+    }
+
+    /// Bytes of the values along columns that all warpgroups share.
+    pub fn column_bytes(&self) -> u32 {
+        self.needs.column_values * self.tile.columns * 4
+    }
+
+    /// Bytes of a full and an empty barrier for each slot that something arrives in.
+    pub fn barrier_bytes(&self) -> u32 {
+        let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
+        16 * (self.stages + loads)
+    }
+
+    /// Dynamic shared memory.
     pub fn shared_bytes(&self) -> u32 {
-        let barriers = 16 * self.stages;
         self.stages * self.stage_bytes()
-            + self.consumers() * self.store_stages * STORE_SLOT_BYTES
-            + barriers
-            + 1024
+            + self.load_bytes()
+            + self.store_bytes()
+            + self.column_bytes()
+            + self.barrier_bytes()
     }
 
     /// CTAs for a problem on a chip.
@@ -93,35 +138,84 @@ impl Sm90Schedule {
 pub fn plan(
     graph: &Graph,
     problem: &Problem,
+    placements: &Placements,
     chip: Sm90,
     math: MathMode,
 ) -> Result<Sm90Schedule, Sm90Refusal> {
     refuse::refuse(graph, math)?;
-    let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, chip));
+    place::refuse(graph, problem, placements)?;
+    let needs = Needs::of(graph, problem, placements);
+    let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, &needs, chip));
     let best = fitting
         .min_by(|a, b| cost::cycles(a, problem, chip).total_cmp(&cost::cycles(b, problem, chip)));
     best.ok_or(Sm90Refusal::NoCandidate)
 }
 
-/// The schedule of a tile with as many stages as shared memory holds.
-pub fn fit(tile: Tile, chip: Sm90) -> Option<Sm90Schedule> {
-    let mut schedule = Sm90Schedule {
-        tile,
-        cluster: tile.cluster,
-        stages: MOST_STAGES,
-        store_stages: 2,
-        raster_group: 8,
-        grid_limit: None,
-    };
-    while schedule.shared_bytes() > chip.shared_bytes {
-        schedule.stages -= 1;
-        if schedule.stages < FEWEST_STAGES {
-            return None;
-        }
+/// Whether a schedule that someone wrote can run this problem, or why not.
+pub fn accept(
+    schedule: &Sm90Schedule,
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+    chip: Sm90,
+    math: MathMode,
+) -> Result<(), Sm90Refusal> {
+    refuse::refuse(graph, math)?;
+    place::refuse(graph, problem, placements)?;
+    let needs = Needs::of(graph, problem, placements);
+    if !schedule.needs.covers(&needs) {
+        return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
-    Some(schedule)
+    let tile = schedule.tile;
+    let tiles = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
+    let knobs = (1..=2).contains(&schedule.cluster)
+        && schedule.cluster == tile.cluster
+        && [32, 64].contains(&schedule.subtile)
+        && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
+        && (1..=MOST_STAGES).contains(&schedule.load_stages)
+        && (1..=MOST_STAGES).contains(&schedule.store_stages)
+        && (1..=MOST_GROUPED).contains(&schedule.raster_group);
+    if !tiles || !knobs {
+        return Err(Sm90Refusal::Knob);
+    }
+    if schedule.shared_bytes() > chip.shared_bytes {
+        let (need, have) = (schedule.shared_bytes(), chip.shared_bytes);
+        return Err(Sm90Refusal::SharedMemory { need, have });
+    }
+    Ok(())
 }
 
+/// The schedule of a tile with as many stages as shared memory holds.
+pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
+    let choices: &[(u32, u32)] =
+        if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
+    for stages in (FEWEST_STAGES..=MOST_STAGES).rev() {
+        for (subtile, load_stages) in choices.iter().copied() {
+            let schedule = Sm90Schedule {
+                tile,
+                cluster: tile.cluster,
+                stages,
+                subtile,
+                load_stages,
+                store_stages: 2,
+                raster_group: 8,
+                grid_limit: None,
+                needs: needs.clone(),
+            };
+            if schedule.shared_bytes() <= chip.shared_bytes {
+                return Some(schedule);
+            }
+        }
+    }
+    None
+}
+
+/// Subtiles and slots for tile operands, best first.
+const WITH_LOADS: &[(u32, u32)] = &[(64, 4), (64, 2), (32, 4), (32, 2)];
+/// Subtiles where no tile operand arrives by map.
+const WITHOUT_LOADS: &[(u32, u32)] = &[(64, 1), (32, 1)];
+/// More only makes the last group ragged.
+const MOST_GROUPED: u32 = 1024;
 /// More hide nothing.
 const MOST_STAGES: u32 = 8;
 /// Fewer do not overlap loads with products.
@@ -134,8 +228,8 @@ mod tests {
     #[test]
     fn every_candidate_fits_a_chip() {
         for tile in CANDIDATES {
-            let schedule =
-                fit(*tile, Sm90::H200).expect("a candidate that fits nowhere is no candidate");
+            let schedule = fit(*tile, &Needs::plain(), Sm90::H200)
+                .expect("a candidate that fits nowhere is no candidate");
             assert!(
                 schedule.shared_bytes() <= Sm90::H200.shared_bytes && schedule.stages >= 3,
                 "{tile:?}"
@@ -147,7 +241,9 @@ mod tests {
     fn the_large_tile_has_four_stages() {
         let large = CANDIDATES.iter().find(|tile| tile.rows == 128 && tile.columns == 256).copied();
         assert_eq!(
-            large.and_then(|tile| fit(tile, Sm90::H200)).map(|schedule| schedule.stages),
+            large
+                .and_then(|tile| fit(tile, &Needs::plain(), Sm90::H200))
+                .map(|schedule| schedule.stages),
             Some(4)
         );
     }
@@ -155,7 +251,7 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let schedule = fit(*tile, Sm90::H200).expect("it fits");
+            let schedule = fit(*tile, &Needs::plain(), Sm90::H200).expect("it fits");
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }
     }

@@ -9,7 +9,7 @@ use super::{Accumulators, Schedule, Width};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScheduleTextError {
     /// A line that is no knob.
-    #[error("`{0}` is not a line of a CPU schedule")]
+    #[error("`{0}` is not a line of a schedule")]
     Line(String),
     /// A knob that is not there.
     #[error("the schedule does not say `{0}`")]

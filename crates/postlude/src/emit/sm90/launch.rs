@@ -3,76 +3,57 @@
 use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, Swizzle, TensorMap};
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Output};
-use crate::plan::sm90::{STAGE_DEPTH, Sm90, Sm90Schedule};
-use crate::problem::{Argument, Arguments, Problem, body_strides};
+use crate::graph::{Graph, InputId};
+use crate::plan::sm90::{
+    Path, Placements, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule, tile_operands,
+};
+use crate::problem::{Problem, body_strides};
 
-use super::parameters::{body_inputs, goes_through_map};
+use super::parameters::body_inputs;
 
-/// Where a tensor lies: strides in elements, as its dims are declared.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Placement {
-    /// Elements between neighbours along each declared dim.
-    pub strides: Vec<isize>,
-}
-
-/// The launch of a problem. Inputs are buffers in the order of the signature, then outputs.
+/// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with
+/// its tensor's first element. `scalars` are what the host passes, by place in the signature.
 pub fn launch(
     graph: &Graph,
     schedule: &Sm90Schedule,
     problem: &Problem,
     chip: Sm90,
-    arguments: &Arguments,
-    outputs: &[Placement],
+    scalars: &[Option<f64>],
+    placements: &Placements,
 ) -> Launch {
+    let facts = Facts { graph, schedule, problem, placements };
     let product = graph.product();
     let (left, right) = (product.left.0, product.right.0);
     let share = schedule.tile.columns / schedule.cluster;
     let mut parameters = vec![
-        Parameter::Map(operand_map(
-            graph,
-            arguments,
-            left,
-            problem.rows,
-            problem,
-            schedule.tile.rows,
-        )),
-        Parameter::Map(operand_map(
-            graph,
-            arguments,
-            right,
-            problem.product_columns(),
-            problem,
-            share,
-        )),
+        facts.operand(left, problem.rows, schedule.tile.rows),
+        facts.operand(right, problem.product_columns(), share),
     ];
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
-    let batched = |input: InputId| u32::from(graph.tensor(arguments, input).shape().len() == 3);
+    let batched = |input: InputId| u32::from(placements.input(input).strides.len() == 3);
     parameters.extend([left, right].map(|input| Parameter::U32(batched(input))));
+    let tiles = tile_operands(graph);
     for input in body_inputs(graph) {
         let declared = &graph.inputs()[input.0 as usize];
-        match &arguments[&declared.name] {
-            Argument::Scalar(value) => parameters.push(Parameter::F32(*value as f32)),
-            Argument::Tensor(tensor) => {
-                let strides = body_strides(
-                    product,
-                    declared.dims.as_deref().unwrap_or_default(),
-                    tensor.strides(),
-                );
-                push_memory(&mut parameters, Buffer(input.0), declared.dtype, strides);
-            }
-        }
+        let Some(dims) = &declared.dims else {
+            let value = scalars[input.0 as usize]
+                .unwrap_or_else(|| panic!("compiler bug: the host passes no `{}`", declared.name));
+            parameters.push(Parameter::F32(value as f32));
+            continue;
+        };
+        let strides = body_strides(product, dims, &placements.input(input).strides);
+        let path = tiles.iter().position(|tile| *tile == input);
+        let path = path.map_or(Path::Strided, |place| schedule.needs.loads[place]);
+        facts.push(&mut parameters, Buffer(input.0), declared.dtype, strides, path);
     }
     let first_output = graph.inputs().len() as u32;
-    for (place, (output, placement)) in graph.outputs().iter().zip(outputs).enumerate() {
+    for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
+    {
         let buffer = Buffer(first_output + place as u32);
         let strides = body_strides(product, &output.dims, &placement.strides);
-        if goes_through_map(output) {
-            parameters.push(Parameter::Map(output_map(output, buffer, strides, problem)));
-        } else {
-            push_memory(&mut parameters, buffer, output.dtype, strides);
-        }
+        let path = schedule.needs.stores[place];
+        facts.push(&mut parameters, buffer, output.dtype, strides, path);
     }
     Launch {
         grid: [schedule.grid(problem, chip), 1, 1],
@@ -84,64 +65,91 @@ pub fn launch(
     }
 }
 
+/// What every parameter is made from.
+struct Facts<'a> {
+    graph: &'a Graph,
+    schedule: &'a Sm90Schedule,
+    problem: &'a Problem,
+    placements: &'a Placements,
+}
+
+impl Facts<'_> {
+    /// A and B as [batch, rows, K], K innermost. A map has no empty dim: without a contraction it is one column wide,
+    /// which the kernel never reads.
+    fn operand(&self, input: InputId, rows: usize, box_rows: u32) -> Parameter {
+        let dtype = self.graph.inputs()[input.0 as usize].dtype;
+        let strides = &self.placements.input(input).strides;
+        let rank = strides.len();
+        let (batches, batch) = if rank == 3 { (self.problem.batch, strides[0]) } else { (1, 0) };
+        let inner = self.problem.inner.max(1);
+        let sizes = [inner, rows.max(1), batches.max(1)];
+        let strides = if self.problem.inner == 0 { [0, 0] } else { [strides[rank - 2], batch] };
+        Parameter::Map(TensorMap {
+            buffer: Buffer(input.0),
+            offset: 0,
+            element: element(dtype),
+            sizes: sizes.map(|size| size as u64).to_vec(),
+            strides: map_strides(dtype, strides, sizes),
+            box_sizes: vec![STAGE_DEPTH, box_rows, 1],
+            swizzle: Swizzle::B128,
+        })
+    }
+
+    /// A tensor of the epilogue, by its path.
+    fn push(
+        &self,
+        parameters: &mut Vec<Parameter>,
+        buffer: Buffer,
+        dtype: DType,
+        strides: [isize; 3],
+        path: Path,
+    ) {
+        match path {
+            Path::Map => parameters.push(self.tile(buffer, dtype, strides)),
+            Path::Contiguous | Path::Strided => {
+                parameters.push(Parameter::Pointer { buffer, offset: 0 });
+                let bytes = |stride| (stride * dtype.bits() as isize / 8) as u64;
+                parameters.extend(strides.map(|stride| Parameter::U64(bytes(stride))));
+            }
+        }
+    }
+
+    /// A tile operand or output as [batch, rows, columns], in boxes of one slot.
+    fn tile(&self, buffer: Buffer, dtype: DType, strides: [isize; 3]) -> Parameter {
+        let problem = self.problem;
+        let sizes =
+            [problem.product_columns(), problem.rows, problem.batch].map(|size| size.max(1));
+        let row_bytes = self.schedule.slot_row_bytes();
+        Parameter::Map(TensorMap {
+            buffer,
+            offset: 0,
+            element: element(dtype),
+            sizes: sizes.map(|size| size as u64).to_vec(),
+            strides: map_strides(dtype, [strides[1], strides[0]], sizes),
+            box_sizes: vec![row_bytes * 8 / dtype.bits() as u32, SLOT_ROWS, 1],
+            swizzle: if row_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 },
+        })
+    }
+}
+
 fn element(dtype: DType) -> Element {
     match dtype {
+        DType::F32 => Element::F32,
         DType::F16 => Element::F16,
         _ => Element::BF16,
     }
 }
 
-fn push_memory(parameters: &mut Vec<Parameter>, buffer: Buffer, dtype: DType, strides: [isize; 3]) {
-    let bytes = dtype.bits() as isize / 8;
-    parameters.push(Parameter::Pointer { buffer, offset: 0 });
-    parameters.extend(strides.map(|stride| Parameter::U64((stride * bytes) as u64)));
-}
-
-/// A and B as [batch, rows, K], K innermost. A map has no empty dim: without a contraction it is one column wide, which
-/// the kernel never reads.
-fn operand_map(
-    graph: &Graph,
-    arguments: &Arguments,
-    input: InputId,
-    rows: usize,
-    problem: &Problem,
-    box_rows: u32,
-) -> TensorMap {
-    let tensor = graph.tensor(arguments, input);
-    let strides = tensor.strides();
-    let rank = strides.len();
-    let bytes = |stride: isize| if problem.inner == 0 { 16 } else { stride as u64 * 2 };
-    let (batches, batch_stride) = if rank == 3 {
-        (problem.batch, strides[0])
-    } else {
-        (1, strides[0] * rows.max(1) as isize)
-    };
-    TensorMap {
-        buffer: Buffer(input.0),
-        offset: tensor.offset() as u64 * 2,
-        element: element(tensor.dtype()),
-        sizes: vec![problem.inner.max(1) as u64, rows as u64, batches as u64],
-        strides: vec![bytes(strides[rank - 2]), bytes(batch_stride)],
-        box_sizes: vec![STAGE_DEPTH, box_rows, 1],
-        swizzle: Swizzle::B128,
+/// Strides of a map in bytes. A dim of one element is never stepped along, whatever its stride; the map still wants one
+/// that it could step by.
+fn map_strides(dtype: DType, strides: [isize; 2], sizes: [usize; 3]) -> Vec<u64> {
+    let bytes = dtype.bits() as u64 / 8;
+    let mut least = (sizes[0] as u64 * bytes).next_multiple_of(16);
+    let mut result = Vec::new();
+    for (stride, size) in strides.into_iter().zip(&sizes[1..]) {
+        let stride = if *size > 1 && stride > 0 { stride as u64 * bytes } else { least };
+        result.push(stride);
+        least = stride * *size as u64;
     }
-}
-
-fn output_map(
-    output: &Output,
-    buffer: Buffer,
-    strides: [isize; 3],
-    problem: &Problem,
-) -> TensorMap {
-    let [batch, row, _] = strides;
-    let batch = if batch == 0 { row * problem.rows.max(1) as isize } else { batch };
-    TensorMap {
-        buffer,
-        offset: 0,
-        element: element(output.dtype),
-        sizes: vec![problem.product_columns() as u64, problem.rows as u64, problem.batch as u64],
-        strides: vec![row as u64 * 2, batch as u64 * 2],
-        box_sizes: vec![64, 64, 1],
-        swizzle: Swizzle::B128,
-    }
+    result
 }

@@ -1,13 +1,14 @@
-//! The load role: one thread keeps the ring full.
+//! The load roles: one thread keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
 
-use postlude_ptx::kernel::Kernel;
+use postlude_ptx::kernel::{Kernel, TensorMap};
 use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 
-use crate::plan::sm90::STAGE_DEPTH;
+use crate::dtype::DType;
+use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH};
 
 use super::Plan;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, Source};
 use super::raster::Raster;
 
 /// Bytes of a row of a stage.
@@ -49,5 +50,49 @@ pub(super) fn load<'k>(
                 slot.load(to, right, &place, share_bytes, receivers, None);
             });
         });
+    });
+}
+
+/// The tile operands of one warpgroup, in the order in which its epilogue reads them. By a warp of its own: A and B of
+/// the next tile would wait behind slots that only this tile's epilogue frees.
+pub(super) fn load_tiles<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    warpgroup: u32,
+) {
+    let schedule = plan.schedule;
+    let maps: Vec<(TensorMap<'k>, u32)> = parameters
+        .sources
+        .iter()
+        .filter_map(|(input, source)| match source {
+            Source::Map(map) => {
+                let wide = plan.graph.inputs()[input.0 as usize].dtype == DType::F32;
+                Some((map.address(), if wide { 2 } else { 1 }))
+            }
+            Source::Host(_) | Source::Memory(_) => None,
+        })
+        .collect();
+    let ring = plan.arrivals(k, k.imm(warpgroup));
+    let bytes = schedule.slot_bytes();
+    let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
+    let at = ring.producer();
+    raster.for_each(|corner| {
+        for block in 0..schedule.tile.blocks() {
+            let row = corner.row + (warpgroup * schedule.tile.blocks() + block) * SLOT_ROWS;
+            k.for_(0, schedule.tile.columns, schedule.subtile, |offset| {
+                for (map, parts) in &maps {
+                    for part in 0..*parts {
+                        let column = corner.column + offset + part * schedule.subtile / parts;
+                        ring.produce(&at, |slot| {
+                            let place = [column.into(), row.into(), corner.batch.into()];
+                            let to = slots + slot.stage * bytes;
+                            slot.load(to, *map, &place, bytes, Receivers::Own, None);
+                        });
+                    }
+                }
+            });
+        }
     });
 }

@@ -43,6 +43,7 @@ pub(super) fn multiply<'k>(
     let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
     let at = ring.consumer(rank);
     raster.for_each(|corner| {
+        let begun = epilogue.begin(corner);
         let keep = k.var(false);
         k.for_(0, raster.steps, 1, |_| {
             ring.consume_behind(&at, |stage| {
@@ -64,7 +65,7 @@ pub(super) fn multiply<'k>(
         });
         k.wgmma_wait(0);
         ring.release_held(&at);
-        epilogue.run(corner, &blocks);
+        epilogue.finish(corner, begun, &blocks);
     });
     epilogue.drain();
 }

@@ -7,7 +7,8 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Op, Output};
+use crate::graph::{Graph, InputId, Op};
+use crate::plan::sm90::{Path, Sm90Schedule, tile_operands};
 
 /// How an input of the body arrives.
 pub(super) enum Source<'k> {
@@ -15,6 +16,8 @@ pub(super) enum Source<'k> {
     Host(NumberParameter<'k, F32>),
     /// In memory.
     Memory(Memory<'k>),
+    /// A tile, in memory that a tensor map describes.
+    Map(MapParameter<'k>),
 }
 
 /// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns.
@@ -61,24 +64,27 @@ pub(super) fn body_inputs(graph: &Graph) -> Vec<InputId> {
     inputs
 }
 
-/// Whether an output leaves through a tensor map: 16-bit tiles do, in swizzled rows of 128 bytes.
-pub(super) fn goes_through_map(output: &Output) -> bool {
-    matches!(output.dtype, DType::F16 | DType::BF16)
-}
-
 impl<'k> Parameters<'k> {
-    pub(super) fn declare(k: Kernel<'k, Sm90a>, graph: &Graph) -> Parameters<'k> {
+    pub(super) fn declare(
+        k: Kernel<'k, Sm90a>,
+        graph: &Graph,
+        schedule: &Sm90Schedule,
+    ) -> Parameters<'k> {
         let (left, right) = (k.parameter_map("left"), k.parameter_map("right"));
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
         let [left_batched, right_batched] = ["left_batched", "right_batched"].map(number);
+        let tiles = tile_operands(graph);
         let sources = body_inputs(graph)
             .into_iter()
             .map(|input| {
                 let declared = &graph.inputs()[input.0 as usize];
                 let name = format!("input{}", input.0);
+                let tile = tiles.iter().position(|tile| *tile == input);
+                let mapped = tile.is_some_and(|tile| schedule.needs.loads[tile] == Path::Map);
                 let source = match declared.dims {
                     None => Source::Host(k.parameter_f32(&name)),
+                    Some(_) if mapped => Source::Map(k.parameter_map(&name)),
                     Some(_) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
                 };
                 (input, source)
@@ -90,7 +96,7 @@ impl<'k> Parameters<'k> {
             .enumerate()
             .map(|(place, output)| {
                 let name = format!("output{place}");
-                if goes_through_map(output) {
+                if schedule.needs.stores[place] == Path::Map {
                     Destination::Map(k.parameter_map(&name))
                 } else {
                     Destination::Direct(Memory::declare(k, &name, output.dtype))
@@ -114,6 +120,11 @@ impl<'k> Parameters<'k> {
     pub(super) fn prefetch(&self) {
         self.left.prefetch();
         self.right.prefetch();
+        for (_, source) in &self.sources {
+            if let Source::Map(map) = source {
+                map.prefetch();
+            }
+        }
         for destination in &self.destinations {
             if let Destination::Map(map) = destination {
                 map.prefetch();
@@ -141,5 +152,20 @@ impl<'k> Memory<'k> {
             address = address + k.widen(coordinate) * stride.load();
         }
         address
+    }
+
+    /// An element that lies so many columns behind another.
+    pub(super) fn along(
+        &self,
+        from: GlobalPointer<'k>,
+        path: Path,
+        columns: u32,
+    ) -> GlobalPointer<'k> {
+        match path {
+            Path::Map | Path::Contiguous => {
+                from.offset(i64::from(columns) * self.dtype.bits() as i64 / 8)
+            }
+            Path::Strided => from + self.strides[2].load() * u64::from(columns),
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Scalars once a kernel, values along rows once for each of a thread's rows, values along columns once for each of its
 //! columns, tiles once an element.
 
-use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
 use postlude_ptx::modifier::{Approx, LoadCache};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B16, F32, Pred, U32};
@@ -69,9 +69,31 @@ impl<'k> Evaluator<'_, 'k> {
         let graph = self.plan.graph;
         let live = graph.live();
         for (id, node) in graph.nodes() {
-            if live[id.index()] && node.ty.axes.kind() == kind {
+            let wanted = live[id.index()] && node.ty.axes.kind() == kind;
+            if wanted && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, accumulator));
             }
+        }
+    }
+
+    /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.
+    pub(super) fn ask(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
+        let graph = self.plan.graph;
+        let live = graph.live();
+        for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+            if let Op::Input(input) = node.op
+                && node.ty.axes.kind() == kind
+                && graph.inputs()[input.0 as usize].dtype == DType::F32
+            {
+                known[id.index()] = Some(Value::Float(self.input(input.0, place)));
+            }
+        }
+    }
+
+    /// Adds what is known in a wider scope.
+    pub(super) fn fill(known: &mut Known<'k>, wider: &Known<'k>) {
+        for (value, wider) in known.iter_mut().zip(wider) {
+            *value = value.or(*wider);
         }
     }
 
@@ -189,33 +211,43 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     fn input(&self, input: u32, place: &Place<'k>) -> Reg<'k, F32> {
-        use postlude_ptx::kernel::Half;
         let found = self.parameters.sources.iter().find(|(id, _)| id.0 == input);
-        let memory = match found.map(|(_, source)| source) {
-            Some(Source::Host(parameter)) => return parameter.load(),
-            Some(Source::Memory(memory)) => memory,
-            None => panic!("compiler bug: input {input} has no parameter"),
-        };
-        let pointer = memory.element(self.k, place.at);
-        let half = match memory.dtype {
+        match found.map(|(_, source)| source) {
+            Some(Source::Host(parameter)) => parameter.load(),
+            Some(Source::Memory(memory)) => {
+                self.load(memory.dtype, memory.element(self.k, place.at), place.inside).float()
+            }
+            Some(Source::Map(_)) | None => {
+                panic!("compiler bug: input {input} is not read directly")
+            }
+        }
+    }
+
+    /// Reads one element; what is not inside the problem is zero.
+    pub(super) fn load(
+        &self,
+        dtype: DType,
+        from: GlobalPointer<'k>,
+        inside: Option<Reg<'k, Pred>>,
+    ) -> Value<'k> {
+        use postlude_ptx::kernel::Half;
+        let half = match dtype {
             DType::F16 => Half::F16,
             DType::BF16 => Half::BF16,
             _ => {
-                let [value] = match place.inside {
+                let [value] = match inside {
                     Some(inside) => {
-                        self.k.load_global_if::<F32, 1>(inside, pointer, LoadCache::ReadOnly, 0.0)
+                        self.k.load_global_if::<F32, 1>(inside, from, LoadCache::ReadOnly, 0.0)
                     }
-                    None => self.k.load_global::<F32, 1>(pointer, LoadCache::ReadOnly),
+                    None => self.k.load_global::<F32, 1>(from, LoadCache::ReadOnly),
                 };
-                return value;
+                return Value::Float(value);
             }
         };
-        let [bits] = match place.inside {
-            Some(inside) => {
-                self.k.load_global_if::<B16, 1>(inside, pointer, LoadCache::ReadOnly, 0)
-            }
-            None => self.k.load_global::<B16, 1>(pointer, LoadCache::ReadOnly),
+        let [bits] = match inside {
+            Some(inside) => self.k.load_global_if::<B16, 1>(inside, from, LoadCache::ReadOnly, 0),
+            None => self.k.load_global::<B16, 1>(from, LoadCache::ReadOnly),
         };
-        self.k.f32_of_half(half, bits)
+        Value::Float(self.k.f32_of_half(half, bits))
     }
 }

@@ -41,9 +41,63 @@ pub enum Sm90Refusal {
         /// The output.
         name: String,
     },
+    /// An operand that tensor maps cannot describe.
+    #[error("sm90 reads `{name}` by tensor map, and {what} do not lie at multiples of 16 bytes")]
+    Unaligned {
+        /// The operand.
+        name: String,
+        /// What of it.
+        what: &'static str,
+    },
+    /// Sizes beyond 32-bit coordinates.
+    #[error("sm90 counts rows, columns and tiles in 31 bits; this problem has more")]
+    TooLarge,
+    /// A given schedule was made for another epilogue.
+    #[error("the schedule's paths do not fit this problem, which has {wanted}")]
+    OtherNeeds {
+        /// What they would have to be.
+        wanted: String,
+    },
+    /// A given schedule that no kernel can be emitted for.
+    #[error("the schedule has a tile or a knob that sm90 kernels do not have")]
+    Knob,
+    /// A given schedule that does not fit the chip.
+    #[error("the schedule needs {need} bytes of shared memory; the chip has {have}")]
+    SharedMemory {
+        /// Bytes needed.
+        need: u32,
+        /// Bytes there are.
+        have: u32,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
+}
+
+impl Sm90Refusal {
+    /// What to do about it, where that is known.
+    pub fn fix(&self) -> Option<String> {
+        match self {
+            Sm90Refusal::Unaligned { .. } => {
+                Some("pad its rows to a multiple of 8 elements".to_owned())
+            }
+            Sm90Refusal::Layout { name } => {
+                Some(format!("store `{name}` with the contraction dim last"))
+            }
+            Sm90Refusal::Knob => Some(
+                "print one that works: `postlude explain ... --target sm90 --stage schedule`"
+                    .to_owned(),
+            ),
+            Sm90Refusal::SharedMemory { .. } => Some("take fewer stages".to_owned()),
+            Sm90Refusal::OperandDType { .. }
+            | Sm90Refusal::Operation { .. }
+            | Sm90Refusal::OutputDType { .. }
+            | Sm90Refusal::NotATile { .. }
+            | Sm90Refusal::TooLarge
+            | Sm90Refusal::OtherNeeds { .. }
+            | Sm90Refusal::NoCandidate => None,
+        }
+    }
 }
 
 /// Refuses what the emitter cannot emit, or could only emit less accurately than the contract asks.

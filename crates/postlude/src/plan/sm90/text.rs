@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Sm90Schedule, Tile};
+use super::{Needs, Path, Sm90Schedule, Tile};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -13,11 +13,19 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    consumers {}", self.tile.consumers)?;
         writeln!(f, "    cluster {}", self.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
+        writeln!(f, "    subtile {}", self.subtile)?;
+        writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
         writeln!(f, "    raster_group {}", self.raster_group)?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
+        for (word, paths) in [("loads", &self.needs.loads), ("stores", &self.needs.stores)] {
+            write!(f, "    {word}")?;
+            paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
+            writeln!(f)?;
+        }
+        writeln!(f, "    column_values {}", self.needs.column_values)?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -34,43 +42,62 @@ impl FromStr for Sm90Schedule {
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit) = (None, None);
+        let (mut loads, mut stores) = (None, None);
         let mut knobs = [
             ("consumers", None),
             ("cluster", None),
             ("stages", None),
+            ("subtile", None),
+            ("load_stages", None),
             ("store_stages", None),
             ("raster_group", None),
+            ("column_values", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for line in
             lines.filter(|line| !line.is_empty() && *line != "}" && *line != "schedule sm90 {")
         {
             let bad = || ScheduleTextError::Line(line.to_owned());
-            let (knob, value) = line.split_once(' ').ok_or_else(bad)?;
-            let number =
-                |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(bad);
+            let (knob, value) = line.split_once(' ').unwrap_or((line, ""));
+            let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
             match knob {
                 "tile" => {
                     let (rows, columns) = value.split_once('x').ok_or_else(bad)?;
                     tile = Some((number(rows)?, number(columns)?));
                 }
                 "grid_limit" => grid_limit = Some(number(value)?),
+                "loads" => loads = Some(paths(value).ok_or_else(bad)?),
+                "stores" => stores = Some(paths(value).ok_or_else(bad)?),
                 _ => {
                     knobs.iter_mut().find(|(name, _)| *name == knob).ok_or_else(bad)?.1 =
                         Some(number(value)?);
                 }
             }
         }
-        let (rows, columns) = tile.ok_or(ScheduleTextError::Missing("tile"))?;
-        let knob = |place: usize| knobs[place].1.ok_or(ScheduleTextError::Missing(knobs[place].0));
+        let missing = ScheduleTextError::Missing;
+        let (rows, columns) = tile.ok_or(missing("tile"))?;
+        let knob = |place: usize| knobs[place].1.ok_or(missing(knobs[place].0));
         let (consumers, cluster) = (knob(0)?, knob(1)?);
         Ok(Sm90Schedule {
             tile: Tile { rows, columns, consumers, cluster },
             cluster,
             stages: knob(2)?,
-            store_stages: knob(3)?,
-            raster_group: knob(4)?,
+            subtile: knob(3)?,
+            load_stages: knob(4)?,
+            store_stages: knob(5)?,
+            raster_group: knob(6)?,
             grid_limit,
+            needs: Needs {
+                loads: loads.ok_or(missing("loads"))?,
+                stores: stores.ok_or(missing("stores"))?,
+                column_values: knob(7)?,
+            },
         })
     }
+}
+
+/// Paths by their words.
+fn paths(text: &str) -> Option<Vec<Path>> {
+    let path = |word: &str| Path::ALL.into_iter().find(|path| path.name() == word);
+    text.split_whitespace().map(path).collect()
 }

@@ -1,0 +1,125 @@
+//! Values along columns: each computed once a tile by one thread, and read by all from shared memory.
+
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, Pred, U32};
+
+use crate::dtype::Elem;
+use crate::graph::{Kind, NodeId};
+use crate::plan::sm90::column_values;
+
+use super::super::Plan;
+use super::super::raster::Corner;
+use super::super::values::{Evaluator, Known, Place, Value};
+
+/// The values along columns of a tile.
+pub(super) struct Columns<'a, 'k> {
+    k: Kernel<'k, Sm90a>,
+    plan: &'a Plan<'a>,
+    nodes: Vec<NodeId>,
+    start: SharedAddress<'k>,
+    /// This thread's number among all that multiply.
+    worker: Reg<'k, U32>,
+}
+
+/// The columns that a thread computes, with the inputs that were asked for ahead.
+pub(super) struct Asked<'k> {
+    columns: Vec<(Place<'k>, Reg<'k, Pred>, Known<'k>)>,
+}
+
+impl<'a, 'k> Columns<'a, 'k> {
+    pub(super) fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, worker: Reg<'k, U32>) -> Self {
+        Columns {
+            k,
+            plan,
+            nodes: column_values(plan.graph),
+            start: k.region(&plan.columns),
+            worker,
+        }
+    }
+
+    /// Asks for the inputs of a tile's columns, long before they are needed.
+    pub(super) fn ask(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        limit: Reg<'k, U32>,
+    ) -> Asked<'k> {
+        if self.nodes.is_empty() {
+            return Asked { columns: Vec::new() };
+        }
+        let workers = self.workers();
+        let columns = (0..self.plan.schedule.tile.columns.div_ceil(workers)).map(|turn| {
+            let within = self.worker + turn * workers;
+            let column = corner.column + within;
+            let in_tile = within.lt(self.plan.schedule.tile.columns);
+            let inside = column.lt(limit) & in_tile;
+            let at = [corner.batch, self.k.imm(0), column];
+            let place = Place { at, inside: Some(inside) };
+            let mut known = vec![None; self.plan.graph.len()];
+            evaluator.ask(&mut known, Kind::AlongColumns, &place);
+            (place, in_tile, known)
+        });
+        Asked { columns: columns.collect() }
+    }
+
+    /// Computes a tile's values and shares them.
+    pub(super) fn share(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        asked: Asked<'k>,
+        scalars: &Known<'k>,
+    ) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let (k, workers) = (self.k, self.workers());
+        let barrier = self.plan.schedule.consumers() + 1;
+        // Everyone has read the values of the tile before.
+        k.sync_named(barrier, workers);
+        for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
+            Evaluator::fill(&mut known, scalars);
+            evaluator.extend(&mut known, Kind::AlongColumns, &place, None);
+            let within = (self.worker + turn as u32 * workers) * 4;
+            for (number, node) in self.nodes.iter().enumerate() {
+                let to = self.start + within + self.offset(number, 0);
+                let Some(value) = known[node.index()] else {
+                    panic!("compiler bug: {node} was not computed")
+                };
+                k.when(in_tile, || k.store_shared(to, [self.kept(value)]));
+            }
+        }
+        k.sync_named(barrier, workers);
+    }
+
+    /// The values at two neighbouring columns, `offset` columns from the thread's first of the tile.
+    pub(super) fn read(&self, first: Reg<'k, U32>, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
+        let value = |(number, node): (usize, &NodeId)| {
+            let from = self.start + first * 4 + self.offset(number, offset);
+            let [left, right] = self.k.load_shared::<F32, 2>(from);
+            let truth = self.plan.graph.ty(*node).elem == Elem::Bool;
+            (
+                *node,
+                [left, right].map(|bits| {
+                    if truth { Value::Truth(bits.gt(0.0)) } else { Value::Float(bits) }
+                }),
+            )
+        };
+        self.nodes.iter().enumerate().map(value).collect()
+    }
+
+    fn kept(&self, value: Value<'k>) -> Reg<'k, F32> {
+        match value {
+            Value::Float(value) => value,
+            Value::Truth(truth) => self.k.imm(1.0).select(0.0, truth),
+        }
+    }
+
+    fn offset(&self, number: usize, column: u32) -> u32 {
+        (number as u32 * self.plan.schedule.tile.columns + column) * 4
+    }
+
+    fn workers(&self) -> u32 {
+        128 * self.plan.schedule.consumers()
+    }
+}

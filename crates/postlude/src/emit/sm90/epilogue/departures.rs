@@ -1,0 +1,176 @@
+//! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
+
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, MapParameter, Reg, SharedAddress, Var};
+use postlude_ptx::modifier::{ProxySpace, Transposition, WaitFor};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, Pred, U32};
+
+use crate::dtype::DType;
+use crate::plan::sm90::Path;
+
+use super::super::Plan;
+use super::super::parameters::{Destination, Memory, Parameters};
+use super::lanes::Lanes;
+use super::{Spot, Subtile};
+
+/// The tile outputs of a warpgroup.
+pub(super) struct Departures<'a, 'k> {
+    k: Kernel<'k, Sm90a>,
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+    /// The warpgroup's own barrier.
+    barrier: Reg<'k, U32>,
+    /// Issues the warpgroup's copies.
+    leader: Reg<'k, Pred>,
+    slots: SharedAddress<'k>,
+    /// Which slot comes next, in bytes.
+    slot: Var<'k, U32>,
+}
+
+impl<'a, 'k> Departures<'a, 'k> {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &'a Parameters<'k>,
+        warpgroup: Reg<'k, U32>,
+        rank: Reg<'k, U32>,
+    ) -> Self {
+        let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
+        let slots = k.region(&plan.stores) + warpgroup * bytes;
+        Departures {
+            k,
+            plan,
+            parameters,
+            barrier: warpgroup + 1,
+            leader: rank.eq(0),
+            slots,
+            slot: k.var(0),
+        }
+    }
+
+    /// Where a block's elements of the direct outputs go: for each output, the thread's first column of its two rows.
+    pub(super) fn pointers(&self, spot: &Spot<'k>) -> Vec<Option<[GlobalPointer<'k>; 2]>> {
+        let of = |destination: &Destination<'k>| match destination {
+            Destination::Map(_) => None,
+            Destination::Direct(memory) => {
+                Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
+            }
+        };
+        self.parameters.destinations.iter().map(of).collect()
+    }
+
+    /// Sends a subtile of an output out: for each group of 8 columns, two columns of the thread's two rows.
+    pub(super) fn send(
+        &self,
+        lanes: &Lanes<'k>,
+        spot: &Spot<'k>,
+        subtile: Subtile,
+        output: usize,
+        groups: &[[Reg<'k, F32>; 4]],
+    ) {
+        let dtype = self.plan.graph.outputs()[output].dtype;
+        let half = match dtype {
+            DType::F16 => Some(Half::F16),
+            DType::BF16 => Some(Half::BF16),
+            _ => None,
+        };
+        match (&self.parameters.destinations[output], spot.stores[output]) {
+            (Destination::Direct(memory), Some(pointers)) => {
+                let path = self.plan.schedule.needs.stores[output];
+                self.store(memory, path, half, pointers, spot, subtile, groups);
+            }
+            (Destination::Map(map), _) => {
+                let slots: Vec<&[[Reg<'k, F32>; 4]]> = match half {
+                    Some(_) => vec![groups],
+                    None => groups.chunks_exact(groups.len() / 2).collect(),
+                };
+                let columns = subtile.columns / slots.len() as u32;
+                for (place, groups) in slots.into_iter().enumerate() {
+                    let column = spot.tile_column + subtile.offset + place as u32 * columns;
+                    self.send_slot(lanes, map, half, column, spot, groups);
+                }
+            }
+            (Destination::Direct(_), None) => panic!("compiler bug: an output without a place"),
+        }
+    }
+
+    /// Frees a slot, fills it and copies it.
+    fn send_slot(
+        &self,
+        lanes: &Lanes<'k>,
+        map: &MapParameter<'k>,
+        half: Option<Half>,
+        column: Reg<'k, U32>,
+        spot: &Spot<'k>,
+        groups: &[[Reg<'k, F32>; 4]],
+    ) {
+        let (k, stages) = (self.k, self.plan.schedule.store_stages);
+        let slot_bytes = self.plan.schedule.slot_bytes();
+        k.when(self.leader, || k.bulk_wait(stages - 1, WaitFor::Read));
+        k.sync_named(self.barrier, 128);
+        let start = self.slots + self.slot.get();
+        let places = lanes.within(start);
+        match half {
+            Some(half) => {
+                for (access, two) in groups.chunks_exact(2).enumerate() {
+                    let pack = |group: &[Reg<'k, F32>; 4], row: usize| {
+                        k.pack_halves(half, group[2 * row], group[2 * row + 1])
+                    };
+                    let four =
+                        [pack(&two[0], 0), pack(&two[0], 1), pack(&two[1], 0), pack(&two[1], 1)];
+                    k.store_matrices(places.matrix(access as u32), four, Transposition::None);
+                }
+            }
+            None => {
+                for (group, four) in groups.iter().enumerate() {
+                    for (row, to) in places.pairs(group as u32).into_iter().enumerate() {
+                        k.store_shared(to, [four[2 * row], four[2 * row + 1]]);
+                    }
+                }
+            }
+        }
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        k.sync_named(self.barrier, 128);
+        k.if_(self.leader, || {
+            let at = [column.into(), spot.block_row.into(), spot.batch.into()];
+            k.tensor_store(map.address(), &at, start, None);
+            k.bulk_commit();
+        });
+        let next = self.slot.get() + slot_bytes;
+        let wrapped = next.eq(stages * slot_bytes);
+        self.slot.set(k.imm(0).select(next, wrapped));
+    }
+
+    #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
+    fn store(
+        &self,
+        memory: &Memory<'k>,
+        path: Path,
+        half: Option<Half>,
+        pointers: [GlobalPointer<'k>; 2],
+        spot: &Spot<'k>,
+        subtile: Subtile,
+        groups: &[[Reg<'k, F32>; 4]],
+    ) {
+        let k = self.k;
+        for (group, values) in groups.iter().enumerate() {
+            for (element, value) in values.iter().enumerate() {
+                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let to = memory.along(pointers[element / 2], path, column);
+                let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
+                match half {
+                    Some(half) => {
+                        let value = k.half_of_f32(half, *value);
+                        k.when(inside, || k.store_global(to, [value]));
+                    }
+                    None => k.when(inside, || k.store_global(to, [*value])),
+                }
+            }
+        }
+    }
+
+    /// Waits until everything has left.
+    pub(super) fn drain(&self) {
+        self.k.when(self.leader, || self.k.bulk_wait(0, WaitFor::Complete));
+    }
+}

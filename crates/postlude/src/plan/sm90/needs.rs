@@ -1,0 +1,80 @@
+//! What an epilogue needs beside the accumulators: paths for its tiles, room for its values along columns.
+
+use std::fmt;
+
+use crate::graph::{Graph, Kind, NodeId, Op};
+use crate::problem::Problem;
+
+use super::place::{self, Path, Placements};
+
+/// What an epilogue needs of a schedule.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Needs {
+    /// How each tile operand arrives, in the order of the signature.
+    pub loads: Vec<Path>,
+    /// How each output leaves, in the order of the signature.
+    pub stores: Vec<Path>,
+    /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
+    pub column_values: u32,
+}
+
+impl Needs {
+    /// The needs of a graph whose tensors lie so.
+    pub fn of(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
+        Needs {
+            loads: place::loads(graph, problem, placements),
+            stores: place::stores(graph, problem, placements),
+            column_values: column_values(graph).len() as u32,
+        }
+    }
+
+    /// One aligned output of 16 or 32 bits and nothing else.
+    pub fn plain() -> Needs {
+        Needs { loads: Vec::new(), stores: vec![Path::Map], column_values: 0 }
+    }
+
+    /// Whether a kernel for these needs can be used where `other` is needed: every path at least as general.
+    pub fn covers(&self, other: &Needs) -> bool {
+        let general = |ours: &[Path], theirs: &[Path]| {
+            let place = |path: &Path| Path::ALL.iter().position(|each| each == path);
+            ours.len() == theirs.len()
+                && ours.iter().zip(theirs).all(|(ours, theirs)| place(ours) >= place(theirs))
+        };
+        general(&self.loads, &other.loads)
+            && general(&self.stores, &other.stores)
+            && self.column_values == other.column_values
+    }
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words =
+            |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
+        write!(
+            f,
+            "loads {}, stores {}, column_values {}",
+            words(&self.loads),
+            words(&self.stores),
+            self.column_values
+        )
+    }
+}
+
+/// Values along columns that a tile or an output uses as they are, in the order of the graph.
+pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
+    let live = graph.live();
+    let mut used = vec![false; graph.len()];
+    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        if node.ty.axes.kind() == Kind::Tile {
+            node.op.operands().for_each(|operand| used[operand.index()] = true);
+        }
+    }
+    graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
+    let along = |id: &NodeId| {
+        let node = &graph[*id];
+        used[id.index()]
+            && node.ty.axes.kind() == Kind::AlongColumns
+            && !matches!(node.op, Op::Constant(_))
+    };
+    graph.nodes().map(|(id, _)| id).filter(along).collect()
+}

@@ -1,0 +1,183 @@
+//! Where tensors lie, and which way each therefore travels.
+//!
+//! In: strides and alignments of one call. Out: a [`Path`] for every tile operand and tile output of the epilogue, or the
+//! reason why an operand of the product cannot be read.
+
+use crate::dtype::DType;
+use crate::graph::{Graph, InputId, Kind, Op};
+use crate::problem::{Problem, body_strides};
+
+use super::Sm90Refusal;
+
+/// Where a tensor lies in the GPU's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// Elements between neighbours along each declared dim.
+    pub strides: Vec<isize>,
+    /// What the address of the first element is a multiple of, in bytes.
+    pub alignment: u64,
+}
+
+/// Where everything lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placements {
+    /// By place in the signature; `None` for what the host passes.
+    pub inputs: Vec<Option<Placement>>,
+    /// By place in the signature.
+    pub outputs: Vec<Placement>,
+}
+
+/// How a tile operand or a tile output travels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Path {
+    /// By tensor map, through shared memory.
+    Map,
+    /// Straight between registers and memory; columns follow one another without gaps.
+    Contiguous,
+    /// Straight between registers and memory, at any strides.
+    Strided,
+}
+
+impl Path {
+    /// Every path, best first.
+    pub const ALL: [Path; 3] = [Path::Map, Path::Contiguous, Path::Strided];
+
+    /// The word in a printed schedule.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Path::Map => "map",
+            Path::Contiguous => "contiguous",
+            Path::Strided => "strided",
+        }
+    }
+}
+
+/// What tensor maps want of addresses and strides, in bytes.
+const MAP_ALIGNMENT: u64 = 16;
+/// Strides of tensor maps are below this (CUDA Driver API, `cuTensorMapEncodeTiled`).
+const MAP_STRIDES: i128 = 1 << 40;
+/// Coordinates are signed 32-bit numbers, and a tile may begin before a size ends and end after it.
+const MOST_ELEMENTS: usize = i32::MAX as usize - 1024;
+
+impl Placement {
+    /// Rows without gaps, in memory of its own.
+    pub fn packed(shape: &[usize]) -> Placement {
+        Placement { strides: crate::tensor::contiguous(shape), alignment: 256 }
+    }
+}
+
+impl Placements {
+    /// Everything without gaps, each in memory of its own.
+    pub fn packed(graph: &Graph, problem: &Problem) -> Placements {
+        let packed = |dims: &Vec<_>| Placement::packed(&problem.shape(dims));
+        Placements {
+            inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(packed)).collect(),
+            outputs: graph.outputs().iter().map(|output| packed(&output.dims)).collect(),
+        }
+    }
+
+    /// Where an input lies.
+    pub(crate) fn input(&self, input: InputId) -> &Placement {
+        self.inputs[input.0 as usize]
+            .as_ref()
+            .unwrap_or_else(|| panic!("compiler bug: input {} lies in no memory", input.0))
+    }
+}
+
+/// Inputs that the body reads as tiles, in the order of the signature.
+pub(crate) fn tile_operands(graph: &Graph) -> Vec<InputId> {
+    let live = graph.live();
+    let mut inputs: Vec<InputId> = graph
+        .nodes()
+        .filter(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
+        .filter_map(|(_, node)| match node.op {
+            Op::Input(input) => Some(input),
+            _ => None,
+        })
+        .collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    inputs
+}
+
+/// The path of every tile operand, in the order of the signature.
+pub(super) fn loads(graph: &Graph, problem: &Problem, placements: &Placements) -> Vec<Path> {
+    let path = |input: InputId| {
+        let declared = &graph.inputs()[input.0 as usize];
+        let placement = placements.input(input);
+        let dims = declared.dims.as_deref().unwrap_or_default();
+        let strides = body_strides(graph.product(), dims, &placement.strides);
+        path(declared.dtype, strides, placement.alignment, problem)
+    };
+    tile_operands(graph).into_iter().map(path).collect()
+}
+
+/// The path of every output, in the order of the signature.
+pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) -> Vec<Path> {
+    let outputs = graph.outputs().iter().zip(&placements.outputs);
+    outputs
+        .map(|(output, placement)| {
+            let strides = body_strides(graph.product(), &output.dims, &placement.strides);
+            path(output.dtype, strides, placement.alignment, problem)
+        })
+        .collect()
+}
+
+fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) -> Path {
+    let [batch, row, column] = strides;
+    if column != 1 && problem.product_columns() > 1 {
+        return Path::Strided;
+    }
+    let mapped = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+        && alignment.is_multiple_of(MAP_ALIGNMENT)
+        && (problem.rows <= 1 || fits_map(row, dtype))
+        && (problem.batch <= 1 || fits_map(batch, dtype));
+    if mapped { Path::Map } else { Path::Contiguous }
+}
+
+/// Whether a map can step by this stride.
+fn fits_map(stride: isize, dtype: DType) -> bool {
+    let bytes = stride as i128 * dtype.bits() as i128 / 8;
+    (1..MAP_STRIDES).contains(&bytes) && bytes % i128::from(MAP_ALIGNMENT) == 0
+}
+
+/// Refuses operands of the product that a tensor map cannot describe, and sizes beyond 32-bit coordinates.
+pub(super) fn refuse(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> Result<(), Sm90Refusal> {
+    let sizes = [problem.batch, problem.rows, problem.product_columns(), problem.inner];
+    if sizes.into_iter().any(|size| size > MOST_ELEMENTS) {
+        return Err(Sm90Refusal::TooLarge);
+    }
+    let smallest_tiles = problem.rows.div_ceil(64) as u128
+        * problem.product_columns().div_ceil(64) as u128
+        * problem.batch as u128;
+    if smallest_tiles > i32::MAX as u128 {
+        return Err(Sm90Refusal::TooLarge);
+    }
+    let product = graph.product();
+    for (input, rows) in
+        [(product.left.0, problem.rows), (product.right.0, problem.product_columns())]
+    {
+        let declared = &graph.inputs()[input.0 as usize];
+        let name = || declared.name.clone();
+        let placement = placements.input(input);
+        if !placement.alignment.is_multiple_of(MAP_ALIGNMENT) {
+            return Err(Sm90Refusal::Unaligned { name: name(), what: "its first element" });
+        }
+        let [.., row, inner] = placement.strides[..] else { continue };
+        if problem.inner > 1 && inner != 1 {
+            return Err(Sm90Refusal::Layout { name: name() });
+        }
+        if problem.inner > 0 && rows > 1 && !fits_map(row, declared.dtype) {
+            return Err(Sm90Refusal::Unaligned { name: name(), what: "its rows" });
+        }
+        let batched = placement.strides.len() == 3 && problem.batch > 1;
+        if batched && problem.inner > 0 && !fits_map(placement.strides[0], declared.dtype) {
+            return Err(Sm90Refusal::Unaligned { name: name(), what: "its batches" });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The kernels whose resources are pinned: every tile, and every variety of epilogue on a large, a middle and a small one.
+
+use postlude::emit::sm90::emit;
+use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Tile, fit};
+use postlude::{Bindings, Kernel, MathMode, Options, Problem};
+
+/// A kernel as text, with what it is called.
+pub(crate) struct Emitted {
+    kernel: &'static str,
+    tile: Tile,
+    /// The PTX.
+    pub(crate) text: String,
+    /// Shared memory of a launch.
+    pub(crate) shared_bytes: u32,
+}
+
+impl Emitted {
+    /// As in the file.
+    pub(crate) fn name(&self) -> String {
+        let Tile { rows, columns, cluster, .. } = self.tile;
+        format!("{} {rows}x{columns}x{cluster}", self.kernel)
+    }
+}
+
+/// Name, source, and the columns: what is no multiple of 8 takes the direct paths.
+const KERNELS: &[(&str, &str, usize)] = &[
+    ("plain", "D = A @ W.T", 4096),
+    ("plain_unaligned", "D = A @ W.T", 4095),
+    ("bias_relu", "D = relu(A @ W.T + bias[N])", 4096),
+    ("bias_gelu_tanh", "D = gelu_tanh(A @ W.T + bias[N])", 4096),
+    ("bias_gelu", "D = gelu(A @ W.T + bias[N])", 4096),
+    ("bias_silu", "D = silu(A @ W.T + bias[N])", 4096),
+    ("lincomb_bias_relu", "D = relu(alpha * (A @ W.T) + beta * C + bias[N])", 4096),
+    ("residual_unaligned", "D = relu(A @ W.T + C + bias[N])", 4095),
+    ("row_and_column_scale", "D = a[M] * (b[N] * (A @ W.T)) + bias[N]", 4096),
+    ("two_outputs", "Z = A @ W.T + bias[N]\nD = silu(Z)", 4096),
+    ("gelu_backward", "D = (A @ W.T) * grad(gelu_tanh)(Z)", 4096),
+    ("two_operands", "D = (A @ W.T + C) * E", 4096),
+];
+const WIDE: &[(&str, &str)] = &[
+    (
+        "wide_output",
+        "kernel wide(A: f16[M, K], W: f16[N, K], bias: f32[N]) -> D: f32[M, N] { D = A @ W.T + bias }",
+    ),
+    (
+        "wide_operand",
+        "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
+    ),
+];
+
+/// Tiles on which every epilogue is pinned: the first, a middle one and the smallest.
+const USUAL: [usize; 3] = [0, 5, 8];
+
+/// Every pinned kernel.
+pub(crate) fn emitted() -> Vec<Emitted> {
+    let mut all = Vec::new();
+    for (kernel, source, columns) in KERNELS {
+        let tiles: Vec<usize> =
+            if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { USUAL.to_vec() };
+        all.extend(tiles.into_iter().map(|tile| one(kernel, source, *columns, CANDIDATES[tile])));
+    }
+    for (kernel, source) in WIDE {
+        all.extend(USUAL.map(|tile| one(kernel, source, 4096, CANDIDATES[tile])));
+    }
+    all
+}
+
+fn one(kernel: &'static str, source: &str, columns: usize, tile: Tile) -> Emitted {
+    let scalars = ["alpha", "beta"]
+        .map(|name| (name.to_owned(), postlude::Bound::Scalar(postlude::DType::F32)));
+    let bindings = Bindings { names: scalars.into(), ..Bindings::default() };
+    let parsed =
+        Kernel::infer(source, &bindings).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+    let compiled = parsed.compile(&Options::default());
+    let graph = compiled.optimised();
+    let sizes = [("M", 4096), ("N", columns), ("K", 4096)];
+    let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+    let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
+    let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem));
+    let schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
+    let text = emit(graph, &schedule, MathMode::Default).to_string();
+    Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() }
+}
