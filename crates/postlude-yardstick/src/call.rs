@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use postlude::emit::sm90::{self as emit, Placement};
-use postlude::plan::sm90::{self as plan, Sm90, Sm90Schedule};
+use postlude::emit::sm90 as emit;
+use postlude::plan::sm90::{self as plan, Placements, Sm90, Sm90Schedule};
 use postlude::runtime::{
     Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream, validate,
 };
-use postlude::{Argument, Arguments, Compiled, MathMode, Sizes, Tensor};
+use postlude::{Compiled, MathMode, Sizes};
 use postlude_ptx::launch::Buffer;
 
 /// A call with everything checked and encoded.
@@ -44,29 +44,27 @@ pub(crate) fn prepare(
     let graph = compiled.optimised();
     let problem = validate(graph, device.ordinal(), inputs, outputs, sizes).map_err(text)?;
     let chip = Sm90 { processors: device.processors(), shared_bytes: device.shared_bytes() };
-    let schedule = plan::plan(graph, &problem, chip, MathMode::Default).map_err(text)?;
+    // The yardstick's own tensors have no gaps.
+    let placements = Placements::packed(graph, &problem);
+    let schedule =
+        plan::plan(graph, &problem, &placements, chip, MathMode::Default).map_err(text)?;
     let entry = emit::emit(graph, &schedule, MathMode::Default);
     let function = device.load(&entry.to_string(), emit::ENTRY).map_err(text)?;
-    let mut arguments = Arguments::new();
-    let mut addresses = Vec::new();
+    let (mut scalars, mut addresses) = (Vec::new(), Vec::new());
     for (place, input) in graph.inputs().iter().enumerate() {
-        let argument = match &inputs[&input.name] {
-            DeviceArgument::Scalar(value) => Argument::Scalar(*value),
+        match &inputs[&input.name] {
+            DeviceArgument::Scalar(value) => scalars.push(Some(*value)),
             DeviceArgument::Tensor(tensor) => {
+                scalars.push(None);
                 addresses.push((Buffer(place as u32), tensor.address));
-                let host = Tensor::zeros(tensor.dtype, tensor.shape.clone()).map_err(text)?;
-                Argument::Tensor(host)
             }
-        };
-        arguments.insert(input.name.clone(), argument);
+        }
     }
-    let mut placements = Vec::new();
     for (place, output) in graph.outputs().iter().enumerate() {
-        let tensor = &outputs[&output.name];
-        addresses.push((Buffer((graph.inputs().len() + place) as u32), tensor.address));
-        placements.push(Placement { strides: tensor.strides.clone() });
+        let buffer = Buffer((graph.inputs().len() + place) as u32);
+        addresses.push((buffer, outputs[&output.name].address));
     }
-    let facts = emit::launch(graph, &schedule, &problem, chip, &arguments, &placements);
+    let facts = emit::launch(graph, &schedule, &problem, chip, &scalars, &placements);
     let launch = PreparedLaunch::new(&function, facts, &addresses).map_err(text)?;
     Ok(PreparedCall { launch, schedule })
 }

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use postlude::emit::sm90 as emit;
-use postlude::plan::sm90::{self as plan, Sm90};
+use postlude::plan::sm90::{self as plan, Placements, Sm90};
 use postlude::runtime::cache::DiskCache;
 use postlude::runtime::{Device, Function, Stream};
 use postlude::{DType, MathMode, Options, Problem};
@@ -114,12 +114,14 @@ fn load(
     let compiled = kernel.compile(&Options::default());
     let problem =
         Problem::new(compiled.defined(), &row.named_sizes()).map_err(|error| fail(error.into()))?;
+    let graph = compiled.optimised();
+    let placements = Placements::packed(graph, &problem);
     let chip = Sm90 { processors: device.processors(), shared_bytes: device.shared_bytes() };
     let schedule =
-        plan::plan(compiled.optimised(), &problem, chip, MathMode::Default).map_err(|refusal| {
+        plan::plan(graph, &problem, &placements, chip, MathMode::Default).map_err(|refusal| {
             YardstickError::Refused { row: "first use", reason: refusal.to_string() }
         })?;
-    let text = emit::emit(compiled.optimised(), &schedule, MathMode::Default).to_string();
+    let text = emit::emit(graph, &schedule, MathMode::Default).to_string();
     let emitted = milliseconds(start);
     let function = device.load_through(cache, &text, emit::ENTRY)?;
     Ok((function, [emitted, milliseconds(start)]))

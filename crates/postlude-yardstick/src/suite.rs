@@ -114,7 +114,7 @@ pub fn scalar(name: &str) -> Option<f32> {
 #[cfg(test)]
 mod tests {
     use postlude::Problem;
-    use postlude::plan::sm90::{Sm90, plan};
+    use postlude::plan::sm90::{Placements, Sm90, plan};
     use postlude::{MathMode, Options};
 
     use super::*;
@@ -124,7 +124,9 @@ mod tests {
         for row in ROWS {
             let compiled = row.kernel().unwrap().compile(&Options::default());
             let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
-            plan(compiled.optimised(), &problem, Sm90::H200, MathMode::Default).unwrap();
+            let placements = Placements::packed(compiled.optimised(), &problem);
+            plan(compiled.optimised(), &problem, &placements, Sm90::H200, MathMode::Default)
+                .unwrap();
             for input in compiled.defined().inputs().iter().filter(|input| input.dims.is_none()) {
                 assert!(scalar(&input.name).is_some(), "{}: {}", row.name, input.name);
             }
