@@ -106,7 +106,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
-        keep: None,
+        ..Options::default()
     };
     if case.expects_error() {
         return check_error(case, find_error(case, &options).as_ref());

@@ -206,10 +206,14 @@ spelled! {
     Approx {
         /// 2 to the power of x.
         Ex2 "ex2",
+        /// The same, where subnormal arguments and results are zeros.
+        FlushedEx2 "ex2.ftz",
         /// Logarithm to base 2.
         Lg2 "lg2",
         /// 1 / x.
         Rcp "rcp",
+        /// The same, where subnormal arguments and results are zeros.
+        FlushedRcp "rcp.ftz",
         /// 1 / sqrt(x).
         Rsqrt "rsqrt",
         /// Square root.

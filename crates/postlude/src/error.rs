@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::check::CheckError;
 use crate::plan::Refusal;
+use crate::plan::sm90::Sm90Refusal;
 use crate::problem::BindError;
 #[cfg(feature = "cuda")]
 use crate::runtime::RuntimeError;
@@ -37,6 +38,10 @@ enum Kind {
     Tensor(#[from] TensorError),
     #[error(transparent)]
     Plan(#[from] Refusal),
+    #[error(transparent)]
+    Sm90(#[from] Sm90Refusal),
+    #[error(transparent)]
+    NoGpus(#[from] NoGpus),
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -47,7 +52,17 @@ impl Error {
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
+
+    /// Whether the problem is a good one that this backend does not run.
+    pub fn is_refusal(&self) -> bool {
+        self.diagnostics.iter().all(Diagnostic::is_refusal)
+    }
 }
+
+/// A build without the feature `cuda` was asked for a GPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("this build of Postlude runs nothing on GPUs")]
+pub struct NoGpus;
 
 impl Diagnostic {
     /// What is wrong.
@@ -55,12 +70,24 @@ impl Diagnostic {
         self.0.to_string()
     }
 
+    /// Whether the problem is a good one that this backend does not run.
+    pub fn is_refusal(&self) -> bool {
+        match &self.0 {
+            Kind::Plan(_) | Kind::Sm90(_) => true,
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Bind(_) | Kind::Tensor(_) => false,
+            Kind::NoGpus(_) => false,
+            #[cfg(feature = "cuda")]
+            Kind::Runtime(_) => false,
+        }
+    }
+
     /// Where, if it is about a place in the source.
     pub fn span(&self) -> Option<Span> {
         match &self.0 {
             Kind::Syntax(error) => Some(error.span()),
             Kind::Check(error) => error.span(),
-            Kind::Bind(_) | Kind::Tensor(_) | Kind::Plan(_) => None,
+            Kind::Bind(_) | Kind::Tensor(_) | Kind::Plan(_) | Kind::Sm90(_) => None,
+            Kind::NoGpus(_) => None,
             #[cfg(feature = "cuda")]
             Kind::Runtime(_) => None,
         }
@@ -73,6 +100,10 @@ impl Diagnostic {
             Kind::Check(error) => error.fix(),
             Kind::Bind(error) => error.fix(),
             Kind::Plan(error) => error.fix(),
+            Kind::Sm90(error) => error.fix(),
+            Kind::NoGpus(_) => {
+                Some("build it with the feature `cuda`, or use the CPU backend".to_owned())
+            }
             Kind::Tensor(_) => None,
             #[cfg(feature = "cuda")]
             Kind::Runtime(error) => error.fix(),
@@ -116,6 +147,6 @@ macro_rules! stages {
     )*};
 }
 
-stages!(SyntaxError, CheckError, BindError, TensorError, Refusal);
+stages!(SyntaxError, CheckError, BindError, TensorError, Refusal, Sm90Refusal, NoGpus);
 #[cfg(feature = "cuda")]
 stages!(RuntimeError);

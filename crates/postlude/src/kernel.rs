@@ -1,11 +1,19 @@
 //! The face: from an expression to a result on any backend.
 
+mod gpu;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use crate::check::{self, Bindings};
 use crate::cpu;
+#[cfg(feature = "cuda")]
+use crate::cuda::{GpuKernel, Settings};
 use crate::define;
 use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::optimise;
+use crate::plan::sm90::Sm90Schedule;
 use crate::plan::{self, Schedule};
 use crate::problem::{Arguments, Problem, Sizes};
 use crate::reference::{self, Comparison};
@@ -20,17 +28,20 @@ pub enum Backend {
     /// Tiled, fused and parallel on the processor.
     #[default]
     Cpu,
+    /// One kernel on an NVIDIA GPU, the first of the machine.
+    Cuda,
 }
 
 impl Backend {
-    /// Every backend.
-    pub const ALL: [Backend; 2] = [Backend::Reference, Backend::Cpu];
+    /// Every backend, whether or not this machine has what it needs.
+    pub const ALL: [Backend; 3] = [Backend::Reference, Backend::Cpu, Backend::Cuda];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Reference => "reference",
             Backend::Cpu => "cpu",
+            Backend::Cuda => "cuda",
         }
     }
 }
@@ -46,6 +57,14 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The outputs that are wanted; all when `None`.
     pub keep: Option<Vec<String>>,
+    /// A schedule to use on the GPU instead of the planner's; it has to fit the problem.
+    pub schedule: Option<Sm90Schedule>,
+    /// The most CTAs launched on the GPU, rounded up to whole clusters; as many as fit when `None`.
+    pub grid_limit: Option<u32>,
+    /// Whether a run on the GPU is watched: outputs are poisoned before it, and bytes around them checked after it.
+    pub guard: bool,
+    /// The folder of compiled kernels; the user's own when `None`.
+    pub cache: Option<PathBuf>,
 }
 
 /// A kernel: typed and defined.
@@ -131,19 +150,45 @@ impl Kernel {
             options.keep.as_ref().map(|keep| keep.iter().map(String::as_str).collect());
         let defined = self.defined.keeping(keep.as_deref());
         let optimised = optimise::optimise(&defined, options.math);
-        Compiled { defined, optimised, options: options.clone() }
+        Compiled::new(Arc::new(defined), Arc::new(optimised), options.clone())
     }
 }
 
 /// A kernel ready for calls of any size.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    defined: Graph,
-    optimised: Graph,
+    defined: Arc<Graph>,
+    optimised: Arc<Graph>,
     options: Options,
+    /// Shared by clones, so that code is emitted once for all.
+    #[cfg(feature = "cuda")]
+    gpu: Arc<GpuKernel>,
 }
 
 impl Compiled {
+    fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
+        #[cfg(feature = "cuda")]
+        let settings = Settings {
+            math: options.math,
+            schedule: options.schedule.clone(),
+            grid_limit: options.grid_limit,
+            guard: options.guard,
+            cache: options.cache.clone(),
+        };
+        Compiled {
+            #[cfg(feature = "cuda")]
+            gpu: Arc::new(GpuKernel::new(&defined, &optimised, settings)),
+            defined,
+            optimised,
+            options,
+        }
+    }
+
+    /// The same kernel on another backend; code for a GPU is shared.
+    pub fn on(&self, backend: Backend) -> Compiled {
+        Compiled { options: Options { backend, ..self.options.clone() }, ..self.clone() }
+    }
+
     /// What the reference evaluates.
     pub fn defined(&self) -> &Graph {
         &self.defined
@@ -197,6 +242,7 @@ impl Compiled {
                     outputs,
                 )?;
             }
+            Backend::Cuda => self.run_on_gpu(problem, arguments, outputs)?,
         }
         Ok(())
     }

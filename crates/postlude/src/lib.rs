@@ -56,6 +56,8 @@ pub mod build;
 pub mod catalogue;
 pub mod check;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod define;
 pub mod dtype;
 pub mod emit;

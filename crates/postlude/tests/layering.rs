@@ -31,7 +31,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
     ("runtime", &["dtype", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "tensor", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "runtime", "error"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "runtime", "tensor", "error", "cuda"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

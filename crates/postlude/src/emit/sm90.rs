@@ -11,6 +11,7 @@ mod load;
 mod machine;
 mod multiply;
 mod parameters;
+mod ranges;
 mod raster;
 mod values;
 

@@ -8,6 +8,7 @@ mod candidates;
 mod cost;
 mod needs;
 mod place;
+mod rank;
 mod refuse;
 mod text;
 
@@ -19,6 +20,7 @@ pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub(crate) use place::tile_operands;
 pub use place::{Path, Placement, Placements};
+pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
 
 /// What the chip offers.
@@ -142,12 +144,7 @@ pub fn plan(
     chip: Sm90,
     math: MathMode,
 ) -> Result<Sm90Schedule, Sm90Refusal> {
-    refuse::refuse(graph, math)?;
-    place::refuse(graph, problem, placements)?;
-    let needs = Needs::of(graph, problem, placements);
-    let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, &needs, chip));
-    let best = fitting
-        .min_by(|a, b| cost::cycles(a, problem, chip).total_cmp(&cost::cycles(b, problem, chip)));
+    let best = plan_all(graph, problem, placements, chip, math)?.into_iter().next();
     best.ok_or(Sm90Refusal::NoCandidate)
 }
 

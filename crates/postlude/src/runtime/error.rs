@@ -23,6 +23,9 @@ pub enum RuntimeError {
     #[error("there is no GPU {ordinal}; this machine has {count}")]
     NoDevice { ordinal: u32, count: u32 },
 
+    #[error("{device} is {capability}; kernels run on Hopper, which is sm_90")]
+    NotHopper { device: String, capability: Target },
+
     // Compilation.
     #[error("driver {driver} is too old for PTX {ptx} on {target}")]
     DriverTooOld { driver: String, ptx: PtxVersion, target: Target, needs: String },
@@ -131,6 +134,7 @@ impl RuntimeError {
             E::OutOfMemory { .. } => "free other tensors, or split the problem".to_owned(),
             E::NoDevice { count: 0, .. } => "use the CPU backend".to_owned(),
             E::NoDevice { .. } => "choose a smaller number, or look at CUDA_VISIBLE_DEVICES".to_owned(),
+            E::NotHopper { .. } => "use the CPU backend".to_owned(),
             E::WrongTarget { capability, .. } => format!("compile for {capability}"),
             E::MapAddress { alignment, .. } => format!("align the tensor's start to {alignment} bytes"),
             E::MapStride { .. } => "pad the rows to a multiple of 16 bytes".to_owned(),

@@ -1,7 +1,7 @@
 //! An expression on the reference and on the CPU, with `x` the accumulator.
 
 use postlude::graph::Value;
-use postlude::{Argument, Arguments, Backend, DType, Kernel, MathMode, Options, Sizes, Tensor};
+use postlude::{Argument, Arguments, DType, Kernel, MathMode, Options, Sizes, Tensor};
 
 /// What both engines say of one element.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +49,7 @@ pub(crate) fn run(
         arguments.insert((*name).to_owned(), tensor(vec![rows], &vec![f64::from(*value); rows]));
     }
     let sizes = Sizes::new();
-    let compiled =
-        kernel.compile(&Options { backend: Backend::Cpu, math, threads: Some(1), keep: None });
+    let compiled = kernel.compile(&Options { math, threads: Some(1), ..Options::default() });
     let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
     let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
     let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();

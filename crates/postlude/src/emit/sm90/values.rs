@@ -16,6 +16,7 @@ use crate::graph::{Binary, Kind, NodeId, Op, Unary};
 use super::Plan;
 use super::machine::Registers;
 use super::parameters::{Parameters, Source};
+use super::ranges;
 
 /// A value in a register.
 #[derive(Clone, Copy)]
@@ -115,7 +116,10 @@ impl<'k> Evaluator<'_, 'k> {
             ),
             Op::Input(input) => Value::Float(self.input(input.0, place)),
             Op::Constant(constant) => Value::Float(self.k.imm(constant.as_f64() as f32)),
-            Op::Unary(op, a) => self.unary(*op, accuracy, value(*a)),
+            Op::Unary(op, a) => match self.shorter(*op, accuracy, *a, &value) {
+                Some(shorter) => Value::Float(shorter),
+                None => self.unary(*op, accuracy, value(*a)),
+            },
             Op::Binary(op, a, b) => self.binary(*op, value(*a), value(*b)),
             Op::Fma(a, b, c) => {
                 Value::Float(value(*a).float().fma(value(*b).float(), value(*c).float()))
@@ -125,6 +129,32 @@ impl<'k> Evaluator<'_, 'k> {
             }
             Op::Cast(to, a) => Value::Float(self.round(*to, value(*a).float())),
             op => panic!("compiler bug: planning let {op:?} through"),
+        }
+    }
+
+    /// Forms that the operand's own node makes shorter, where the hardware's accuracy is enough.
+    fn shorter(
+        &self,
+        op: Unary,
+        accuracy: Accuracy,
+        operand: NodeId,
+        value: &impl Fn(NodeId) -> Value<'k>,
+    ) -> Option<Reg<'k, F32>> {
+        if accuracy == Accuracy::Accurate {
+            return None;
+        }
+        match op {
+            // What is never subnormal needs no care for it.
+            Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
+                Some(value(operand).float().approx(Approx::FlushedRcp))
+            }
+            // e^(cx) = 2^(c log2(e) x): one rounding and one rounded constant, as in (cx) log2(e).
+            Unary::Exp => {
+                let (x, scale) = ranges::scaled(self.plan.graph, operand)?;
+                let scale = (scale * std::f64::consts::LOG2_E) as f32;
+                Some((value(x).float() * scale).approx(Approx::FlushedEx2))
+            }
+            _ => None,
         }
     }
 
@@ -165,9 +195,9 @@ impl<'k> Evaluator<'_, 'k> {
     /// The hardware's own forms where they are good enough, else the algorithms that every engine shares.
     fn function(&self, function: Function, accuracy: Accuracy, a: Reg<'k, F32>) -> Reg<'k, F32> {
         match (function, accuracy) {
-            (Function::Exp2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Ex2),
+            (Function::Exp2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::FlushedEx2),
             (Function::Exp, Accuracy::Hardware | Accuracy::Fast) => {
-                (a * std::f32::consts::LOG2_E).approx(Approx::Ex2)
+                (a * std::f32::consts::LOG2_E).approx(Approx::FlushedEx2)
             }
             (Function::Log2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Lg2),
             (Function::Log, Accuracy::Hardware | Accuracy::Fast) => {

@@ -1,0 +1,138 @@
+//! A call on tensors of a GPU, ready to be launched again and again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cuda::check::Checked;
+use crate::cuda::{GpuKernel, chip};
+use crate::emit;
+use crate::error::Error;
+use crate::plan::sm90::{self, Sm90Refusal, Sm90Schedule};
+use crate::problem::{Problem, Sizes};
+use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, Stream};
+
+/// A call on tensors of a GPU with everything planned, checked and encoded.
+///
+/// Launches are asynchronous, may come from any thread and cost the host a few microseconds. The tensors' memory has to
+/// live until the GPU is done with it.
+///
+/// ```no_run
+/// use std::collections::BTreeMap;
+///
+/// use postlude::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
+/// use postlude::{DType, Kernel, Options, Sizes};
+///
+/// let kernel = Kernel::infer("D = relu(A @ W.T)", &Default::default())?;
+/// let compiled = kernel.compile(&Options::default());
+/// let device = Device::open(0)?;
+/// let stream = Stream::new(&device)?;
+/// let memory = device.allocate(3 * 512 * 512 * 2)?;
+/// let tensor = |place: u64| {
+///     let address = memory.address() + place * 512 * 512 * 2;
+///     DeviceTensor::contiguous(DType::BF16, vec![512, 512], address, device.ordinal())
+/// };
+/// let inputs = BTreeMap::from([
+///     ("A".to_owned(), DeviceArgument::Tensor(tensor(0))),
+///     ("W".to_owned(), DeviceArgument::Tensor(tensor(1))),
+/// ]);
+/// let outputs = BTreeMap::from([("D".to_owned(), tensor(2))]);
+/// let call = compiled.prepare(&device, &inputs, &outputs, &Sizes::new())?;
+/// call.launch(&stream)?;
+/// stream.synchronize()?;
+/// # Ok::<(), postlude::Error>(())
+/// ```
+pub struct PreparedCall {
+    kernel: Arc<GpuKernel>,
+    problem: Problem,
+    schedule: Sm90Schedule,
+    function: Function,
+    /// `None` where no output has an element.
+    launch: Option<PreparedLaunch>,
+}
+
+impl PreparedCall {
+    pub(crate) fn new(
+        kernel: &Arc<GpuKernel>,
+        device: &Device,
+        inputs: &BTreeMap<String, DeviceArgument>,
+        outputs: &BTreeMap<String, DeviceTensor>,
+        sizes: &Sizes,
+    ) -> Result<PreparedCall, Error> {
+        let chip = chip(device)?;
+        let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
+        let schedules = kernel.schedules(&checked.problem, &checked.placements, chip)?;
+        let chosen = kernel.programs.choose(kernel, device, schedules)?;
+        let (schedule, program) = chosen.ok_or(Sm90Refusal::NoCandidate)?;
+        let mut call = PreparedCall {
+            kernel: kernel.clone(),
+            problem: checked.problem.clone(),
+            schedule,
+            function: program.function,
+            launch: None,
+        };
+        call.bind(&checked)?;
+        Ok(call)
+    }
+
+    /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
+    pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
+        match &self.launch {
+            Some(launch) => Ok(launch.launch(stream)?),
+            None => Ok(()),
+        }
+    }
+
+    /// How it is run.
+    pub fn schedule(&self) -> &Sm90Schedule {
+        &self.schedule
+    }
+
+    /// The loaded kernel.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// The sizes of the call.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The same call on other tensors of the same sizes, with other values of what the host passes.
+    ///
+    /// They are validated as the first ones were, and may lie differently where the schedule allows it.
+    pub fn rebind(
+        &mut self,
+        inputs: &BTreeMap<String, DeviceArgument>,
+        outputs: &BTreeMap<String, DeviceTensor>,
+    ) -> Result<(), Error> {
+        let device = self.function.device();
+        let sizes = &self.problem.sizes;
+        let checked = Checked::new(&self.kernel, device, inputs, outputs, sizes)?;
+        let (graph, math) = (&self.kernel.optimised, self.kernel.settings.math);
+        let (problem, placements) = (&checked.problem, &checked.placements);
+        sm90::accept(&self.schedule, graph, problem, placements, chip(device)?, math)?;
+        self.bind(&checked)
+    }
+
+    /// Encodes the launch for these tensors; on a failure everything stays as it was.
+    fn bind(&mut self, checked: &Checked) -> Result<(), Error> {
+        if checked.is_empty {
+            return Ok(());
+        }
+        let facts = emit::sm90::launch(
+            &self.kernel.optimised,
+            &self.schedule,
+            &checked.problem,
+            chip(self.function.device())?,
+            &checked.scalars,
+            &checked.placements,
+        );
+        match &mut self.launch {
+            Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,
+            other => {
+                *other = Some(PreparedLaunch::new(&self.function, facts, &checked.addresses)?);
+            }
+        }
+        Ok(())
+    }
+}

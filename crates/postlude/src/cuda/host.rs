@@ -1,0 +1,235 @@
+//! A call on host tensors: copied to the GPU, run there, copied back.
+//!
+//! In: host tensors. Out: outputs in host tensors, of any strides.
+//! Invariant: with a guard every output is poisoned before it is launched and lies between canaries that are read after
+//! it; a kernel that writes anything but its output is a compiler bug and ends in a panic.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cuda::image::{Image, copy_elements, is_mapped};
+use crate::cuda::{GpuKernel, PreparedCall};
+use crate::error::Error;
+use crate::graph::InputId;
+use crate::problem::{Argument, Arguments, Problem};
+use crate::runtime::{
+    Device, DeviceArgument, DeviceBuffer, DeviceTensor, Event, RuntimeError, Stream,
+};
+use crate::tensor::Tensor;
+
+/// Bytes before and after a guarded output; the output stays aligned.
+const CANARY_BYTES: u64 = 64;
+/// What canaries hold.
+const CANARY: u8 = 0xa5;
+/// What an output holds before it is written: nan in every float.
+const POISON: u8 = 0xff;
+
+/// A call on host tensors whose inputs are on the GPU.
+pub struct HostCall {
+    call: PreparedCall,
+    stream: Stream,
+    /// Kept until the call is done.
+    _inputs: Vec<DeviceBuffer>,
+    outputs: Vec<Written>,
+}
+
+/// The memory of an output.
+struct Written {
+    name: String,
+    buffer: DeviceBuffer,
+    /// Bytes of canary on each side; none without a guard.
+    margin: u64,
+}
+
+impl HostCall {
+    /// Copies inputs to the GPU, and takes memory there for outputs that lie as these do.
+    pub(crate) fn upload(
+        kernel: &Arc<GpuKernel>,
+        device: &Device,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+    ) -> Result<HostCall, Error> {
+        let stream = Stream::new(device)?;
+        let graph = &kernel.defined;
+        let (mut buffers, mut inputs) = (Vec::new(), BTreeMap::new());
+        for (input, id) in graph.inputs().iter().zip((0..).map(InputId)) {
+            let argument = match arguments.get(&input.name) {
+                Some(Argument::Scalar(value)) => DeviceArgument::Scalar(*value),
+                Some(Argument::Tensor(tensor)) => {
+                    let (buffer, tensor) = upload(tensor, is_mapped(graph, id), device, &stream)?;
+                    buffers.push(buffer);
+                    DeviceArgument::Tensor(tensor)
+                }
+                // Left out: preparing the call says so.
+                None => continue,
+            };
+            inputs.insert(input.name.clone(), argument);
+        }
+        let margin = if kernel.settings.guard { CANARY_BYTES } else { 0 };
+        let (mut written, mut results) = (Vec::new(), BTreeMap::new());
+        for (output, tensor) in graph.outputs().iter().zip(outputs) {
+            let memory = Written::new(&output.name, tensor, margin, device, &stream)?;
+            results.insert(output.name.clone(), memory.tensor(tensor));
+            written.push(memory);
+        }
+        let call = PreparedCall::new(kernel, device, &inputs, &results, &problem.sizes)?;
+        Ok(HostCall { call, stream, _inputs: buffers, outputs: written })
+    }
+
+    /// The call itself.
+    pub fn prepared(&self) -> &PreparedCall {
+        &self.call
+    }
+
+    /// Queues the kernel.
+    pub fn launch(&self) -> Result<(), Error> {
+        self.call.launch(&self.stream)
+    }
+
+    /// The GPU's time for some launches, one after the other.
+    pub fn time(&self, launches: u32) -> Result<Duration, Error> {
+        let device = self.stream.device();
+        let (begin, end) = (Event::new(device)?, Event::new(device)?);
+        begin.record(&self.stream)?;
+        (0..launches).try_for_each(|_| self.launch())?;
+        end.record(&self.stream)?;
+        end.synchronize()?;
+        Ok(end.since(&begin)?)
+    }
+
+    /// Waits for the kernel and copies outputs into host tensors that lie as the first ones did.
+    pub fn download(&self, outputs: &mut [Tensor]) -> Result<(), Error> {
+        for (written, tensor) in self.outputs.iter().zip(outputs) {
+            written.read(tensor, &self.stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a tensor to the GPU.
+fn upload(
+    tensor: &Tensor,
+    mapped: bool,
+    device: &Device,
+    stream: &Stream,
+) -> Result<(DeviceBuffer, DeviceTensor), RuntimeError> {
+    let image = Image::of(tensor, mapped);
+    let bytes = image.bytes(tensor);
+    let buffer = device.allocate(bytes.len() as u64)?;
+    buffer.write(stream, 0, &bytes)?;
+    let on_device = DeviceTensor {
+        dtype: tensor.dtype(),
+        shape: tensor.shape().to_vec(),
+        strides: image.strides,
+        address: buffer.address() + image.offset as u64,
+        device: device.ordinal(),
+    };
+    Ok((buffer, on_device))
+}
+
+impl Written {
+    fn new(
+        name: &str,
+        tensor: &Tensor,
+        margin: u64,
+        device: &Device,
+        stream: &Stream,
+    ) -> Result<Written, RuntimeError> {
+        let bytes = tensor.bytes().len() as u64;
+        let buffer = device.allocate(bytes + 2 * margin)?;
+        if margin > 0 {
+            buffer.fill(stream, 0, margin, CANARY)?;
+            buffer.fill(stream, margin, bytes, POISON)?;
+            buffer.fill(stream, margin + bytes, margin, CANARY)?;
+        }
+        Ok(Written { name: name.to_owned(), buffer, margin })
+    }
+
+    /// The tensor that a kernel writes.
+    fn tensor(&self, host: &Tensor) -> DeviceTensor {
+        let offset = (host.offset() * host.dtype().bits() / 8) as u64;
+        DeviceTensor {
+            dtype: host.dtype(),
+            shape: host.shape().to_vec(),
+            strides: host.strides().to_vec(),
+            address: self.buffer.address() + self.margin + offset,
+            device: self.buffer.device().ordinal(),
+        }
+    }
+
+    /// Copies what was written to the host; what lies between and around its elements stays as it is there.
+    fn read(&self, tensor: &mut Tensor, stream: &Stream) -> Result<(), RuntimeError> {
+        let packed = tensor.is_contiguous()
+            && tensor.bytes().len() == tensor.dtype().bytes_for(tensor.len());
+        if self.margin == 0 && packed {
+            return self.buffer.read(stream, 0, tensor.bytes_mut());
+        }
+        let all = self.buffer.to_vec(stream)?;
+        let margin = self.margin as usize;
+        let (before, rest) = all.split_at(margin);
+        let (bytes, after) = rest.split_at(rest.len() - margin);
+        if let Some(at) = disturbed(before, CANARY) {
+            self.wrote_outside(at as i64 - margin as i64);
+        }
+        if let Some(at) = disturbed(after, CANARY) {
+            self.wrote_outside((bytes.len() + at) as i64);
+        }
+        if packed {
+            tensor.bytes_mut().copy_from_slice(bytes);
+            return Ok(());
+        }
+        if margin > 0
+            && let Some(at) = disturbed(&without_elements(tensor, bytes), POISON)
+        {
+            self.wrote_outside(at as i64);
+        }
+        let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+        let (element, start) = (tensor.dtype().bits() / 8, tensor.offset());
+        let target = (tensor.bytes_mut(), &strides[..], start);
+        copy_elements(&shape, element, (bytes, &strides, start), target);
+        Ok(())
+    }
+
+    fn wrote_outside(&self, at: i64) -> ! {
+        panic!("compiler bug: the kernel wrote outside output `{}`, at byte {at} of it", self.name)
+    }
+}
+
+/// Where the first byte is that is not as it was left.
+fn disturbed(bytes: &[u8], left: u8) -> Option<usize> {
+    bytes.iter().position(|byte| *byte != left)
+}
+
+/// The bytes of a tensor with its elements poisoned, so that only gaps can differ from poison.
+fn without_elements(tensor: &Tensor, bytes: &[u8]) -> Vec<u8> {
+    let mut gaps = bytes.to_vec();
+    let element = tensor.dtype().bits() / 8;
+    let poison = vec![POISON; element];
+    let nowhere = vec![0; tensor.shape().len()];
+    let target = (&mut gaps[..], tensor.strides(), tensor.offset());
+    copy_elements(tensor.shape(), element, (&poison, &nowhere, 0), target);
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn gaps_are_told_from_elements() {
+        let strided = |bytes: Vec<u8>| {
+            Tensor::with_strides(DType::BF16, vec![2, 2], vec![3, 1], 1, bytes).unwrap()
+        };
+        let mut bytes = vec![POISON; 12];
+        for element in [1, 2, 4, 5] {
+            bytes[element * 2..element * 2 + 2].fill(7);
+        }
+        let tensor = strided(bytes.clone());
+        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), None);
+        bytes[6] = 0;
+        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), Some(6));
+    }
+}

@@ -1,0 +1,103 @@
+//! Calls on a GPU, and the choice between a GPU and the processor.
+
+use crate::error::Error;
+#[cfg(not(feature = "cuda"))]
+use crate::error::NoGpus;
+use crate::kernel::{Backend, Compiled};
+use crate::plan::sm90::Sm90Schedule;
+use crate::problem::{Arguments, Problem};
+use crate::tensor::Tensor;
+
+#[cfg(feature = "cuda")]
+use {
+    crate::cuda::{HostCall, PreparedCall},
+    crate::problem::Sizes,
+    crate::runtime::{Device, DeviceArgument, DeviceTensor},
+    std::collections::BTreeMap,
+};
+
+/// The GPU that calls on host tensors run on.
+#[cfg(feature = "cuda")]
+const FIRST: u32 = 0;
+
+impl Compiled {
+    /// The backend that runs a problem fastest: the first GPU, or the processor and why not the GPU.
+    ///
+    /// [`Compiled::on`] gives the kernel for it.
+    pub fn choose(&self, problem: &Problem, arguments: &Arguments) -> (Backend, Option<Error>) {
+        match self.gpu_schedule(problem, arguments) {
+            Ok(_) => (Backend::Cuda, None),
+            Err(error) => (Backend::Cpu, Some(error)),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl Compiled {
+    /// Plans, emits, loads and encodes a call on tensors of a GPU. It may be launched again and again.
+    ///
+    /// Code is emitted once for each schedule; calls that differ in sizes share it, and so do clones of the kernel. Where
+    /// the code of the best schedule does not fit the registers, the next one is taken. An output without elements
+    /// launches nothing.
+    pub fn prepare(
+        &self,
+        device: &Device,
+        inputs: &BTreeMap<String, DeviceArgument>,
+        outputs: &BTreeMap<String, DeviceTensor>,
+        sizes: &Sizes,
+    ) -> Result<PreparedCall, Error> {
+        PreparedCall::new(&self.gpu, device, inputs, outputs, sizes)
+    }
+
+    /// Copies a call's inputs to the first GPU and prepares it there.
+    pub fn upload(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+    ) -> Result<HostCall, Error> {
+        HostCall::upload(&self.gpu, &Device::open(FIRST)?, problem, arguments, outputs)
+    }
+
+    /// How a problem will be run on the first GPU, or why it is not.
+    pub fn gpu_schedule(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+    ) -> Result<Sm90Schedule, Error> {
+        self.gpu.schedule(&Device::open(FIRST)?, problem, arguments)
+    }
+
+    /// How many modules of code the kernel has loaded so far, for all sizes together.
+    pub fn gpu_modules(&self) -> usize {
+        self.gpu.modules()
+    }
+
+    pub(super) fn run_on_gpu(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+    ) -> Result<(), Error> {
+        let call = self.upload(problem, arguments, outputs)?;
+        call.launch()?;
+        call.download(outputs)
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+impl Compiled {
+    /// This build runs nothing on GPUs, and says so.
+    pub fn gpu_schedule(&self, _: &Problem, _: &Arguments) -> Result<Sm90Schedule, Error> {
+        Err(NoGpus.into())
+    }
+
+    pub(super) fn run_on_gpu(
+        &self,
+        _: &Problem,
+        _: &Arguments,
+        _: &mut [Tensor],
+    ) -> Result<(), Error> {
+        Err(NoGpus.into())
+    }
+}

@@ -1,0 +1,161 @@
+//! Every candidate with its verdict, and those that fit in the order of the model's liking.
+//!
+//! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
+
+use super::{
+    CANDIDATES, FEWEST_STAGES, Needs, Path, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile,
+    WITH_LOADS, WITHOUT_LOADS, cost, fit, place, refuse,
+};
+use crate::graph::{Graph, MathMode};
+use crate::problem::Problem;
+
+/// A tile of the table, and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The tile.
+    pub tile: Tile,
+    /// How it would be run, or why it is not.
+    pub verdict: Result<Ranked, Sm90Refusal>,
+}
+
+/// A schedule and what the model thinks of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ranked {
+    /// The schedule.
+    pub schedule: Sm90Schedule,
+    /// Cycles for the whole problem, as the model sees it.
+    pub cycles: f64,
+}
+
+/// Every candidate in the order of the table, or why the problem is refused whatever the tile.
+pub fn candidates(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+    chip: Sm90,
+    math: MathMode,
+) -> Result<Vec<Candidate>, Sm90Refusal> {
+    refuse::refuse(graph, math)?;
+    place::refuse(graph, problem, placements)?;
+    let needs = Needs::of(graph, problem, placements);
+    let judge = |tile: &Tile| {
+        let verdict = if let Some(schedule) = fit(*tile, &needs, chip) {
+            let cycles = cost::cycles(&schedule, problem, chip);
+            Ok(Ranked { schedule, cycles })
+        } else {
+            let need = least_bytes(*tile, &needs);
+            Err(Sm90Refusal::SharedMemory { need, have: chip.shared_bytes })
+        };
+        Candidate { tile: *tile, verdict }
+    };
+    Ok(CANDIDATES.iter().map(judge).collect())
+}
+
+/// Every schedule that fits, best first; at least one.
+pub fn plan_all(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+    chip: Sm90,
+    math: MathMode,
+) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
+    let candidates = candidates(graph, problem, placements, chip, math)?;
+    let mut ranked: Vec<Ranked> =
+        candidates.into_iter().filter_map(|candidate| candidate.verdict.ok()).collect();
+    // A stable sort: among equals the table's order decides.
+    ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    if ranked.is_empty() {
+        return Err(Sm90Refusal::NoCandidate);
+    }
+    Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
+}
+
+/// Shared memory of a tile with as little of everything as a schedule may have.
+fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
+    let choices = if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
+    let schedule = |(subtile, load_stages)| Sm90Schedule {
+        tile,
+        cluster: tile.cluster,
+        stages: FEWEST_STAGES,
+        subtile,
+        load_stages,
+        store_stages: 2,
+        raster_group: 8,
+        grid_limit: None,
+        needs: needs.clone(),
+    };
+    choices.iter().map(|choice| schedule(*choice).shared_bytes()).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::check::{self, Bindings};
+    use crate::plan::sm90::plan;
+    use crate::{define, syntax};
+
+    fn graph(source: &str) -> Graph {
+        let ast = syntax::parse(source).expect("it parses");
+        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
+        define::define(&check::check(&ast).expect("it types"))
+    }
+
+    fn problem(graph: &Graph, rows: usize) -> Problem {
+        let sizes = [("M", rows), ("N", 4096), ("K", 4096)];
+        let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+        Problem::new(graph, &sizes).expect("sizes of every dim")
+    }
+
+    #[test]
+    fn the_best_candidate_comes_first() {
+        let graph = graph("D = relu(A @ W.T + bias[N])");
+        let problem = problem(&graph, 4096);
+        let placements = Placements::packed(&graph, &problem);
+        let all = plan_all(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
+        let best = plan(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
+        let all = all.expect("it is planned");
+        assert_eq!(best.as_ref(), Ok(&all[0]));
+        let costs: Vec<f64> =
+            all.iter().map(|schedule| cost::cycles(schedule, &problem, Sm90::H200)).collect();
+        assert!(costs.is_sorted(), "{costs:?}");
+    }
+
+    #[test]
+    fn a_candidate_that_does_not_fit_says_how_much_is_missing() {
+        let graph = graph("D = A @ W.T");
+        let problem = problem(&graph, 4096);
+        let placements = Placements::packed(&graph, &problem);
+        let small = Sm90 { shared_bytes: 100_000, ..Sm90::H200 };
+        let all = candidates(&graph, &problem, &placements, small, MathMode::Default);
+        let all = all.expect("the kernel itself is not refused");
+        assert_eq!(all.len(), CANDIDATES.len());
+        for candidate in all {
+            match candidate.verdict {
+                Ok(ranked) => assert!(ranked.schedule.shared_bytes() <= small.shared_bytes),
+                Err(Sm90Refusal::SharedMemory { need, have }) => assert!(need > have),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    /// Code depends on the schedule without its limit: a module for each that differs. Four are wanted; what is more
+    /// may only get better.
+    #[test]
+    fn two_hundred_different_sizes_compile_few_modules() {
+        let graph = graph("D = relu(A @ W.T + bias[N])");
+        for (step, most) in [(1, 4), (7, 4), (37, 5), (128, 4)] {
+            let mut modules = HashSet::new();
+            for count in 1..=200 {
+                let problem = problem(&graph, step * count);
+                let placements = Placements::packed(&graph, &problem);
+                let schedule = plan(&graph, &problem, &placements, Sm90::H200, MathMode::Default);
+                let schedule = schedule.expect("it is planned");
+                modules.insert(Sm90Schedule { grid_limit: None, ..schedule });
+            }
+            let tiles: Vec<Tile> = modules.iter().map(|schedule| schedule.tile).collect();
+            assert!(modules.len() <= most, "step {step}: {tiles:?}");
+        }
+    }
+}
