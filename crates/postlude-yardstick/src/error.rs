@@ -16,25 +16,9 @@ pub enum YardstickError {
         /// What is wrong.
         error: postlude::Error,
     },
-    /// A call of ours failed after it was prepared.
+    /// A kernel that everything builds on cannot be run, or failed after it was prepared.
     #[error(transparent)]
     Call(postlude::Error),
-    /// A kernel that everything else builds on cannot be run.
-    #[error("{row}: {reason}")]
-    Refused {
-        /// What was to be measured.
-        row: &'static str,
-        /// Why it cannot be.
-        reason: String,
-    },
-    /// The GPU is not one that the suite is for.
-    #[error("the suite is for Hopper, but {name} is {target}")]
-    NotHopper {
-        /// What the GPU is called.
-        name: String,
-        /// What it is.
-        target: String,
-    },
     /// No library was found.
     #[error("cuBLASLt was not found: tried {}", tried.join(", "))]
     NoLibrary {
@@ -84,9 +68,7 @@ impl YardstickError {
                 "install it (`pip install nvidia-cublas`), or name its file in POSTLUDE_CUBLASLT"
                     .to_owned(),
             ),
-            YardstickError::NotHopper { .. }
-            | YardstickError::Refused { .. }
-            | YardstickError::Library { .. }
+            YardstickError::Library { .. }
             | YardstickError::NoAlgorithm { .. }
             | YardstickError::Folder(_) => None,
         }

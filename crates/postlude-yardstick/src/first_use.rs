@@ -1,23 +1,19 @@
-//! First use: from text to a loaded kernel, and what one launch costs the host.
+//! First use: from text to the first finished result, and what one launch costs the host.
 //!
 //! In: a GPU that nothing was loaded on yet. Out: milliseconds. The first kernel of a process also waits for the driver's
 //! compiler to be loaded. Kernels go through a disk cache of this run's own, empty at first; the driver's own cache is out
 //! of the way only with `CUDA_CACHE_DISABLE=1`, so the report says whether that was set.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
-use postlude::emit::sm90 as emit;
-use postlude::plan::sm90::{self as plan, Placements, Sm90};
-use postlude::runtime::cache::DiskCache;
-use postlude::runtime::{Device, Function, Stream};
-use postlude::{DType, MathMode, Options, Problem};
+use postlude::runtime::{Device, DeviceArgument, DeviceBuffer, DeviceTensor, Origin, Stream};
+use postlude::{DType, Kernel, Options, Sizes};
 use serde::Serialize;
 
-use crate::call;
-use crate::cublaslt::Epilogue;
-use crate::data::Data;
 use crate::error::YardstickError;
-use crate::suite::{self, PLAIN, Row};
+use crate::suite::{self, PLAIN};
 
 /// What is loaded, in this order.
 const KERNELS: &[(&str, &str)] = &[
@@ -25,16 +21,10 @@ const KERNELS: &[(&str, &str)] = &[
     ("bias + relu", "D = relu(A @ W.T + bias[N])"),
     ("bias + gelu_tanh", "D = gelu_tanh(A @ W.T + bias[N])"),
 ];
-/// The sizes it is loaded for; the code depends on the schedule alone.
+/// The sizes it is loaded for: M, N and K.
 const SIZES: [usize; 3] = [8192, 8192, 1024];
-/// A problem that takes a GPU no time.
-const SMALL: Row = Row {
-    name: "launch",
-    source: PLAIN,
-    sizes: [128, 128, 64],
-    dtype: DType::BF16,
-    library: Some(Epilogue::Plain),
-};
+/// Sizes that take a GPU no time.
+const SMALL: [usize; 3] = [128, 128, 64];
 /// Launches of one batch, and batches; a batch fits the driver's queue.
 const BATCH: u32 = 200;
 const BATCHES: u32 = 5;
@@ -52,17 +42,17 @@ pub struct FirstUse {
     pub launch_microseconds: f64,
 }
 
-/// From text to a loaded kernel.
+/// From text to the first finished result, with memory taken before.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Loading {
     /// What was loaded.
     pub kernel: &'static str,
     /// With nothing cached.
     pub cold_milliseconds: f64,
-    /// Of those, our own part: from text to PTX.
-    pub emit_milliseconds: f64,
-    /// From the disk cache.
+    /// With the compiled kernel on disk.
     pub warm_milliseconds: f64,
+    /// Whether it really came from there.
+    pub warm_from_disk: bool,
 }
 
 /// Opens the first GPU, and times that.
@@ -75,78 +65,113 @@ pub fn open() -> Result<(Device, f64), YardstickError> {
 /// Measures; call it before anything else is loaded.
 pub fn measure(device: &Device, open_milliseconds: f64) -> Result<FirstUse, YardstickError> {
     let folder = tempfile::tempdir().map_err(YardstickError::Folder)?;
-    let cache = DiskCache::at(folder.path().join("cache"));
+    let cache = folder.path().join("cache");
+    let memory = Memory::new(device, SIZES)?;
     let mut kernels = Vec::new();
     for (kernel, source) in KERNELS {
-        let (_function, [emit_milliseconds, cold_milliseconds]) = load(device, &cache, source)?;
-        kernels.push(Loading {
-            kernel,
-            cold_milliseconds,
-            emit_milliseconds,
-            warm_milliseconds: 0.0,
-        });
+        let (cold_milliseconds, _) = memory.first_result(device, &cache, source)?;
+        let (warm_milliseconds, warm_from_disk) = (0.0, false);
+        kernels.push(Loading { kernel, cold_milliseconds, warm_milliseconds, warm_from_disk });
     }
     // Modules in memory are forgotten; files stay.
     device.trim()?;
     for (loading, (_, source)) in kernels.iter_mut().zip(KERNELS) {
-        let (_function, [_, warm]) = load(device, &cache, source)?;
+        let (warm, origin) = memory.first_result(device, &cache, source)?;
         loading.warm_milliseconds = warm;
+        loading.warm_from_disk = origin == Origin::Disk;
     }
     let disabled = std::env::var_os("CUDA_CACHE_DISABLE").is_some_and(|value| value == "1");
     Ok(FirstUse {
         open_milliseconds,
         kernels,
         driver_cache_disabled: disabled,
-        launch_microseconds: launch_cost(device)?,
+        launch_microseconds: launch_cost(device, &cache)?,
     })
 }
 
-/// A loaded kernel, with the milliseconds to its PTX and to the end.
-fn load(
-    device: &Device,
-    cache: &DiskCache,
-    source: &str,
-) -> Result<(Function, [f64; 2]), YardstickError> {
-    let row = Row { source: PLAIN, sizes: SIZES, ..SMALL };
-    let fail = YardstickError::Call;
-    let start = Instant::now();
-    let kernel = suite::kernel(source, row.dtype).map_err(fail)?;
-    let compiled = kernel.compile(&Options::default());
-    let problem =
-        Problem::new(compiled.defined(), &row.named_sizes()).map_err(|error| fail(error.into()))?;
-    let graph = compiled.optimised();
-    let placements = Placements::packed(graph, &problem);
-    let chip = Sm90 { processors: device.processors(), shared_bytes: device.shared_bytes() };
-    let schedule =
-        plan::plan(graph, &problem, &placements, chip, MathMode::Default).map_err(|refusal| {
-            YardstickError::Refused { row: "first use", reason: refusal.to_string() }
-        })?;
-    let text = emit::emit(graph, &schedule, MathMode::Default).to_string();
-    let emitted = milliseconds(start);
-    let function = device.load_through(cache, &text, emit::ENTRY)?;
-    Ok((function, [emitted, milliseconds(start)]))
+/// Memory for A, W, bias and D; what it holds does not matter here.
+struct Memory {
+    stream: Stream,
+    sizes: Sizes,
+    buffers: Vec<(&'static str, DType, Vec<usize>, DeviceBuffer)>,
+}
+
+impl Memory {
+    fn new(device: &Device, [m, n, k]: [usize; 3]) -> Result<Memory, YardstickError> {
+        let tensors = [
+            ("A", DType::BF16, vec![m, k]),
+            ("W", DType::BF16, vec![n, k]),
+            ("bias", DType::F32, vec![n]),
+            ("D", DType::BF16, vec![m, n]),
+        ];
+        let mut buffers = Vec::new();
+        for (name, dtype, shape) in tensors {
+            let bytes = dtype.bytes_for(shape.iter().product()) as u64;
+            buffers.push((name, dtype, shape, device.allocate(bytes)?));
+        }
+        let sizes = [("M", m), ("N", n), ("K", k)].map(|(name, size)| (name.to_owned(), size));
+        Ok(Memory { stream: Stream::new(device)?, sizes: sizes.into(), buffers })
+    }
+
+    fn tensor(&self, wanted: &str) -> Option<DeviceTensor> {
+        let (_, dtype, shape, buffer) = self.buffers.iter().find(|(name, ..)| *name == wanted)?;
+        let device = buffer.device().ordinal();
+        Some(DeviceTensor::contiguous(*dtype, shape.clone(), buffer.address(), device))
+    }
+
+    /// A call of a kernel on this memory.
+    fn prepare(
+        &self,
+        device: &Device,
+        cache: &Path,
+        kernel: &Kernel,
+    ) -> Result<postlude::cuda::PreparedCall, YardstickError> {
+        let options = Options { cache: Some(cache.to_owned()), ..Options::default() };
+        let compiled = kernel.compile(&options);
+        let named = |name: &String| Some((name.clone(), self.tensor(name)?));
+        let inputs: BTreeMap<String, DeviceArgument> = compiled
+            .defined()
+            .inputs()
+            .iter()
+            .filter_map(|input| named(&input.name))
+            .map(|(name, tensor)| (name, DeviceArgument::Tensor(tensor)))
+            .collect();
+        let outputs = compiled.defined().outputs().iter();
+        let outputs = outputs.filter_map(|output| named(&output.name)).collect();
+        let call = compiled.prepare(device, &inputs, &outputs, &self.sizes);
+        call.map_err(YardstickError::Call)
+    }
+
+    /// Milliseconds from a text to its first result, and where its code came from.
+    fn first_result(
+        &self,
+        device: &Device,
+        cache: &Path,
+        source: &str,
+    ) -> Result<(f64, Origin), YardstickError> {
+        let start = Instant::now();
+        let kernel = suite::kernel(source, DType::BF16).map_err(YardstickError::Call)?;
+        let call = self.prepare(device, cache, &kernel)?;
+        call.launch(&self.stream).map_err(YardstickError::Call)?;
+        self.stream.synchronize()?;
+        Ok((milliseconds(start), call.function().origin()))
+    }
 }
 
 /// The host's mean time for one launch, on a stream that nothing else uses.
-fn launch_cost(device: &Device) -> Result<f64, YardstickError> {
-    let stream = Stream::new(device)?;
-    let compiled = SMALL.kernel()?.compile(&Options::default());
-    let sizes = SMALL.named_sizes();
-    let problem = Problem::new(compiled.defined(), &sizes)
-        .map_err(|error| YardstickError::Call(error.into()))?;
-    let data = Data::new(device, &stream, &SMALL, compiled.defined(), &problem)?;
-    let (inputs, outputs) = (data.arguments(compiled.defined(), 0), data.results(0));
-    let call = call::prepare(&compiled, device, &inputs, &outputs, &sizes)
-        .map_err(|reason| YardstickError::Refused { row: SMALL.name, reason })?;
+fn launch_cost(device: &Device, cache: &Path) -> Result<f64, YardstickError> {
+    let memory = Memory::new(device, SMALL)?;
+    let kernel = suite::kernel(PLAIN, DType::BF16).map_err(YardstickError::Call)?;
+    let call = memory.prepare(device, cache, &kernel)?;
     let mut seconds = 0.0;
     for batch in 0..=BATCHES {
         let start = Instant::now();
         for _ in 0..BATCH {
-            call.launch(&stream)?;
+            call.launch(&memory.stream).map_err(YardstickError::Call)?;
         }
         // The first batch warms up.
         seconds += if batch == 0 { 0.0 } else { start.elapsed().as_secs_f64() };
-        stream.synchronize()?;
+        memory.stream.synchronize()?;
     }
     Ok(1e6 * seconds / f64::from(BATCH * BATCHES))
 }

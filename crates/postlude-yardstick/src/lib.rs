@@ -10,7 +10,6 @@
 
 #![deny(unsafe_code)]
 
-mod call;
 pub mod ceiling;
 pub mod check;
 pub mod copy;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use postlude::runtime::{Device, Stream};
+use postlude::runtime::{Device, RuntimeError, Stream};
 
 use crate::copy;
 use crate::cublaslt::CublasLt;
@@ -58,8 +58,8 @@ pub fn measure(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> Result<Report,
     say("opening the GPU");
     let (device, open_milliseconds) = first_use::open()?;
     if device.capability() != (9, 0) {
-        let (name, target) = (device.name().to_owned(), device.target().to_string());
-        return Err(YardstickError::NotHopper { name, target });
+        let (device, capability) = (device.name().to_owned(), device.target());
+        return Err(RuntimeError::NotHopper { device, capability }.into());
     }
     let mut machine = Machine::of(&device);
     say("first use");

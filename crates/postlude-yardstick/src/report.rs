@@ -22,7 +22,7 @@ pub struct Report {
     pub machine: Machine,
     /// cuBLASLt's version and file, where it took part.
     pub cublaslt: Option<LibraryReport>,
-    /// From text to a loaded kernel, and the host's cost of a launch.
+    /// From text to the first result, and the host's cost of a launch.
     pub first_use: FirstUse,
     /// Bytes read and written in a second by copies.
     pub copy_bytes_per_second: f64,

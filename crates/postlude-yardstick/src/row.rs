@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use postlude::cuda::PreparedCall;
 use postlude::runtime::{Device, Stream};
 use postlude::{Compiled, Kernel, Options, Problem};
 use postlude_ptx::kernel::Half;
 
-use crate::call::{self, PreparedCall};
 use crate::ceiling::Ceiling;
 use crate::check::{self, Extent, Tolerance, Verdict};
 use crate::cublaslt::{CublasLt, Epilogue, Matmul, Request};
@@ -65,20 +65,25 @@ struct Ours {
 }
 
 impl Ours {
-    /// Prepares it; the inner error is why it cannot be run.
-    fn prepare(bench: &Bench<'_>, kernel: &Kernel, row: &Row, data: &Data) -> Result<Ours, String> {
+    /// Prepares it; the error is why it cannot be run.
+    fn prepare(
+        bench: &Bench<'_>,
+        kernel: &Kernel,
+        row: &Row,
+        data: &Data,
+    ) -> Result<Ours, postlude::Error> {
         let compiled = kernel.compile(&Options::default());
         let sizes = row.named_sizes();
         let prepare = |set| {
             let (inputs, outputs) = (data.arguments(compiled.defined(), set), data.results(set));
-            call::prepare(&compiled, bench.device, &inputs, &outputs, &sizes)
+            compiled.prepare(bench.device, &inputs, &outputs, &sizes)
         };
-        let calls = (0..data.sets).map(prepare).collect::<Result<_, String>>()?;
+        let calls = (0..data.sets).map(prepare).collect::<Result<_, postlude::Error>>()?;
         Ok(Ours { compiled, calls })
     }
 
     fn launch(&self, set: usize, stream: &Stream) -> Result<(), YardstickError> {
-        Ok(self.calls[set].launch(stream)?)
+        self.calls[set].launch(stream).map_err(YardstickError::Call)
     }
 }
 
@@ -138,7 +143,7 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<RowReport, Yardsti
     let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
     let ours = match Ours::prepare(bench, &kernel, row, &data) {
         Ok(ours) => ours,
-        Err(reason) => return Ok(report(row, Some(reason), None)),
+        Err(reason) => return Ok(report(row, Some(reason.to_string()), None)),
     };
     let our_plain = if row.is_plain() {
         None

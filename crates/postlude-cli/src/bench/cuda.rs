@@ -127,7 +127,7 @@ fn numbers(found: &Measured) -> Vec<String> {
 fn first_use(report: &Report) -> String {
     let first = &report.first_use;
     let mut text =
-        format!("first use, from text to a loaded kernel: open {:.0} ms", first.open_milliseconds);
+        format!("first use, from text to the first result: open {:.0} ms", first.open_milliseconds);
     for kernel in &first.kernels {
         text.push_str(&format!(
             "; {} {:.0} ms ({:.0} ms from disk)",
