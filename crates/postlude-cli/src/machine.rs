@@ -85,6 +85,7 @@ impl Runner {
         let note = match backend {
             Backend::Reference => "the definition, in f64, with error bounds",
             Backend::Cpu => "tiled, fused and parallel",
+            Backend::Cuda => "one fused kernel, compiled by the driver (Hopper)",
         };
         Runner { name: backend.name(), available: true, note }
     }
