@@ -57,6 +57,8 @@ pub struct Data {
     pub inputs: Vec<Placed>,
     /// Tensors that are written.
     pub outputs: Vec<Placed>,
+    /// Where plain products go, where the row's own output is no place for one.
+    product: Option<Placed>,
     /// The bias in the tiles' dtype, for cuBLASLt.
     narrow_bias: Option<DeviceBuffer>,
     scalars: Vec<(String, f64)>,
@@ -90,17 +92,26 @@ impl Data {
         let outputs = graph.outputs().iter();
         let outputs: Vec<Placed> =
             outputs.map(|output| placed(&output.name, output.dtype, &output.dims)).collect();
+        let [m, n, _] = row.sizes;
+        let takes_product = |one: &Placed| one.shape == [m, n] && one.dtype == row.dtype;
+        let product = (!outputs.first().is_some_and(takes_product)).then(|| Placed {
+            name: "D".to_owned(),
+            dims: vec!["M".to_owned(), "N".to_owned()],
+            dtype: row.dtype,
+            shape: vec![m, n],
+            buffers: Vec::new(),
+        });
         let matrices = || inputs.iter().chain(&outputs).filter(|one| one.shape.len() > 1);
         let set_bytes: u64 = matrices().map(Placed::bytes).sum();
         let sets = set_count(set_bytes, device.l2_bytes().into());
-        let mut data = Data { sets, inputs, outputs, narrow_bias: None, scalars };
+        let mut data = Data { sets, inputs, outputs, product, narrow_bias: None, scalars };
         data.allocate(device)?;
         data.draw(device, stream, row.dtype)?;
         Ok(data)
     }
 
     fn allocate(&mut self, device: &Device) -> Result<(), YardstickError> {
-        for one in self.inputs.iter_mut().chain(&mut self.outputs) {
+        for one in self.inputs.iter_mut().chain(&mut self.outputs).chain(&mut self.product) {
             let count = if one.shape.len() > 1 { self.sets } else { 1 };
             // Whole pairs of elements, which are drawn together.
             let bytes = one.bytes().next_multiple_of(16);
@@ -149,13 +160,23 @@ impl Data {
         self.outputs.iter().map(|output| (output.name.clone(), output.tensor(set))).collect()
     }
 
+    /// Where plain products go: the row's first output, if that is like one.
+    pub fn product(&self) -> &Placed {
+        self.product.as_ref().unwrap_or(&self.outputs[0])
+    }
+
+    /// Where our plain product writes.
+    pub fn product_results(&self, set: usize) -> BTreeMap<String, DeviceTensor> {
+        BTreeMap::from([("D".to_owned(), self.product().tensor(set))])
+    }
+
     /// Where cuBLASLt reads and writes: operands of one set, the result of another.
     pub fn addresses(&self, set: usize, result_set: usize) -> Addresses {
         let input = |name: &str| {
             let found = self.inputs.iter().find(|input| input.name == name);
             found.map(|input| input.buffer(set).address())
         };
-        let result = self.outputs[0].buffer(result_set).address();
+        let result = self.product().buffer(result_set).address();
         Addresses {
             left: input("A").unwrap_or(0),
             right: input("W").unwrap_or(0),
@@ -176,7 +197,7 @@ impl Data {
 
     /// Fills a set's outputs with bytes that are no numbers.
     pub fn poison(&self, set: usize, stream: &Stream) -> Result<(), YardstickError> {
-        for output in &self.outputs {
+        for output in self.outputs.iter().chain(&self.product) {
             let buffer = output.buffer(set);
             buffer.fill(stream, 0, buffer.len(), 0xff)?;
         }

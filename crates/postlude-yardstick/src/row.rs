@@ -1,9 +1,10 @@
 //! One row: its memory, its competitors, its checks, its rounds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postlude::cuda::PreparedCall;
-use postlude::runtime::{Device, Stream};
+use postlude::runtime::{Device, DeviceTensor, Stream};
 use postlude::{Compiled, Kernel, Options, Problem};
 use postlude_ptx::kernel::Half;
 
@@ -71,12 +72,13 @@ impl Ours {
         kernel: &Kernel,
         row: &Row,
         data: &Data,
+        results: impl Fn(usize) -> BTreeMap<String, DeviceTensor>,
     ) -> Result<Ours, postlude::Error> {
         let compiled = kernel.compile(&Options::default());
         let sizes = row.named_sizes();
         let prepare = |set| {
-            let (inputs, outputs) = (data.arguments(compiled.defined(), set), data.results(set));
-            compiled.prepare(bench.device, &inputs, &outputs, &sizes)
+            let inputs = data.arguments(compiled.defined(), set);
+            compiled.prepare(bench.device, &inputs, &results(set), &sizes)
         };
         let calls = (0..data.sets).map(prepare).collect::<Result<_, postlude::Error>>()?;
         Ok(Ours { compiled, calls })
@@ -115,7 +117,7 @@ impl Theirs<'_> {
         for &algorithm in &self.finalists {
             data.poison(1, stream)?;
             self.matmul.launch(algorithm, &data.addresses(0, 1), stream)?;
-            let results = [0, 1].map(|set| data.outputs[0].buffer(set));
+            let results = [0, 1].map(|set| data.product().buffer(set));
             let extent = if agree.is_empty() { Extent::Whole } else { Extent::Sample };
             let differences = check::compare(results, tolerance, extent, stream)?;
             if differences.wrong == 0 {
@@ -141,14 +143,15 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<RowReport, Yardsti
     let problem = Problem::new(kernel.defined(), &row.named_sizes())
         .map_err(|error| YardstickError::Kernel { row: row.name, error: error.into() })?;
     let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
-    let ours = match Ours::prepare(bench, &kernel, row, &data) {
+    let ours = match Ours::prepare(bench, &kernel, row, &data, |set| data.results(set)) {
         Ok(ours) => ours,
         Err(reason) => return Ok(report(row, Some(reason.to_string()), None)),
     };
     let our_plain = if row.is_plain() {
         None
     } else {
-        Ours::prepare(bench, &row.plain_kernel()?, row, &data).ok()
+        let results = |set| data.product_results(set);
+        Ours::prepare(bench, &row.plain_kernel()?, row, &data, results).ok()
     };
     data.poison(0, bench.stream)?;
     ours.launch(0, bench.stream)?;

@@ -114,6 +114,7 @@ pub fn scalar(name: &str) -> Option<f32> {
 #[cfg(test)]
 mod tests {
     use postlude::Problem;
+    use postlude::graph::Op;
     use postlude::plan::sm90::{Placements, Sm90, plan};
     use postlude::{MathMode, Options};
 
@@ -130,6 +131,20 @@ mod tests {
             for input in compiled.defined().inputs().iter().filter(|input| input.dims.is_none()) {
                 assert!(scalar(&input.name).is_some(), "{}: {}", row.name, input.name);
             }
+        }
+    }
+
+    /// What `check` takes: an element that needs more than its own row and column cannot be checked on a sample.
+    #[test]
+    fn every_output_is_a_tile_of_single_elements() {
+        for row in ROWS {
+            let kernel = row.kernel().unwrap();
+            for output in kernel.defined().outputs() {
+                let dims: Vec<String> = output.dims.iter().map(ToString::to_string).collect();
+                assert_eq!(dims, ["M", "N"], "{}: {}", row.name, output.name);
+            }
+            let reduces = |op: &Op| matches!(op, Op::Reduce(..) | Op::Pick(..) | Op::Part(..));
+            assert!(!kernel.defined().nodes().any(|(_, node)| reduces(&node.op)), "{}", row.name);
         }
     }
 
