@@ -40,7 +40,7 @@ step() {
             124 | 137) say "FAILED  $name: more than $limit s" ;;
             *) say "FAILED  $name: exit code $code" ;;
         esac
-        tail -n 15 "$out/$name.err" | sed 's/^/        /' | tee -a "$out/summary.txt"
+        cat "$out/$name.out" "$out/$name.err" | tail -n 15 | cut -c 1-400 | sed 's/^/        /' | tee -a "$out/summary.txt"
     fi
     # A test without a GPU passes, and says that it was skipped.
     if grep -q '^SKIPPED' "$out/$name.err"; then
