@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Show what becomes of a kernel, stage by stage
     Explain(ExplainArguments),
+    /// Print a kernel's code for a GPU, or what an assembler says about it
+    Emit(EmitArguments),
     /// List the kernel library, or the language's functions
     List(ListArguments),
     /// Print a kernel of the library
@@ -101,6 +103,9 @@ pub(crate) struct CompileArguments {
     /// Override how accurate functions are [default: by where a value goes]
     #[arg(long)]
     pub(crate) math: Option<MathChoice>,
+    /// Use the schedule of this file on the GPU instead of the planner's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schedule: Option<PathBuf>,
 }
 
 /// `postlude run`
@@ -119,6 +124,9 @@ pub(crate) struct RunArguments {
     /// What runs the kernel
     #[arg(long, default_value = "auto")]
     pub(crate) backend: BackendChoice,
+    /// The most CTAs launched on the GPU [default: as many as fit]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) grid_limit: Option<u32>,
     /// Compare every element with the reference and its bound
     #[arg(long)]
     pub(crate) check: bool,
@@ -147,12 +155,33 @@ pub(crate) struct ExplainArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) compile: CompileArguments,
-    /// Show one stage only; the schedule needs sizes
+    /// Show one stage only; schedules need sizes
     #[arg(long)]
     pub(crate) stage: Option<StageChoice>,
+    /// What the kernel is scheduled for
+    #[arg(long, default_value = "cpu")]
+    pub(crate) target: ScheduleTarget,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `postlude emit`
+#[derive(Args, Debug)]
+pub(crate) struct EmitArguments {
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) compile: CompileArguments,
+    /// What the code is for
+    #[arg(long, default_value = "sm90")]
+    pub(crate) target: CodeTarget,
+    /// Print what the code takes of an SM instead; needs `ptxas`
+    #[arg(long, conflicts_with = "sass")]
+    pub(crate) stats: bool,
+    /// Print the machine's instructions instead; needs `ptxas` and `nvdisasm` or `cuobjdump`
+    #[arg(long)]
+    pub(crate) sass: bool,
 }
 
 /// `postlude list`
@@ -176,9 +205,12 @@ pub(crate) struct ShowArguments {
 /// `postlude corpus`
 #[derive(Args, Debug)]
 pub(crate) struct CorpusArguments {
-    /// What runs the cases
-    #[arg(long, default_value = "auto")]
+    /// What runs the cases; `auto` is the processor
+    #[arg(long, default_value = "cpu")]
     pub(crate) backend: BackendChoice,
+    /// The most CTAs launched on the GPU [default: as many as fit]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) grid_limit: Option<u32>,
     /// The folder of the cases [default: the nearest `corpus` above the current folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,
@@ -278,8 +310,10 @@ pub(crate) struct BugArguments {
 /// What runs a kernel.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BackendChoice {
-    /// The fastest there is
+    /// A GPU that takes the kernel, or else the processor
     Auto,
+    /// The first GPU
+    Cuda,
     /// The processor
     Cpu,
     /// The definition
@@ -287,13 +321,31 @@ pub(crate) enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// The backend that is meant.
-    pub(crate) fn backend(self) -> Backend {
+    /// The backend that is meant, where that does not depend on the machine.
+    pub(crate) fn fixed(self) -> Option<Backend> {
         match self {
-            BackendChoice::Auto | BackendChoice::Cpu => Backend::Cpu,
-            BackendChoice::Reference => Backend::Reference,
+            BackendChoice::Auto => None,
+            BackendChoice::Cuda => Some(Backend::Cuda),
+            BackendChoice::Cpu => Some(Backend::Cpu),
+            BackendChoice::Reference => Some(Backend::Reference),
         }
     }
+}
+
+/// What `explain` schedules for.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScheduleTarget {
+    /// The processor
+    Cpu,
+    /// NVIDIA Hopper
+    Sm90,
+}
+
+/// What `emit` emits for.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CodeTarget {
+    /// NVIDIA Hopper
+    Sm90,
 }
 
 /// How accurate functions are.
@@ -325,6 +377,8 @@ pub(crate) enum StageChoice {
     Graph,
     /// Its meaning, then the graph after each pass
     Passes,
+    /// What became of each tile of the GPU's table
+    Candidates,
     /// How a problem of these sizes is run
     Schedule,
 }

@@ -13,6 +13,7 @@ use postlude_corpus::Fill;
 use crate::arguments::{CompileArguments, MathChoice, Pair, SourceArguments};
 use crate::failure::{Failure, Mistake};
 use crate::files::Stored;
+use crate::hopper;
 use crate::source::Source;
 
 /// Where an input's values come from.
@@ -104,7 +105,9 @@ impl Loaded {
             require_output(&self.kernel, name)?;
         }
         let keep = (!arguments.only.is_empty()).then(|| arguments.only.clone());
+        let schedule = arguments.schedule.as_deref().map(hopper::read_schedule).transpose()?;
         Ok(Options {
+            schedule,
             math: MathChoice::mode(arguments.math),
             threads: arguments.threads.map(usize::from),
             keep,

@@ -1,8 +1,12 @@
 //! `postlude corpus`: runs the literate cases on a backend.
 
+use std::collections::BTreeMap;
 use std::panic;
 use std::path::{Path, PathBuf};
 
+use postlude::Backend;
+use postlude::cuda;
+use postlude::runtime::Device;
 use postlude_corpus::{Case, Outcome as CaseOutcome, RunOptions, read_folder};
 use serde::Serialize;
 
@@ -18,6 +22,8 @@ struct Summary {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// Why cases were skipped, and how many for each reason.
+    reasons: BTreeMap<String, usize>,
     cases: Vec<Line>,
 }
 
@@ -42,7 +48,15 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
             .fix("a name is `file::title`, as in `stability::`")
             .into());
     }
-    let backend = arguments.backend.backend();
+    let backend = arguments.backend.fixed().unwrap_or_default();
+    if backend == Backend::Cuda {
+        require_gpu()?;
+    } else if arguments.grid_limit.is_some() {
+        return Err(Mistake::new("`--grid-limit` is for a GPU")
+            .fix("run it with `--backend cuda`")
+            .into());
+    }
+    let options = RunOptions { grid_limit: arguments.grid_limit, ..RunOptions::default() };
     let progress = Progress::of(cases.len());
     let mut lines = Vec::with_capacity(cases.len());
     // A case that panics is a failed case, reported with the others.
@@ -50,7 +64,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
     panic::set_hook(Box::new(|_| {}));
     for case in &cases {
         progress.say(case.name());
-        let (outcome, found) = match postlude_corpus::run(case, backend, &RunOptions::default()) {
+        let (outcome, found) = match postlude_corpus::run(case, backend, &options) {
             CaseOutcome::Passed => ("passed", None),
             CaseOutcome::Failed(report) => ("failed", Some(report.to_string())),
             CaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
@@ -61,12 +75,17 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
     panic::set_hook(report_bug);
     drop(progress);
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
+    let mut reasons = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.outcome == "skipped") {
+        *reasons.entry(line.found.clone().unwrap_or_default()).or_default() += 1;
+    }
     let summary = Summary {
         schema: 1,
         backend: backend.name(),
         passed: count("passed"),
         failed: count("failed"),
         skipped: count("skipped"),
+        reasons,
         cases: lines,
     };
     print::either(arguments.json, &summary, || summary.text())?;
@@ -85,12 +104,23 @@ impl Summary {
                 _ => {}
             }
         }
+        let mut reasons: Vec<(&String, &usize)> = self.reasons.iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (reason, count) in reasons {
+            text.push_str(&format!("{count:>5} skipped: {reason}\n"));
+        }
         let Summary { passed, failed, skipped, backend, .. } = self;
         text.push_str(&format!(
             "{passed} passed, {failed} failed, {skipped} skipped on {backend}\n"
         ));
         text
     }
+}
+
+/// Without a GPU that runs kernels nothing would be tested.
+fn require_gpu() -> Result<(), Mistake> {
+    let found = Device::open(0).and_then(|device| cuda::chip(&device));
+    found.map(|_| ()).map_err(|error| Mistake { message: error.to_string(), fix: error.fix() })
 }
 
 /// The nearest folder `corpus` with a README, from the current folder upwards.

@@ -3,9 +3,10 @@
 use postlude::{Compiled, MathMode, Problem, optimise};
 use serde::Serialize;
 
-use crate::arguments::{ExplainArguments, StageChoice};
+use crate::arguments::{ExplainArguments, ScheduleTarget, StageChoice};
 use crate::bindings::Loaded;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Mistake, Outcome};
+use crate::hopper::Planned;
 use crate::print;
 
 /// The stages that were asked for.
@@ -17,6 +18,8 @@ struct Stages {
     graph: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<Vec<Pass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
 }
@@ -51,10 +54,25 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         stages.passes = Some(passes(&compiled, options.math));
     }
     // Without sizes everything but the schedule is shown.
-    if arguments.stage == Some(StageChoice::Schedule)
-        || (arguments.stage.is_none() && is_sized(&loaded, arguments))
-    {
-        stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
+    let sized = arguments.stage.is_none() && is_sized(&loaded, arguments);
+    let shown = |stage| arguments.stage == Some(stage) || sized;
+    match arguments.target {
+        ScheduleTarget::Cpu => {
+            refuse_gpu_flags(arguments)?;
+            if shown(StageChoice::Schedule) {
+                stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
+            }
+        }
+        ScheduleTarget::Sm90 if shown(StageChoice::Candidates) || shown(StageChoice::Schedule) => {
+            let planned = Planned::new(&loaded, &compiled, &options, &arguments.compile)?;
+            if shown(StageChoice::Candidates) {
+                stages.candidates = Some(planned.candidates()?);
+            }
+            if shown(StageChoice::Schedule) {
+                stages.schedule = Some(planned.schedule()?.to_string());
+            }
+        }
+        ScheduleTarget::Sm90 => {}
     }
     if arguments.json {
         let kernel = loaded.kernel.name().to_owned();
@@ -63,6 +81,18 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         print::text(&stages.text())?;
     }
     Ok(Outcome::Fine)
+}
+
+/// What only a GPU has.
+fn refuse_gpu_flags(arguments: &ExplainArguments) -> Result<(), Mistake> {
+    let flag = if arguments.stage == Some(StageChoice::Candidates) {
+        "--stage candidates"
+    } else if arguments.compile.schedule.is_some() {
+        "--schedule"
+    } else {
+        return Ok(());
+    };
+    Err(Mistake::new(format!("`{flag}` is for a GPU")).fix("add `--target sm90`"))
 }
 
 fn is_sized(loaded: &Loaded, arguments: &ExplainArguments) -> bool {
@@ -97,6 +127,7 @@ impl Stages {
         for Pass { pass, graph } in self.passes.iter().flatten() {
             parts.push(format!("# after {pass}\n{graph}"));
         }
+        parts.extend(self.candidates.clone());
         parts.extend(self.schedule.clone());
         let lines: Vec<String> =
             parts.iter().map(|part| format!("{}\n", part.trim_end())).collect();

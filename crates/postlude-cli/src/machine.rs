@@ -3,6 +3,8 @@
 use std::fs;
 
 use postlude::Backend;
+use postlude::cuda;
+use postlude::runtime::{Device, RuntimeError};
 use serde::Serialize;
 
 use crate::arguments::InfoArguments;
@@ -19,6 +21,7 @@ struct Machine {
     cores: usize,
     memory: Option<u64>,
     instruction_sets: Vec<&'static str>,
+    gpus: Vec<Gpu>,
     backends: Vec<Runner>,
     cache: Option<String>,
 }
@@ -27,7 +30,21 @@ struct Machine {
 struct Runner {
     name: &'static str,
     available: bool,
-    note: &'static str,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    number: u32,
+    name: String,
+    target: String,
+    processors: u32,
+    memory: u64,
+    shared_bytes: u32,
+    cuda: String,
+    driver: Option<String>,
+    #[serde(skip)]
+    shown: String,
 }
 
 /// Runs the command.
@@ -39,6 +56,8 @@ pub(crate) fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {
 
 impl Machine {
     fn here() -> Machine {
+        let devices = Device::list();
+        let gpus = devices.iter().flatten().map(Gpu::of).collect();
         Machine {
             schema: 1,
             version: env!("CARGO_PKG_VERSION"),
@@ -48,7 +67,8 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory::total().and_then(|bytes| u64::try_from(bytes).ok()),
             instruction_sets: instruction_sets(),
-            backends: Backend::ALL.into_iter().map(Runner::of).collect(),
+            gpus,
+            backends: Backend::ALL.into_iter().map(|one| Runner::of(one, &devices)).collect(),
             cache: cache::folder().ok().map(|folder| folder.display().to_string()),
         }
     }
@@ -64,6 +84,7 @@ impl Machine {
             row("memory", or_unknown(memory)),
             row("instruction sets", self.instruction_sets.join(" ")),
         ];
+        rows.extend(self.gpus.iter().map(|gpu| row("gpu", gpu.shown.clone())));
         for backend in &self.backends {
             let state = if backend.available { "available" } else { "not available" };
             rows.push(row(
@@ -81,13 +102,43 @@ fn row(name: &str, value: String) -> Vec<String> {
 }
 
 impl Runner {
-    const fn of(backend: Backend) -> Runner {
-        let note = match backend {
-            Backend::Reference => "the definition, in f64, with error bounds",
-            Backend::Cpu => "tiled, fused and parallel",
-            Backend::Cuda => "one fused kernel, compiled by the driver (Hopper)",
+    fn of(backend: Backend, devices: &Result<Vec<Device>, RuntimeError>) -> Runner {
+        let (available, note) = match backend {
+            Backend::Reference => (true, "the definition, in f64, with error bounds".to_owned()),
+            Backend::Cpu => (true, "tiled, fused and parallel".to_owned()),
+            Backend::Cuda => match why_no_gpu(devices) {
+                None => (true, "one kernel on the first GPU".to_owned()),
+                Some(reason) => (false, reason),
+            },
         };
-        Runner { name: backend.name(), available: true, note }
+        Runner { name: backend.name(), available, note }
+    }
+}
+
+/// Why kernels do not run on a GPU here.
+fn why_no_gpu(devices: &Result<Vec<Device>, RuntimeError>) -> Option<String> {
+    match devices {
+        Err(error) => Some(error.to_string()),
+        Ok(devices) => match devices.first() {
+            None => Some("no GPU is visible".to_owned()),
+            Some(first) => cuda::chip(first).err().map(|error| error.to_string()),
+        },
+    }
+}
+
+impl Gpu {
+    fn of(device: &Device) -> Gpu {
+        Gpu {
+            number: device.ordinal(),
+            name: device.name().to_owned(),
+            target: device.target().to_string(),
+            processors: device.processors(),
+            memory: device.memory(),
+            shared_bytes: device.shared_bytes(),
+            cuda: device.cuda_version().to_string(),
+            driver: device.driver_release().map(str::to_owned),
+            shown: device.to_string(),
+        }
     }
 }
 

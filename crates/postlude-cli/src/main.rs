@@ -15,9 +15,11 @@ mod check;
 mod completions;
 mod corpus;
 mod diagnose;
+mod emit;
 mod explain;
 mod failure;
 mod files;
+mod hopper;
 mod inputs;
 mod list;
 mod machine;
@@ -29,6 +31,7 @@ mod report;
 mod run;
 mod show;
 mod source;
+mod tools;
 
 use std::panic;
 use std::process::ExitCode;
@@ -61,6 +64,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Emit(arguments) => emit::emit(&arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::Corpus(arguments) => corpus::corpus(&arguments),

@@ -9,13 +9,20 @@ const MOST: usize = 10_000;
 
 /// The median wall time of one call in seconds, after warming up, repeated for about a second.
 pub(crate) fn median_seconds<E>(mut call: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
-    call()?;
+    median_of(|| {
+        let before = Instant::now();
+        call()?;
+        Ok(before.elapsed().as_secs_f64())
+    })
+}
+
+/// The median of what a measurement says, after warming up, repeated for about a second.
+pub(crate) fn median_of<E>(mut measure: impl FnMut() -> Result<f64, E>) -> Result<f64, E> {
+    measure()?;
     let mut seconds = Vec::new();
     let start = Instant::now();
     while seconds.len() < FEWEST || (start.elapsed() < ENOUGH && seconds.len() < MOST) {
-        let before = Instant::now();
-        call()?;
-        seconds.push(before.elapsed().as_secs_f64());
+        seconds.push(measure()?);
     }
     Ok(median(&mut seconds))
 }

@@ -23,6 +23,8 @@ pub struct RunOptions {
     pub math: Option<MathMode>,
     /// How inputs lie in memory that the case leaves packed.
     pub layout: Option<Layout>,
+    /// The most CTAs launched on a GPU; as many as fit when `None`.
+    pub grid_limit: Option<u32>,
 }
 
 /// What became of a case.
@@ -106,6 +108,8 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
+        grid_limit: options.grid_limit,
+        guard: true,
         ..Options::default()
     };
     if case.expects_error() {
@@ -116,12 +120,13 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
     let (problem, arguments) =
         bind(case, &compiled, layout).map_err(|error| failed("arguments that fit", error))?;
     let mut got = compiled.outputs(&problem).map_err(|error| failed("outputs", error))?;
-    if backend != Backend::Reference {
-        compiled.schedule(&problem).map_err(|refusal| Stop::Skipped(refusal.to_string()))?;
-    }
-    compiled
-        .run_into(&problem, &arguments, &mut got)
-        .map_err(|error| failed("a kernel that runs", error))?;
+    compiled.run_into(&problem, &arguments, &mut got).map_err(|error| {
+        if error.is_refusal() {
+            Stop::Skipped(error.to_string())
+        } else {
+            failed("a kernel that runs", error)
+        }
+    })?;
     let want = compiled.evaluate(&problem, &arguments);
     check_results(case, &want, &got)
 }

@@ -112,7 +112,7 @@ impl GpuKernel {
 }
 
 /// What a GPU offers to a schedule; any but Hopper is refused by name.
-pub(crate) fn chip(device: &Device) -> Result<Sm90, RuntimeError> {
+pub fn chip(device: &Device) -> Result<Sm90, RuntimeError> {
     if device.capability() != HOPPER {
         let (device, capability) = (device.name().to_owned(), device.target());
         return Err(RuntimeError::NotHopper { device, capability });

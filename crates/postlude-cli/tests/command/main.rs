@@ -3,6 +3,7 @@
 mod documented;
 mod errors;
 mod files;
+mod gpu;
 mod interrupted;
 mod json;
 mod others;
@@ -17,15 +18,21 @@ use serde_json::Value;
 struct Ended {
     code: Option<i32>,
     output: String,
+    /// What was said beside the output, but for the note below.
     errors: String,
+    /// Why the processor ran a kernel that a GPU might have run.
+    note: Option<String>,
 }
 
 impl Ended {
     fn of(output: &Output) -> Ended {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_note = |line: &&str| line.starts_with(NOTE);
         Ended {
             code: output.status.code(),
             output: String::from_utf8_lossy(&output.stdout).into_owned(),
-            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            errors: said.split_inclusive('\n').filter(|line| !is_note(line)).collect(),
+            note: said.lines().find(is_note).map(str::to_owned),
         }
     }
 
@@ -53,9 +60,13 @@ impl Ended {
     }
 }
 
+/// How the note about a GPU that did not run a kernel begins.
+const NOTE: &str = "note: this ran on the processor: ";
+
+/// A command that finds no GPU, so that it does the same on every machine.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postlude"));
-    command.args(arguments).stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", "");
     command
 }
 

@@ -125,7 +125,7 @@ fn a_closed_pipe_ends_quietly() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = command(arguments).stdout(Stdio::from(writer)).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), &*errors), (Some(0), ""), "{arguments:?}");
+        let ended = super::Ended::of(&output);
+        assert_eq!((ended.code, &*ended.errors), (Some(0), ""), "{arguments:?}");
     }
 }

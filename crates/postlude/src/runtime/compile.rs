@@ -1,9 +1,9 @@
 //! From PTX to a cubin and the compiler's log, by the driver.
 
 use crate::runtime::device::Device;
-use crate::runtime::driver;
+use crate::runtime::driver::{Compiler, Module};
 use crate::runtime::error::RuntimeError;
-use crate::runtime::version;
+use crate::runtime::version::{self, Reach, Target};
 
 /// A compiled module, as it is kept on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,22 +14,46 @@ pub(crate) struct Cubin {
     pub(crate) log: CompileLog,
 }
 
-/// Compiles for a GPU, after checking that driver and GPU know the version and the target.
-pub(crate) fn compile(device: &Device, text: &str) -> Result<Cubin, RuntimeError> {
-    check(device, text)?;
-    let linked = driver::link(device.context(), text)?;
-    Ok(Cubin { bytes: linked.cubin, log: CompileLog::new(linked.log) })
+/// A module that was just compiled, and its cubin where the compiler gives it away.
+pub(crate) struct Compiled {
+    /// What was loaded.
+    pub(crate) module: Module,
+    /// What the compiler said.
+    pub(crate) log: CompileLog,
+    /// What may be kept on disk.
+    pub(crate) cubin: Option<Cubin>,
+}
+
+/// Compiles for a GPU and loads, after checking that driver and GPU know the version and the target.
+pub(crate) fn compile(device: &Device, text: &str) -> Result<Compiled, RuntimeError> {
+    let target = check(device, text)?;
+    let Some(compiler) = Compiler::get() else {
+        let (module, log) = Module::compile(device.context(), text)?;
+        return Ok(Compiled { module, log: CompileLog::new(log), cubin: None });
+    };
+    let compiled = compiler.compile(text, &code_for(target, device).to_string())?;
+    let module = Module::load(device.context(), &compiled.cubin)?;
+    let log = CompileLog::new(compiled.log);
+    Ok(Compiled { module, log: log.clone(), cubin: Some(Cubin { bytes: compiled.cubin, log }) })
+}
+
+/// Code for later GPUs is compiled for the one there is; other code for what it names.
+fn code_for(target: Target, device: &Device) -> Target {
+    match target.reach {
+        Reach::Later | Reach::Family => device.target(),
+        Reach::Exact => target,
+    }
 }
 
 /// Whether this driver and this GPU take the text.
-fn check(device: &Device, text: &str) -> Result<(), RuntimeError> {
+fn check(device: &Device, text: &str) -> Result<Target, RuntimeError> {
     let (ptx, target) = version::declared(text)?;
     version::check_driver(ptx, target, device.cuda_version(), device.driver_release())?;
     if !target.runs_on(device.target().capability) {
         let (device, capability) = (device.name().to_owned(), device.target());
         return Err(RuntimeError::WrongTarget { target, device, capability });
     }
-    Ok(())
+    Ok(target)
 }
 
 /// What the compiler said about a module.
@@ -92,9 +116,10 @@ impl CompileLog {
         Some(usage)
     }
 
-    /// Whether products that should run in the background were made to wait (warning C7510).
+    /// Whether products that should run in the background were made to wait (C7510 to C7519), or registers were not
+    /// moved between warps (C7504 and its like).
     pub fn serialises_products(&self) -> bool {
-        self.0.contains("C7510") || self.0.contains("wgmma.mma_async instructions are serialized")
+        self.0.contains("(C75") || self.0.contains("wgmma.mma_async instructions are serialized")
     }
 }
 

@@ -8,10 +8,10 @@
 //! the context of their GPU current. The types of this module keep that: a handle lives in a value that knows its
 //! context, and calls go through [`Context::enter`].
 
+mod compiler;
 mod context;
 mod event;
 mod function;
-mod link;
 mod map;
 mod memory;
 mod stream;
@@ -20,10 +20,10 @@ mod table;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
+pub(crate) use compiler::Compiler;
 pub(crate) use context::Context;
 pub use event::Event;
 pub(crate) use function::{Attribute, FunctionHandle, MAX_PARAMETERS, Module};
-pub(crate) use link::link;
 pub(crate) use map::encode;
 pub use memory::DeviceBuffer;
 pub(crate) use memory::{Allocation, pointer_device};

@@ -98,11 +98,13 @@ fn load(device: &Device, cache: &DiskCache, key: &Key, text: &str) -> Result<Loa
     {
         return Ok(Loaded { module: Arc::new(module), log: cubin.log, origin: Origin::Disk });
     }
-    let cubin = compile::compile(device, text)?;
-    let module = Arc::new(Module::load(device.context(), &cubin.bytes)?);
+    let compiled = compile::compile(device, text)?;
     // A cache that cannot be written costs the next process a compilation, and this one nothing.
-    cache.write(key, &cubin).ok();
-    Ok(Loaded { module, log: cubin.log, origin: Origin::Compiled })
+    if let Some(cubin) = &compiled.cubin {
+        cache.write(key, cubin).ok();
+    }
+    let (module, log) = (Arc::new(compiled.module), compiled.log);
+    Ok(Loaded { module, log, origin: Origin::Compiled })
 }
 
 /// A kernel on a GPU. Cheap to clone; keeps its module loaded.

@@ -76,6 +76,21 @@ impl Placements {
         }
     }
 
+    /// The same with the rows of the product's operands padded, so that tensor maps read them whatever the sizes.
+    pub fn padded(graph: &Graph, problem: &Problem) -> Placements {
+        let mut placements = Placements::packed(graph, problem);
+        for (input, _) in [graph.product().left, graph.product().right] {
+            let declared = &graph.inputs()[input.0 as usize];
+            let mut shape = problem.shape(declared.dims.as_deref().unwrap_or_default());
+            let chunk = (MAP_ALIGNMENT as usize * 8 / declared.dtype.bits()).max(1);
+            if let Some(row) = shape.last_mut() {
+                *row = row.next_multiple_of(chunk);
+            }
+            placements.inputs[input.0 as usize] = Some(Placement::packed(&shape));
+        }
+        placements
+    }
+
     /// Where an input lies.
     pub(crate) fn input(&self, input: InputId) -> &Placement {
         self.inputs[input.0 as usize]

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn two_hundred_different_sizes_compile_few_modules() {
         let graph = graph("D = relu(A @ W.T + bias[N])");
-        for (step, most) in [(1, 4), (7, 4), (37, 5), (128, 4)] {
+        for (step, most) in [(1, 4), (7, 4), (37, 5), (128, 5)] {
             let mut modules = HashSet::new();
             for count in 1..=200 {
                 let problem = problem(&graph, step * count);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use postlude_ptx::launch::Launch;
 
+use super::compiler::{LOADER_LOG_BYTES, LOADER_OPTIONS, before_zero, loader_values};
 use super::context::Context;
 use super::stream::Stream;
 use super::table::{Handle, LaunchAttribute, LaunchConfiguration};
@@ -49,6 +50,41 @@ impl Module {
         let code = unsafe { (entered.table().module_load)(&raw mut handle, cubin.as_ptr().cast()) };
         entered.check_memory("cuModuleLoadData", code, cubin.len() as u64)?;
         Ok(Module { context: context.clone(), handle })
+    }
+
+    /// Lets the driver compile PTX, and gives what its compiler said; the cubin stays with the driver.
+    pub(crate) fn compile(
+        context: &Arc<Context>,
+        text: &str,
+    ) -> Result<(Module, String), RuntimeError> {
+        let entered = context.enter()?;
+        let Ok(source) = CString::new(text) else {
+            let log = "the text has a zero byte".to_owned();
+            return Err(RuntimeError::Compile { name: "not PTX".to_owned(), log });
+        };
+        let mut said = vec![0u8; LOADER_LOG_BYTES];
+        let mut complaints = vec![0u8; LOADER_LOG_BYTES];
+        let mut options = LOADER_OPTIONS;
+        let mut values = loader_values(&mut said, &mut complaints);
+        let mut handle = 0;
+        // SAFETY: the text ends with a zero; the options' values are buffers of the sizes said, all alive during the call.
+        let code = unsafe {
+            (entered.table().module_compile)(
+                &raw mut handle,
+                source.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        match entered.check("cuModuleLoadDataEx", code) {
+            Ok(()) => Ok((Module { context: context.clone(), handle }, before_zero(&said))),
+            Err(RuntimeError::Driver { name, .. }) => {
+                let log = [before_zero(&complaints), before_zero(&said)].concat();
+                Err(RuntimeError::Compile { name, log: log.trim_end().to_owned() })
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// A kernel of it by name.

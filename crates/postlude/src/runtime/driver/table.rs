@@ -109,12 +109,8 @@ table! {
     event_elapsed = "cuEventElapsedTime"(*mut f32, Handle, Handle);
     event_destroy = "cuEventDestroy_v2"(Handle);
 
-    link_create = "cuLinkCreate_v2"(c_uint, *mut c_int, *mut *mut c_void, *mut Handle);
-    link_add = "cuLinkAddData_v2"(Handle, c_int, *mut c_void, usize, *const c_char, c_uint, *mut c_int, *mut *mut c_void);
-    link_complete = "cuLinkComplete"(Handle, *mut *mut c_void, *mut usize);
-    link_destroy = "cuLinkDestroy"(Handle);
-
     module_load = "cuModuleLoadData"(*mut Handle, *const c_void);
+    module_compile = "cuModuleLoadDataEx"(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     module_unload = "cuModuleUnload"(Handle);
     module_function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char);
     function_attribute = "cuFuncGetAttribute"(*mut c_int, c_int, Handle);

@@ -1,0 +1,53 @@
+//! `postlude emit`: a kernel's code for a GPU, or what an assembler says about it.
+
+use postlude::emit::sm90;
+use postlude::plan::sm90::Sm90Schedule;
+use postlude::runtime::{CompileLog, Usage};
+
+use crate::arguments::{CodeTarget, EmitArguments};
+use crate::bindings::Loaded;
+use crate::failure::{Failure, Outcome};
+use crate::hopper::Planned;
+use crate::print;
+use crate::tools::Assembled;
+
+/// Runs the command.
+pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
+    let CodeTarget::Sm90 = arguments.target;
+    let loaded = Loaded::read(&arguments.source)?;
+    let options = loaded.options(&arguments.compile)?;
+    let compiled = loaded.kernel.compile(&options);
+    let planned = Planned::new(&loaded, &compiled, &options, &arguments.compile)?;
+    let schedule = planned.schedule()?;
+    let entry = sm90::emit(compiled.optimised(), &schedule, options.math);
+    let text = entry.to_string();
+    let printed = if arguments.stats {
+        let assembled = Assembled::new(&text)?;
+        let instructions = entry.instructions().count();
+        stats(&schedule, &CompileLog::new(assembled.log), instructions)
+    } else if arguments.sass {
+        Assembled::new(&text)?.sass()?
+    } else {
+        text
+    };
+    print::text(&printed)?;
+    Ok(Outcome::Fine)
+}
+
+/// What the code takes of an SM.
+fn stats(schedule: &Sm90Schedule, log: &CompileLog, instructions: usize) -> String {
+    let Usage { registers, stack_bytes, spill_stores, spill_loads } =
+        log.usage(sm90::ENTRY).expect("compiler bug: the assembler does not name the kernel");
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("registers", registers.to_string()),
+        row("spills", format!("{spill_stores} bytes stored, {spill_loads} bytes loaded")),
+        row("stack", format!("{stack_bytes} bytes")),
+        row("shared memory", format!("{} bytes", schedule.shared_bytes())),
+        row("instructions", format!("{instructions} of PTX")),
+    ];
+    if log.serialises_products() {
+        rows.push(row("warning", "products wait for one another (C7510)".to_owned()));
+    }
+    print::table(&rows)
+}

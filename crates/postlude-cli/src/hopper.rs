@@ -1,0 +1,95 @@
+//! Schedules for Hopper, from a file or from the planner.
+//!
+//! In: a kernel and sizes. Out: a schedule that its emitter takes. No GPU is needed: the chip is an H200, and tensors lie
+//! as `run` would lay them out.
+
+use std::path::Path;
+
+use postlude::plan::ScheduleTextError;
+use postlude::plan::sm90::{self, Placements, Sm90, Sm90Schedule};
+use postlude::{Compiled, Options, Problem};
+
+use crate::arguments::{CompileArguments, Pair};
+use crate::bindings::Loaded;
+use crate::failure::{Failure, Mistake};
+
+/// The chip that code is planned for where there is none to ask.
+pub(crate) const CHIP: Sm90 = Sm90::H200;
+
+/// Reads a printed schedule; a bad line is named with its number.
+pub(crate) fn read_schedule(path: &Path) -> Result<Sm90Schedule, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    text.parse().map_err(|error: ScheduleTextError| {
+        let mistake = match &error {
+            ScheduleTextError::Line(bad) => {
+                let place = text.lines().position(|line| line.contains(bad.as_str()));
+                let line = place.map_or(String::new(), |place| format!(":{}", place + 1));
+                Mistake::new(format!("{}{line}: {error}", path.display()))
+            }
+            ScheduleTextError::Missing(_) => Mistake::file(path, &error),
+        };
+        let fix = "print one: `postlude explain SRC --size ... --target sm90 --stage schedule`";
+        mistake.fix(fix).into()
+    })
+}
+
+/// A problem on Hopper.
+pub(crate) struct Planned<'a> {
+    loaded: &'a Loaded,
+    pub(crate) compiled: &'a Compiled,
+    options: &'a Options,
+    problem: Problem,
+    placements: Placements,
+}
+
+impl<'a> Planned<'a> {
+    /// The problem that the command line describes.
+    pub(crate) fn new(
+        loaded: &'a Loaded,
+        compiled: &'a Compiled,
+        options: &'a Options,
+        arguments: &CompileArguments,
+    ) -> Result<Planned<'a>, Failure> {
+        let given: &[Pair<usize>] = &arguments.sizes;
+        let sizes = loaded.sizes(given)?;
+        let problem =
+            Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
+        let placements = Placements::padded(compiled.optimised(), &problem);
+        Ok(Planned { loaded, compiled, options, problem, placements })
+    }
+
+    /// The given schedule if it fits, or the planner's.
+    pub(crate) fn schedule(&self) -> Result<Sm90Schedule, Failure> {
+        let (graph, math) = (self.compiled.optimised(), self.options.math);
+        let (problem, placements) = (&self.problem, &self.placements);
+        let planned = match &self.options.schedule {
+            Some(schedule) => sm90::accept(schedule, graph, problem, placements, CHIP, math)
+                .map(|()| schedule.clone()),
+            None => sm90::plan(graph, problem, placements, CHIP, math),
+        };
+        planned.map_err(|refusal| self.loaded.failure(refusal))
+    }
+
+    /// A line for each tile of the table: what it costs, or why it is refused.
+    pub(crate) fn candidates(&self) -> Result<String, Failure> {
+        let (graph, math) = (self.compiled.optimised(), self.options.math);
+        let candidates = sm90::candidates(graph, &self.problem, &self.placements, CHIP, math);
+        let candidates = candidates.map_err(|refusal| self.loaded.failure(refusal))?;
+        let taken = self.schedule()?;
+        let mut text = "# candidates, with cycles as the model counts them\n".to_owned();
+        for candidate in candidates {
+            let tile = candidate.tile;
+            let size = format!("{} x {}", tile.rows, tile.columns);
+            let verdict = match candidate.verdict {
+                Ok(ranked) => {
+                    let mark = if ranked.schedule == taken { ", taken" } else { "" };
+                    let stages = ranked.schedule.stages;
+                    format!("{stages} stages, {:.0} cycles{mark}", ranked.cycles)
+                }
+                Err(refusal) => format!("refused: {refusal}"),
+            };
+            text.push_str(&format!("# {size:<9} cluster {}: {verdict}\n", tile.cluster));
+        }
+        Ok(text)
+    }
+}

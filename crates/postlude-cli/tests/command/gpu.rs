@@ -1,0 +1,144 @@
+//! What the command says about GPUs, on a machine that shows it none.
+
+use std::fs;
+
+use postlude::plan::sm90::Sm90Schedule;
+use serde_json::json;
+
+use super::{command, postlude, postlude_in, repository};
+
+const SIZES: [&str; 2] = ["--size", "M=512,N=512,K=256"];
+const RELU: &str = "D = relu(A @ W.T + bias[N])";
+
+fn explain(stage: &str) -> String {
+    let arguments = ["explain", RELU, "--target", "sm90", "--stage", stage];
+    postlude(&[&arguments[..], &SIZES].concat()).fine()
+}
+
+#[test]
+fn auto_says_why_the_processor_runs_a_kernel_and_json_does_not() {
+    let run = ["run", "D = A @ W.T", "--size", "M=2,N=3,K=4"];
+    let ended = postlude(&run);
+    assert!(ended.note.is_some_and(|note| note.len() > 40), "{}", ended.errors);
+    let ended = postlude(&[&run[..], &["--json"]].concat());
+    assert_eq!((ended.note.as_deref(), ended.errors.as_str()), (None, ""));
+    assert_eq!(ended.object()["backend"], json!("cpu"));
+    let ended = postlude(&[&run[..], &["--backend", "cpu"]].concat());
+    assert_eq!(ended.note, None);
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_a_mistake_with_a_fix() {
+    let run = ["run", "D = A @ W.T", "--size", "M=2,N=3,K=4", "--backend", "cuda"];
+    let errors = postlude(&run).mistake();
+    assert!(errors.contains("CPU backend"), "{errors}");
+    let corpus = postlude_in(repository(), &["corpus", "plain::", "--backend", "cuda"]).mistake();
+    assert!(corpus.contains("CPU backend"), "{corpus}");
+}
+
+#[test]
+fn what_is_for_a_gpu_is_refused_elsewhere() {
+    for arguments in [
+        &["run", "D = A @ W.T", "--backend", "cpu", "--grid-limit", "2"][..],
+        &["run", "D = A @ W.T", "--backend", "reference", "--schedule", "s.txt"],
+        &["corpus", "plain::", "--grid-limit", "2"],
+        &["explain", "D = A @ W.T", "--stage", "candidates"],
+    ] {
+        let errors = postlude_in(repository(), arguments).mistake();
+        assert!(errors.contains("is for a GPU"), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_hopper_schedule_parses_back_and_is_taken_from_a_file() {
+    let printed = explain("schedule");
+    let schedule: Sm90Schedule = printed.parse().unwrap();
+    assert_eq!(schedule.to_string(), printed);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.txt");
+    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    cluster 1\n    stages 2\n    \
+                 subtile 32\n    load_stages 1\n    store_stages 2\n    raster_group 1\n    loads\n    \
+                 stores map\n    column_values 1\n}\n";
+    fs::write(&path, small).unwrap();
+    let name = path.to_str().unwrap();
+    let explain = ["explain", RELU, "--target", "sm90", "--stage", "schedule", "--schedule", name];
+    let taken = postlude(&[&explain[..], &SIZES].concat()).fine();
+    assert!(taken.contains("tile 64 x 64") && taken.contains("stages 2"), "{taken}");
+    let code = postlude(&[&["emit", RELU, "--schedule", name][..], &SIZES].concat()).fine();
+    assert!(code.contains(".maxntid 256") || code.contains(".reqntid 256"), "{code:.400}");
+}
+
+#[test]
+fn a_bad_schedule_is_named_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.txt");
+    let name = path.to_str().unwrap();
+    let good = explain("schedule");
+    let emit = || postlude(&[&["emit", RELU, "--schedule", name][..], &SIZES].concat()).mistake();
+    fs::write(&path, good.replace("stages 2", "stages two")).unwrap();
+    let errors = emit();
+    assert!(errors.contains("s.txt:") && errors.contains("stages two"), "{errors}");
+    fs::write(&path, good.replace("    raster_group 8\n", "")).unwrap();
+    let errors = emit();
+    assert!(errors.contains("s.txt: the schedule does not say `raster_group`"), "{errors}");
+    fs::write(&path, good.replace("raster_group 8", "raster_group 0")).unwrap();
+    let errors = emit();
+    assert!(errors.contains("knob"), "{errors}");
+    fs::remove_file(&path).unwrap();
+    assert!(emit().contains("s.txt"));
+}
+
+#[test]
+fn every_candidate_has_its_cost_and_one_is_taken() {
+    let candidates = explain("candidates");
+    assert_eq!(candidates.lines().filter(|line| line.ends_with(", taken")).count(), 1);
+    assert!(candidates.lines().count() > 5, "{candidates}");
+    let all = postlude(&[&["explain", RELU, "--target", "sm90"][..], &SIZES].concat()).fine();
+    assert!(all.contains("# candidates") && all.contains("schedule sm90 {"), "{all}");
+    let refused = ["explain", "D = A @ W.T / s[M]", "--target", "sm90", "--stage", "schedule"];
+    let ended = postlude(&[&refused[..], &SIZES].concat());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.errors.contains("sm90"), "{}", ended.errors);
+}
+
+#[test]
+fn code_is_printed_whatever_the_alignment() {
+    let code = postlude(&["emit", RELU, "--size", "M=3,N=5,K=7"]).fine();
+    assert!(code.contains(".target sm_90a") && code.contains(".entry postlude"), "{code:.400}");
+    assert!(postlude(&["emit", RELU]).mistake().contains("--size"));
+}
+
+#[test]
+fn an_assembler_that_is_not_there_is_a_mistake_with_a_fix() {
+    for flag in ["--stats", "--sass"] {
+        let arguments = [&["emit", RELU, flag][..], &SIZES].concat();
+        let mut missing = command(&arguments);
+        let output = missing.env("PTXAS", "/nowhere/ptxas").output().unwrap();
+        let errors = super::Ended::of(&output).mistake();
+        assert!(errors.contains("`ptxas` was not found"), "{errors}");
+        assert!(errors.contains("CUDA toolkit"), "{errors}");
+    }
+}
+
+#[test]
+#[allow(clippy::print_stderr)] // A test that is skipped says so.
+fn an_assembler_tells_what_the_code_takes() {
+    if std::env::var_os("PTXAS").is_none() {
+        eprintln!("SKIPPED: PTXAS names no assembler");
+        return;
+    }
+    let stats = postlude(&[&["emit", RELU, "--stats"][..], &SIZES].concat()).fine();
+    for word in ["registers", "spills", "stack", "shared memory", "instructions"] {
+        assert!(stats.lines().any(|line| line.starts_with(word)), "{stats}");
+    }
+}
+
+#[test]
+fn information_says_why_there_is_no_gpu() {
+    let text = postlude(&["info"]).fine();
+    let line = text.lines().find(|line| line.starts_with("backend cuda")).unwrap();
+    assert!(line.contains("not available: "), "{line}");
+    let object = postlude(&["info", "--json"]).object();
+    assert_eq!(object["gpus"], json!([]));
+    assert_eq!(object["backends"][2]["available"], json!(false));
+}
