@@ -10,6 +10,7 @@ mod assembler;
 mod bench;
 mod command;
 mod fuzz;
+mod gpu;
 mod python;
 mod readme;
 mod test;
@@ -21,6 +22,7 @@ cargo xtask COMMAND
 
   test         everything a change has to pass: formatting, lints, docs, tests, the README's commands
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
+  gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
   fuzz         the long runs: a million inputs to the parser, 20,000 random graphs
 ";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["bench", "cpu"] => bench::cpu(),
         ["fuzz"] => fuzz::fuzz(),
+        ["gpu"] => gpu::pack(),
         [.., "help" | "--help" | "-h"] | ["bench"] => {
             print!("{HELP}");
             Ok(())

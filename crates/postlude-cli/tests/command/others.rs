@@ -6,7 +6,7 @@ use std::process::Stdio;
 use postlude::Kernel;
 use postlude::plan::Schedule;
 
-use super::{command, postlude, postlude_in, repository};
+use super::{Ended, command, postlude, postlude_in, repository};
 
 #[test]
 fn check_prints_a_kernel_that_checks() {
@@ -77,6 +77,35 @@ fn bench_prints_a_line_a_kernel() {
     assert!(output.starts_with("kernel "), "{output}");
     assert!(output.lines().any(|line| line.starts_with("product_f32 ")), "{output}");
     assert!(output.ends_with("cpu on 1 thread\n"), "{output}");
+}
+
+#[test]
+fn each_suite_refuses_the_flags_of_the_other() {
+    for (arguments, flag, backend) in [
+        (&["bench", "--backend", "cuda", "--size", "M=8"][..], "`--size`", "cpu"),
+        (&["bench", "--backend", "cuda", "--threads", "1"], "`--threads`", "cpu"),
+        (&["bench", "--backend", "cpu", "--rounds", "3"], "`--rounds`", "cuda"),
+        (&["bench", "--threads", "1", "--against", "cublaslt"], "`--against`", "cuda"),
+    ] {
+        let errors = postlude(arguments).mistake();
+        assert!(errors.contains(flag), "{errors}");
+        assert!(errors.contains(&format!("--backend {backend}")), "{errors}");
+    }
+}
+
+#[test]
+fn a_suite_without_such_a_row_names_its_rows() {
+    let errors = postlude(&["bench", "--backend", "cuda", "no row is called so"]).mistake();
+    assert!(errors.contains("P1, P2") && errors.contains("E1_1024"), "{errors}");
+}
+
+/// Whatever the machine has, hiding every GPU leaves none.
+#[test]
+fn the_suite_for_a_gpu_is_a_mistake_without_one() {
+    let mut command = command(&["bench", "--backend", "cuda", "P3"]);
+    let output = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+    let errors = Ended::of(&output).mistake();
+    assert!(errors.starts_with("error: "), "{errors}");
 }
 
 #[test]

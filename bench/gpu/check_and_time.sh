@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Tests and times Postlude on a machine with a Hopper GPU. `cargo xtask gpu` packs this script with what it runs.
+#
+#   ./check_and_time.sh FOLDER     logs, bench.json and summary.txt go to FOLDER
+#
+#   SANITIZE=1           runs the corpus under compute-sanitizer too, where it is found
+#   SANITIZE_FILTER=...  only cases of the corpus whose names contain this, there (it is slow)
+#   BENCH_FILTER=...     only rows of the benchmark whose names contain this
+#   POSTLUDE_CUBLASLT    the file of cuBLASLt, where it is in no usual place
+#
+# Every step is run whatever became of those before. Exit code 1 if one failed.
+
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:?"usage: $0 FOLDER"}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+cd "$here"
+failed=0
+: >"$out/summary.txt"
+
+# The run's own cache, and none of the driver's: first use is measured cold.
+export POSTLUDE_CACHE_DIR="$out/cache"
+export CUDA_CACHE_DISABLE=1
+export RUST_BACKTRACE=1
+
+say() { echo "$*" | tee -a "$out/summary.txt"; }
+
+# step NAME SECONDS COMMAND...: standard output to NAME.out, errors to NAME.err
+step() {
+    local name=$1 limit=$2 start=$SECONDS code
+    shift 2
+    timeout --kill-after=10 "$limit" "$@" >"$out/$name.out" 2>"$out/$name.err"
+    code=$?
+    if [ "$code" -eq 0 ]; then
+        say "ok      $name ($((SECONDS - start)) s)"
+    else
+        failed=$((failed + 1))
+        case $code in
+            124 | 137) say "FAILED  $name: more than $limit s" ;;
+            *) say "FAILED  $name: exit code $code" ;;
+        esac
+        cat "$out/$name.out" "$out/$name.err" | tail -n 15 | cut -c 1-400 | sed 's/^/        /' | tee -a "$out/summary.txt"
+    fi
+    # A test without a GPU passes, and says that it was skipped.
+    if grep -q '^SKIPPED' "$out/$name.err"; then
+        failed=$((failed + 1))
+        say "        skipped: $(grep -c '^SKIPPED' "$out/$name.err") tests, the first: $(grep -m1 '^SKIPPED' "$out/$name.err")"
+    fi
+}
+
+step info 60 ./postlude info
+for test in tests/*; do
+    step "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
+done
+step corpus 300 ./postlude corpus --backend cuda --folder corpus
+
+if [ "${SANITIZE:-0}" = 1 ]; then
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
+    if [ -n "$sanitizer" ]; then
+        for tool in memcheck synccheck; do
+            step "$tool" 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+                ./postlude corpus --backend cuda --folder corpus ${SANITIZE_FILTER:+"$SANITIZE_FILTER"}
+        done
+    else
+        failed=$((failed + 1))
+        say "FAILED  compute-sanitizer was asked for and not found"
+    fi
+fi
+
+step bench 400 ./postlude bench --backend cuda --against cublaslt --json ${BENCH_FILTER:+"$BENCH_FILTER"}
+[ -s "$out/bench.out" ] && mv "$out/bench.out" "$out/bench.json"
+rm -rf "$out/cache"
+
+if [ "$failed" -eq 0 ]; then say "all right"; else say "$failed failed"; fi
+[ "$failed" -eq 0 ]

@@ -1,0 +1,238 @@
+//! cuBLASLt, opened at run time: what a product costs with NVIDIA's own library.
+//!
+//! In: a product `[M, K] @ [N, K].T` in row-major order with one of the library's own epilogues. Out: the algorithms that
+//! its heuristics suggest, each of which can be queued on a stream.
+//!
+//! The library counts columns first: a row-major `D[M, N]` is a column-major `N x M`, the product of W (as it lies in
+//! memory `K x N`, so transposed) by A (`K x M`, as it is). Its bias then runs along N, as ours does.
+
+mod library;
+mod search;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use postlude::DType;
+use postlude::runtime::{Device, DeviceBuffer, Stream};
+
+use crate::error::YardstickError;
+use library::{
+    Layout, Library, Operation, OperationAttribute, Places, Product, TYPE_16BF, TYPE_16F, TYPE_32F,
+};
+
+/// Algorithms that the heuristics are asked for.
+const REQUESTED: usize = 64;
+/// What an algorithm may use beside its matrices.
+const WORKSPACE_BYTES: u64 = 32 << 20;
+/// `CUBLAS_OP_T`
+const TRANSPOSED: i32 = 1;
+/// `CUBLAS_OP_N`
+const AS_IT_IS: i32 = 0;
+
+/// What the library can do after a product by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Epilogue {
+    /// Nothing.
+    Plain,
+    /// Adds a bias along N.
+    Bias,
+    /// Adds a bias along N, then relu.
+    BiasRelu,
+    /// Adds a bias along N, then gelu in its tanh form.
+    BiasGelu,
+}
+
+impl Epilogue {
+    /// Its number (`cublasLtEpilogue_t`).
+    const fn number(self) -> i32 {
+        match self {
+            Epilogue::Plain => 1,
+            Epilogue::Bias => 4,
+            Epilogue::BiasRelu => 4 | 2,
+            Epilogue::BiasGelu => 4 | 32,
+        }
+    }
+
+    /// Whether it reads a bias.
+    pub const fn has_bias(self) -> bool {
+        match self {
+            Epilogue::Plain => false,
+            Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu => true,
+        }
+    }
+}
+
+/// A product as the library is asked for it: `epilogue(alpha * A @ W.T + beta * C)`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Request {
+    /// Rows of A and of the result.
+    pub m: usize,
+    /// Rows of W, columns of the result.
+    pub n: usize,
+    /// The contraction.
+    pub k: usize,
+    /// The type of every matrix, and of the bias.
+    pub dtype: DType,
+    /// What comes after the product.
+    pub epilogue: Epilogue,
+    /// What the product is multiplied by.
+    pub alpha: f32,
+    /// What C is multiplied by; 0 where there is none.
+    pub beta: f32,
+    /// Where the bias is; 0 where there is none.
+    pub bias: u64,
+}
+
+/// Where the matrices of one call are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// A.
+    pub left: u64,
+    /// W.
+    pub right: u64,
+    /// C; the result's own where there is none.
+    pub addend: u64,
+    /// D.
+    pub result: u64,
+}
+
+/// The opened library, with a workspace on a GPU.
+pub struct CublasLt {
+    library: Arc<Library>,
+    path: PathBuf,
+    workspace: DeviceBuffer,
+}
+
+impl CublasLt {
+    /// Opens the first library that there is.
+    pub fn open(device: &Device) -> Result<CublasLt, YardstickError> {
+        let (library, path) = open_first(&search::candidates(|name| std::env::var_os(name)))?;
+        Ok(CublasLt { library, path, workspace: device.allocate(WORKSPACE_BYTES)? })
+    }
+
+    /// Its version, as in `13.2.0`.
+    pub fn version(&self) -> String {
+        version_text(self.library.version())
+    }
+
+    /// What was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks for a product.
+    pub fn matmul(&self, request: &Request) -> Result<Matmul<'_>, YardstickError> {
+        let Request { m, n, k, .. } = *request;
+        let operation = Operation::new(&self.library)?;
+        operation.set(OperationAttribute::TransposeLeft, TRANSPOSED)?;
+        operation.set(OperationAttribute::TransposeRight, AS_IT_IS)?;
+        operation.set(OperationAttribute::Epilogue, request.epilogue.number())?;
+        let element = element(request.dtype);
+        if request.epilogue.has_bias() {
+            operation.set(OperationAttribute::BiasType, element)?;
+            operation.set_address(OperationAttribute::BiasPointer, request.bias)?;
+        }
+        let layout = |rows, columns| Layout::new(&self.library, element, rows, columns);
+        let product = Product {
+            operation,
+            left: layout(k, n)?,
+            right: layout(k, m)?,
+            addend: layout(n, m)?,
+            result: layout(n, m)?,
+        };
+        let algorithms = product.suggestions(REQUESTED, WORKSPACE_BYTES)?;
+        if algorithms.is_empty() {
+            return Err(YardstickError::NoAlgorithm { m, n, k });
+        }
+        let scales = [request.alpha, request.beta];
+        Ok(Matmul { owner: self, product, algorithms, scales })
+    }
+}
+
+/// A product that can be queued.
+pub struct Matmul<'a> {
+    owner: &'a CublasLt,
+    product: Product,
+    algorithms: Vec<library::Algorithm>,
+    scales: [f32; 2],
+}
+
+impl Matmul<'_> {
+    /// How many algorithms the library suggests; the first is its best guess.
+    pub fn algorithms(&self) -> usize {
+        self.algorithms.len()
+    }
+
+    /// Queues it by the algorithm of that number. The memory outlives the work, which is the caller's to see to.
+    pub fn launch(
+        &self,
+        algorithm: usize,
+        addresses: &Addresses,
+        stream: &Stream,
+    ) -> Result<(), YardstickError> {
+        let places = Places {
+            left: addresses.right,
+            right: addresses.left,
+            addend: addresses.addend,
+            result: addresses.result,
+            workspace: self.owner.workspace.address(),
+            workspace_bytes: WORKSPACE_BYTES as usize,
+        };
+        self.product.multiply(&self.algorithms[algorithm], self.scales, &places, stream)
+    }
+}
+
+fn open_first(candidates: &[PathBuf]) -> Result<(Arc<Library>, PathBuf), YardstickError> {
+    for path in candidates {
+        if let Some(opened) = Library::open(path) {
+            return Ok((opened?, path.clone()));
+        }
+    }
+    let tried = candidates.iter().map(|path| path.display().to_string()).collect();
+    Err(YardstickError::NoLibrary { tried })
+}
+
+/// 130200 and 120805 as people write them.
+fn version_text(number: usize) -> String {
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+}
+
+fn element(dtype: DType) -> i32 {
+    match dtype {
+        DType::F16 => TYPE_16F,
+        DType::BF16 => TYPE_16BF,
+        DType::F32 => TYPE_32F,
+        DType::F8E4M3
+        | DType::F8E5M2
+        | DType::I8
+        | DType::U8
+        | DType::I32
+        | DType::Bool
+        | DType::B1 => panic!("compiler bug: the suite asks cuBLASLt for {dtype}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_an_error_that_says_what_to_do() {
+        let error =
+            open_first(&[PathBuf::from("libno-such-library.so.1")]).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("libno-such-library.so.1"), "{error}");
+        assert!(error.fix().is_some_and(|fix| fix.contains(search::VARIABLE)));
+    }
+
+    #[test]
+    fn epilogues_have_the_numbers_of_the_header() {
+        let all = [Epilogue::Plain, Epilogue::Bias, Epilogue::BiasRelu, Epilogue::BiasGelu];
+        assert_eq!(all.map(Epilogue::number), [1, 4, 6, 36]);
+    }
+
+    #[test]
+    fn versions_read_as_people_write_them() {
+        assert_eq!(version_text(130_200), "13.2.0");
+        assert_eq!(version_text(120_805), "12.8.5");
+    }
+}

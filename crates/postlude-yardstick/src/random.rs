@@ -1,0 +1,141 @@
+//! Random normal data, made on the GPU.
+//!
+//! In: memory, a dtype, a seed. Out: elements drawn from N(0, 1) and rounded. Element pairs are numbered; two 32-bit
+//! hashes of a pair's number and the seed give two uniform numbers of 24 bits, which Box and Muller's transform turns
+//! into two normal ones: `sqrt(-2 ln u) * (cos, sin)(2 pi v)`, by the hardware's approximations. The largest magnitude is
+//! `sqrt(2 * 25 * ln 2)`, about 5.9.
+//!
+//! Invariant: the same seed gives the same data. Every element is a bf16 number, whatever the dtype (but for f16, whose
+//! smallest magnitudes are rounded): a vector kept as f32 and as bf16 holds the same values.
+
+use postlude::DType;
+use postlude::runtime::{Device, DeviceBuffer, RuntimeError, Stream};
+use postlude_ptx::entry::Entry;
+use postlude_ptx::kernel::{Attributes, Half, Kernel, Reg, build};
+use postlude_ptx::launch::Parameter;
+use postlude_ptx::modifier::Approx;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32};
+
+use crate::program::{self, pointer};
+
+/// Threads of a CTA.
+const THREADS: u32 = 256;
+/// CTAs for each SM.
+const BLOCKS: u32 = 8;
+
+/// How elements are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Store {
+    /// Two 16-bit floats in 32 bits.
+    Halves(Half),
+    /// Single precision.
+    Single,
+}
+
+impl Store {
+    /// How a dtype is stored; `None` for those without normal numbers here.
+    pub fn of(dtype: DType) -> Option<Store> {
+        match dtype {
+            DType::F16 => Some(Store::Halves(Half::F16)),
+            DType::BF16 => Some(Store::Halves(Half::BF16)),
+            DType::F32 => Some(Store::Single),
+            DType::F8E4M3
+            | DType::F8E5M2
+            | DType::I8
+            | DType::U8
+            | DType::I32
+            | DType::Bool
+            | DType::B1 => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Store::Halves(Half::F16) => "yardstick_normal_f16",
+            Store::Halves(Half::BF16) => "yardstick_normal_bf16",
+            Store::Single => "yardstick_normal_f32",
+        }
+    }
+
+    const fn pair_bytes(self) -> u32 {
+        match self {
+            Store::Halves(_) => 4,
+            Store::Single => 8,
+        }
+    }
+}
+
+/// The kernel that fills with normal numbers.
+pub fn entry(store: Store) -> Entry {
+    build::<Sm90a>(store.name(), Attributes::new(THREADS), |k| {
+        let data = k.parameter_pointer("data").load();
+        let pairs = k.parameter_u32("pairs").load();
+        let seed = k.parameter_u32("seed").load();
+        let first = k.block().mad(THREADS, k.thread());
+        k.for_(first, pairs, k.blocks() * THREADS, |pair| {
+            let [low, high] = normal_pair(k, pair, seed);
+            let rounded = k.pack_halves(Half::BF16, low, high);
+            let place = data.element(pair, store.pair_bytes());
+            match store {
+                Store::Halves(Half::BF16) => k.store_global(place, [rounded]),
+                Store::Halves(Half::F16) => {
+                    let [low, high] = k.unpack_halves(Half::BF16, rounded);
+                    k.store_global(place, [k.pack_halves(Half::F16, low, high)]);
+                }
+                Store::Single => k.store_global(place, k.unpack_halves(Half::BF16, rounded)),
+            }
+        });
+    })
+}
+
+/// Two normal numbers for a pair's number.
+fn normal_pair<'k>(
+    k: Kernel<'k, Sm90a>,
+    pair: Reg<'k, U32>,
+    seed: Reg<'k, U32>,
+) -> [Reg<'k, F32>; 2] {
+    // Mixed before the seed comes in: sequences of two seeds are not shifts of one another.
+    let first = mix(mix(pair + 1) ^ seed);
+    let second = mix(first + 0x6a09_e667);
+    // From 2^-25 to 1: its logarithm is finite.
+    let uniform = k.float_of_u32(first >> 8).fma(1.0 / 16_777_216.0, 1.0 / 33_554_432.0);
+    let squared = uniform.approx(Approx::Lg2) * (-2.0 * std::f32::consts::LN_2);
+    let radius = squared.max(0.0).approx(Approx::Sqrt);
+    let angle = k.float_of_u32(second >> 8) * (std::f32::consts::TAU / 16_777_216.0);
+    [radius * angle.approx(Approx::Cos), radius * angle.approx(Approx::Sin)]
+}
+
+/// MurmurHash3's finaliser: every bit of the input changes every bit of the output with a chance of about one half.
+fn mix(value: Reg<'_, U32>) -> Reg<'_, U32> {
+    let value = (value ^ (value >> 16)) * 0x85eb_ca6b;
+    let value = (value ^ (value >> 13)) * 0xc2b2_ae35;
+    value ^ (value >> 16)
+}
+
+/// Queues the filling of a whole buffer.
+pub fn fill(
+    device: &Device,
+    stream: &Stream,
+    buffer: &DeviceBuffer,
+    store: Store,
+    seed: u32,
+) -> Result<(), RuntimeError> {
+    let pairs = (buffer.len() / u64::from(store.pair_bytes())) as u32;
+    let parameters = vec![pointer(0), Parameter::U32(pairs), Parameter::U32(seed)];
+    let launch = program::launch(device.processors() * BLOCKS, THREADS, 0, parameters);
+    program::prepare(device, &entry(store), launch, &[buffer.address()])?.launch(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::assembled::assemble;
+
+    #[test]
+    fn the_kernels_that_draw_normal_numbers_assemble() {
+        for store in [Store::Halves(Half::F16), Store::Halves(Half::BF16), Store::Single] {
+            assemble(&entry(store));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `cargo xtask gpu`: everything that a machine with a GPU needs to test and time this commit, in one folder.
+//!
+//! Such a machine needs a driver and nothing else: no Rust, no CUDA toolkit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::command::{answer, cargo, program, root, run};
+
+/// Where it is put.
+const FOLDER: &str = "target/gpu";
+/// What runs it, kept in the repository.
+const SCRIPT: &str = "bench/gpu/check_and_time.sh";
+/// Folders that the command reads.
+const FOLDERS: &[&str] = &["corpus", "kernels"];
+/// More would be slow to carry.
+const MOST_BYTES: u64 = 60 << 20;
+
+/// Builds and packs.
+pub(crate) fn pack() -> Result<(), String> {
+    let folder = root().join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| said(&folder, &error))?;
+    }
+    create(&folder.join("tests"))?;
+    let build = ["build", "--release", "-p", "postlude-cli", "--message-format=json"];
+    for (_, path) in executables(&build, |target| target["kind"] == serde_json::json!(["bin"]))? {
+        place_program(&path, &folder.join("postlude"))?;
+    }
+    let tests = [
+        "test",
+        "--release",
+        "--workspace",
+        "--no-run",
+        "--test",
+        "gpu_*",
+        "--message-format=json",
+    ];
+    let is_ours =
+        |target: &Value| target["name"].as_str().is_some_and(|name| name.starts_with("gpu_"));
+    for (name, path) in executables(&tests, is_ours)? {
+        place_program(&path, &folder.join("tests").join(name))?;
+    }
+    for name in FOLDERS {
+        copy_folder(&root().join(name), &folder.join(name))?;
+    }
+    copy(&root().join(SCRIPT), &folder.join("check_and_time.sh"))?;
+    let bytes = size(&folder)?;
+    println!("\n{FOLDER}: {:.1} MB", bytes as f64 / 1e6);
+    if bytes > MOST_BYTES {
+        return Err(format!("{FOLDER} is larger than {} MB", MOST_BYTES >> 20));
+    }
+    println!("carry it to a machine with a Hopper GPU and run there:");
+    println!("  ./check_and_time.sh results               # tests, corpus, benchmark");
+    println!("  SANITIZE=1 ./check_and_time.sh results    # with compute-sanitizer too");
+    Ok(())
+}
+
+/// What a build made: names and files of the executables that `wanted` says.
+fn executables(
+    arguments: &[&str],
+    wanted: impl Fn(&Value) -> bool,
+) -> Result<Vec<(String, PathBuf)>, String> {
+    println!("$ cargo {}", arguments.join(" "));
+    let messages = answer(&mut cargo(arguments))?;
+    let mut found = Vec::new();
+    for line in messages.lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        if let (true, Some(path), Some(name)) = (
+            wanted(&message["target"]),
+            message["executable"].as_str(),
+            message["target"]["name"].as_str(),
+        ) {
+            found.push((name.to_owned(), PathBuf::from(path)));
+        }
+    }
+    if found.is_empty() { Err("nothing was built".to_owned()) } else { Ok(found) }
+}
+
+/// Copies a program without what only debuggers read, where there is something to take it out with.
+fn place_program(from: &Path, to: &Path) -> Result<(), String> {
+    copy(from, to)?;
+    if let Err(message) = run(program("strip", &[]).arg(to)) {
+        println!("not stripped: {message}");
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    create(to)?;
+    for entry in fs::read_dir(from).map_err(|error| said(from, &error))? {
+        let entry = entry.map_err(|error| said(from, &error))?;
+        let place = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &place)?;
+        } else {
+            copy(&entry.path(), &place)?;
+        }
+    }
+    Ok(())
+}
+
+fn size(folder: &Path) -> Result<u64, String> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).map_err(|error| said(folder, &error))? {
+        let path = entry.map_err(|error| said(folder, &error))?.path();
+        bytes += if path.is_dir() {
+            size(&path)?
+        } else {
+            fs::metadata(&path).map_err(|error| said(&path, &error))?.len()
+        };
+    }
+    Ok(bytes)
+}
+
+fn create(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| said(folder, &error))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    fs::copy(from, to).map(|_| ()).map_err(|error| said(from, &error))
+}
+
+fn said(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
