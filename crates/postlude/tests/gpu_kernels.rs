@@ -82,7 +82,7 @@ fn every_random_problem_is_planned_without_a_gpu() {
         let compiled = bound.kernel.compile(&Options::default());
         let (graph, placements) = (compiled.optimised(), bound.placements(&compiled));
         let math = MathMode::Default;
-        let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip, math);
+        let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip);
         assert_eq!(accepted, Ok(()), "{}", bound.about);
         let scalars: Vec<Option<f64>> = graph
             .inputs()
