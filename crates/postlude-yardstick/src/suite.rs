@@ -113,10 +113,10 @@ pub fn scalar(name: &str) -> Option<f32> {
 
 #[cfg(test)]
 mod tests {
+    use postlude::Options;
     use postlude::Problem;
     use postlude::graph::Op;
     use postlude::plan::sm90::{Placements, Sm90, plan};
-    use postlude::{MathMode, Options};
 
     use super::*;
 
@@ -126,8 +126,7 @@ mod tests {
             let compiled = row.kernel().unwrap().compile(&Options::default());
             let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
             let placements = Placements::packed(compiled.optimised(), &problem);
-            plan(compiled.optimised(), &problem, &placements, Sm90::H200, MathMode::Default)
-                .unwrap();
+            plan(compiled.optimised(), &problem, &placements, Sm90::H200).unwrap();
             for input in compiled.defined().inputs().iter().filter(|input| input.dims.is_none()) {
                 assert!(scalar(&input.name).is_some(), "{}: {}", row.name, input.name);
             }
