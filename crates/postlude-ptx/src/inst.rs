@@ -180,6 +180,8 @@ instructions! {
     ConvertPair "cvt" [rounding: Rounding, saturation: Saturation, to: Scalar, from: Scalar] (d: Def, a: Use, b: Use);
     /// An approximate function.
     ApproxEx2 "ex2" ["approx", ty: Scalar] (d: Def, a: Use);
+    /// An approximate function, whose denormals are zero.
+    ApproxEx2Flush "ex2" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxLg2 "lg2" ["approx", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
@@ -340,6 +342,7 @@ impl Inst {
     pub fn approx(function: Approx, ty: Scalar, d: Def, a: Use) -> Inst {
         match function {
             Approx::Ex2 => Inst::ApproxEx2 { ty, d, a },
+            Approx::Ex2Flush => Inst::ApproxEx2Flush { ty, d, a },
             Approx::Lg2 => Inst::ApproxLg2 { ty, d, a },
             Approx::Rcp => Inst::ApproxRcp { ty, d, a },
             Approx::Rsqrt => Inst::ApproxRsqrt { ty, d, a },

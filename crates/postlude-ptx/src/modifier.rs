@@ -206,6 +206,8 @@ spelled! {
     Approx {
         /// 2 to the power of x.
         Ex2 "ex2",
+        /// 2 to the power of x, whose denormals are zero: one instruction of the hardware.
+        Ex2Flush "ex2.ftz",
         /// Logarithm to base 2.
         Lg2 "lg2",
         /// 1 / x.

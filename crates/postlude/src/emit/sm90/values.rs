@@ -109,9 +109,7 @@ impl<'k> Evaluator<'_, 'k> {
             Op::Fma(a, b, c) => {
                 Value::Float(value(*a).float().fma(value(*b).float(), value(*c).float()))
             }
-            Op::Select(condition, a, b) => {
-                self.select(value(*condition).truth(), value(*a), value(*b))
-            }
+            Op::Select(condition, a, b) => select(value(*condition).truth(), value(*a), value(*b)),
             Op::Cast(to, a) => self.cast(*to, value(*a)),
             op @ (Op::Reduce(..) | Op::Pick(..) | Op::Part(..) | Op::Merge(..) | Op::Call(..)) => {
                 panic!("compiler bug: planning let {op:?} through")
@@ -131,7 +129,7 @@ impl<'k> Evaluator<'_, 'k> {
         match a {
             Value::Float(a) => self.unary_float(op, accuracy, a),
             Value::Integer(a) => Value::Integer(integer::unary(op, a)),
-            Value::Truth(a) => Value::Truth(self.unary_truth(op, a)),
+            Value::Truth(a) => Value::Truth(truth::unary(op, a)),
         }
     }
 
@@ -139,20 +137,9 @@ impl<'k> Evaluator<'_, 'k> {
         match (a, b) {
             (Value::Float(a), Value::Float(b)) => self.binary_float(op, accuracy, a, b),
             (Value::Integer(a), Value::Integer(b)) => integer::binary(op, a, b),
-            (Value::Truth(a), Value::Truth(b)) => Value::Truth(self.binary_truth(op, a, b)),
+            (Value::Truth(a), Value::Truth(b)) => Value::Truth(truth::binary(op, a, b)),
             (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
                 panic!("compiler bug: `{}` of two types", op.name())
-            }
-        }
-    }
-
-    fn select(&self, condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k> {
-        match (a, b) {
-            (Value::Float(a), Value::Float(b)) => Value::Float(a.select(b, condition)),
-            (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.select(b, condition)),
-            (Value::Truth(a), Value::Truth(b)) => Value::Truth(self.select_truth(condition, a, b)),
-            (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
-                panic!("compiler bug: `where` of two types")
             }
         }
     }
@@ -175,6 +162,17 @@ impl<'k> Evaluator<'_, 'k> {
         match product {
             Some(product) => self.k.convert(Rounding::Nearest, Saturation::None, product),
             None => self.k.imm(1.0),
+        }
+    }
+}
+
+fn select<'k>(condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k> {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => Value::Float(a.select(b, condition)),
+        (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.select(b, condition)),
+        (Value::Truth(a), Value::Truth(b)) => Value::Truth(truth::select(condition, a, b)),
+        (Value::Float(_) | Value::Integer(_) | Value::Truth(_), _) => {
+            panic!("compiler bug: `where` of two types")
         }
     }
 }

@@ -68,13 +68,12 @@ const BODIES: &[(&str, &str)] = &[
 fn graph(body: &str, output: &str) -> Graph {
     let words: BTreeSet<&str> =
         body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
-    let inputs: String = INPUTS
-        .iter()
-        .filter(|(name, _)| words.contains(name))
-        .map(|(name, ty)| format!(", {name}: {ty}"))
-        .collect();
+    let mut inputs = vec!["A: bf16[M, K]".to_owned(), "W: bf16[N, K]".to_owned()];
+    let named = INPUTS.iter().filter(|(name, _)| words.contains(name));
+    inputs.extend(named.map(|(name, ty)| format!("{name}: {ty}")));
+    let inputs = inputs.join(", ");
     let source = format!(
-        "kernel case(A: bf16[M, K], W: bf16[N, K]{inputs}) -> D: {output}[M, N] {{\n    x = A @ W.T\n    D = {body}\n}}"
+        "kernel case({inputs}) -> D: {output}[M, N] {{\n    x = A @ W.T\n    D = {body}\n}}"
     );
     let kernel = Kernel::parse(&source).unwrap_or_else(|error| panic!("{source}\n{error}"));
     kernel.compile(&Options::default()).optimised().clone()
