@@ -180,14 +180,12 @@ instructions! {
     ConvertPair "cvt" [rounding: Rounding, saturation: Saturation, to: Scalar, from: Scalar] (d: Def, a: Use, b: Use);
     /// An approximate function.
     ApproxEx2 "ex2" ["approx", ty: Scalar] (d: Def, a: Use);
-    /// An approximate function; subnormal arguments and results are zeros.
-    FlushedEx2 "ex2" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
+    /// An approximate function, whose denormals are zero.
+    ApproxEx2Flush "ex2" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxLg2 "lg2" ["approx", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxRcp "rcp" ["approx", ty: Scalar] (d: Def, a: Use);
-    /// An approximate function; subnormal arguments and results are zeros.
-    FlushedRcp "rcp" ["approx", "ftz", ty: Scalar] (d: Def, a: Use);
     /// An approximate function.
     ApproxRsqrt "rsqrt" ["approx", ty: Scalar] (d: Def, a: Use);
     /// An approximate function, whose denormals are zero.
@@ -344,10 +342,9 @@ impl Inst {
     pub fn approx(function: Approx, ty: Scalar, d: Def, a: Use) -> Inst {
         match function {
             Approx::Ex2 => Inst::ApproxEx2 { ty, d, a },
-            Approx::FlushedEx2 => Inst::FlushedEx2 { ty, d, a },
+            Approx::Ex2Flush => Inst::ApproxEx2Flush { ty, d, a },
             Approx::Lg2 => Inst::ApproxLg2 { ty, d, a },
             Approx::Rcp => Inst::ApproxRcp { ty, d, a },
-            Approx::FlushedRcp => Inst::FlushedRcp { ty, d, a },
             Approx::Rsqrt => Inst::ApproxRsqrt { ty, d, a },
             Approx::RcpFlush => Inst::ApproxRcpFlush { ty, d, a },
             Approx::RsqrtFlush => Inst::ApproxRsqrtFlush { ty, d, a },

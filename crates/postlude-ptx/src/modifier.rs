@@ -206,14 +206,12 @@ spelled! {
     Approx {
         /// 2 to the power of x.
         Ex2 "ex2",
-        /// The same, where subnormal arguments and results are zeros.
-        FlushedEx2 "ex2.ftz",
+        /// 2 to the power of x, whose denormals are zero: one instruction of the hardware.
+        Ex2Flush "ex2.ftz",
         /// Logarithm to base 2.
         Lg2 "lg2",
         /// 1 / x.
         Rcp "rcp",
-        /// The same, where subnormal arguments and results are zeros.
-        FlushedRcp "rcp.ftz",
         /// 1 / sqrt(x).
         Rsqrt "rsqrt",
         /// 1 / x, whose denormals are zero: one instruction of the hardware.

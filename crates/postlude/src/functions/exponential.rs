@@ -78,7 +78,7 @@ pub fn expm1<M: Machine>(m: &M, x: M::F) -> M::F {
 /// e^x from a 2^x good to 2^-22; results below the normal numbers are zero.
 #[inline(always)]
 pub fn exp_hardware<M: Machine>(m: &M, x: M::F) -> M::F {
-    exp2_hardware(m, m.mul(x, m.constant(LOG2_E)))
+    m.exp2_hardware(m.mul(x, m.constant(LOG2_E)))
 }
 
 /// 2^x to 2^-22; results below the normal numbers are zero.

@@ -3,6 +3,8 @@
 //! In: operands in the machine's registers. Out: one result, correctly rounded to nearest even, denormals kept.
 //! Invariant: each operation gives the same bits on every machine, hence so does each function (NaN payloads aside).
 
+use super::exponential;
+
 /// A target with correctly rounded f32 arithmetic, bit operations and selects.
 pub trait Machine {
     /// A register that holds an f32.
@@ -83,6 +85,15 @@ pub trait Machine {
     fn not(&self, a: Self::B) -> Self::B;
     /// `yes` where the condition holds, `no` elsewhere; never mixes them.
     fn select(&self, condition: Self::B, yes: Self::F, no: Self::F) -> Self::F;
+
+    /// 2^a to 2^-22 of itself; results below the normal numbers may be zero.
+    #[inline(always)]
+    fn exp2_hardware(&self, a: Self::F) -> Self::F
+    where
+        Self: Sized,
+    {
+        exponential::exp2_hardware(self, a)
+    }
 
     /// The magnitude, by its bits.
     #[inline(always)]

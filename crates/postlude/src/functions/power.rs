@@ -3,7 +3,7 @@
 //! In: any two f32. Out: x^y with the special cases of C99; a negative base takes integer exponents.
 //! How: 2^(y log2 |x|), the logarithm and the product each as a sum of two f32.
 
-use super::exponential::{exp2_hardware, exp2_of_sum};
+use super::exponential::exp2_of_sum;
 use super::logarithm::{at_the_edges, log2_hardware};
 use super::machine::Machine;
 
@@ -34,7 +34,7 @@ pub fn pow<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
 /// x^y as 2^(y log2 x) in f32: the error grows with y log2 x.
 #[inline(always)]
 pub fn pow_hardware<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
-    let power = exp2_hardware(m, m.mul(y, log2_hardware(m, m.abs(x))));
+    let power = m.exp2_hardware(m.mul(y, log2_hardware(m, m.abs(x))));
     at_special_values(m, x, y, power)
 }
 

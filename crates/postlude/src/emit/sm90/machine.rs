@@ -110,6 +110,9 @@ impl<'k> Machine for Registers<'k> {
     fn select(&self, condition: Self::B, yes: Self::F, no: Self::F) -> Self::F {
         yes.select(no, condition)
     }
+    fn exp2_hardware(&self, a: Self::F) -> Self::F {
+        a.approx(Approx::Ex2Flush)
+    }
     // Operands take a sign or its absence for free.
     fn abs(&self, a: Self::F) -> Self::F {
         a.abs()

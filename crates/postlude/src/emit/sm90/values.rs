@@ -166,13 +166,13 @@ impl<'k> Evaluator<'_, 'k> {
         match op {
             // What is never subnormal needs no care for it.
             Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
-                Some(value(operand).float().approx(Approx::FlushedRcp))
+                Some(value(operand).float().approx(Approx::RcpFlush))
             }
             // e^(cx) = 2^(c log2(e) x): one rounding and one rounded constant, as in (cx) log2(e).
             Unary::Exp => {
                 let (x, scale) = ranges::scaled(self.plan.graph, operand)?;
                 let scale = (scale * std::f64::consts::LOG2_E) as f32;
-                Some((value(x).float() * scale).approx(Approx::FlushedEx2))
+                Some((value(x).float() * scale).approx(Approx::Ex2Flush))
             }
             _ => None,
         }

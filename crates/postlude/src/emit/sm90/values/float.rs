@@ -54,9 +54,8 @@ impl<'k> Evaluator<'_, 'k> {
 
     fn function(&self, function: Function, accuracy: Accuracy, a: Reg<'k, F32>) -> Reg<'k, F32> {
         match (function, accuracy) {
-            (Function::Exp2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::FlushedEx2),
-            (Function::Exp, Accuracy::Hardware | Accuracy::Fast) => {
-                (a * std::f32::consts::LOG2_E).approx(Approx::FlushedEx2)
+            (Function::Exp2, Accuracy::Hardware | Accuracy::Fast) => {
+                Registers(self.k).exp2_hardware(a)
             }
             (Function::Log2, Accuracy::Hardware | Accuracy::Fast) => a.approx(Approx::Lg2),
             (Function::Log, Accuracy::Hardware | Accuracy::Fast) => {
