@@ -95,7 +95,7 @@ fn every_candidate_has_its_cost_and_one_is_taken() {
     assert!(candidates.lines().count() > 5, "{candidates}");
     let all = postlude(&[&["explain", RELU, "--target", "sm90"][..], &SIZES].concat()).fine();
     assert!(all.contains("# candidates") && all.contains("schedule sm90 {"), "{all}");
-    let refused = ["explain", "D = A @ W.T / s[M]", "--target", "sm90", "--stage", "schedule"];
+    let refused = ["explain", "D = softmax(A @ W.T, N)", "--target", "sm90", "--stage", "schedule"];
     let ended = postlude(&[&refused[..], &SIZES].concat());
     assert_eq!(ended.code, Some(2));
     assert!(ended.errors.contains("sm90"), "{}", ended.errors);

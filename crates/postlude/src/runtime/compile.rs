@@ -87,9 +87,10 @@ pub struct Usage {
 }
 
 impl CompileLog {
-    /// From the compiler's words.
-    pub fn new(text: impl Into<String>) -> CompileLog {
-        CompileLog(text.into())
+    /// From the compiler's words, without those that differ from time to time.
+    pub fn new(text: impl AsRef<str>) -> CompileLog {
+        let lines = text.as_ref().lines().filter(|line| !line.contains("Compile time"));
+        CompileLog(lines.map(|line| [line, "\n"].concat()).collect())
     }
 
     /// The words.

@@ -25,7 +25,7 @@ use super::raster::Corner;
 use super::values::{Evaluator, Known, Place};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
-use departures::Departures;
+use departures::{Departures, Ready};
 use lanes::Lanes;
 
 pub(super) struct Epilogue<'a, 'k> {
@@ -182,14 +182,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
-        let mut values: Vec<Vec<[Reg<'k, F32>; 4]>> = vec![Vec::new(); outputs];
+        let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
         for (group, four) in part.chunks_exact(4).enumerate() {
             let offset = subtile.offset + 8 * group as u32;
             let results = self.visit_group(evaluator, spot, offset, known, four, |element| {
                 self.operands(&arrived, group, element)
             });
-            for (values, result) in values.iter_mut().zip(results) {
-                values.push(result);
+            for (output, result) in results.into_iter().enumerate() {
+                values[output].push(self.departures.ready(output, result));
             }
         }
         for (output, values) in values.iter().enumerate() {

@@ -31,6 +31,17 @@ pub const CANDIDATES: &[Tile] = &[
 ];
 
 impl Tile {
+    /// Whether planning takes this tile by itself for a product of so many columns. Few tiles do for any number of rows,
+    /// so that many sizes share few modules; the others wait for a schedule that names them.
+    pub const fn is_automatic(self, columns: usize) -> bool {
+        match (self.rows, self.columns, self.cluster) {
+            (128, 256, 2) => columns > 128,
+            (256, 128, 2) => columns <= 128,
+            (128, 128, 2) | (64, 128 | 64, 1) => true,
+            _ => false,
+        }
+    }
+
     /// 64-row blocks of one warpgroup.
     pub const fn blocks(self) -> u32 {
         self.rows / self.consumers / 64

@@ -133,7 +133,11 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
     outputs
         .map(|(output, placement)| {
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
-            path(output.dtype, strides, placement.alignment, problem)
+            let path = path(output.dtype, strides, placement.alignment, problem);
+            // Copies out of shared memory write whole 16-byte chunks, even beyond the last column.
+            let row_bits = problem.product_columns() * output.dtype.bits();
+            let whole = row_bits.is_multiple_of(8 * MAP_ALIGNMENT as usize);
+            if path == Path::Map && !whole { Path::Contiguous } else { path }
         })
         .collect()
 }

@@ -68,6 +68,9 @@ pub enum Sm90Refusal {
         /// Bytes there are.
         have: u32,
     },
+    /// A tile that planning leaves to schedules that name it.
+    #[error("taken only when a schedule names it, so that many sizes share few modules")]
+    OnRequest,
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -93,6 +96,7 @@ impl Sm90Refusal {
             | Sm90Refusal::OutputDType { .. }
             | Sm90Refusal::NotATile { .. }
             | Sm90Refusal::TooLarge
+            | Sm90Refusal::OnRequest
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::NoCandidate => None,
         }

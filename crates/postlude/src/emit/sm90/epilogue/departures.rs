@@ -3,15 +3,24 @@
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, MapParameter, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{ProxySpace, Transposition, WaitFor};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{B32, F32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::plan::sm90::Path;
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Memory, Parameters};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Places};
 use super::{Spot, Subtile};
+
+/// Two columns of a thread's two rows, as they leave.
+#[derive(Clone, Copy)]
+pub(super) enum Ready<'k> {
+    /// 16-bit pairs, one a row: packed at once, so that they take half the registers.
+    Packed([Reg<'k, B32>; 2]),
+    /// As they were computed.
+    Whole([Reg<'k, F32>; 4]),
+}
 
 /// The tile outputs of a warpgroup.
 pub(super) struct Departures<'a, 'k> {
@@ -59,35 +68,49 @@ impl<'a, 'k> Departures<'a, 'k> {
         self.parameters.destinations.iter().map(of).collect()
     }
 
-    /// Sends a subtile of an output out: for each group of 8 columns, two columns of the thread's two rows.
+    /// An output's values of one group as they will leave.
+    pub(super) fn ready(&self, output: usize, values: [Reg<'k, F32>; 4]) -> Ready<'k> {
+        match (&self.parameters.destinations[output], self.half(output)) {
+            (Destination::Map(_), Some(half)) => {
+                let pack = |row: usize| self.k.pack_halves(half, values[row], values[row + 1]);
+                Ready::Packed([pack(0), pack(2)])
+            }
+            (Destination::Map(_) | Destination::Direct(_), _) => Ready::Whole(values),
+        }
+    }
+
+    fn half(&self, output: usize) -> Option<Half> {
+        match self.plan.graph.outputs()[output].dtype {
+            DType::F16 => Some(Half::F16),
+            DType::BF16 => Some(Half::BF16),
+            _ => None,
+        }
+    }
+
+    /// Sends a subtile of an output out, group of 8 columns by group.
     pub(super) fn send(
         &self,
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
         output: usize,
-        groups: &[[Reg<'k, F32>; 4]],
+        groups: &[Ready<'k>],
     ) {
-        let dtype = self.plan.graph.outputs()[output].dtype;
-        let half = match dtype {
-            DType::F16 => Some(Half::F16),
-            DType::BF16 => Some(Half::BF16),
-            _ => None,
-        };
+        let half = self.half(output);
         match (&self.parameters.destinations[output], spot.stores[output]) {
             (Destination::Direct(memory), Some(pointers)) => {
                 let path = self.plan.schedule.needs.stores[output];
                 self.store(memory, path, half, pointers, spot, subtile, groups);
             }
             (Destination::Map(map), _) => {
-                let slots: Vec<&[[Reg<'k, F32>; 4]]> = match half {
+                let slots: Vec<&[Ready<'k>]> = match half {
                     Some(_) => vec![groups],
                     None => groups.chunks_exact(groups.len() / 2).collect(),
                 };
                 let columns = subtile.columns / slots.len() as u32;
                 for (place, groups) in slots.into_iter().enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot(lanes, map, half, column, spot, groups);
+                    self.send_slot(lanes, map, column, spot, groups);
                 }
             }
             (Destination::Direct(_), None) => panic!("compiler bug: an output without a place"),
@@ -99,10 +122,9 @@ impl<'a, 'k> Departures<'a, 'k> {
         &self,
         lanes: &Lanes<'k>,
         map: &MapParameter<'k>,
-        half: Option<Half>,
         column: Reg<'k, U32>,
         spot: &Spot<'k>,
-        groups: &[[Reg<'k, F32>; 4]],
+        groups: &[Ready<'k>],
     ) {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
@@ -110,24 +132,8 @@ impl<'a, 'k> Departures<'a, 'k> {
         k.sync_named(self.barrier, 128);
         let start = self.slots + self.slot.get();
         let places = lanes.within(start);
-        match half {
-            Some(half) => {
-                for (access, two) in groups.chunks_exact(2).enumerate() {
-                    let pack = |group: &[Reg<'k, F32>; 4], row: usize| {
-                        k.pack_halves(half, group[2 * row], group[2 * row + 1])
-                    };
-                    let four =
-                        [pack(&two[0], 0), pack(&two[0], 1), pack(&two[1], 0), pack(&two[1], 1)];
-                    k.store_matrices(places.matrix(access as u32), four, Transposition::None);
-                }
-            }
-            None => {
-                for (group, four) in groups.iter().enumerate() {
-                    for (row, to) in places.pairs(group as u32).into_iter().enumerate() {
-                        k.store_shared(to, [four[2 * row], four[2 * row + 1]]);
-                    }
-                }
-            }
+        for (access, two) in groups.chunks(2).enumerate() {
+            self.put(&places, access as u32, two);
         }
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.sync_named(self.barrier, 128);
@@ -141,6 +147,24 @@ impl<'a, 'k> Departures<'a, 'k> {
         self.slot.set(k.imm(0).select(next, wrapped));
     }
 
+    /// Puts two groups of 8 columns into a slot.
+    fn put(&self, places: &Places<'k>, access: u32, two: &[Ready<'k>]) {
+        match *two {
+            [Ready::Packed(first), Ready::Packed(second)] => {
+                let four = [first[0], first[1], second[0], second[1]];
+                self.k.store_matrices(places.matrix(access), four, Transposition::None);
+            }
+            [Ready::Whole(first), Ready::Whole(second)] => {
+                for (group, four) in [first, second].into_iter().enumerate() {
+                    let [upper, lower] = places.pairs(2 * access + group as u32);
+                    self.k.store_shared(upper, [four[0], four[1]]);
+                    self.k.store_shared(lower, [four[2], four[3]]);
+                }
+            }
+            _ => panic!("compiler bug: a slot is filled by pairs of groups"),
+        }
+    }
+
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
     fn store(
         &self,
@@ -150,10 +174,13 @@ impl<'a, 'k> Departures<'a, 'k> {
         pointers: [GlobalPointer<'k>; 2],
         spot: &Spot<'k>,
         subtile: Subtile,
-        groups: &[[Reg<'k, F32>; 4]],
+        groups: &[Ready<'k>],
     ) {
         let k = self.k;
         for (group, values) in groups.iter().enumerate() {
+            let Ready::Whole(values) = values else {
+                panic!("compiler bug: packed values go through slots")
+            };
             for (element, value) in values.iter().enumerate() {
                 let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(pointers[element / 2], path, column);

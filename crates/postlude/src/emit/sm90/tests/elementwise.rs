@@ -92,9 +92,6 @@ fn tile(rows: u32, columns: u32) -> Tile {
     *found.unwrap_or_else(|| panic!("no tile of {rows} x {columns}"))
 }
 
-/// Bytes; it may only get smaller.
-const MOST_SPILLED: u32 = 84;
-
 /// Whose accurate forms are the longest.
 const LONG: &[&str] = &[
     "rsqrt",
@@ -149,15 +146,13 @@ fn small_tiles_never_spill() {
     }
 }
 
-/// With 128 accumulators a thread there is room for little else; what spills is a few registers between the elements that
-/// are under way together.
+/// With 128 accumulators a thread there is room for little else. A kernel that spills is dropped for the next tile; how many
+/// are may only get less.
 #[test]
-fn large_tiles_spill_little() {
-    if let Some(spills) =
-        spills(tile(128, 256), |name, output| output == "bf16" || LONG.contains(&name))
-    {
-        assert!(spills.iter().all(|(_, bytes)| *bytes <= MOST_SPILLED), "{spills:?}");
-        assert!(spills.len() <= 24, "{spills:?}");
+fn few_spill_on_large_tiles() {
+    let wanted = |name: &str, output: &str| output == "bf16" || LONG.contains(&name);
+    if let Some(spills) = spills(tile(128, 256), wanted) {
+        assert!(spills.len() <= 8 && spills.iter().all(|(_, bytes)| *bytes <= 32), "{spills:?}");
     }
 }
 
