@@ -1,0 +1,1 @@
+//! Arithmetic as the hardware does it, to the bit where it is known.
