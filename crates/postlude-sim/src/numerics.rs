@@ -1,1 +1,14 @@
 //! Arithmetic as the hardware does it, to the bit where it is known.
+//!
+//! In: bits of registers and memory. Out: bits. Nothing here knows of threads, time or programs.
+//!
+//! - [`tensor`] is the sum of one matrix instruction.
+//! - [`swizzle`], [`descriptor`] and [`tensor_map`] are where its operands lie.
+
+pub mod descriptor;
+pub mod swizzle;
+pub mod tensor;
+pub mod tensor_map;
+
+#[cfg(test)]
+mod random;
