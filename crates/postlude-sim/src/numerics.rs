@@ -4,8 +4,11 @@
 //!
 //! - [`tensor`] is the sum of one matrix instruction.
 //! - [`swizzle`], [`descriptor`] and [`tensor_map`] are where its operands lie.
+//! - [`convert`] is every conversion.
 
+pub mod convert;
 pub mod descriptor;
+mod float;
 pub mod swizzle;
 pub mod tensor;
 pub mod tensor_map;
