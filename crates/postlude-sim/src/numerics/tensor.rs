@@ -9,8 +9,8 @@
 //! accumulator. Results that are zero are +0. One NaN, or infinity by zero, or infinities of both signs give the NaN
 //! of all ones; sums beyond the largest float give infinity. Accumulators of half precision are rounded to nearest.
 //!
-//! Checked on an H200 with random normal data for every type but the half accumulators; the corners (zeros beside tiny
-//! terms, special values) are the model's word only.
+//! Checked on an H200: `wgmma` with sums in single precision on random normal data, every float type. The model's word
+//! only: its corners (zeros beside tiny terms, special values, subnormal sums), half sums, and `mma.sync`.
 
 mod prepare;
 mod sum;

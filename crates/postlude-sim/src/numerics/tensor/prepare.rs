@@ -6,29 +6,20 @@
 
 use super::sum::Lanes;
 use super::{Operand, Sign};
+use crate::numerics::float::{Format, Number};
 
 /// The exponent that marks an infinity (significand 1 or -1) or NaN (significand 0).
 const SPECIAL: i32 = 1 << 12;
 /// The exponent of zero, of any type.
 pub(super) const ZERO: i32 = -126;
 
-/// A float format: exponent bits, fraction bits, and whether the largest exponent is an ordinary one but for the
-/// all-ones fraction.
-struct Format {
-    exponent_bits: u32,
-    fraction_bits: u32,
-    finite: bool,
-}
-
 fn format(operand: Operand) -> Option<Format> {
-    let ieee =
-        |exponent_bits, fraction_bits| Some(Format { exponent_bits, fraction_bits, finite: false });
     match operand {
-        Operand::F16 => ieee(5, 10),
-        Operand::BF16 => ieee(8, 7),
-        Operand::TF32 => ieee(8, 10),
-        Operand::E5M2 => ieee(5, 2),
-        Operand::E4M3 => Some(Format { exponent_bits: 4, fraction_bits: 3, finite: true }),
+        Operand::F16 => Some(Format::F16),
+        Operand::BF16 => Some(Format::BF16),
+        Operand::TF32 => Some(Format::TF32),
+        Operand::E5M2 => Some(Format::E5M2),
+        Operand::E4M3 => Some(Format::E4M3),
         Operand::S8 | Operand::U8 => None,
     }
 }
@@ -101,35 +92,21 @@ impl Prepared {
 }
 
 fn decode(operand: Operand, bits: u32) -> (i32, i32) {
-    let Some(Format { exponent_bits, fraction_bits, finite }) = format(operand) else {
+    let Some(format) = format(operand) else {
         let byte = bits as u8;
-        return if operand == Operand::S8 {
-            (i32::from(byte as i8), 0)
-        } else {
-            (i32::from(byte), 0)
-        };
+        let value = if operand == Operand::S8 { i32::from(byte as i8) } else { i32::from(byte) };
+        return (value, 0);
     };
     // Single precision is cut off to its upper 19 bits.
     let bits = if operand == Operand::TF32 { bits >> 13 } else { bits };
-    let negative = bits >> (exponent_bits + fraction_bits) & 1 == 1;
-    let signed = |magnitude: u32| if negative { -(magnitude as i32) } else { magnitude as i32 };
-    let largest = (1 << exponent_bits) - 1;
-    let bias = largest >> 1;
-    let field = (bits >> fraction_bits & largest) as i32;
-    let fraction = bits & ((1 << fraction_bits) - 1);
-    if field == largest as i32 {
-        let all_ones = (1 << fraction_bits) - 1;
-        match (finite, fraction) {
-            (false, 0) => return (signed(1), SPECIAL),
-            (false, _) => return (0, SPECIAL),
-            (true, fraction) if fraction == all_ones => return (0, SPECIAL),
-            (true, _) => {}
+    let signed = |negative, magnitude: i32| if negative { -magnitude } else { magnitude };
+    match format.decode(bits.into()) {
+        Number::Nan => (0, SPECIAL),
+        Number::Infinite { negative } => (signed(negative, 1), SPECIAL),
+        Number::Finite { significand: 0, .. } => (0, ZERO),
+        Number::Finite { negative, significand, exponent } => {
+            (signed(negative, significand as i32), exponent + format.fraction_bits as i32)
         }
-    }
-    match (field, fraction) {
-        (0, 0) => (0, ZERO),
-        (0, _) => (signed(fraction), 1 - bias as i32),
-        (_, _) => (signed(fraction | 1 << fraction_bits), field - bias as i32),
     }
 }
 
