@@ -128,6 +128,14 @@ fn the_model_gives_what_a_gpu_gave() {
     }
 }
 
+/// What is launched can be emitted, whether or not there is a GPU.
+#[test]
+fn every_pair_of_types_has_a_kernel() {
+    for (a, b) in PAIRS {
+        assert!(program(a, b, BLOCKS).text.contains("wgmma.mma_async"), "{a:?} {b:?}");
+    }
+}
+
 #[test]
 fn gpu_tensor_cores_agree_with_the_model_to_the_bit() {
     let device = match Device::open(0) {

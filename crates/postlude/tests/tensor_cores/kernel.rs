@@ -1,7 +1,7 @@
 //! A kernel of one matrix instruction: every CTA multiplies operands of its own and stores the accumulators.
 
 use postlude_ptx::kernel::{
-    Accumulator, Attributes, DescriptorLayout, Kernel, MatrixType, Var, WgmmaForm, build,
+    Accumulator, Attributes, DescriptorLayout, Kernel, MatrixType, Reg, Var, WgmmaForm, build,
 };
 use postlude_ptx::launch::{Buffer, Launch, Parameter, Program, Swizzle};
 use postlude_ptx::modifier::{LoadCache, ProxySpace};
@@ -23,9 +23,9 @@ const LAYOUT: DescriptorLayout =
 pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> Program {
     let entry = build("one_instruction", Attributes::<Sm90a>::new(128), |k| {
         if matches!(a, MatrixType::S8 | MatrixType::U8) {
-            body::<S32>(k, a, b);
+            body::<S32>(k, a, b, Reg::cast, Reg::cast);
         } else {
-            body::<F32>(k, a, b);
+            body::<F32>(k, a, b, |bits| k.bits_to_f32(bits), |sum| k.f32_to_bits(sum));
         }
     });
     let parameters = (0..4).map(|each| Parameter::Pointer { buffer: Buffer(each), offset: 0 });
@@ -43,7 +43,13 @@ pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> Program {
     }
 }
 
-fn body<T: Accumulator>(k: Kernel<'_, Sm90a>, a: MatrixType, b: MatrixType) {
+fn body<'k, T: Accumulator>(
+    k: Kernel<'k, Sm90a>,
+    a: MatrixType,
+    b: MatrixType,
+    of_bits: impl Fn(Reg<'k, B32>) -> Reg<'k, T>,
+    bits_of: impl Fn(Reg<'k, T>) -> Reg<'k, B32>,
+) {
     let pointers = ["a", "b", "before", "after"].map(|name| k.parameter_pointer(name));
     let mut planner = Planner::new();
     let left = planner.reserve("a", ROWS * ROW_BYTES, 128);
@@ -65,11 +71,11 @@ fn body<T: Accumulator>(k: Kernel<'_, Sm90a>, a: MatrixType, b: MatrixType) {
         let column = (lane & 3) * 2 + (8 * (number / 4) + number % 2);
         (block * ROWS + row).mad(COLUMNS, column)
     };
-    let accumulators: Vec<Var<'_, T>> = (0..COLUMNS / 2)
+    let accumulators: Vec<Var<'k, T>> = (0..COLUMNS / 2)
         .map(|number| {
             let from = pointers[2].load().element(place(number), 4);
             let [bits] = k.load_global::<B32, 1>(from, LoadCache::ReadOnly);
-            k.var(bits.cast::<T>())
+            k.var(of_bits(bits))
         })
         .collect();
     k.fence_proxy_async(ProxySpace::SharedCta);
@@ -82,6 +88,6 @@ fn body<T: Accumulator>(k: Kernel<'_, Sm90a>, a: MatrixType, b: MatrixType) {
     k.wgmma_wait(0);
     for (number, accumulator) in (0..).zip(&accumulators) {
         let to = pointers[3].load().element(place(number), 4);
-        k.store_global(to, [accumulator.get().cast::<B32>()]);
+        k.store_global(to, [bits_of(accumulator.get())]);
     }
 }
