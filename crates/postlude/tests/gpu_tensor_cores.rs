@@ -1,7 +1,7 @@
 //! The simulator's tensor cores against a GPU's, bit for bit: every operand type through a kernel of one instruction.
 //!
 //! Operands come from a seed. What a GPU computed is kept as hashes in `golden/tensor_cores.txt`
-//! (`POSTLUDE_BLESS=1` on a machine with a Hopper GPU writes it); without a GPU the simulator is held to those.
+//! (the test on a Hopper GPU prints them); without a GPU the model is held to those.
 
 #![allow(clippy::print_stderr)] // A test that is skipped says so.
 

@@ -20,10 +20,9 @@ pub(super) fn scaled(graph: &Graph, node: NodeId) -> Option<(NodeId, f64)> {
     constant(graph, a).map(|scale| (b, scale)).or_else(|| Some((a, constant(graph, b)?)))
 }
 
-/// Whether a factor only moves the exponent, and not far: nothing is rounded, and nothing overflows that would not anyway.
-pub(super) fn is_moderate_power_of_two(factor: f64) -> bool {
-    let mantissa = factor.to_bits() & ((1 << 52) - 1);
-    mantissa == 0 && (1e-3..1e3).contains(&factor.abs())
+/// Whether a factor is far from both ends of the range, so that its product with another such one is a normal number.
+pub(super) fn is_moderate(factor: f64) -> bool {
+    (1e-3..1e3).contains(&factor.abs())
 }
 
 fn constant(graph: &Graph, node: NodeId) -> Option<f64> {

@@ -168,10 +168,10 @@ impl<'k> Evaluator<'_, 'k> {
             Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
                 Some(value(operand).float().approx(Approx::RcpFlush))
             }
-            // e^(cx) = 2^(c log2(e) x): exact in c, so with the error of (cx) log2(e).
+            // e^(cx) = 2^(c log2(e) x)
             Unary::Exp => {
                 let (x, scale) = ranges::scaled(self.plan.graph, operand)?;
-                if !ranges::is_moderate_power_of_two(scale) {
+                if !ranges::is_moderate(scale) {
                     return None;
                 }
                 let scale = (scale * std::f64::consts::LOG2_E) as f32;
