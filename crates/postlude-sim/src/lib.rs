@@ -26,7 +26,6 @@ pub mod report;
 mod run;
 mod scalar;
 mod schedule;
-mod stand_in;
 pub mod timing;
 mod warp;
 

@@ -4,10 +4,13 @@
 //! each in the lowest bits of a word. Layouts: PTX ISA, "Register Fragments" and "Matrix Descriptor Format".
 
 use postlude_ptx::kernel::MatrixType;
+use postlude_ptx::modifier::SumOverflow;
 use postlude_ptx::types::Scalar;
 
-use crate::stand_in::convert::{f16_of, of_f16};
-use crate::stand_in::tensor;
+use crate::numerics::tensor::{
+    Core, Prepared, Sign, multiply_accumulate, multiply_accumulate_half,
+    multiply_accumulate_integer,
+};
 use crate::warp::Lanes;
 
 /// What is done beside multiplying.
@@ -89,32 +92,52 @@ pub(crate) fn warp_sums(registers: &[Lanes]) -> Vec<Vec<u32>> {
 
 /// `a * b + (keep ? old : 0)` in the type of the sums, as bits.
 pub(crate) fn accumulate(
+    core: Core,
     types: [MatrixType; 2],
     a: &[Vec<u32>],
     b: &[Vec<u32>],
-    old: &[Vec<u32>],
+    sums: &mut [Vec<u32>],
     sum: Scalar,
     mode: Mode,
-) -> Vec<Vec<u32>> {
-    let sums = tensor::sums(types, a, b, mode.negate);
-    let finish = |dot: f64, old: u32| match sum {
+) {
+    let sign = |negate| if negate { Sign::Minus } else { Sign::Plus };
+    let a = Prepared::new(types[0], sign(mode.negate[0]), a);
+    let b = Prepared::new(types[1], sign(mode.negate[1]), b);
+    match sum {
         Scalar::S32 => {
-            let old = if mode.keep { old as i32 } else { 0 };
-            let dot = dot as i32;
-            let new = if mode.saturate { old.saturating_add(dot) } else { old.wrapping_add(dot) };
-            new as u32
+            let overflow = if mode.saturate { SumOverflow::Saturate } else { SumOverflow::Wrap };
+            through(
+                sums,
+                |bits| bits as i32,
+                |value| value as u32,
+                |d| multiply_accumulate_integer(&a, &b, d, overflow, mode.keep),
+            );
         }
-        Scalar::F16 => {
-            let old = if mode.keep { f64::from(of_f16(old as u16)) } else { 0.0 };
-            u32::from(f16_of((old + dot) as f32))
+        Scalar::F16 => through(
+            sums,
+            |bits| bits as u16,
+            u32::from,
+            |d| multiply_accumulate_half(core, &a, &b, d, mode.keep),
+        ),
+        _ => through(sums, f32::from_bits, f32::to_bits, |d| {
+            multiply_accumulate(core, &a, &b, d, mode.keep);
+        }),
+    }
+}
+
+/// Bits to values, changed, and back.
+fn through<T: Copy>(
+    sums: &mut [Vec<u32>],
+    read: impl Fn(u32) -> T,
+    write: impl Fn(T) -> u32,
+    change: impl FnOnce(&mut [Vec<T>]),
+) {
+    let row = |row: &Vec<u32>| row.iter().map(|bits| read(*bits)).collect();
+    let mut values: Vec<Vec<T>> = sums.iter().map(row).collect();
+    change(&mut values);
+    for (row, values) in sums.iter_mut().zip(values) {
+        for (bits, value) in row.iter_mut().zip(values) {
+            *bits = write(value);
         }
-        _ => {
-            let old = if mode.keep { f64::from(f32::from_bits(old)) } else { 0.0 };
-            ((old + dot) as f32).to_bits()
-        }
-    };
-    let row = |(sums, old): (Vec<f64>, &Vec<u32>)| {
-        sums.into_iter().zip(old).map(|(dot, old)| finish(dot, *old)).collect()
-    };
-    sums.into_iter().zip(old).map(row).collect()
+    }
 }

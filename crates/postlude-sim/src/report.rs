@@ -31,6 +31,8 @@ pub enum Diagnosis {
     TensorMap,
     /// Copies that still read the shared memory of a CTA that ended.
     UnfinishedCopy,
+    /// A copy out of shared memory that writes its last chunk beyond a tensor's row.
+    BeyondRow,
     /// Lanes that do not execute together what they must.
     Diverged,
 }
@@ -52,6 +54,7 @@ impl Diagnosis {
             Diagnosis::TransactionsOpen => "bytes of a barrier that never balance",
             Diagnosis::TensorMap => "tensor map that no hardware takes",
             Diagnosis::UnfinishedCopy => "copy from shared memory of a CTA that ended",
+            Diagnosis::BeyondRow => "copy that writes beyond a tensor's row",
             Diagnosis::Diverged => "lanes diverged where they must not",
         }
     }

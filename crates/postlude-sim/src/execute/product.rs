@@ -9,6 +9,7 @@ use postlude_ptx::types::Scalar;
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::matrix::{self, matrix_type};
+use crate::numerics::tensor::Core;
 use crate::operation::{Matrix, Product, Work};
 use crate::report::Diagnosis;
 use crate::warp::{Wait, Warp};
@@ -203,19 +204,14 @@ impl Machine<'_> {
         let [a, b, c] = [a, b, c].map(|list| list.0.iter().map(take).collect::<Vec<_>>());
         let rows = matrix::warp_a(&a, left);
         let columns = matrix::warp_b(&b, right);
-        let old: Vec<Vec<u32>> = matrix::warp_sums(&c);
-        let new = matrix::accumulate(
-            [left, right],
-            &rows,
-            &columns,
-            &old,
-            *sum,
-            matrix::Mode { keep: true, saturate: false, negate: [false; 2] },
-        );
+        let mut sums = matrix::warp_sums(&c);
+        let mode = matrix::Mode { keep: true, saturate: false, negate: [false; 2] };
+        let types = [left, right];
+        matrix::accumulate(Core::HopperWarp, types, &rows, &columns, &mut sums, *sum, mode);
         for (part, register) in d.0.iter().enumerate() {
             let value = std::array::from_fn(|lane| {
                 let (row, column) = matrix::sum_place(part, lane);
-                u64::from(new[row][column])
+                u64::from(sums[row][column])
             });
             self.set(warp, *register, now.mask, value);
         }

@@ -8,8 +8,9 @@ use crate::atomic::combine;
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::memory::{Fault, Global, POISON};
+use crate::numerics::tensor_map::{CHUNK, Run, Written, loaded, pieces as cut, stored};
 use crate::observe::{Access, Agent, At, Kind, Space};
-use crate::stand_in::copies::{runs, swizzled};
+use crate::report::Diagnosis;
 
 use super::Place;
 
@@ -35,22 +36,49 @@ impl Copying {
     }
 }
 
-/// All pieces of a copy; `shared` is where its first byte lies in shared memory.
-fn pieces(place: &Place, shared: u32) -> Vec<Piece> {
+/// Pieces of a copy into shared memory, whose first byte goes to `shared`.
+fn load_pieces(place: &Place, shared: u32) -> Vec<Piece> {
     match place {
         Place::Box { map, corner } => {
             let base = Global::address(map.buffer.0 as usize);
-            let piece = |run: crate::stand_in::copies::Run| {
-                let global = run.global.map(|offset| base.wrapping_add(offset));
-                (global, swizzled(shared + run.shared, map.swizzle), run.bytes)
+            let piece = |run: Run| {
+                let pieces = cut(shared, map.swizzle, run.shared, run.bytes);
+                pieces.map(move |(from, at, bytes)| {
+                    let global = run.global.map(|offset| base + offset + u64::from(from));
+                    (global, at, bytes)
+                })
             };
-            runs(map, corner).into_iter().map(piece).collect()
+            loaded(map, corner).into_iter().flat_map(piece).collect()
         }
-        Place::Bytes { address, bytes } => (0..*bytes)
-            .step_by(16)
-            .map(|at| (Some(address + u64::from(at)), shared + at, (bytes - at).min(16)))
-            .collect(),
+        Place::Bytes { address, bytes } => plain_pieces(*address, *bytes, shared),
     }
+}
+
+/// Pieces of a copy out of shared memory, whose first byte is at `shared`; and an address beyond a tensor's row, where
+/// it writes one.
+fn store_pieces(place: &Place, shared: u32) -> (Vec<Piece>, Option<u64>) {
+    match place {
+        Place::Box { map, corner } => {
+            let base = Global::address(map.buffer.0 as usize);
+            let runs = stored(map, corner);
+            let beyond = runs.iter().find(|run| run.beyond > 0);
+            let beyond = beyond.map(|run| base + run.global + u64::from(run.bytes - run.beyond));
+            let piece = |run: Written| {
+                let pieces = cut(shared, map.swizzle, run.shared, run.bytes);
+                pieces.map(move |(from, at, bytes)| {
+                    (Some(base + run.global + u64::from(from)), at, bytes)
+                })
+            };
+            (runs.into_iter().flat_map(piece).collect(), beyond)
+        }
+        Place::Bytes { address, bytes } => (plain_pieces(*address, *bytes, shared), None),
+    }
+}
+
+fn plain_pieces(address: u64, bytes: u32, shared: u32) -> Vec<Piece> {
+    let piece =
+        |at: u32| (Some(address.wrapping_add(at.into())), shared + at, (bytes - at).min(CHUNK));
+    (0..bytes).step_by(CHUNK as usize).map(piece).collect()
 }
 
 impl Machine<'_> {
@@ -76,7 +104,7 @@ impl Machine<'_> {
         to: u32,
         from: &Place,
     ) -> Result<(), SimError> {
-        let pieces = pieces(from, to);
+        let pieces = load_pieces(from, to);
         self.watch_copy(copying, None, Kind::Read, &pieces);
         self.watch_copy(copying, Some(receiver), Kind::Write, &pieces);
         for (global, shared, count) in pieces {
@@ -99,22 +127,21 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Takes bytes out of shared memory, in the order of the box.
+    /// Takes bytes out of shared memory, in the order of the pieces.
     pub(super) fn take(
         &mut self,
         copying: Copying,
         from: u32,
         to: &Place,
     ) -> Result<Vec<u8>, SimError> {
-        let pieces = pieces(to, from);
+        let (pieces, _) = store_pieces(to, from);
         self.watch_copy(copying, Some(copying.cta), Kind::Read, &pieces);
         let mut data = Vec::with_capacity(to.bytes() as usize);
-        for (global, shared, count) in pieces {
+        for (_, shared, count) in pieces {
             match self.ctas[copying.cta].shared.bytes(shared, count as usize) {
                 Ok((held, written)) => {
                     data.extend_from_slice(held);
-                    // What lies beyond the tensor goes nowhere.
-                    if !written && global.is_some() {
+                    if !written {
                         let fault = Fault::Uninitialised;
                         self.blame_shared(copying.blamed(), copying.line, fault, shared)?;
                     }
@@ -136,7 +163,11 @@ impl Machine<'_> {
         reduction: Option<Reduction>,
         data: &[u8],
     ) -> Result<(), SimError> {
-        let pieces = pieces(to, 0);
+        let (pieces, beyond) = store_pieces(to, 0);
+        if let Some(address) = beyond {
+            let message = self.global.describe(address);
+            self.blame(copying.blamed(), copying.line, Diagnosis::BeyondRow, message)?;
+        }
         let kind = if reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.watch_copy(copying, None, kind, &pieces);
         let mut at = 0;

@@ -7,8 +7,9 @@ use crate::error::SimError;
 use crate::machine::Machine;
 use crate::matrix::{self, Mode, matrix_type};
 use crate::memory::Fault;
+use crate::numerics::descriptor::{Descriptor, Major};
+use crate::numerics::tensor::Core;
 use crate::observe::{Access, Agent, At, Kind, Space};
-use crate::stand_in::copies;
 
 use super::{Matrix, Product};
 
@@ -40,11 +41,12 @@ impl Machine<'_> {
         let Matrix::Shared { descriptor, transposed } = product.b else { return Ok(()) };
         let n = product.shape.n;
         let b = self.matrix(number, cta, product.line, (descriptor, transposed), right, n)?;
-        let old = self.sums(product);
+        let mut sums = self.sums(product);
         let Product { keep, saturate, negate, .. } = *product;
         let mode = Mode { keep, saturate, negate };
-        let new = matrix::accumulate([left, right], &a, &b, &old, product.sum, mode);
-        self.set_sums(product, &new);
+        let types = [left, right];
+        matrix::accumulate(Core::Warpgroup, types, &a, &b, &mut sums, product.sum, mode);
+        self.set_sums(product, &sums);
         let cta = &mut self.ctas[cta];
         cta.warpgroups[(product.first - cta.warps.start) / 4].done += 1;
         Ok(())
@@ -61,6 +63,8 @@ impl Machine<'_> {
         rows: u32,
     ) -> Result<Vec<Vec<u32>>, SimError> {
         let (bytes, depth) = (of.bytes(), of.k());
+        let decoded = Descriptor::decode(descriptor);
+        let major = if transposed { Major::MN } else { Major::K };
         let mut matrix = vec![vec![0; depth as usize]; rows as usize];
         let each = CHUNK / bytes;
         let (outer, inner) = if transposed { (depth, rows) } else { (rows, depth) };
@@ -69,7 +73,7 @@ impl Machine<'_> {
         for across in 0..outer {
             for along in (0..inner).step_by(each as usize) {
                 let (row, k) = if transposed { (along, across) } else { (across, along) };
-                let at = copies::element(descriptor, transposed, bytes, row, k);
+                let at = decoded.element_address(major, bytes, row, k);
                 pieces.push((u64::from(at), CHUNK));
                 let held = match self.ctas[cta].shared.bytes(at, CHUNK as usize) {
                     Ok((held, written)) => {
