@@ -1,0 +1,303 @@
+//! The machine: CTAs, warps, memory and operations under way.
+//!
+//! In: a program and a launch. Out: what it wrote, and a report. Invariant: a warp is either in its place in the list, or
+//! taken out by the one function that runs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use postlude_ptx::launch::Launch;
+use postlude_ptx::shared::Region;
+
+use crate::barrier::{ClusterBarrier, Mbarriers, Named};
+use crate::error::SimError;
+use crate::memory::{Fault, Global, SHARED_BASE, Shared};
+use crate::observe::{Agent, At, Observer};
+use crate::operation::{Operation, Warpgroup};
+use crate::parameters::Parameters;
+use crate::program::Program;
+use crate::report::{Diagnosis, Finding, Report};
+use crate::run::Options;
+use crate::timing::Clock;
+use crate::warp::Warp;
+
+/// Registers of a multiprocessor.
+const REGISTER_FILE: u32 = 65_536;
+/// Named barriers of a CTA.
+const NAMED_BARRIERS: usize = 16;
+/// The most findings that are kept.
+const MOST_FINDINGS: usize = 1000;
+
+/// A CTA that runs or has run.
+#[derive(Debug)]
+pub(crate) struct Cta {
+    /// Its number in the grid, x first.
+    pub(crate) number: u32,
+    pub(crate) coordinates: [u32; 3],
+    pub(crate) rank: u32,
+    pub(crate) cluster: usize,
+    pub(crate) shared: Shared,
+    pub(crate) mbarriers: Mbarriers,
+    pub(crate) named: Vec<Named>,
+    pub(crate) warpgroups: Vec<Warpgroup>,
+    /// Registers that no warp has.
+    pub(crate) free_registers: u32,
+    pub(crate) warps: std::ops::Range<usize>,
+    /// Threads that have not ended.
+    pub(crate) live: u32,
+}
+
+/// CTAs that run together.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) number: u32,
+    pub(crate) ctas: std::ops::Range<usize>,
+    pub(crate) barrier: ClusterBarrier,
+    /// Threads that have not ended.
+    pub(crate) live: u32,
+}
+
+impl Cluster {
+    /// Completes the round of the barrier when all have arrived.
+    pub(crate) fn settle(&mut self) {
+        self.barrier.settle(self.live);
+    }
+}
+
+/// Where symbols lie.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols(BTreeMap<String, u64>);
+
+impl Symbols {
+    /// Addresses of all symbols, and the bytes of shared memory.
+    fn new(program: &Program, launch: &Launch) -> Result<(Self, u32), SimError> {
+        let mut places = BTreeMap::new();
+        for parameter in &program.head.parameters {
+            places.insert(parameter.name.clone(), u64::from(parameter.offset));
+        }
+        let mut end = u64::from(SHARED_BASE);
+        let mut declared: Vec<_> = program.head.shared.iter().collect();
+        declared.sort_by_key(|each| each.bytes.is_none());
+        for each in declared {
+            end = end.next_multiple_of(u64::from(each.alignment));
+            places.insert(each.name.clone(), end);
+            end += u64::from(each.bytes.unwrap_or(launch.shared_bytes));
+        }
+        let bytes = end - u64::from(SHARED_BASE);
+        // As much as any target has, with a margin.
+        if bytes > 1 << 20 {
+            return Err(SimError::Launch { why: "asks for too much shared memory" });
+        }
+        Ok((Symbols(places), bytes as u32))
+    }
+
+    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+}
+
+/// Everything.
+pub(crate) struct Machine<'r> {
+    pub(crate) program: &'r Program,
+    pub(crate) launch: &'r Launch,
+    pub(crate) options: &'r Options,
+    pub(crate) observer: &'r mut dyn Observer,
+    pub(crate) symbols: Symbols,
+    shared_bytes: u32,
+    pub(crate) parameters: Parameters,
+    pub(crate) global: Global,
+    pub(crate) ctas: Vec<Cta>,
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) warps: Vec<Warp>,
+    /// Copies and products under way, oldest first.
+    pub(crate) operations: BTreeMap<u64, Operation>,
+    pub(crate) next_operation: u64,
+    pub(crate) clock: Clock,
+    pub(crate) report: Report,
+    seen: BTreeSet<(Diagnosis, u32)>,
+    /// Counts what changes for others: when it stands still, waiting again is in vain.
+    pub(crate) progress: u64,
+}
+
+impl<'r> Machine<'r> {
+    pub(crate) fn new(
+        program: &'r Program,
+        launch: &'r Launch,
+        options: &'r Options,
+        observer: &'r mut dyn Observer,
+        buffers: Vec<Vec<u8>>,
+    ) -> Result<Self, SimError> {
+        let mut global = Global { buffers };
+        let parameters = Parameters::new(program, launch, global.buffers.len())?;
+        let bytes = usize::try_from(launch.workspace_bytes)
+            .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
+        global.buffers.push(vec![0; bytes]);
+        let (symbols, shared_bytes) = Symbols::new(program, launch)?;
+        Ok(Machine {
+            program,
+            launch,
+            options,
+            observer,
+            symbols,
+            shared_bytes,
+            parameters,
+            global,
+            ctas: Vec::new(),
+            clusters: Vec::new(),
+            warps: Vec::new(),
+            operations: BTreeMap::new(),
+            next_operation: 0,
+            clock: Clock::new(options.timing),
+            report: Report::default(),
+            seen: BTreeSet::new(),
+            progress: 0,
+        })
+    }
+
+    /// Starts the next cluster of the grid; its number counts along x first.
+    pub(crate) fn start_cluster(&mut self, number: u32) {
+        let Launch { grid, cluster: shape, threads, .. } = *self.launch;
+        let across = [grid[0] / shape[0], grid[1] / shape[1]];
+        let corner = [
+            number % across[0] * shape[0],
+            number / across[0] % across[1] * shape[1],
+            number / across[0] / across[1] * shape[2],
+        ];
+        let place = self.clusters.len();
+        let first = self.ctas.len();
+        let size = shape.iter().product::<u32>();
+        for rank in 0..size {
+            let [x, y, z] =
+                [rank % shape[0], rank / shape[0] % shape[1], rank / shape[0] / shape[1]];
+            let coordinates = [corner[0] + x, corner[1] + y, corner[2] + z];
+            self.start_cta(place, rank, coordinates);
+        }
+        self.clusters.push(Cluster {
+            number,
+            ctas: first..self.ctas.len(),
+            barrier: ClusterBarrier::default(),
+            live: size * threads,
+        });
+    }
+
+    fn start_cta(&mut self, cluster: usize, rank: u32, coordinates: [u32; 3]) {
+        let Launch { grid, threads, .. } = *self.launch;
+        let (place, first) = (self.ctas.len(), self.warps.len());
+        let warps = threads.div_ceil(32);
+        // What the assembler may give each thread when one CTA fills a multiprocessor.
+        let limit = (REGISTER_FILE / (warps * 32) / 8 * 8).min(256);
+        for number in 0..warps {
+            let held = (threads - number * 32).min(32);
+            let mut warp = Warp::new(place, number, held, self.program.registers);
+            warp.limit = limit;
+            self.warps.push(warp);
+        }
+        self.ctas.push(Cta {
+            number: coordinates[0] + grid[0] * (coordinates[1] + grid[1] * coordinates[2]),
+            coordinates,
+            rank,
+            cluster,
+            shared: Shared::new(self.shared_bytes),
+            mbarriers: Mbarriers::new(),
+            named: vec![Named::default(); NAMED_BARRIERS],
+            warpgroups: vec![Warpgroup::default(); warps.div_ceil(4) as usize],
+            free_registers: 0,
+            warps: first..self.warps.len(),
+            live: threads,
+        });
+    }
+
+    /// Who executes a line.
+    pub(crate) fn at(&self, warp: &Warp, line: u32, lanes: u32) -> At {
+        let agent = Agent::Warp { cta: self.ctas[warp.cta].number, warp: warp.number };
+        At { agent, line, lanes }
+    }
+
+    /// The CTA of the cluster that an address of shared memory is in, and the address there.
+    pub(crate) fn window(&self, cta: usize, address: u32) -> Option<(usize, u32)> {
+        let (rank, address) = crate::memory::rank_of(address);
+        let cluster = &self.clusters[self.ctas[cta].cluster];
+        match rank {
+            None => Some((cta, address)),
+            Some(rank) => {
+                let target = cluster.ctas.start + rank as usize;
+                cluster.ctas.contains(&target).then_some((target, address))
+            }
+        }
+    }
+
+    /// The region that an address of shared memory is in, where it has a name.
+    pub(crate) fn region(&self, address: u32) -> Option<String> {
+        let start = self.symbols.address(postlude_ptx::entry::SHARED_SYMBOL)? as u32;
+        let offset = address.checked_sub(start)?;
+        let holds = |region: &&Region| (region.offset..region.end()).contains(&offset);
+        self.options.regions.iter().find(holds).map(|region| region.name.clone())
+    }
+
+    /// Notes something wrong; the same line is noted once for each diagnosis.
+    pub(crate) fn find(&mut self, finding: Finding) -> Result<(), SimError> {
+        if !self.options.findings {
+            return Err(SimError::Found(Box::new(finding)));
+        }
+        let new = self.seen.insert((finding.diagnosis, finding.line));
+        if new && self.report.findings.len() < MOST_FINDINGS {
+            self.report.findings.push(finding);
+        }
+        Ok(())
+    }
+
+    /// A finding at a warp's line.
+    pub(crate) fn blame(
+        &mut self,
+        (cta, warp): (usize, Option<u32>),
+        line: u32,
+        diagnosis: Diagnosis,
+        message: String,
+    ) -> Result<(), SimError> {
+        let (cta, text) = (self.ctas[cta].number, self.program.text(line));
+        let (region, address) = (None, None);
+        self.find(Finding { diagnosis, line, text, cta, warp, region, address, message })
+    }
+
+    /// A finding about shared memory.
+    pub(crate) fn blame_shared(
+        &mut self,
+        (cta, warp): (usize, Option<u32>),
+        line: u32,
+        fault: Fault,
+        address: u32,
+    ) -> Result<(), SimError> {
+        let diagnosis = match fault {
+            Fault::Outside => Diagnosis::SharedBeyond,
+            Fault::Misaligned => Diagnosis::Misaligned,
+            Fault::Uninitialised => Diagnosis::UninitialisedRead,
+        };
+        let region = self.region(address);
+        let message = format!("shared address {address:#x}");
+        let (cta, text) = (self.ctas[cta].number, self.program.text(line));
+        let address = Some(u64::from(address));
+        self.find(Finding { diagnosis, line, text, cta, warp, region, address, message })
+    }
+
+    /// A finding about global memory.
+    pub(crate) fn blame_global(
+        &mut self,
+        (cta, warp): (usize, Option<u32>),
+        line: u32,
+        fault: Fault,
+        address: u64,
+    ) -> Result<(), SimError> {
+        let diagnosis = match fault {
+            Fault::Outside | Fault::Uninitialised => Diagnosis::OutOfBounds,
+            Fault::Misaligned => Diagnosis::Misaligned,
+        };
+        let message = self.global.describe(address);
+        let (cta, text) = (self.ctas[cta].number, self.program.text(line));
+        let (region, address) = (None, Some(address));
+        self.find(Finding { diagnosis, line, text, cta, warp, region, address, message })
+    }
+
+    /// What the simulator does not run.
+    pub(crate) fn unsupported(&self, line: u32, why: &'static str) -> SimError {
+        SimError::Unsupported { line: line as usize, text: self.program.text(line), why }
+    }
+}

@@ -1,0 +1,158 @@
+//! The completion of a matrix product: reads shared memory and registers, and writes the sums.
+
+use postlude_ptx::kernel::MatrixType;
+use postlude_ptx::types::Scalar;
+
+use crate::error::SimError;
+use crate::machine::Machine;
+use crate::matrix::{self, Mode, matrix_type};
+use crate::memory::Fault;
+use crate::numerics::descriptor::{Descriptor, Major};
+use crate::numerics::tensor::Core;
+use crate::observe::{Access, Agent, At, Kind, Space};
+
+use super::{Matrix, Product};
+
+/// Bytes that lie together whatever the layout.
+const CHUNK: u32 = 16;
+
+impl Machine<'_> {
+    pub(super) fn complete_product(
+        &mut self,
+        number: u64,
+        cta: usize,
+        product: &Product,
+    ) -> Result<(), SimError> {
+        let types = product.types.map(matrix_type);
+        let [Some(left), Some(right)] = types else { return Ok(()) };
+        let a = match &product.a {
+            Matrix::Shared { descriptor, transposed } => {
+                self.matrix(number, cta, product.line, (*descriptor, *transposed), left, 64)?
+            }
+            Matrix::Registers(registers) => {
+                let warps = &self.warps[product.first..product.first + 4];
+                let fragments = |warp: &crate::warp::Warp| {
+                    let held: Vec<_> = registers.iter().map(|each| warp.registers[*each]).collect();
+                    matrix::warp_a(&held, left)
+                };
+                warps.iter().flat_map(fragments).collect()
+            }
+        };
+        let Matrix::Shared { descriptor, transposed } = product.b else { return Ok(()) };
+        let n = product.shape.n;
+        let b = self.matrix(number, cta, product.line, (descriptor, transposed), right, n)?;
+        let mut sums = self.sums(product);
+        let Product { keep, saturate, negate, .. } = *product;
+        let mode = Mode { keep, saturate, negate };
+        let types = [left, right];
+        matrix::accumulate(Core::Warpgroup, types, &a, &b, &mut sums, product.sum, mode);
+        self.set_sums(product, &sums);
+        let cta = &mut self.ctas[cta];
+        cta.warpgroups[(product.first - cta.warps.start) / 4].done += 1;
+        Ok(())
+    }
+
+    /// Rows of a matrix in shared memory.
+    fn matrix(
+        &mut self,
+        number: u64,
+        cta: usize,
+        line: u32,
+        (descriptor, transposed): (u64, bool),
+        of: MatrixType,
+        rows: u32,
+    ) -> Result<Vec<Vec<u32>>, SimError> {
+        let (bytes, depth) = (of.bytes(), of.k());
+        let decoded = Descriptor::decode(descriptor);
+        let major = if transposed { Major::MN } else { Major::K };
+        let mut matrix = vec![vec![0; depth as usize]; rows as usize];
+        let each = CHUNK / bytes;
+        let (outer, inner) = if transposed { (depth, rows) } else { (rows, depth) };
+        let mut pieces = Vec::new();
+        let mut wrong: Option<(Fault, u32)> = None;
+        for across in 0..outer {
+            for along in (0..inner).step_by(each as usize) {
+                let (row, k) = if transposed { (along, across) } else { (across, along) };
+                let at = decoded.element_address(major, bytes, row, k);
+                pieces.push((u64::from(at), CHUNK));
+                let held = match self.ctas[cta].shared.bytes(at, CHUNK as usize) {
+                    Ok((held, written)) => {
+                        if !written {
+                            wrong = wrong.or(Some((Fault::Uninitialised, at)));
+                        }
+                        held
+                    }
+                    Err(fault) => {
+                        wrong = wrong.or(Some((fault, at)));
+                        continue;
+                    }
+                };
+                for (place, element) in held.chunks(bytes as usize).enumerate() {
+                    let value =
+                        element.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
+                    let place = place as u32;
+                    let (row, k) = if transposed { (row + place, k) } else { (row, k + place) };
+                    if let Some(slot) = matrix[row as usize].get_mut(k as usize) {
+                        *slot = value;
+                    }
+                }
+            }
+        }
+        let who = At { agent: Agent::Operation(number), line, lanes: 0 };
+        let space = Space::Shared { cta: self.ctas[cta].number };
+        self.observer.accessed(who, Access { space, kind: Kind::Read, pieces: &pieces });
+        if let Some((fault, at)) = wrong {
+            self.blame_shared((cta, None), line, fault, at)?;
+        }
+        Ok(matrix)
+    }
+
+    /// The sums that the four warps hold.
+    fn sums(&self, product: &Product) -> Vec<Vec<u32>> {
+        let mut rows = Vec::with_capacity(64);
+        for warp in &self.warps[product.first..product.first + 4] {
+            let held: Vec<_> = product.sums.iter().map(|each| warp.registers[*each]).collect();
+            rows.extend(if product.sum == Scalar::F16 {
+                half_sums(&held)
+            } else {
+                matrix::warp_sums(&held)
+            });
+        }
+        rows
+    }
+
+    fn set_sums(&mut self, product: &Product, new: &[Vec<u32>]) {
+        let warps = &mut self.warps[product.first..product.first + 4];
+        for (warp, rows) in warps.iter_mut().zip(new.chunks(16)) {
+            for (number, register) in product.sums.iter().enumerate() {
+                warp.registers[*register] = std::array::from_fn(|lane| {
+                    if product.sum == Scalar::F16 {
+                        let [(row, column), _] = half_places(number, lane);
+                        u64::from(rows[row][column]) | u64::from(rows[row][column + 1]) << 16
+                    } else {
+                        let (row, column) = matrix::sum_place(number, lane);
+                        u64::from(rows[row][column])
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Rows and columns of the two sums of half precision in a register: two registers for each 8 columns.
+fn half_places(register: usize, lane: usize) -> [(usize, usize); 2] {
+    let (row, column) = (lane / 4 + register % 2 * 8, register / 2 * 8 + lane % 4 * 2);
+    [(row, column), (row, column + 1)]
+}
+
+fn half_sums(registers: &[crate::warp::Lanes]) -> Vec<Vec<u32>> {
+    let mut rows = vec![vec![0; registers.len() * 4]; 16];
+    for (number, register) in registers.iter().enumerate() {
+        for (lane, value) in register.iter().enumerate() {
+            for (half, (row, column)) in half_places(number, lane).into_iter().enumerate() {
+                rows[row][column] = (value >> (16 * half) & 0xffff) as u32;
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,333 @@
+//! Who runs next, and what happens when nobody can.
+//!
+//! In: a machine. Out: a finished run, or a finding that says who waits for what. Invariant: as long as a split can run or
+//! an operation can complete, the run goes on.
+
+mod deadlock;
+
+use crate::error::SimError;
+use crate::execute::Outcome;
+use crate::machine::Machine;
+use crate::operation::Work;
+use crate::report::Diagnosis;
+use crate::warp::{Split, Wait, Warp, lanes};
+
+/// CTAs that run at a time: one for each multiprocessor.
+const RESIDENT: u32 = 132;
+/// Instructions without a change that anybody could see, after which operations complete although somebody runs.
+const PATIENCE: u64 = 20_000;
+/// Times that all waits lose their patience in vain before nobody believes in a change.
+const VAIN: u32 = 3;
+
+/// How a turn ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// Something was handed over; the split could go on.
+    Paused,
+    /// The split waits, asks again and again, or had its share.
+    Over,
+}
+
+impl Machine<'_> {
+    /// Runs all clusters of the grid.
+    pub(crate) fn run(&mut self) -> Result<(), SimError> {
+        let size: u32 = self.launch.cluster.iter().product();
+        let total = self.launch.grid.iter().product::<u32>() / size;
+        let resident = (RESIDENT / size).max(1) as usize;
+        let mut running: Vec<usize> = Vec::new();
+        let (mut started, mut last, mut vain) = (0, 0, 0);
+        let (mut seen, mut since) = (u64::MAX, 0);
+        let mut turn = Turn::Over;
+        loop {
+            while running.len() < resident && started < total {
+                running.push(self.clusters.len());
+                self.start_cluster(started);
+                started += 1;
+            }
+            let ready = self.ready(&running);
+            if ready.is_empty() {
+                if running.is_empty() {
+                    break;
+                }
+                if self.complete_needed(&running)? {
+                    continue;
+                }
+                vain = if self.progress == seen { vain + 1 } else { 0 };
+                seen = self.progress;
+                if vain >= VAIN || !self.lose_patience(&running) {
+                    return self.report_deadlock(&running);
+                }
+                continue;
+            }
+            last = self.clock.next(ready.len(), last, turn == Turn::Over);
+            let (warp, split) = ready[last];
+            let before = self.progress;
+            turn = self.turn(warp, split)?;
+            if self.report.instructions > self.options.budget {
+                return Err(SimError::Budget { budget: self.options.budget });
+            }
+            if self.progress != before {
+                since = self.report.instructions;
+            } else if self.report.instructions - since > PATIENCE {
+                since = self.report.instructions;
+                self.complete_needed(&running)?;
+            }
+            self.complete_some()?;
+            if self.warps[warp].is_done() {
+                self.retire(&mut running)?;
+            }
+        }
+        while let Some(number) = self.operations.keys().next().copied() {
+            self.advance(number)?;
+        }
+        self.report.finished = true;
+        Ok(())
+    }
+
+    fn warps_of(&self, running: &[usize]) -> impl Iterator<Item = usize> {
+        let ctas = running.iter().flat_map(|cluster| self.clusters[*cluster].ctas.clone());
+        ctas.flat_map(|cta| self.ctas[cta].warps.clone())
+    }
+
+    /// Splits that can run, after those whose waits are over were woken.
+    fn ready(&mut self, running: &[usize]) -> Vec<(usize, usize)> {
+        let mut ready = Vec::new();
+        let mut woken = Vec::new();
+        for warp in self.warps_of(running) {
+            for (split, state) in self.warps[warp].splits.iter().enumerate() {
+                match &state.wait {
+                    None => ready.push((warp, split)),
+                    Some(wait) if self.is_over(&self.warps[warp], state, wait) => {
+                        woken.push((warp, split));
+                        ready.push((warp, split));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        for (warp, split) in woken {
+            self.warps[warp].splits[split].wait = None;
+        }
+        ready
+    }
+
+    /// Whether what a split waits for has happened.
+    fn is_over(&self, warp: &Warp, split: &Split, wait: &Wait) -> bool {
+        let cta = &self.ctas[warp.cta];
+        match wait {
+            Wait::Members(members) => {
+                let here = |other: &&Split| {
+                    other.pc == split.pc && matches!(other.wait, Some(Wait::Members(_)))
+                };
+                let present = warp.splits.iter().filter(here).fold(0, |all, each| all | each.mask);
+                members & warp.live & !present == 0
+            }
+            Wait::Named { barrier, round } => cta.named[*barrier].round > *round,
+            Wait::Cluster { round } => self.clusters[cta.cluster].barrier.round > *round,
+            Wait::Phases(open) => open.iter().all(|(address, parity)| {
+                cta.mbarriers.get(address).is_none_or(|barrier| barrier.passed(*parity))
+            }),
+            Wait::Products { count } => cta.warpgroups[warp.number as usize / 4].done >= *count,
+            Wait::Bulk { lanes, pending, until } => self.bulk_done(warp, *lanes, *pending, *until),
+            Wait::Copies { lanes, pending } => self.copies_done(warp, *lanes, *pending),
+            Wait::Registers { count } => {
+                cta.free_registers >= count.saturating_sub(warp.limit) * 32
+            }
+        }
+    }
+
+    /// Runs a split until it waits, hands something over or has had its share.
+    fn turn(&mut self, place: usize, split: usize) -> Result<Turn, SimError> {
+        let mut warp = std::mem::take(&mut self.warps[place]);
+        let result = self.turn_of(&mut warp, split);
+        self.warps[place] = warp;
+        result
+    }
+
+    fn turn_of(&mut self, warp: &mut Warp, split: usize) -> Result<Turn, SimError> {
+        let share = self.clock.slice();
+        for _ in 0..share {
+            if warp.at_meeting(split) {
+                warp.meet(split);
+                return Ok(Turn::Paused);
+            }
+            let splits = warp.splits.len();
+            match self.step(warp, split)? {
+                Outcome::Next => warp.splits[split].pc += 1,
+                Outcome::Placed => {
+                    if warp.splits.len() != splits {
+                        return Ok(Turn::Paused);
+                    }
+                }
+                Outcome::Yield => {
+                    warp.splits[split].pc += 1;
+                    return Ok(Turn::Paused);
+                }
+                Outcome::Poll => {
+                    warp.splits[split].pc += 1;
+                    return Ok(Turn::Over);
+                }
+                Outcome::Retry(wait) => {
+                    warp.splits[split].wait = Some(wait);
+                    return Ok(Turn::Over);
+                }
+                Outcome::Block(wait) => {
+                    warp.splits[split].pc += 1;
+                    warp.splits[split].wait = Some(wait);
+                    return Ok(Turn::Over);
+                }
+            }
+        }
+        Ok(Turn::Over)
+    }
+
+    /// Operations that may complete now: all but products behind others of their warpgroup.
+    fn completable(&self) -> Vec<u64> {
+        let mut groups = Vec::new();
+        let mut free = Vec::new();
+        for (number, operation) in &self.operations {
+            if let Work::Product(product) = &operation.work {
+                if groups.contains(&product.first) {
+                    continue;
+                }
+                groups.push(product.first);
+            }
+            free.push(*number);
+        }
+        free
+    }
+
+    /// Completes as many operations as the timing wants by itself.
+    fn complete_some(&mut self) -> Result<(), SimError> {
+        for _ in 0..self.clock.spontaneous() {
+            if self.operations.is_empty() {
+                break;
+            }
+            let free = self.completable();
+            let number = free[self.clock.pick(free.len())];
+            self.advance(number)?;
+        }
+        Ok(())
+    }
+
+    /// Completes an operation that somebody waits for, or any; whether there was one.
+    fn complete_needed(&mut self, running: &[usize]) -> Result<bool, SimError> {
+        if self.operations.is_empty() {
+            return Ok(false);
+        }
+        let mut needed = Vec::new();
+        for place in self.warps_of(running) {
+            let warp = &self.warps[place];
+            let waits = warp.splits.iter().filter_map(|split| split.wait.as_ref());
+            needed.extend(waits.filter_map(|wait| self.needed(warp, wait)));
+        }
+        let free = if needed.is_empty() { self.completable() } else { needed };
+        let number = free[self.clock.pick(free.len())];
+        self.advance(number)?;
+        Ok(true)
+    }
+
+    /// The oldest operation that a wait needs.
+    fn needed(&self, warp: &Warp, wait: &Wait) -> Option<u64> {
+        let find = |wanted: &dyn Fn(&Work) -> bool| {
+            let mut all = self.operations.iter();
+            all.find(|(_, operation)| wanted(&operation.work)).map(|(number, _)| *number)
+        };
+        match wait {
+            Wait::Members(_)
+            | Wait::Named { .. }
+            | Wait::Cluster { .. }
+            | Wait::Registers { .. } => None,
+            Wait::Phases(open) => find(&|work| match work {
+                Work::Load { receiver, barrier, .. } => {
+                    *receiver == warp.cta && open.iter().any(|(address, _)| address == barrier)
+                }
+                Work::Store { .. } | Work::Product(_) | Work::Copy { .. } => false,
+            }),
+            Wait::Products { .. } => find(&|work| match work {
+                Work::Product(product) => {
+                    let first = self.ctas[warp.cta].warps.start + warp.number as usize / 4 * 4;
+                    product.first == first
+                }
+                Work::Load { .. } | Work::Store { .. } | Work::Copy { .. } => false,
+            }),
+            Wait::Bulk { lanes: mask, pending, until } => {
+                let mut all = lanes(*mask).flat_map(|lane| warp.bulk[lane].before(*pending));
+                all.find(|number| match self.operations.get(number).map(|each| &each.work) {
+                    Some(Work::Store { data, .. }) => {
+                        *until == postlude_ptx::modifier::WaitFor::Complete || data.is_none()
+                    }
+                    Some(Work::Load { .. } | Work::Product(_) | Work::Copy { .. }) | None => false,
+                })
+            }
+            Wait::Copies { lanes: mask, pending } => {
+                let mut all = lanes(*mask).flat_map(|lane| warp.copies[lane].before(*pending));
+                all.find(|number| self.operations.contains_key(number))
+            }
+        }
+    }
+
+    /// Lets waits with patience lose it; whether there were any.
+    fn lose_patience(&mut self, running: &[usize]) -> bool {
+        let warps: Vec<usize> = self.warps_of(running).collect();
+        let mut any = false;
+        for warp in warps {
+            for split in &mut self.warps[warp].splits {
+                if let Some(Wait::Phases(_)) = split.wait {
+                    split.wait = None;
+                    split.impatient = true;
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Takes clusters whose threads have all ended out of the run.
+    fn retire(&mut self, running: &mut Vec<usize>) -> Result<(), SimError> {
+        let ended: Vec<usize> =
+            running.iter().copied().filter(|cluster| self.clusters[*cluster].live == 0).collect();
+        for cluster in ended {
+            running.retain(|each| *each != cluster);
+            for cta in self.clusters[cluster].ctas.clone() {
+                self.close(cta)?;
+            }
+            for cta in self.clusters[cluster].ctas.clone() {
+                self.check_barriers(cta)?;
+                let warps = self.ctas[cta].warps.clone();
+                self.warps[warps].iter_mut().for_each(|warp| *warp = Warp::default());
+                self.ctas[cta].shared = crate::memory::Shared::new(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies that still need the shared memory of a CTA that ended.
+    fn close(&mut self, cta: usize) -> Result<(), SimError> {
+        let late = |work: &Work, issuer: usize| match work {
+            Work::Load { receiver, .. } => *receiver == cta,
+            Work::Store { data, .. } => issuer == cta && data.is_none(),
+            Work::Product(_) | Work::Copy { .. } => issuer == cta,
+        };
+        let all = self.operations.iter();
+        let all = all.filter(|(_, each)| late(&each.work, each.cta));
+        let all: Vec<(u64, u32, u32)> =
+            all.map(|(number, each)| (*number, each.line, each.warp)).collect();
+        for (number, line, warp) in all {
+            let message = "nobody waited for it".to_owned();
+            self.blame((cta, Some(warp)), line, Diagnosis::UnfinishedCopy, message)?;
+            self.advance(number)?;
+        }
+        Ok(())
+    }
+
+    /// Barriers whose bytes do not balance at the end.
+    fn check_barriers(&mut self, cta: usize) -> Result<(), SimError> {
+        let open = self.ctas[cta].mbarriers.iter().find(|(_, barrier)| barrier.bytes != 0);
+        let Some((address, barrier)) = open else { return Ok(()) };
+        let (address, bytes, phase) = (*address, barrier.bytes, barrier.phase);
+        let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
+        let message = format!("barrier {address:#x}{region}, phase {phase}: {bytes} bytes open");
+        self.blame((cta, None), 0, Diagnosis::TransactionsOpen, message)
+    }
+}

@@ -1,0 +1,101 @@
+//! Nobody can go on: who waits for what.
+
+use crate::error::SimError;
+use crate::machine::Machine;
+use crate::report::Diagnosis;
+use crate::warp::{Wait, Warp};
+
+/// Waits that are told one by one.
+const MOST_TOLD: usize = 24;
+
+impl Machine<'_> {
+    /// Notes a deadlock: all waits in words, at the line of the first.
+    pub(super) fn report_deadlock(&mut self, running: &[usize]) -> Result<(), SimError> {
+        let mut told = Vec::new();
+        let mut first = None;
+        let mut diagnosis = Diagnosis::Deadlock;
+        for place in self.warps_of(running).collect::<Vec<_>>() {
+            let warp = &self.warps[place];
+            for split in &warp.splits {
+                let Some(wait) = &split.wait else { continue };
+                // A split that has done its part stands after the step.
+                let behind = matches!(wait, Wait::Named { .. });
+                let pc = split.pc as usize - usize::from(behind);
+                let line = self.program.steps.get(pc).map_or(0, |step| step.line);
+                first = first.or(Some((warp.cta, warp.number, line)));
+                if let Wait::Registers { .. } = wait {
+                    diagnosis = Diagnosis::RegisterFile;
+                    first = Some((warp.cta, warp.number, line));
+                }
+                let cta = self.ctas[warp.cta].number;
+                let about = self.describe(warp, wait);
+                let lanes = if split.mask == warp.live {
+                    String::new()
+                } else {
+                    format!(" lanes {:#x}", split.mask)
+                };
+                told.push(format!("CTA {cta} warp {}{lanes}, line {line}: {about}", warp.number));
+            }
+        }
+        let (cta, warp, line) = first.unwrap_or((self.clusters[running[0]].ctas.start, 0, 0));
+        let more = told.len().saturating_sub(MOST_TOLD);
+        told.truncate(MOST_TOLD);
+        if more > 0 {
+            told.push(format!("and {more} more"));
+        }
+        self.blame((cta, Some(warp)), line, diagnosis, told.join("; "))
+    }
+
+    fn describe(&self, warp: &Warp, wait: &Wait) -> String {
+        let cta = &self.ctas[warp.cta];
+        match wait {
+            Wait::Members(members) => {
+                format!("waits for lanes {:#x} of its warp", members & warp.live)
+            }
+            Wait::Named { barrier, .. } => {
+                let (arrived, wanted) = cta.named[*barrier].state();
+                format!("waits at named barrier {barrier}: {arrived} of {wanted} threads are there")
+            }
+            Wait::Cluster { .. } => {
+                let cluster = &self.clusters[cta.cluster];
+                let (arrived, live) = (cluster.barrier.arrived, cluster.live);
+                format!(
+                    "waits for cluster {}: {arrived} of {live} threads are there",
+                    cluster.number
+                )
+            }
+            Wait::Phases(open) => {
+                let all = open
+                    .iter()
+                    .map(|(address, parity)| self.describe_phase(warp, *address, *parity));
+                all.collect::<Vec<_>>().join(", ")
+            }
+            Wait::Products { count } => {
+                let done = cta.warpgroups[warp.number as usize / 4].done;
+                format!("waits for {count} products of its warpgroup, {done} are done")
+            }
+            Wait::Bulk { pending, .. } => {
+                format!("waits until {pending} groups of its copies are under way")
+            }
+            Wait::Copies { pending, .. } => {
+                format!("waits until {pending} groups of cp.async are under way")
+            }
+            Wait::Registers { count } => {
+                let free = cta.free_registers;
+                format!("waits for {count} registers a thread, the CTA has {free} left")
+            }
+        }
+    }
+
+    fn describe_phase(&self, warp: &Warp, address: u32, parity: u64) -> String {
+        let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
+        let Some(barrier) = self.ctas[warp.cta].mbarriers.get(&address) else {
+            return format!("waits for {address:#x}{region}, which is no barrier");
+        };
+        let arrived = barrier.count - barrier.pending;
+        format!(
+            "waits for parity {parity} of barrier {address:#x}{region}: in phase {}, {arrived} of {} arrivals, {} bytes open",
+            barrier.phase, barrier.count, barrier.bytes
+        )
+    }
+}

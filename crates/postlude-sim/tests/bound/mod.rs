@@ -1,0 +1,144 @@
+//! Emitted kernels bound to whole-number data, and what the library's own CPU makes of them.
+
+use postlude::emit::sm90::{emit, launch};
+use postlude::plan::sm90::{Needs, Placements, Sm90, Tile, fit};
+use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
+use postlude_ptx::launch::Launch;
+use postlude_ptx::shared::Region;
+use postlude_sim::{Options, Report, Timing, run};
+
+/// A kernel with its launch, its buffers and the outputs they should hold.
+pub(crate) struct Bound {
+    pub(crate) text: String,
+    pub(crate) launch: Launch,
+    pub(crate) regions: Vec<Region>,
+    buffers: Vec<Vec<u8>>,
+    wanted: Vec<Vec<u8>>,
+}
+
+/// Random bits: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// Small, so that every sum is exact whatever its order.
+    fn whole(&mut self) -> f64 {
+        (self.next() % 9) as f64 - 4.0
+    }
+}
+
+/// The tensor's bytes at other strides, gaps filled with what is no number.
+fn laid_out(tensor: &Tensor, strides: &[isize]) -> Vec<u8> {
+    let steps = tensor.shape().iter().zip(strides);
+    let last: usize = steps.map(|(size, stride)| size.saturating_sub(1) * *stride as usize).sum();
+    let row = strides.iter().rev().nth(1).map_or(1, |stride| *stride as usize);
+    let elements = if tensor.is_empty() { 0 } else { (last + 1).next_multiple_of(row.max(1)) };
+    let mut bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
+    let mut index = vec![0; tensor.shape().len()];
+    for value in tensor.values() {
+        let place = index.iter().zip(strides).map(|(at, stride)| at * *stride as usize).sum();
+        postlude::dtype::store(tensor.dtype(), &mut bytes, place, value);
+        postlude::tensor::advance(&mut index, tensor.shape());
+    }
+    bytes
+}
+
+impl Bound {
+    /// Sizes are of B, M, N and K; `grid` limits the CTAs.
+    pub(crate) fn new(source: &str, sizes: [usize; 4], tile: Tile, grid: u32) -> Bound {
+        let kernel = Kernel::parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+        let compiled = kernel.compile(&postlude::Options::default());
+        let graph = compiled.optimised();
+        let dims = postlude::problem::dim_names(graph);
+        let sizes: Sizes = ["B", "M", "N", "K"]
+            .into_iter()
+            .zip(sizes)
+            .filter(|(dim, _)| dims.contains(dim))
+            .map(|(dim, size)| (dim.to_owned(), size))
+            .collect();
+        let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
+        let placements = Placements::padded(graph, &problem);
+        let mut random = Random(7);
+        let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
+        for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
+            let argument = match (&input.dims, placement) {
+                (Some(dims), Some(placement)) => {
+                    let shape = problem.shape(dims);
+                    let values: Vec<f64> =
+                        (0..shape.iter().product()).map(|_| random.whole()).collect();
+                    let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
+                    buffers.push(laid_out(&tensor, &placement.strides));
+                    scalars.push(None);
+                    Argument::Tensor(tensor)
+                }
+                (None, _) | (_, None) => {
+                    let value = random.whole();
+                    buffers.push(Vec::new());
+                    scalars.push(Some(value));
+                    Argument::Scalar(value)
+                }
+            };
+            arguments.insert(input.name.clone(), argument);
+        }
+        let mut outputs = compiled.outputs(&problem).expect("they fit");
+        compiled.run_into(&problem, &arguments, &mut outputs).expect("the CPU runs it");
+        let wanted: Vec<Vec<u8>> = outputs.iter().map(|each| each.bytes().to_vec()).collect();
+        buffers.extend(wanted.iter().map(|bytes| vec![0x11; bytes.len()]));
+        let needs = Needs::of(graph, &problem, &placements);
+        let mut schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
+        schedule.grid_limit = Some(grid);
+        let entry = emit(graph, &schedule, MathMode::Default);
+        let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
+        let text = entry.to_string();
+        Bound { text, launch, regions: entry.regions, buffers, wanted }
+    }
+
+    /// Runs it; what it told, and where its outputs differ.
+    pub(crate) fn run(&self, timing: Timing) -> (Report, Option<String>) {
+        let options = Options { timing, regions: self.regions.clone(), ..Options::default() };
+        let mut buffers = self.buffers.clone();
+        let report = run(&self.text, &self.launch, &mut buffers, &options)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let first = buffers.len() - self.wanted.len();
+        for (place, (got, want)) in buffers[first..].iter().zip(&self.wanted).enumerate() {
+            let wrong = got.iter().zip(want).filter(|(got, want)| got != want).count();
+            if let Some(at) = got.iter().zip(want).position(|(got, want)| got != want) {
+                let told = format!("output {place}: {wrong} bytes differ, first at {at}");
+                return (report, Some(told));
+            }
+        }
+        (report, None)
+    }
+
+    /// Runs it under every timing: no findings, and the same bits as on the CPU.
+    pub(crate) fn check(&self, about: &str) {
+        let random = [1, 2, 3].map(|seed| Timing::Random { seed });
+        for timing in [Timing::Eager, Timing::Lazy].into_iter().chain(random) {
+            let (report, difference) = self.run(timing);
+            let findings: Vec<String> =
+                report.findings.iter().take(3).map(ToString::to_string).collect();
+            assert!(findings.is_empty(), "{about}, {timing:?}: {}", findings.join("\n"));
+            assert!(report.finished, "{about}, {timing:?}");
+            assert_eq!(difference, None, "{about}, {timing:?}");
+        }
+    }
+}
+
+/// A tile of the library's list.
+pub(crate) fn tile(rows: u32, columns: u32, cluster: u32) -> Tile {
+    *postlude::plan::sm90::CANDIDATES
+        .iter()
+        .find(|tile| (tile.rows, tile.columns, tile.cluster) == (rows, columns, cluster))
+        .expect("a tile of the list")
+}
+
+/// Elements of the operands.
+pub(crate) fn typed(source: &str, dtype: DType) -> String {
+    source.replace("T[", &format!("{dtype}["))
+}

@@ -1,0 +1,80 @@
+//! Emitted kernels on whole numbers: the same bits as on the CPU, under every timing.
+
+mod bound;
+
+use bound::{Bound, tile, typed};
+use postlude::DType;
+
+const PLAIN: &str = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
+/// Name and source; `T` is the type of the operands.
+const KERNELS: &[(&str, &str)] = &[
+    ("plain", PLAIN),
+    ("wide", "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }"),
+    (
+        "bias_relu",
+        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
+    ),
+    ("residual", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }"),
+    (
+        "two_outputs",
+        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {
+    Z = A @ W.T + bias
+    D = relu(Z)
+}",
+    ),
+    (
+        "batch",
+        "kernel k(A: T[B, M, K], W: T[B, N, K], bias: f32[N]) -> D: T[B, M, N] { D = A @ W.T + bias }",
+    ),
+    (
+        "row_scale",
+        "kernel k(A: T[M, K], W: T[N, K], scale: f32[M]) -> D: T[M, N] { D = (A @ W.T) * scale }",
+    ),
+    (
+        "host_scalars",
+        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: f32[M, N] {
+    D = alpha * (A @ W.T) + beta * C
+}",
+    ),
+    (
+        "mask",
+        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }",
+    ),
+];
+/// B, M, N and K: aligned, unaligned columns, a short and an odd contraction, and none.
+const SIZES: &[[usize; 4]] =
+    &[[2, 128, 128, 128], [1, 70, 95, 72], [3, 65, 72, 33], [1, 40, 24, 0]];
+
+#[test]
+fn a_plain_product_on_the_small_tile_is_right() {
+    let source = typed(PLAIN, DType::BF16);
+    Bound::new(&source, [1, 64, 64, 64], tile(64, 64, 1), 1).check("one tile");
+    Bound::new(&source, [1, 128, 128, 256], tile(64, 64, 1), 2).check("four tiles");
+}
+
+#[test]
+fn every_epilogue_on_the_small_tile_is_right() {
+    for (name, source) in KERNELS {
+        for (dtype, sizes) in
+            SIZES.iter().flat_map(|sizes| [DType::BF16, DType::F16].map(|dtype| (dtype, *sizes)))
+        {
+            for grid in [1, 2] {
+                let about = format!("{name} {dtype} {sizes:?} on {grid} CTAs");
+                Bound::new(&typed(source, dtype), sizes, tile(64, 64, 1), grid).check(&about);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_epilogue_on_the_large_tile_of_a_cluster_is_right() {
+    for (at, (name, source)) in KERNELS.iter().enumerate() {
+        for grid in [2, 4] {
+            let mut sizes = SIZES[at % SIZES.len()];
+            sizes[1] += 150;
+            sizes[2] += 200;
+            let about = format!("{name} {sizes:?} on {grid} CTAs");
+            Bound::new(&typed(source, DType::BF16), sizes, tile(128, 256, 2), grid).check(&about);
+        }
+    }
+}
