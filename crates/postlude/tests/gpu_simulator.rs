@@ -1,0 +1,140 @@
+//! Whole kernels in the simulator and on a GPU: the same f32 bits from random data.
+//!
+//! Data comes from a seed. `golden/simulator.txt` keeps the hashes of what a GPU computed (the test on a Hopper GPU
+//! prints them); without a GPU the simulator is held to those.
+
+#![allow(clippy::print_stderr)] // A test that is skipped says so.
+
+use postlude::emit::sm90::{emit, launch};
+use postlude::plan::sm90::{Placements, Sm90, plan};
+use postlude::runtime::Device;
+use postlude::{
+    Argument, Arguments, Backend, Compiled, DType, Kernel, MathMode, Options, Problem, Sizes,
+    Tensor,
+};
+use postlude_sim::Timing;
+
+const RECORDED: &str = include_str!("../../../golden/simulator.txt");
+const SEED: u64 = 20_262;
+/// M, N and K; K a multiple of 8, as tensor maps want it of packed rows.
+const SHAPES: [[usize; 3]; 8] = [
+    [64, 64, 64],
+    [128, 256, 512],
+    [200, 136, 264],
+    [300, 72, 1000],
+    [257, 301, 128],
+    [130, 520, 2048],
+    [1, 1000, 4096],
+    [640, 8, 72],
+];
+
+/// A kernel bound to data.
+struct Bound {
+    compiled: Compiled,
+    problem: Problem,
+    arguments: Arguments,
+}
+
+/// Nearly normal: twelve uniform numbers, their sum exact on every machine.
+fn normal(counter: &mut u64) -> f64 {
+    let uniform = |counter: &mut u64| {
+        *counter = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let bits = (*counter ^ (*counter >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 40) as f64 / f64::from(1 << 24)
+    };
+    (0..12).map(|_| uniform(counter)).sum::<f64>() - 6.0
+}
+
+impl Bound {
+    fn new([m, n, k]: [usize; 3], dtype: DType) -> Bound {
+        let source = format!(
+            "kernel k(A: {dtype}[M, K], W: {dtype}[N, K]) -> D: f32[M, N] {{ D = A @ W.T }}"
+        );
+        let kernel = Kernel::parse(&source).expect("it types");
+        let compiled = kernel.compile(&Options { backend: Backend::Cuda, ..Options::default() });
+        let sizes: Sizes = [("M", m), ("N", n), ("K", k)].map(|(d, s)| (d.to_owned(), s)).into();
+        let problem = Problem::new(compiled.optimised(), &sizes).expect("sizes of every dim");
+        let mut counter = SEED;
+        let mut tensor = |rows: usize| {
+            let values: Vec<f64> = (0..rows * k).map(|_| normal(&mut counter)).collect();
+            Argument::Tensor(Tensor::from_values(dtype, vec![rows, k], &values).expect("it fits"))
+        };
+        let arguments = Arguments::from([("A".to_owned(), tensor(m)), ("W".to_owned(), tensor(n))]);
+        Bound { compiled, problem, arguments }
+    }
+
+    fn computed(&self) -> Vec<u8> {
+        let mut outputs = self.compiled.outputs(&self.problem).expect("they fit");
+        self.compiled.run_into(&self.problem, &self.arguments, &mut outputs).expect("it runs");
+        outputs[0].bytes().to_vec()
+    }
+
+    fn simulated(&self, timing: Timing) -> Vec<u8> {
+        let graph = self.compiled.optimised();
+        let placements = Placements::packed(graph, &self.problem);
+        let schedule = plan(graph, &self.problem, &placements, Sm90::H200).expect("it is planned");
+        let entry = emit(graph, &schedule, MathMode::Default);
+        let scalars = [None, None];
+        let facts = launch(graph, &schedule, &self.problem, Sm90::H200, &scalars, &placements);
+        let bytes = |name: &str| match &self.arguments[name] {
+            Argument::Tensor(tensor) => tensor.bytes().to_vec(),
+            Argument::Scalar(_) => Vec::new(),
+        };
+        let output = self.problem.rows * self.problem.columns * 4;
+        let mut buffers = vec![bytes("A"), bytes("W"), vec![0xff; output]];
+        let options = postlude_sim::Options {
+            timing,
+            regions: entry.regions.clone(),
+            ..postlude_sim::Options::default()
+        };
+        let report = postlude_sim::run(&entry.to_string(), &facts, &mut buffers, &options);
+        let report = report.unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.findings.is_empty(), "{}", report.findings[0]);
+        buffers.swap_remove(2)
+    }
+}
+
+/// FNV-1a, 64 bits: small, and enough to tell whether bits are the same.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn row([m, n, k]: [usize; 3], dtype: DType, result: &[u8]) -> String {
+    format!("{dtype} {m}x{n}x{k} seed {SEED} hash {:016x}", hash(result))
+}
+
+fn cases() -> impl Iterator<Item = ([usize; 3], DType)> {
+    SHAPES.into_iter().flat_map(|shape| [DType::BF16, DType::F16].map(|dtype| (shape, dtype)))
+}
+
+#[test]
+fn the_simulator_gives_what_a_gpu_gave() {
+    for (place, (shape, dtype)) in cases().enumerate() {
+        let timing = [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }][place % 3];
+        let wanted = row(shape, dtype, &Bound::new(shape, dtype).simulated(timing));
+        assert!(RECORDED.lines().any(|line| line == wanted), "not recorded: {wanted}");
+    }
+}
+
+#[test]
+fn gpu_results_are_the_simulators_to_the_bit() {
+    match Device::open(0) {
+        Ok(device) if device.capability() == (9, 0) => {}
+        Ok(device) => return eprintln!("SKIPPED: {device} is not sm_90"),
+        Err(error) => return eprintln!("SKIPPED: no GPU: {error}"),
+    }
+    let mut wrong = Vec::new();
+    for (shape, dtype) in cases() {
+        let bound = Bound::new(shape, dtype);
+        let got = bound.computed();
+        let line = row(shape, dtype, &got);
+        eprintln!("{line}");
+        if got != bound.simulated(Timing::Lazy) {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
