@@ -104,8 +104,12 @@ impl Machine<'_> {
             return Ok(None);
         }
         let map = Box::new(map.clone());
-        let corner = tensor.coordinates.iter();
-        let corner = corner.map(|each| self.value(warp, *each)[lane] as i32).collect();
+        // A box that lies outside altogether lies outside wherever that is.
+        let corner = tensor.coordinates.iter().enumerate().map(|(dim, each)| {
+            let (size, length) = (map.sizes[dim] as i32, map.box_sizes[dim] as i32);
+            (self.value(warp, *each)[lane] as i32).clamp(-length, size)
+        });
+        let corner = corner.collect();
         Ok(Some(Place::Box { map, corner }))
     }
 
