@@ -55,13 +55,12 @@ fn a_plain_product_on_the_small_tile_is_right() {
 
 #[test]
 fn every_epilogue_on_the_small_tile_is_right() {
-    for (name, source) in KERNELS {
-        for (dtype, sizes) in
-            SIZES.iter().flat_map(|sizes| [DType::BF16, DType::F16].map(|dtype| (dtype, *sizes)))
-        {
+    for (at, (name, source)) in KERNELS.iter().enumerate() {
+        for (size, sizes) in SIZES.iter().enumerate() {
             for grid in [1, 2] {
+                let dtype = [DType::BF16, DType::F16][(at + size + grid as usize) % 2];
                 let about = format!("{name} {dtype} {sizes:?} on {grid} CTAs");
-                Bound::new(&typed(source, dtype), sizes, tile(64, 64, 1), grid).check(&about);
+                Bound::new(&typed(source, dtype), *sizes, tile(64, 64, 1), grid).check(&about);
             }
         }
     }
