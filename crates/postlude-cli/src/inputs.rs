@@ -26,7 +26,7 @@ pub(crate) fn make(loaded: &Loaded, problem: &Problem, seed: u64) -> Result<Argu
                 let tensor = Tensor::from_values(input.dtype, shape, &[*value]);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }
-            (Some(Given::Number(value)), None) => Argument::Scalar(f64::from(*value as f32)),
+            (Some(Given::Number(value)), None) => Argument::Scalar(*value),
             (Some(Given::Fill(_)) | None, None) => return Err(unset(&input.name).into()),
             (given @ (Some(Given::Fill(_)) | None), Some(dims)) => {
                 let kind = match given {

@@ -39,8 +39,8 @@ impl Buffer {
     pub const WORKSPACE: Buffer = Buffer(u32::MAX);
 }
 
-/// One parameter of a kernel.
-#[derive(Clone, PartialEq, Debug)]
+/// One parameter of a kernel. Two are equal when their bits are.
+#[derive(Clone, Debug)]
 pub enum Parameter {
     /// A tensor map, passed by value: 128 bytes aligned to 64.
     Map(TensorMap),
@@ -57,6 +57,29 @@ pub enum Parameter {
     U64(u64),
     /// A float.
     F32(f32),
+}
+
+impl PartialEq for Parameter {
+    fn eq(&self, other: &Parameter) -> bool {
+        match (self, other) {
+            (Parameter::Map(a), Parameter::Map(b)) => a == b,
+            (
+                Parameter::Pointer { buffer: a, offset: first },
+                Parameter::Pointer { buffer: b, offset: second },
+            ) => a == b && first == second,
+            (Parameter::U32(a), Parameter::U32(b)) => a == b,
+            (Parameter::U64(a), Parameter::U64(b)) => a == b,
+            (Parameter::F32(a), Parameter::F32(b)) => a.to_bits() == b.to_bits(),
+            (
+                Parameter::Map(_)
+                | Parameter::Pointer { .. }
+                | Parameter::U32(_)
+                | Parameter::U64(_)
+                | Parameter::F32(_),
+                _,
+            ) => false,
+        }
+    }
 }
 
 /// Elements that a tensor map copies.

@@ -19,6 +19,18 @@ pub enum YardstickError {
     /// A kernel that everything builds on cannot be run, or failed after it was prepared.
     #[error(transparent)]
     Call(postlude::Error),
+    /// Too few rounds were good, so that the fastest algorithm is not known.
+    #[error("the host was too slow to tune cuBLASLt at {m}, {n}, {k}: {kept} good rounds")]
+    Untuned {
+        /// Rows.
+        m: usize,
+        /// Columns.
+        n: usize,
+        /// The contraction.
+        k: usize,
+        /// Rounds that were kept.
+        kept: usize,
+    },
     /// No library was found.
     #[error("cuBLASLt was not found: tried {}", tried.join(", "))]
     NoLibrary {
@@ -60,6 +72,9 @@ impl YardstickError {
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         match self {
+            YardstickError::Untuned { .. } => {
+                Some("run it again on a machine whose processor is less busy".to_owned())
+            }
             YardstickError::Runtime(error) => error.fix(),
             YardstickError::Kernel { error, .. } | YardstickError::Call(error) => {
                 error.diagnostics().first()?.fix()

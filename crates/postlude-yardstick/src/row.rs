@@ -221,6 +221,10 @@ fn tune<'a>(
         budget: Duration::from_millis(500),
     };
     let samples = bench.track(data).run(&competitors, &plan, 11)?;
+    let kept = samples.seconds.first().map_or(0, Vec::len);
+    if kept < plan.fewest {
+        return Err(YardstickError::Untuned { m, n, k, kept });
+    }
     let mut order: Vec<usize> = (0..usable.len()).collect();
     order.sort_by(|a, b| samples.median(*a).total_cmp(&samples.median(*b)));
     drop(competitors);

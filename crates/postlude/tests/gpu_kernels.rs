@@ -425,3 +425,49 @@ fn gpu_calls_are_bound_again_to_other_memory() {
     let wrong = BTreeMap::from([("D".to_owned(), tensor([48, 64], one.output.address()))]);
     assert!(one.call.rebind(&inputs, &wrong).is_err());
 }
+
+/// With a tile that travels by tensor map, and with one that does not.
+#[test]
+fn gpu_outputs_may_replace_a_tile_operand() {
+    let Some((device, _alone)) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    for (rows, columns) in [(300, 512), (300, 511)] {
+        let mut random = Random(SEED);
+        let sizes = [1, rows, columns, 64];
+        let bound = Bound::new("residual", DType::BF16, sizes, Data::Integers, &mut random);
+        let compiled = bound.kernel.compile(&Options::default());
+        let want = bound.run(&Options::default()).unwrap().remove(0);
+        let mut inputs = BTreeMap::new();
+        let mut memory = Vec::new();
+        for (name, argument) in &bound.arguments {
+            let argument = match argument {
+                Argument::Scalar(value) => DeviceArgument::Scalar(*value),
+                Argument::Tensor(tensor) => {
+                    let shape = tensor.shape().to_vec();
+                    let tensor =
+                        Tensor::from_values(tensor.dtype(), shape, &tensor.values()).unwrap();
+                    let buffer = device.allocate(tensor.bytes().len() as u64).unwrap();
+                    buffer.write(&stream, 0, tensor.bytes()).unwrap();
+                    let shape = tensor.shape().to_vec();
+                    let address = buffer.address();
+                    memory.push((name.clone(), buffer));
+                    DeviceArgument::Tensor(DeviceTensor::contiguous(
+                        tensor.dtype(),
+                        shape,
+                        address,
+                        0,
+                    ))
+                }
+            };
+            inputs.insert(name.clone(), argument);
+        }
+        let Some(DeviceArgument::Tensor(tile)) = inputs.get("C").cloned() else {
+            panic!("the residual has a tile `C`")
+        };
+        let outputs = BTreeMap::from([("D".to_owned(), tile)]);
+        let call = compiled.prepare(&device, &inputs, &outputs, &Sizes::new()).unwrap();
+        call.launch(&stream).unwrap();
+        let (_, replaced) = memory.iter().find(|(name, _)| name == "C").unwrap();
+        assert_eq!(replaced.to_vec(&stream).unwrap(), want.bytes(), "{columns} columns");
+    }
+}

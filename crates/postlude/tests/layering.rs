@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plan", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
     ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
-    ("runtime", &["dtype", "tensor", "graph", "problem"]),
+    ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
     ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "runtime", "error"]),
     ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "runtime", "tensor", "error", "cuda"]),

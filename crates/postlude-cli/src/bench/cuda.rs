@@ -130,8 +130,11 @@ fn first_use(report: &Report) -> String {
         format!("first use, from text to the first result: open {:.0} ms", first.open_milliseconds);
     for kernel in &first.kernels {
         text.push_str(&format!(
-            "; {} {:.0} ms ({:.0} ms from disk)",
-            kernel.kernel, kernel.cold_milliseconds, kernel.warm_milliseconds
+            "; {} {:.0} ms (later {:.0} ms, {:.0} ms from disk)",
+            kernel.kernel,
+            kernel.cold_milliseconds,
+            kernel.later_milliseconds,
+            kernel.warm_milliseconds
         ));
     }
     if !first.driver_cache_disabled {

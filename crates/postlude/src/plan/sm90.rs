@@ -172,7 +172,9 @@ pub fn accept(
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
         && (1..=MOST_GROUPED).contains(&schedule.raster_group);
-    if !tiles || !knobs {
+    let grouped = (problem.product_columns() as u64).div_ceil(u64::from(tile.columns.max(1)))
+        * u64::from(schedule.raster_group);
+    if !tiles || !knobs || grouped > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob);
     }
     if schedule.shared_bytes() > chip.shared_bytes {

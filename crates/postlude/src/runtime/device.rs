@@ -152,6 +152,8 @@ impl Device {
 
     /// Forgets loaded modules (those in use stay loaded) and gives back workspaces, after waiting for the GPU.
     pub fn trim(&self) -> Result<(), RuntimeError> {
+        // A kernel may still run whose module nobody holds any more.
+        self.synchronize()?;
         self.0.modules.forget();
         self.0.workspaces.release_all(&self.0.context)
     }

@@ -13,6 +13,7 @@ use crate::runtime::driver;
 use crate::runtime::error::RuntimeError;
 use crate::runtime::overlap;
 use crate::runtime::tensor::DeviceTensor;
+use crate::shape::Dim;
 
 /// An argument of a call on a GPU.
 #[derive(Clone, PartialEq, Debug)]
@@ -179,8 +180,7 @@ fn check_overlaps(
             if product.contains(&id) {
                 return Err(RuntimeError::OverlapsProduct { output, input });
             }
-            let tile = graph.input_axes(id).is_some_and(|axes| axes.kind() == Kind::Tile);
-            if !tile || memory != operand {
+            if !is_same_tile(graph, &output, memory, id, operand) {
                 return Err(RuntimeError::Overlap { output, input });
             }
         }
@@ -194,6 +194,33 @@ fn check_overlaps(
         }
     }
     Ok(())
+}
+
+/// Whether every element of an output lies where the same element of a tile operand does. Dims meet by name, so strides
+/// are compared along batch, rows and columns rather than in the order in which either declares its dims.
+fn is_same_tile(
+    graph: &Graph,
+    output: &str,
+    memory: &DeviceTensor,
+    input: InputId,
+    operand: &DeviceTensor,
+) -> bool {
+    let product = graph.product();
+    let declared = &graph.inputs()[input.0 as usize];
+    let output = graph.outputs().iter().find(|each| each.name == output);
+    let (Some(output), Some(dims)) = (output, &declared.dims) else { return false };
+    let along = |dims: &[Dim], tensor: &DeviceTensor| {
+        let sizes: Vec<isize> = tensor.shape.iter().map(|size| *size as isize).collect();
+        let sizes = problem::body_strides(product, dims, &sizes);
+        let strides = problem::body_strides(product, dims, &tensor.strides);
+        // An axis of one element is never stepped along.
+        [0, 1, 2].map(|axis| (sizes[axis], if sizes[axis] > 1 { strides[axis] } else { 0 }))
+    };
+    graph.input_axes(input) == product.axes(&output.dims)
+        && graph.input_axes(input).is_some_and(|axes| axes.kind() == Kind::Tile)
+        && memory.address == operand.address
+        && memory.dtype == operand.dtype
+        && along(&output.dims, memory) == along(dims, operand)
 }
 
 #[cfg(test)]

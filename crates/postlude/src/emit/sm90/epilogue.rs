@@ -36,6 +36,8 @@ pub(super) struct Epilogue<'a, 'k> {
     /// This thread's first row of a 64-row block, and its first column of an 8-column group.
     row: Reg<'k, U32>,
     column: Reg<'k, U32>,
+    /// Whether the graph asks for an element's row or column.
+    indexed: bool,
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
     arrivals: Arrivals<'a, 'k>,
@@ -89,7 +91,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
             lanes: Lanes::new(rank, plan.schedule.slot_row_bytes()),
-            columns: Columns::new(k, plan, warpgroup.mad(128, rank)),
+            indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
+            columns: Columns::new(k, plan, warpgroup.mad(128, rank), (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
         }
@@ -220,7 +223,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         four: &[Var<'k, F32>],
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Vec<[Reg<'k, F32>; 4]> {
-        let along_columns = self.columns.read(self.column, offset);
+        let along_columns = self.columns.read(offset);
         let outputs = self.plan.graph.outputs();
         let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); outputs.len()];
         for (element, accumulator) in four.iter().enumerate() {
@@ -230,7 +233,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
             }
-            let column = spot.column + (offset + column as u32);
+            let column =
+                if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
             evaluator.extend(&mut all, Kind::Tile, &place, Some(accumulator.get()));
             for (result, output) in results.iter_mut().zip(outputs) {

@@ -32,7 +32,7 @@ pub fn launch(
     ];
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
-    let batched = |input: InputId| u32::from(placements.input(input).strides.len() == 3);
+    let batched = |input: InputId| u32::from(placements.input(input).is_batched());
     parameters.extend([left, right].map(|input| Parameter::U32(batched(input))));
     let tiles = tile_operands(graph);
     for input in body_inputs(graph) {
@@ -81,7 +81,8 @@ impl Facts<'_> {
         let dtype = self.graph.inputs()[input.0 as usize].dtype;
         let strides = &self.placements.input(input).strides;
         let rank = strides.len();
-        let (batches, batch) = if rank == 3 { (self.problem.batch, strides[0]) } else { (1, 0) };
+        let batched = self.placements.input(input).is_batched();
+        let (batches, batch) = if batched { (self.problem.batch, strides[0]) } else { (1, 0) };
         let inner = self.problem.inner.max(1);
         let sizes = [inner, rows.max(1), batches.max(1)];
         let strides = if self.problem.inner == 0 { [0, 0] } else { [strides[rank - 2], batch] };

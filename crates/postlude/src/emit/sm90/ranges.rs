@@ -20,6 +20,11 @@ pub(super) fn scaled(graph: &Graph, node: NodeId) -> Option<(NodeId, f64)> {
     constant(graph, a).map(|scale| (b, scale)).or_else(|| Some((a, constant(graph, b)?)))
 }
 
+/// Whether a factor is far from both ends of the range, so that its product with another such one is a normal number.
+pub(super) fn is_moderate(factor: f64) -> bool {
+    (1e-3..1e3).contains(&factor.abs())
+}
+
 fn constant(graph: &Graph, node: NodeId) -> Option<f64> {
     match &graph[node].op {
         Op::Constant(constant @ Constant::F32(_)) => Some(constant.as_f64()),

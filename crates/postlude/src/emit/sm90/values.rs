@@ -168,9 +168,12 @@ impl<'k> Evaluator<'_, 'k> {
             Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
                 Some(value(operand).float().approx(Approx::RcpFlush))
             }
-            // e^(cx) = 2^(c log2(e) x): one rounding and one rounded constant, as in (cx) log2(e).
+            // e^(cx) = 2^(c log2(e) x)
             Unary::Exp => {
                 let (x, scale) = ranges::scaled(self.plan.graph, operand)?;
+                if !ranges::is_moderate(scale) {
+                    return None;
+                }
                 let scale = (scale * std::f64::consts::LOG2_E) as f32;
                 Some((value(x).float() * scale).approx(Approx::Ex2Flush))
             }

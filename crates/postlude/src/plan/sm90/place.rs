@@ -60,6 +60,11 @@ const MAP_STRIDES: i128 = 1 << 40;
 const MOST_ELEMENTS: usize = i32::MAX as usize - 1024;
 
 impl Placement {
+    /// Whether an operand of the product has batches of its own: one that does not step along them is the same for all.
+    pub(crate) fn is_batched(&self) -> bool {
+        self.strides.len() == 3 && self.strides[0] != 0
+    }
+
     /// Rows without gaps, in memory of its own.
     pub fn packed(shape: &[usize]) -> Placement {
         Placement { strides: crate::tensor::contiguous(shape), alignment: 256 }
@@ -184,18 +189,24 @@ pub(super) fn refuse(
         let name = || declared.name.clone();
         let placement = placements.input(input);
         if !placement.alignment.is_multiple_of(MAP_ALIGNMENT) {
-            return Err(Sm90Refusal::Unaligned { name: name(), what: "its first element" });
+            return Err(Sm90Refusal::UnalignedStart { name: name() });
         }
         let [.., row, inner] = placement.strides[..] else { continue };
         if problem.inner > 1 && inner != 1 {
             return Err(Sm90Refusal::Layout { name: name() });
         }
-        if problem.inner > 0 && rows > 1 && !fits_map(row, declared.dtype) {
-            return Err(Sm90Refusal::Unaligned { name: name(), what: "its rows" });
-        }
-        let batched = placement.strides.len() == 3 && problem.batch > 1;
-        if batched && problem.inner > 0 && !fits_map(placement.strides[0], declared.dtype) {
-            return Err(Sm90Refusal::Unaligned { name: name(), what: "its batches" });
+        // Without a contraction nothing is read.
+        let rows_step = problem.inner > 0 && rows > 1;
+        let batches_step = problem.inner > 0 && problem.batch > 1 && placement.is_batched();
+        let steps =
+            [("its rows", rows_step, row), ("its batches", batches_step, placement.strides[0])];
+        for (what, stepped, stride) in steps {
+            if stepped && stride <= 0 {
+                return Err(Sm90Refusal::Stride { name: name(), what, stride });
+            }
+            if stepped && !fits_map(stride, declared.dtype) {
+                return Err(Sm90Refusal::Unaligned { name: name(), what });
+            }
         }
     }
     Ok(())

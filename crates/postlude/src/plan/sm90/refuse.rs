@@ -48,6 +48,24 @@ pub enum Sm90Refusal {
         /// What of it.
         what: &'static str,
     },
+    /// An operand that starts between two multiples of 16 bytes.
+    #[error(
+        "sm90 reads `{name}` by tensor map, and its first element does not lie at a multiple of 16 bytes"
+    )]
+    UnalignedStart {
+        /// The operand.
+        name: String,
+    },
+    /// An operand that is stepped through backwards, or not at all.
+    #[error("sm90 reads `{name}` by tensor map, and {what} have the stride {stride}")]
+    Stride {
+        /// The operand.
+        name: String,
+        /// What of it.
+        what: &'static str,
+        /// Elements between them.
+        stride: isize,
+    },
     /// Sizes beyond 32-bit coordinates.
     #[error("sm90 counts rows, columns and tiles in 31 bits; this problem has more")]
     TooLarge,
@@ -82,6 +100,12 @@ impl Sm90Refusal {
         match self {
             Sm90Refusal::Unaligned { .. } => {
                 Some("pad its rows to a multiple of 8 elements".to_owned())
+            }
+            Sm90Refusal::UnalignedStart { .. } => {
+                Some("let it start at a multiple of 8 elements of its memory".to_owned())
+            }
+            Sm90Refusal::Stride { .. } => {
+                Some("copy it to rows that follow one another".to_owned())
             }
             Sm90Refusal::Layout { name } => {
                 Some(format!("store `{name}` with the contraction dim last"))

@@ -29,7 +29,7 @@ pub(super) fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Refuses a folder that others may write to: they could put their code into it.
+/// Refuses a folder that others own or may write to: they could put their code into it.
 pub(super) fn check_private(folder: &Path) -> io::Result<()> {
     let found = fs::metadata(folder)?;
     #[cfg(unix)]
@@ -37,6 +37,15 @@ pub(super) fn check_private(folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "others may write to this folder",
+        ));
+    }
+    #[cfg(target_os = "linux")]
+    if fs::metadata("/proc/self").is_ok_and(|own| {
+        std::os::unix::fs::MetadataExt::uid(&own) != std::os::unix::fs::MetadataExt::uid(&found)
+    }) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "this folder belongs to someone else",
         ));
     }
     if found.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }

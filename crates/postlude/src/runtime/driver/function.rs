@@ -18,7 +18,7 @@ const NOT_FOUND: c_int = 500;
 const CLUSTER_DIMENSION: u32 = 4;
 
 /// More parameters than any kernel has: 4 KiB of the smallest ones would be more, and are refused before a launch.
-pub(crate) const MAX_PARAMETERS: usize = 128;
+pub(crate) const MAX_PARAMETERS: usize = 512;
 
 /// Facts and settings of a kernel, by the number that the driver gives them (`CUfunction_attribute`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,6 +10,8 @@ use super::stream::Stream;
 use crate::runtime::device::Device;
 use crate::runtime::error::RuntimeError;
 
+/// `CUDA_ERROR_INVALID_VALUE`: the answer about an address that the driver does not know.
+const INVALID_VALUE: c_int = 1;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
 const POINTER_DEVICE: c_int = 9;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`
@@ -246,7 +248,12 @@ pub(crate) fn pointer_device(context: &Context, address: u64) -> Result<Option<u
     let code = unsafe {
         (entered.table().pointer_attribute)((&raw mut memory).cast(), POINTER_MEMORY, address)
     };
-    if code != 0 || memory != DEVICE_MEMORY {
+    if code == INVALID_VALUE {
+        return Ok(None);
+    }
+    // Anything else may be the failure of earlier work, which is not the address's fault.
+    entered.check("cuPointerGetAttribute", code)?;
+    if memory != DEVICE_MEMORY {
         return Ok(None);
     }
     // SAFETY: writes one int.

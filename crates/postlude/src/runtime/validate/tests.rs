@@ -154,3 +154,23 @@ fn elements_of_an_output_have_places_of_their_own() {
     assert!(message.starts_with("output `D` has strides [0, 1]"), "{message}");
     assert!(changed(|call| call.input("C").strides = vec![0, 1]).is_ok(), "inputs may repeat");
 }
+
+#[test]
+fn a_tile_declared_the_other_way_round_is_not_the_same_tile() {
+    let source = "kernel square(A: bf16[M, K], W: bf16[N, K], C: bf16[N, M]) -> D: bf16[M, N] { D = A @ W.T + C.T }";
+    let kernel = Kernel::parse(source).unwrap();
+    let tensor = |strides: [isize; 2], address| DeviceTensor {
+        strides: strides.to_vec(),
+        ..DeviceTensor::contiguous(DType::BF16, vec![8, 8], address, 0)
+    };
+    let validated = |strides| {
+        let inputs = [("A", [8, 1], 0x1_0000), ("W", [8, 1], 0x2_0000), ("C", strides, 0x3_0000)];
+        let inputs = inputs.map(|(name, strides, address)| {
+            (name.to_owned(), DeviceArgument::Tensor(tensor(strides, address)))
+        });
+        let outputs = BTreeMap::from([("D".to_owned(), tensor([8, 1], 0x3_0000))]);
+        validate(kernel.defined(), 0, &BTreeMap::from(inputs), &outputs, &Sizes::new())
+    };
+    assert!(matches!(validated([8, 1]), Err(RuntimeError::Overlap { .. })));
+    assert!(validated([1, 8]).is_ok());
+}

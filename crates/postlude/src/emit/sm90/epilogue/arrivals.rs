@@ -1,7 +1,7 @@
 //! Tile operands on their way in: from the load warps' slots, or straight from memory.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg, SharedAddress};
-use postlude_ptx::modifier::Transposition;
+use postlude_ptx::modifier::{LoadCache, Transposition};
 use postlude_ptx::ring::{Consumer, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
@@ -150,7 +150,8 @@ impl<'a, 'k> Arrivals<'a, 'k> {
                 let column = subtile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
-                evaluator.load(dtype, from, Some(inside))
+                // An output may lie in the same memory.
+                evaluator.load(dtype, from, Some(inside), LoadCache::Default)
             })
         };
         (0..subtile.columns / 8).map(group).collect()

@@ -18,6 +18,8 @@ pub(super) struct Columns<'a, 'k> {
     plan: &'a Plan<'a>,
     nodes: Vec<NodeId>,
     start: SharedAddress<'k>,
+    /// This thread's first column of an 8-column group.
+    own: SharedAddress<'k>,
     /// This thread's number among all that multiply.
     worker: Reg<'k, U32>,
 }
@@ -28,12 +30,19 @@ pub(super) struct Asked<'k> {
 }
 
 impl<'a, 'k> Columns<'a, 'k> {
-    pub(super) fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, worker: Reg<'k, U32>) -> Self {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        worker: Reg<'k, U32>,
+        column: Reg<'k, U32>,
+    ) -> Self {
+        let start = k.region(&plan.columns);
         Columns {
             k,
             plan,
             nodes: column_values(plan.graph),
-            start: k.region(&plan.columns),
+            start,
+            own: start + column * 4,
             worker,
         }
     }
@@ -93,9 +102,9 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     /// The values at two neighbouring columns, `offset` columns from the thread's first of the tile.
-    pub(super) fn read(&self, first: Reg<'k, U32>, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
+    pub(super) fn read(&self, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
         let value = |(number, node): (usize, &NodeId)| {
-            let from = self.start + first * 4 + self.offset(number, offset);
+            let from = self.own + self.offset(number, offset);
             let pair = self.k.load_shared::<B32, 2>(from);
             (*node, pair.map(|bits| self.value(self.plan.graph.ty(*node).elem, bits)))
         };

@@ -15,6 +15,7 @@ use super::{Evaluator, Place, Value};
 struct Element<'k> {
     pointer: GlobalPointer<'k>,
     inside: Option<Reg<'k, Pred>>,
+    cache: LoadCache,
 }
 
 impl<'k> Evaluator<'_, 'k> {
@@ -23,7 +24,9 @@ impl<'k> Evaluator<'_, 'k> {
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
-                self.load(memory.dtype, memory.element(self.k, place.at), place.inside)
+                let pointer = memory.element(self.k, place.at);
+                // No output overlaps a vector or a scalar.
+                self.load(memory.dtype, pointer, place.inside, LoadCache::ReadOnly)
             }
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)
@@ -48,8 +51,9 @@ impl<'k> Evaluator<'_, 'k> {
         dtype: DType,
         pointer: GlobalPointer<'k>,
         inside: Option<Reg<'k, Pred>>,
+        cache: LoadCache,
     ) -> Value<'k> {
-        let from = Element { pointer, inside };
+        let from = Element { pointer, inside, cache };
         let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
         let eighth = |format| {
             let bits = self.k.truncate_u16(self.narrow(Scalar::U8, from)).cast::<B16>();
@@ -71,7 +75,7 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     fn whole<T: Type>(&self, from: Element<'k>, otherwise: impl Into<Src<'k, T>>) -> Reg<'k, T> {
-        let (k, cache) = (self.k, LoadCache::ReadOnly);
+        let (k, cache) = (self.k, from.cache);
         let [value] = match from.inside {
             Some(inside) => k.load_global_if(inside, from.pointer, cache, otherwise),
             None => k.load_global(from.pointer, cache),
@@ -80,7 +84,7 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     fn narrow(&self, ty: Scalar, from: Element<'k>) -> Reg<'k, U32> {
-        let (k, cache) = (self.k, LoadCache::ReadOnly);
+        let (k, cache) = (self.k, from.cache);
         match from.inside {
             Some(inside) => k.load_global_narrow_if(inside, ty, from.pointer, cache),
             None => k.load_global_narrow(ty, from.pointer, cache),
