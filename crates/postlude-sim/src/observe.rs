@@ -4,6 +4,7 @@
 //! come in its program's order, and an asynchronous operation's `issued` comes before its `completed`.
 
 use postlude_ptx::inst::Inst;
+use postlude_ptx::modifier::WaitFor;
 
 /// Who does something.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -85,7 +86,8 @@ pub trait Observer {
     fn accessed(&mut self, _at: At, _access: Access<'_>) {}
     /// Arrivals at the barrier in shared memory of a CTA; `phase` is the one they count for.
     fn arrived(&mut self, _at: At, _cta: u32, _address: u32, _phase: u64) {}
-    /// A wait for a phase of a barrier in shared memory is over.
+    /// A wait for a phase of a barrier in shared memory is over; `u64::MAX` is the one before the first, which is complete
+    /// from the start.
     fn waited(&mut self, _at: At, _cta: u32, _address: u32, _phase: u64) {}
     /// A warp arrives at a named barrier, in that round; with `waits` it goes on when the round is complete.
     fn met(&mut self, _at: At, _barrier: u32, _round: u64, _waits: bool) {}
@@ -99,8 +101,8 @@ pub trait Observer {
     fn source_read(&mut self, _at: At, _number: u64) {}
     /// An operation is complete; a load's bytes are on their barrier after this.
     fn completed(&mut self, _at: At, _number: u64) {}
-    /// A warp's wait for its own copies or products is over.
-    fn joined(&mut self, _at: At, _numbers: &[u64]) {}
+    /// A warp's wait for its own copies or products is over: they are complete, or have read their sources.
+    fn joined(&mut self, _at: At, _numbers: &[u64], _until: WaitFor) {}
 }
 
 /// Watches nothing.

@@ -104,8 +104,12 @@ impl Machine<'_> {
             return Ok(None);
         }
         let map = Box::new(map.clone());
-        let corner = tensor.coordinates.iter();
-        let corner = corner.map(|each| self.value(warp, *each)[lane] as i32).collect();
+        // A box that lies outside altogether lies outside wherever that is.
+        let corner = tensor.coordinates.iter().enumerate().map(|(dim, each)| {
+            let (size, length) = (map.sizes[dim] as i32, map.box_sizes[dim] as i32);
+            (self.value(warp, *each)[lane] as i32).clamp(-length, size)
+        });
+        let corner = corner.collect();
         Ok(Some(Place::Box { map, corner }))
     }
 
@@ -188,10 +192,7 @@ impl Machine<'_> {
         receivers: Option<u16>,
     ) -> Result<(), SimError> {
         let targets = match receivers {
-            None => {
-                let target = self.window(warp.cta, to);
-                target.map(|(cta, to)| (cta, to)).into_iter().collect::<Vec<_>>()
-            }
+            None => self.window(warp.cta, to).into_iter().collect::<Vec<_>>(),
             Some(mask) => {
                 let (_, to) = crate::memory::rank_of(to);
                 let ctas = self.clusters[self.ctas[warp.cta].cluster].ctas.clone();
@@ -211,6 +212,26 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Where a copy out of shared memory starts: in the own CTA's.
+    fn source(
+        &mut self,
+        warp: &Warp,
+        now: Now,
+        address: u32,
+        place: &Place,
+    ) -> Result<Option<u32>, SimError> {
+        match self.window(warp.cta, address) {
+            Some((cta, own)) if cta == warp.cta => {
+                self.check_shared(warp, now, own, place)?;
+                Ok(Some(own))
+            }
+            Some(_) | None => {
+                self.blame_shared(Self::blamed(warp), now.line, Fault::Outside, address)?;
+                Ok(None)
+            }
+        }
+    }
+
     fn tensor_store(
         &mut self,
         warp: &mut Warp,
@@ -222,8 +243,7 @@ impl Machine<'_> {
         let from = self.address(warp, from, now.line)?;
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, to)? else { continue };
-            self.check_shared(warp, now, from[lane] as u32, &place)?;
-            let from = from[lane] as u32;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);
@@ -243,8 +263,7 @@ impl Machine<'_> {
         let bytes = self.value(warp, bytes);
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, to[lane], bytes[lane] as u32)?;
-            let from = from[lane] as u32;
-            self.check_shared(warp, now, from, &place)?;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction: None, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);
@@ -258,7 +277,7 @@ impl Machine<'_> {
         }
         let all = lanes(now.mask).flat_map(|lane| warp.bulk[lane].before(pending));
         let joined: Vec<u64> = all.collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &joined);
+        self.observer.joined(self.at(warp, now.line, now.mask), &joined, until);
         let operations = &self.operations;
         let gone = |group: &Vec<u64>| !group.iter().any(|each| operations.contains_key(each));
         for lane in lanes(now.mask) {
@@ -315,7 +334,7 @@ impl Machine<'_> {
         }
         let all = lanes(now.mask).flat_map(|lane| warp.copies[lane].before(pending));
         let joined: Vec<u64> = all.collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &joined);
+        self.observer.joined(self.at(warp, now.line, now.mask), &joined, WaitFor::Complete);
         lanes(now.mask).for_each(|lane| warp.copies[lane].forget(pending));
         Outcome::Next
     }

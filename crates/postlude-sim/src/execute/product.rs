@@ -2,7 +2,7 @@
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::kernel::MatrixType;
-use postlude_ptx::modifier::SumOverflow;
+use postlude_ptx::modifier::{SumOverflow, WaitFor};
 use postlude_ptx::operand::{MatrixA, Register};
 use postlude_ptx::types::Scalar;
 
@@ -41,16 +41,22 @@ impl Machine<'_> {
 
     /// A warp's part of a product; the last of the four warps hands it over.
     fn multiply(&mut self, warp: &mut Warp, now: Now, inst: &Inst) -> Result<Outcome, SimError> {
+        if self.warps_of_group(warp) != 0xf {
+            return Err(self.unsupported(now.line, "a warpgroup has four warps"));
+        }
         let product = self.product(warp, now, inst)?;
         let number = warp.products;
         warp.products += 1;
         warp.unawaited.push((number, now.pc));
         warp.busy += 1;
         let (sums, fragments) = self.lent(inst);
-        sums.iter().for_each(|place| warp.touched[*place] += 1);
-        fragments.iter().for_each(|place| warp.held[*place] += 1);
+        for place in sums {
+            warp.touched[place] += 1;
+        }
+        for place in fragments {
+            warp.held[place] += 1;
+        }
         let own = 1 << (warp.number % 4);
-        let all = self.warps_of_group(warp);
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         let known = group.partial.iter().position(|(each, _)| *each == number);
         let place = known.unwrap_or_else(|| {
@@ -65,12 +71,14 @@ impl Machine<'_> {
             self.blame(Self::blamed(warp), now.line, Diagnosis::Diverged, message)?;
         }
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
-        if group.partial[place].1.warps != all {
+        if group.partial[place].1.warps != 0xf {
             return Ok(Outcome::Next);
         }
         let (_, ready) = group.partial.remove(place);
         self.report.meters.products += 1;
-        self.issue(warp, now, Work::Product(Box::new(ready)));
+        let operation = self.issue(warp, now, Work::Product(Box::new(ready)));
+        let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
+        group.issued.push(operation);
         self.progress += 1;
         Ok(Outcome::Yield)
     }
@@ -161,7 +169,9 @@ impl Machine<'_> {
 
     fn wait_products(&mut self, warp: &mut Warp, now: Now, pending: usize) -> Outcome {
         let groups = warp.product_groups.len();
-        let Some(last) = groups.checked_sub(pending + 1) else { return Outcome::Next };
+        let Some(last) = groups.checked_sub(pending.saturating_add(1)) else {
+            return Outcome::Next;
+        };
         let count = warp.product_groups[last];
         let group = &self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         if group.done < count {
@@ -174,11 +184,17 @@ impl Machine<'_> {
         warp.busy -= done.len() as u32;
         for (_, pc) in &done {
             let (sums, fragments) = self.lent(&self.program.steps[*pc as usize].inst);
-            sums.iter().for_each(|place| warp.touched[*place] -= 1);
-            fragments.iter().for_each(|place| warp.held[*place] -= 1);
+            for place in sums {
+                warp.touched[place] -= 1;
+            }
+            for place in fragments {
+                warp.held[place] -= 1;
+            }
         }
-        let numbers: Vec<u64> = done.iter().map(|(number, _)| *number).collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &numbers);
+        let issued = &self.ctas[warp.cta].warpgroups[warp.number as usize / 4].issued;
+        let numbers = done.iter().filter_map(|(number, _)| issued.get(*number as usize));
+        let numbers: Vec<u64> = numbers.copied().collect();
+        self.observer.joined(self.at(warp, now.line, now.mask), &numbers, WaitFor::Complete);
         Outcome::Next
     }
 

@@ -1,5 +1,7 @@
 //! Emitted kernels bound to whole-number data, and what the library's own CPU makes of them.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use postlude::emit::sm90::{emit, launch};
 use postlude::plan::sm90::{Needs, Placements, Sm90, Tile, fit};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
@@ -12,8 +14,11 @@ pub(crate) struct Bound {
     pub(crate) text: String,
     pub(crate) launch: Launch,
     pub(crate) regions: Vec<Region>,
-    buffers: Vec<Vec<u8>>,
+    pub(crate) buffers: Vec<Vec<u8>>,
     wanted: Vec<Vec<u8>>,
+    /// What the reference says of each output.
+    reference: Vec<postlude::reference::Evaluated>,
+    shapes: Vec<(DType, Vec<usize>)>,
 }
 
 /// Random bits: splitmix64.
@@ -67,22 +72,19 @@ impl Bound {
         let mut random = Random(7);
         let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
         for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
-            let argument = match (&input.dims, placement) {
-                (Some(dims), Some(placement)) => {
-                    let shape = problem.shape(dims);
-                    let values: Vec<f64> =
-                        (0..shape.iter().product()).map(|_| random.whole()).collect();
-                    let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
-                    buffers.push(laid_out(&tensor, &placement.strides));
-                    scalars.push(None);
-                    Argument::Tensor(tensor)
-                }
-                (None, _) | (_, None) => {
-                    let value = random.whole();
-                    buffers.push(Vec::new());
-                    scalars.push(Some(value));
-                    Argument::Scalar(value)
-                }
+            let argument = if let (Some(dims), Some(placement)) = (&input.dims, placement) {
+                let shape = problem.shape(dims);
+                let values: Vec<f64> =
+                    (0..shape.iter().product()).map(|_| random.whole()).collect();
+                let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
+                buffers.push(laid_out(&tensor, &placement.strides));
+                scalars.push(None);
+                Argument::Tensor(tensor)
+            } else {
+                let value = random.whole();
+                buffers.push(Vec::new());
+                scalars.push(Some(value));
+                Argument::Scalar(value)
             };
             arguments.insert(input.name.clone(), argument);
         }
@@ -96,7 +98,9 @@ impl Bound {
         let entry = emit(graph, &schedule, MathMode::Default);
         let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
         let text = entry.to_string();
-        Bound { text, launch, regions: entry.regions, buffers, wanted }
+        let reference = compiled.evaluate(&problem, &arguments);
+        let shapes = outputs.iter().map(|each| (each.dtype(), each.shape().to_vec())).collect();
+        Bound { text, launch, regions: entry.regions, buffers, wanted, reference, shapes }
     }
 
     /// Runs it; what it told, and where its outputs differ.
@@ -114,6 +118,22 @@ impl Bound {
             }
         }
         (report, None)
+    }
+
+    /// How many of the reference's bounds the worst element is away from it.
+    pub(crate) fn worst(&self, timing: Timing) -> f64 {
+        let options = Options { timing, regions: self.regions.clone(), ..Options::default() };
+        let mut buffers = self.buffers.clone();
+        let report = run(&self.text, &self.launch, &mut buffers, &options)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.findings.is_empty() && report.finished);
+        let first = buffers.len() - self.wanted.len();
+        let outputs = buffers.drain(first..).zip(&self.shapes).zip(&self.reference);
+        let worst = outputs.map(|((bytes, (dtype, shape)), reference)| {
+            let got = Tensor::from_bytes(*dtype, shape.clone(), bytes).expect("it fits");
+            reference.compare(&got).worst
+        });
+        worst.fold(0.0, f64::max)
     }
 
     /// Runs it under every timing: no findings, and the same bits as on the CPU.
