@@ -76,7 +76,7 @@ pub(super) fn multiply<'k>(
             });
         });
         if other.is_some() {
-            k.if_(corner.followed, || turns.give());
+            k.when(corner.followed, || turns.give());
         }
         k.wgmma_wait(0);
         ring.release_held(&at);

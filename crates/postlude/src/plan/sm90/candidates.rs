@@ -1,5 +1,7 @@
 //! A table of the tiles that are tried.
 
+use super::{Needs, Path};
+
 /// The tile of a CTA, and who computes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
@@ -62,12 +64,20 @@ pub const CANDIDATES: &[Tile] = &[
     alternating(64, 256, 1),
 ];
 
+/// Contractions up to this are short.
+const SHORT: usize = 1024;
+
 impl Tile {
-    /// Whether planning takes this tile by itself for a product of so many columns. Few tiles do for any number of rows,
-    /// so that many sizes share few modules; the others wait for a schedule that names them.
-    pub const fn is_automatic(self, columns: usize) -> bool {
+    /// Whether planning takes this tile by itself for a product of so many columns and such a contraction. Few tiles do for
+    /// any number of rows, so that many sizes share few modules; the others wait for a schedule that names them.
+    ///
+    /// After a short contraction, finishing a tile takes long enough to be hidden behind the next one's products; but
+    /// where outputs go straight to memory, ptxas serialises the products of warpgroups that alternate (C7514).
+    pub fn is_automatic(self, columns: usize, inner: usize, needs: &Needs) -> bool {
+        let hidden = inner <= SHORT && needs.stores.iter().all(|path| *path == Path::Map);
         match (self.sharing, self.rows, self.columns, self.cluster) {
-            (Sharing::Rows, 128, 256, 2) => columns > 128,
+            (Sharing::Tiles, 128, 128, 2) => columns > 128 && hidden,
+            (Sharing::Rows, 128, 256, 2) => columns > 128 && !hidden,
             (Sharing::Rows, 256, 128, 2) => columns <= 128,
             (Sharing::Rows, 128, 128, 2) | (Sharing::Rows, 64, 128 | 64, 1) => true,
             _ => false,
