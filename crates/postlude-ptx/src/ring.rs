@@ -268,6 +268,14 @@ impl<'k, A: Tma> Ring<'k, A> {
         at.held.set(false);
     }
 
+    /// Passes over slots that other readers of the ring are for, `count` of them.
+    pub fn skip(&self, at: &Consumer<'k>, count: Reg<'k, U32>) {
+        let reached = at.cursor.stage.get() + count;
+        let rounds = reached / self.stages;
+        at.cursor.stage.set(reached - rounds * self.stages);
+        at.cursor.phase.set(at.cursor.phase.get() ^ (rounds & 1));
+    }
+
     /// Orders what loads have read before the copies that will overwrite it, and waits for those that one arrival
     /// speaks for. Matrix products read as copies do, and were waited for.
     fn meet(&self) {

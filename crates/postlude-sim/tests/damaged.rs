@@ -41,7 +41,10 @@ fn whole(source: &str) -> Whole {
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let placements = Placements::packed(graph, &problem);
     let needs = Needs::of(graph, &problem, &placements);
-    let smallest = CANDIDATES[CANDIDATES.len() - 1];
+    let smallest = *CANDIDATES
+        .iter()
+        .min_by_key(|tile| tile.rows * tile.columns)
+        .expect("there are candidates");
     let schedule = fit(smallest, &needs, Sm90::H200).expect("the smallest tile fits");
     let entry = emit(graph, &schedule, MathMode::Default);
     let scalars = vec![None; graph.inputs().len()];

@@ -104,7 +104,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let parameters = Parameters::declare(k, plan.graph, schedule);
     let agents = Agents {
         producers: 1,
-        consumers: Consumers::Warpgroups(schedule.consumers()),
+        consumers: Consumers::Warpgroups(schedule.tile.sharers()),
         blocks: schedule.cluster,
     };
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);

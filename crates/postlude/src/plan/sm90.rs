@@ -16,7 +16,7 @@ mod text;
 use crate::graph::Graph;
 use crate::problem::Problem;
 
-pub use candidates::{CANDIDATES, Tile};
+pub use candidates::{CANDIDATES, Sharing, Tile};
 pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub(crate) use place::tile_operands;
@@ -105,9 +105,14 @@ impl Sm90Schedule {
         if mapped { self.consumers() * self.store_stages * self.slot_bytes() } else { 0 }
     }
 
-    /// Bytes of the values along columns that all warpgroups share.
-    pub fn column_bytes(&self) -> u32 {
+    /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
+    pub fn tile_column_bytes(&self) -> u32 {
         self.needs.column_values * self.tile.columns * 4
+    }
+
+    /// Bytes of the values along columns of all tiles that are under way.
+    pub fn column_bytes(&self) -> u32 {
+        self.tile_column_bytes() * self.consumers() / self.tile.sharers()
     }
 
     /// Bytes of a full and an empty barrier for each slot that something arrives in.

@@ -1,7 +1,7 @@
 //! The kernels whose resources are pinned: every tile, and every variety of epilogue on a large, a middle and a small one.
 
 use postlude::emit::sm90::emit;
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sharing, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 
 /// A kernel as text, with what it is called.
@@ -17,8 +17,9 @@ pub(crate) struct Emitted {
 impl Emitted {
     /// As in the file.
     pub(crate) fn name(&self) -> String {
-        let Tile { rows, columns, cluster, .. } = self.tile;
-        format!("{} {rows}x{columns}x{cluster}", self.kernel)
+        let Tile { rows, columns, cluster, sharing, .. } = self.tile;
+        let turns = if sharing == Sharing::Tiles { "-in-turn" } else { "" };
+        format!("{} {rows}x{columns}x{cluster}{turns}", self.kernel)
     }
 }
 
@@ -48,8 +49,8 @@ const WIDE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tiles on which every epilogue is pinned: the first, a middle one and the smallest.
-const USUAL: [usize; 3] = [0, 5, 8];
+/// Tiles on which every epilogue is pinned: the first, a middle one, the smallest, and one whose warpgroups alternate.
+const USUAL: [usize; 4] = [0, 5, 8, 9];
 
 /// Every pinned kernel.
 pub(crate) fn emitted() -> Vec<Emitted> {
@@ -57,6 +58,10 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     for (kernel, source, columns) in KERNELS {
         let tiles: Vec<usize> =
             if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { USUAL.to_vec() };
+        // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
+        let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
+        let tiles: Vec<usize> =
+            tiles.into_iter().filter(|tile| *columns % 8 == 0 || !in_turn(tile)).collect();
         all.extend(tiles.into_iter().map(|tile| one(kernel, source, *columns, CANDIDATES[tile])));
     }
     for (kernel, source) in WIDE {

@@ -17,7 +17,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, Op};
-use crate::plan::sm90::SLOT_ROWS;
+use crate::plan::sm90::{SLOT_ROWS, Sharing};
 
 use super::Plan;
 use super::parameters::Parameters;
@@ -92,7 +92,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             column: (lane & 3) * 2,
             lanes: Lanes::new(rank, plan.schedule.slot_row_bytes()),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, warpgroup.mad(128, rank), (lane & 3) * 2),
+            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
         }
@@ -110,7 +110,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let whole = Place { at: [corner.batch, zero, zero], inside: None };
         evaluator.ask(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
-        let first = self.warpgroup.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
+        let first = match tile.sharing {
+            Sharing::Rows => self.warpgroup.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row,
+            Sharing::Tiles => corner.row + self.row,
+        };
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));

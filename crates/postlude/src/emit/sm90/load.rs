@@ -1,11 +1,12 @@
 //! The load roles: one thread keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
 
-use postlude_ptx::kernel::{Kernel, TensorMap};
+use postlude_ptx::kernel::{Kernel, Reg, TensorMap};
 use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH};
+use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
 use super::parameters::{Parameters, Source};
@@ -78,9 +79,13 @@ pub(super) fn load_tiles<'k>(
     let bytes = schedule.slot_bytes();
     let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
     let at = ring.producer();
-    raster.for_each(|corner| {
+    let (own, each_tile): (u32, Option<Reg<'k, U32>>) = match schedule.tile.sharing {
+        Sharing::Rows => (warpgroup * schedule.tile.blocks(), None),
+        Sharing::Tiles => (0, Some(k.imm(warpgroup))),
+    };
+    raster.for_own(each_tile, |corner| {
         for block in 0..schedule.tile.blocks() {
-            let row = corner.row + (warpgroup * schedule.tile.blocks() + block) * SLOT_ROWS;
+            let row = corner.row + (own + block) * SLOT_ROWS;
             k.for_(0, schedule.tile.columns, schedule.subtile, |offset| {
                 for (map, parts) in &maps {
                     for part in 0..*parts {

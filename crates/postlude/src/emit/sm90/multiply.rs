@@ -6,7 +6,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::STAGE_DEPTH;
+use crate::plan::sm90::{STAGE_DEPTH, Sharing};
 
 use super::Plan;
 use super::epilogue::Epilogue;
@@ -35,15 +35,27 @@ pub(super) fn multiply<'k>(
     let form = WgmmaForm::new(tile.columns, operand, operand);
     let rank = k.thread() & 127;
     let stages = k.region(&plan.stages);
-    let own_rows = stages + warpgroup * (tile.blocks() * BLOCK_BYTES);
+    let (own_rows, other) = match tile.sharing {
+        Sharing::Rows => (stages + warpgroup * (tile.blocks() * BLOCK_BYTES), None),
+        Sharing::Tiles => (stages, Some(warpgroup)),
+    };
     let left = k.descriptor(own_rows, DescriptorLayout::K_MAJOR_128);
     let right = k.descriptor(stages + tile.rows * STAGE_DEPTH * 2, DescriptorLayout::K_MAJOR_128);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
     let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
     let at = ring.consumer(rank);
-    raster.for_each(|corner| {
+    let turns = Turns { k, warpgroup, first: schedule.consumers() * 2 + 1 };
+    if other.is_some() {
+        // The second warpgroup's first tile comes behind the first one's.
+        ring.skip(&at, warpgroup * raster.steps);
+        turns.give_first();
+    }
+    raster.for_own(other, |corner| {
         let begun = epilogue.begin(corner);
+        if other.is_some() {
+            turns.take();
+        }
         let keep = k.var(false);
         k.for_(0, raster.steps, 1, |_| {
             ring.consume_behind(&at, |stage| {
@@ -63,9 +75,42 @@ pub(super) fn multiply<'k>(
                 k.wgmma_wait(1);
             });
         });
+        if other.is_some() {
+            k.when(corner.followed, || turns.give());
+        }
         k.wgmma_wait(0);
         ring.release_held(&at);
+        if other.is_some() {
+            ring.skip(&at, raster.steps);
+        }
         epilogue.finish(corner, begun, &blocks);
     });
     epilogue.drain();
+}
+
+/// Whose products come next, where warpgroups alternate. Without turns one could read a slot before it was filled: it
+/// waits for a phase by its parity, which is right only once the other one has seen the phase before.
+struct Turns<'k> {
+    k: Kernel<'k, Sm90a>,
+    warpgroup: Reg<'k, U32>,
+    /// The first warpgroup's barrier; the second's is behind it.
+    first: u32,
+}
+
+impl Turns<'_> {
+    /// Threads of both.
+    const THREADS: u32 = 256;
+
+    fn take(&self) {
+        self.k.sync_named(self.warpgroup + self.first, Turns::THREADS);
+    }
+
+    fn give(&self) {
+        self.k.arrive_named((self.warpgroup ^ 1) + self.first, Turns::THREADS);
+    }
+
+    /// The second warpgroup lets the first begin.
+    fn give_first(&self) {
+        self.k.if_(self.warpgroup.eq(1), || self.give());
+    }
 }

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::U32;
+use postlude_ptx::types::{Pred, U32};
 
 use crate::plan::sm90::{STAGE_DEPTH, Sm90Schedule};
 
@@ -26,6 +26,8 @@ pub(super) struct Corner<'k> {
     pub(super) row: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
     pub(super) batch: Reg<'k, U32>,
+    /// Whether this CTA has another tile behind it.
+    pub(super) followed: Reg<'k, Pred>,
 }
 
 impl<'k> Raster<'k> {
@@ -64,6 +66,22 @@ impl<'k> Raster<'k> {
         k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.corner(number)));
     }
 
+    /// Runs `body` for every tile of this CTA, or for every other one.
+    pub(super) fn for_own(&self, other: Option<Reg<'k, U32>>, body: impl FnOnce(&Corner<'k>)) {
+        match other {
+            None => self.for_each(body),
+            Some(first) => self.for_every_other(first, body),
+        }
+    }
+
+    /// Runs `body` for every other tile of this CTA, from the first or the second on: a warpgroup's own, where they
+    /// alternate.
+    fn for_every_other(&self, first: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
+        let (k, clusters) = (self.k, self.k.clusters());
+        let start = first.mad(clusters, k.cluster());
+        k.for_(start, self.total, clusters * 2, |number| body(&self.corner(number)));
+    }
+
     fn corner(&self, number: Reg<'k, U32>) -> Corner<'k> {
         let group = self.schedule.raster_group;
         let batch = number / self.per_batch;
@@ -76,6 +94,7 @@ impl<'k> Raster<'k> {
         let column_number = place / height;
         let row_number = place - column_number * height + first;
         let row = row_number.mad(self.schedule.cluster, self.rank) * self.schedule.tile.rows;
-        Corner { row, column: column_number * self.schedule.tile.columns, batch }
+        let followed = (number + self.k.clusters()).lt(self.total);
+        Corner { row, column: column_number * self.schedule.tile.columns, batch, followed }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 
-use super::{STAGE_DEPTH, Sm90, Sm90Schedule};
+use super::{STAGE_DEPTH, Sharing, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
@@ -27,5 +27,11 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
     let narrow = (FULL_WIDTH / n).max(1.0) * if tile.consumers == 1 { 1.15 } else { 1.0 };
     let product = m * n * f64::from(STAGE_DEPTH) / MULTIPLY_ADDS * narrow;
     let bytes = (m + n / f64::from(schedule.cluster)) * f64::from(STAGE_DEPTH) * 2.0 / L2_BYTES;
-    waves * (steps * product.max(bytes) + BETWEEN_TILES + m * n * 2.0 / STORE_BYTES)
+    let multiplied = steps * product.max(bytes);
+    let finished = BETWEEN_TILES + m * n * 2.0 / STORE_BYTES;
+    match tile.sharing {
+        Sharing::Rows => waves * (multiplied + finished),
+        // Hidden but for the last.
+        Sharing::Tiles => waves * multiplied.max(finished / 2.0) + finished,
+    }
 }

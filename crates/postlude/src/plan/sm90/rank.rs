@@ -38,7 +38,7 @@ pub fn candidates(
     place::refuse(graph, problem, placements)?;
     let needs = Needs::of(graph, problem, placements);
     let judge = |tile: &Tile| {
-        let verdict = if !tile.is_automatic(problem.product_columns()) {
+        let verdict = if !tile.is_automatic(problem.product_columns(), problem.inner, &needs) {
             Err(Sm90Refusal::OnRequest)
         } else if let Some(schedule) = fit(*tile, &needs, chip) {
             let cycles = cost::cycles(&schedule, problem, chip);

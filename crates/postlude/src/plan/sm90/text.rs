@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Needs, Path, Sm90Schedule, Tile};
+use super::{Needs, Path, Sharing, Sm90Schedule, Tile};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -11,6 +11,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "schedule sm90 {{")?;
         writeln!(f, "    tile {} x {}", self.tile.rows, self.tile.columns)?;
         writeln!(f, "    consumers {}", self.tile.consumers)?;
+        writeln!(f, "    sharing {}", self.tile.sharing.name())?;
         writeln!(f, "    cluster {}", self.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    subtile {}", self.subtile)?;
@@ -42,7 +43,7 @@ impl FromStr for Sm90Schedule {
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit) = (None, None);
-        let (mut loads, mut stores) = (None, None);
+        let (mut loads, mut stores, mut sharing) = (None, None, None);
         let mut knobs = [
             ("consumers", None),
             ("cluster", None),
@@ -65,6 +66,10 @@ impl FromStr for Sm90Schedule {
                     let (rows, columns) = value.split_once('x').ok_or_else(bad)?;
                     tile = Some((number(rows)?, number(columns)?));
                 }
+                "sharing" => {
+                    let found = Sharing::ALL.into_iter().find(|each| each.name() == value.trim());
+                    sharing = Some(found.ok_or_else(bad)?);
+                }
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
                 "stores" => stores = Some(paths(value).ok_or_else(bad)?),
@@ -79,7 +84,13 @@ impl FromStr for Sm90Schedule {
         let knob = |place: usize| knobs[place].1.ok_or(missing(knobs[place].0));
         let (consumers, cluster) = (knob(0)?, knob(1)?);
         Ok(Sm90Schedule {
-            tile: Tile { rows, columns, consumers, cluster },
+            tile: Tile {
+                rows,
+                columns,
+                consumers,
+                cluster,
+                sharing: sharing.ok_or(missing("sharing"))?,
+            },
             cluster,
             stages: knob(2)?,
             subtile: knob(3)?,

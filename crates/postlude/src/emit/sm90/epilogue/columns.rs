@@ -6,7 +6,7 @@ use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::column_values;
+use crate::plan::sm90::{Sharing, column_values};
 
 use super::super::Plan;
 use super::super::raster::Corner;
@@ -20,8 +20,10 @@ pub(super) struct Columns<'a, 'k> {
     start: SharedAddress<'k>,
     /// This thread's first column of an 8-column group.
     own: SharedAddress<'k>,
-    /// This thread's number among all that multiply.
+    /// This thread's number among those that work on its tile.
     worker: Reg<'k, U32>,
+    /// Their barrier.
+    barrier: Reg<'k, U32>,
 }
 
 /// The columns that a thread computes, with the inputs that were asked for ahead.
@@ -33,10 +35,20 @@ impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
-        worker: Reg<'k, U32>,
+        warpgroup: Reg<'k, U32>,
+        rank: Reg<'k, U32>,
         column: Reg<'k, U32>,
     ) -> Self {
-        let start = k.region(&plan.columns);
+        let schedule = plan.schedule;
+        // Warpgroups' own barriers come first.
+        let shared = schedule.consumers() + 1;
+        let (start, worker, barrier) = match schedule.tile.sharing {
+            Sharing::Rows => (k.region(&plan.columns), warpgroup.mad(128, rank), k.imm(shared)),
+            Sharing::Tiles => {
+                let own = warpgroup * schedule.tile_column_bytes();
+                (k.region(&plan.columns) + own, rank, warpgroup + shared)
+            }
+        };
         Columns {
             k,
             plan,
@@ -44,6 +56,7 @@ impl<'a, 'k> Columns<'a, 'k> {
             start,
             own: start + column * 4,
             worker,
+            barrier,
         }
     }
 
@@ -83,9 +96,8 @@ impl<'a, 'k> Columns<'a, 'k> {
             return;
         }
         let (k, workers) = (self.k, self.workers());
-        let barrier = self.plan.schedule.consumers() + 1;
         // Everyone has read the values of the tile before.
-        k.sync_named(barrier, workers);
+        k.sync_named(self.barrier, workers);
         for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
             Evaluator::fill(&mut known, scalars);
             evaluator.extend(&mut known, Kind::AlongColumns, &place, None);
@@ -98,7 +110,7 @@ impl<'a, 'k> Columns<'a, 'k> {
                 k.when(in_tile, || k.store_shared(to, [self.bits(value)]));
             }
         }
-        k.sync_named(barrier, workers);
+        k.sync_named(self.barrier, workers);
     }
 
     /// The values at two neighbouring columns, `offset` columns from the thread's first of the tile.
@@ -132,6 +144,6 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     fn workers(&self) -> u32 {
-        128 * self.plan.schedule.consumers()
+        128 * self.plan.schedule.tile.sharers()
     }
 }
