@@ -45,7 +45,7 @@ impl std::fmt::Debug for Compute {
 const DIVIDED_BY_ZERO: u64 = u64::MAX;
 
 /// Whether there is such an instruction at all, by what it makes of some operands.
-fn exists<T>(attempt: Result<T, Fault>) -> bool {
+fn exists(attempt: Result<u64, Fault>) -> bool {
     match attempt {
         Ok(_) | Err(Fault::DivisionByZero) => true,
         Err(Fault::Unsupported) => false,

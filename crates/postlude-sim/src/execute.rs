@@ -137,7 +137,8 @@ impl Machine<'_> {
         let Some(step) = program.steps.get(pc as usize) else {
             return Ok(self.end(warp, split, mask));
         };
-        self.report.instructions += 1;
+        let again = std::mem::take(&mut warp.splits[split].retrying);
+        self.report.instructions += u64::from(!again);
         let mut mask = guarded(program.place_of(step.guard), warp, mask);
         let now = Now { pc, line: step.line, mask, split };
         if let Inst::Branch { .. } = step.inst {
@@ -153,8 +154,10 @@ impl Machine<'_> {
             }
         }
         let now = Now { mask, ..now };
-        let at = self.at(warp, step.line, mask);
-        self.observer.executed(at, &step.inst);
+        if !again {
+            let at = self.at(warp, step.line, mask);
+            self.observer.executed(at, &step.inst);
+        }
         if warp.busy > 0 {
             self.check_accumulators(warp, now, &step.inst)?;
         }

@@ -4,6 +4,7 @@
 //! come in its program's order, and an asynchronous operation's `issued` comes before its `completed`.
 
 use postlude_ptx::inst::Inst;
+use postlude_ptx::modifier::WaitFor;
 
 /// Who does something.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,8 +100,8 @@ pub trait Observer {
     fn source_read(&mut self, _at: At, _number: u64) {}
     /// An operation is complete; a load's bytes are on their barrier after this.
     fn completed(&mut self, _at: At, _number: u64) {}
-    /// A warp's wait for its own copies or products is over.
-    fn joined(&mut self, _at: At, _numbers: &[u64]) {}
+    /// A warp's wait for its own copies or products is over: they are complete, or have read their sources.
+    fn joined(&mut self, _at: At, _numbers: &[u64], _until: WaitFor) {}
 }
 
 /// Watches nothing.

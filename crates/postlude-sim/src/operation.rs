@@ -97,6 +97,8 @@ pub(crate) enum Matrix {
 pub(crate) struct Warpgroup {
     /// Products that some of the four warps have issued, by number.
     pub(crate) partial: Vec<(u64, Product)>,
+    /// Products that were handed over, by their numbers among all operations.
+    pub(crate) issued: Vec<u64>,
     /// Products complete.
     pub(crate) done: u64,
 }

@@ -168,6 +168,8 @@ impl Machine<'_> {
                     return Ok(Turn::Over);
                 }
                 Outcome::Retry(wait) => {
+                    // Lanes that wait for others of their warp have not begun.
+                    warp.splits[split].retrying = !matches!(wait, Wait::Members(_));
                     warp.splits[split].wait = Some(wait);
                     return Ok(Turn::Over);
                 }

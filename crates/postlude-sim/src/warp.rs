@@ -55,6 +55,14 @@ pub(crate) struct Split {
     pub(crate) wait: Option<Wait>,
     /// A wait with patience has lost it: what it asked is answered with no.
     pub(crate) impatient: bool,
+    /// It has begun the step before, and waited.
+    pub(crate) retrying: bool,
+}
+
+impl Split {
+    fn new(pc: Pc, mask: u32, meeting: Option<usize>) -> Self {
+        Split { pc, mask, meeting, wait: None, impatient: false, retrying: false }
+    }
 }
 
 /// A place where splits become one again.
@@ -134,7 +142,7 @@ impl Warp {
     /// A warp at the kernel's start, with its first `threads` lanes.
     pub(crate) fn new(cta: usize, number: u32, threads: u32, registers: usize) -> Self {
         let live = if threads >= 32 { ALL } else { (1 << threads) - 1 };
-        let start = Split { pc: 0, mask: live, meeting: None, wait: None, impatient: false };
+        let start = Split::new(0, live, None);
         Warp {
             cta,
             number,
@@ -179,7 +187,7 @@ impl Warp {
             }
             Some(free.unwrap_or(self.meetings.len() - 1))
         };
-        let part = |pc, mask| Split { pc, mask, meeting: inner, wait: None, impatient: false };
+        let part = |pc, mask| Split::new(pc, mask, inner);
         self.splits[split] = part(target, taken);
         self.splits.push(part(after, mask & !taken));
     }
@@ -207,9 +215,7 @@ impl Warp {
         }
         self.meetings[place].used = false;
         if expected != 0 {
-            let split =
-                Split { pc: at, mask: expected, meeting: outer, wait: None, impatient: false };
-            self.splits.push(split);
+            self.splits.push(Split::new(at, expected, outer));
         }
     }
 

@@ -101,7 +101,7 @@ impl Machine<'_> {
         self.observer.met(who, place as u32, round, waits);
         let counts = named.arrive(32, wanted);
         let problem = match counts {
-            Ok(()) if wanted % 32 == 0 && wanted <= all => None,
+            Ok(()) if wanted.is_multiple_of(32) && wanted <= all => None,
             Ok(()) => Some(format!("barrier {barrier} waits for {wanted} threads of {all}")),
             Err(wrong) => Some(format!(
                 "barrier {barrier} with {wanted} threads, where others of this round say {}",

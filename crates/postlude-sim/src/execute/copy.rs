@@ -188,10 +188,7 @@ impl Machine<'_> {
         receivers: Option<u16>,
     ) -> Result<(), SimError> {
         let targets = match receivers {
-            None => {
-                let target = self.window(warp.cta, to);
-                target.map(|(cta, to)| (cta, to)).into_iter().collect::<Vec<_>>()
-            }
+            None => self.window(warp.cta, to).into_iter().collect::<Vec<_>>(),
             Some(mask) => {
                 let (_, to) = crate::memory::rank_of(to);
                 let ctas = self.clusters[self.ctas[warp.cta].cluster].ctas.clone();
@@ -258,7 +255,7 @@ impl Machine<'_> {
         }
         let all = lanes(now.mask).flat_map(|lane| warp.bulk[lane].before(pending));
         let joined: Vec<u64> = all.collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &joined);
+        self.observer.joined(self.at(warp, now.line, now.mask), &joined, until);
         let operations = &self.operations;
         let gone = |group: &Vec<u64>| !group.iter().any(|each| operations.contains_key(each));
         for lane in lanes(now.mask) {
@@ -315,7 +312,7 @@ impl Machine<'_> {
         }
         let all = lanes(now.mask).flat_map(|lane| warp.copies[lane].before(pending));
         let joined: Vec<u64> = all.collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &joined);
+        self.observer.joined(self.at(warp, now.line, now.mask), &joined, WaitFor::Complete);
         lanes(now.mask).for_each(|lane| warp.copies[lane].forget(pending));
         Outcome::Next
     }

@@ -2,7 +2,7 @@
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::kernel::MatrixType;
-use postlude_ptx::modifier::SumOverflow;
+use postlude_ptx::modifier::{SumOverflow, WaitFor};
 use postlude_ptx::operand::{MatrixA, Register};
 use postlude_ptx::types::Scalar;
 
@@ -47,8 +47,12 @@ impl Machine<'_> {
         warp.unawaited.push((number, now.pc));
         warp.busy += 1;
         let (sums, fragments) = self.lent(inst);
-        sums.iter().for_each(|place| warp.touched[*place] += 1);
-        fragments.iter().for_each(|place| warp.held[*place] += 1);
+        for place in sums {
+            warp.touched[place] += 1;
+        }
+        for place in fragments {
+            warp.held[place] += 1;
+        }
         let own = 1 << (warp.number % 4);
         let all = self.warps_of_group(warp);
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
@@ -70,7 +74,9 @@ impl Machine<'_> {
         }
         let (_, ready) = group.partial.remove(place);
         self.report.meters.products += 1;
-        self.issue(warp, now, Work::Product(Box::new(ready)));
+        let operation = self.issue(warp, now, Work::Product(Box::new(ready)));
+        let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
+        group.issued.push(operation);
         self.progress += 1;
         Ok(Outcome::Yield)
     }
@@ -174,11 +180,17 @@ impl Machine<'_> {
         warp.busy -= done.len() as u32;
         for (_, pc) in &done {
             let (sums, fragments) = self.lent(&self.program.steps[*pc as usize].inst);
-            sums.iter().for_each(|place| warp.touched[*place] -= 1);
-            fragments.iter().for_each(|place| warp.held[*place] -= 1);
+            for place in sums {
+                warp.touched[place] -= 1;
+            }
+            for place in fragments {
+                warp.held[place] -= 1;
+            }
         }
-        let numbers: Vec<u64> = done.iter().map(|(number, _)| *number).collect();
-        self.observer.joined(self.at(warp, now.line, now.mask), &numbers);
+        let issued = &self.ctas[warp.cta].warpgroups[warp.number as usize / 4].issued;
+        let numbers = done.iter().filter_map(|(number, _)| issued.get(*number as usize));
+        let numbers: Vec<u64> = numbers.copied().collect();
+        self.observer.joined(self.at(warp, now.line, now.mask), &numbers, WaitFor::Complete);
         Outcome::Next
     }
 

@@ -178,7 +178,7 @@ impl Machine<'_> {
             match self.global.bytes_mut(global, held.len()) {
                 Ok(found) => match (reduction, to) {
                     (Some(reduction), Place::Box { map, .. }) => {
-                        reduce(map, reduction, found, held)
+                        reduce(map, reduction, found, held);
                     }
                     (Some(_), Place::Bytes { .. }) | (None, _) => found.copy_from_slice(held),
                 },

@@ -125,10 +125,8 @@ fn declaration(text: &str) -> Option<(u32, u32, String, Option<&str>)> {
 fn triple(text: &str) -> Option<[u32; 3]> {
     let (_, numbers) = text.split_once(' ')?;
     let mut values = [1; 3];
-    let mut count = 0;
-    for number in numbers.split(',') {
-        *values.get_mut(count)? = number.trim().parse().ok()?;
-        count += 1;
+    for (place, number) in numbers.split(',').enumerate() {
+        *values.get_mut(place)? = number.trim().parse().ok()?;
     }
     Some(values)
 }

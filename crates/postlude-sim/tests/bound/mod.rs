@@ -1,5 +1,7 @@
 //! Emitted kernels bound to whole-number data, and what the library's own CPU makes of them.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use postlude::emit::sm90::{emit, launch};
 use postlude::plan::sm90::{Needs, Placements, Sm90, Tile, fit};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
@@ -12,7 +14,7 @@ pub(crate) struct Bound {
     pub(crate) text: String,
     pub(crate) launch: Launch,
     pub(crate) regions: Vec<Region>,
-    buffers: Vec<Vec<u8>>,
+    pub(crate) buffers: Vec<Vec<u8>>,
     wanted: Vec<Vec<u8>>,
 }
 
@@ -67,22 +69,19 @@ impl Bound {
         let mut random = Random(7);
         let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
         for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
-            let argument = match (&input.dims, placement) {
-                (Some(dims), Some(placement)) => {
-                    let shape = problem.shape(dims);
-                    let values: Vec<f64> =
-                        (0..shape.iter().product()).map(|_| random.whole()).collect();
-                    let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
-                    buffers.push(laid_out(&tensor, &placement.strides));
-                    scalars.push(None);
-                    Argument::Tensor(tensor)
-                }
-                (None, _) | (_, None) => {
-                    let value = random.whole();
-                    buffers.push(Vec::new());
-                    scalars.push(Some(value));
-                    Argument::Scalar(value)
-                }
+            let argument = if let (Some(dims), Some(placement)) = (&input.dims, placement) {
+                let shape = problem.shape(dims);
+                let values: Vec<f64> =
+                    (0..shape.iter().product()).map(|_| random.whole()).collect();
+                let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
+                buffers.push(laid_out(&tensor, &placement.strides));
+                scalars.push(None);
+                Argument::Tensor(tensor)
+            } else {
+                let value = random.whole();
+                buffers.push(Vec::new());
+                scalars.push(Some(value));
+                Argument::Scalar(value)
             };
             arguments.insert(input.name.clone(), argument);
         }
