@@ -6,6 +6,36 @@
 //! - [`report`] is what a run tells; [`observe`] is how others watch it.
 //! - `program` reads text into steps; `machine` holds CTAs, warps and memory; `schedule` says who runs next; `execute` runs
 //!   one step; `operation` is what goes on meanwhile.
+//!
+//! ```
+//! use postlude_ptx::kernel::{Attributes, build};
+//! use postlude_ptx::launch::{Buffer, Launch, Parameter};
+//! use postlude_ptx::modifier::LoadCache;
+//! use postlude_ptx::target::Sm90a;
+//! use postlude_ptx::types::U32;
+//! use postlude_sim::{Options, run};
+//!
+//! let double = build::<Sm90a>("double", Attributes::new(32), |k| {
+//!     let place = k.parameter_pointer("data").load().element(k.thread(), 4);
+//!     let [x] = k.load_global::<U32, 1>(place, LoadCache::Default);
+//!     k.store_global(place, [x + x]);
+//! });
+//! let launch = Launch {
+//!     grid: [1, 1, 1],
+//!     cluster: [1, 1, 1],
+//!     threads: 32,
+//!     shared_bytes: 0,
+//!     parameters: vec![Parameter::Pointer { buffer: Buffer(0), offset: 0 }],
+//!     workspace_bytes: 0,
+//! };
+//! // One word is missing: the last lane reads and writes beyond the buffer.
+//! let mut buffers = [vec![1; 31 * 4]];
+//! let report = run(&double.to_string(), &launch, &mut buffers, &Options::default())?;
+//! assert_eq!(buffers[0], [2; 31 * 4]);
+//! assert_eq!(report.findings.len(), 2);
+//! assert_eq!(report.findings[0].message, "byte 124 of buffer 0, which has 124");
+//! # Ok::<(), postlude_sim::SimError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -119,15 +119,16 @@ pub(crate) struct Machine<'r> {
 }
 
 impl<'r> Machine<'r> {
+    /// A machine with so many buffers, which are still empty, and its own scratch memory.
     pub(crate) fn new(
         program: &'r Program,
         launch: &'r Launch,
         options: &'r Options,
         observer: &'r mut dyn Observer,
-        buffers: Vec<Vec<u8>>,
+        buffers: usize,
     ) -> Result<Self, SimError> {
-        let mut global = Global { buffers };
-        let parameters = Parameters::new(program, launch, global.buffers.len())?;
+        let parameters = Parameters::new(program, launch, buffers)?;
+        let mut global = Global { buffers: vec![Vec::new(); buffers] };
         let bytes = usize::try_from(launch.workspace_bytes)
             .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
         global.buffers.push(vec![0; bytes]);

@@ -86,7 +86,8 @@ pub trait Observer {
     fn accessed(&mut self, _at: At, _access: Access<'_>) {}
     /// Arrivals at the barrier in shared memory of a CTA; `phase` is the one they count for.
     fn arrived(&mut self, _at: At, _cta: u32, _address: u32, _phase: u64) {}
-    /// A wait for a phase of a barrier in shared memory is over.
+    /// A wait for a phase of a barrier in shared memory is over; `u64::MAX` is the one before the first, which is complete
+    /// from the start.
     fn waited(&mut self, _at: At, _cta: u32, _address: u32, _phase: u64) {}
     /// A warp arrives at a named barrier, in that round; with `waits` it goes on when the round is complete.
     fn met(&mut self, _at: At, _barrier: u32, _round: u64, _waits: bool) {}

@@ -51,13 +51,11 @@ pub fn run_observed(
 ) -> Result<Report, SimError> {
     let program = Program::read(text)?;
     check(&program, launch)?;
-    let taken: Vec<Vec<u8>> = buffers.iter_mut().map(std::mem::take).collect();
-    let mut machine = Machine::new(&program, launch, options, observer, taken);
-    let result = match &mut machine {
-        Ok(machine) => machine.run(),
-        Err(error) => Err(error.clone()),
-    };
-    let machine = machine?;
+    let mut machine = Machine::new(&program, launch, options, observer, buffers.len())?;
+    for (buffer, held) in buffers.iter_mut().zip(&mut machine.global.buffers) {
+        std::mem::swap(buffer, held);
+    }
+    let result = machine.run();
     for (buffer, held) in buffers.iter_mut().zip(machine.global.buffers) {
         *buffer = held;
     }
@@ -93,16 +91,19 @@ fn check(program: &Program, launch: &Launch) -> Result<(), SimError> {
     if launch.parameters.iter().all(fits) { Ok(()) } else { refuse("has a broken tensor map") }
 }
 
-/// What `cuTensorMapEncodeTiled` takes.
+/// What `cuTensorMapEncodeTiled` takes, of sizes that a simulation can have.
 fn is_valid(map: &TensorMap) -> bool {
     let dims = map.sizes.len();
     let element = u64::from(map.element.bytes());
     (1..=5).contains(&dims)
         && map.strides.len() + 1 == dims
         && map.box_sizes.len() == dims
-        && map.sizes.iter().all(|size| (1..=1 << 32).contains(size))
+        && map.sizes.iter().all(|size| (1..1 << 31).contains(size))
         && map.box_sizes.iter().all(|size| (1..=256).contains(size))
+        && map.box_sizes.iter().map(|size| u64::from(*size)).product::<u64>() * element <= 1 << 20
         && map.strides.iter().all(|stride| stride.is_multiple_of(16) && *stride < 1 << 40)
+        && map.strides.iter().zip(&map.sizes[1..]).all(|(stride, size)| stride * size <= 1 << 48)
         && map.offset.is_multiple_of(16)
+        && map.offset < 1 << 48
         && (u64::from(map.box_sizes[0]) * element).is_multiple_of(16)
 }

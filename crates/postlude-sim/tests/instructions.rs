@@ -3,6 +3,7 @@
 mod plain;
 
 use plain::Plain;
+use postlude_ptx::launch::{Buffer, Element, Parameter, Swizzle, TensorMap};
 use postlude_sim::{SimError, Timing};
 
 const TIMINGS: [Timing; 4] =
@@ -156,10 +157,78 @@ cvt.rn.f16x2.f32 %r21, %f1, %f0;\nmov.f32 %f2, 0f42C80000;
 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f4, %f5, %f6, %f7}, {%r10, %r11, %r11, %r12}, {%r20, %r21}, {%f2, %f2, %f2, %f2};
 cvt.rni.s32.f32 %r6, %f5;\ncvt.rni.s32.f32 %r7, %f6;\nmad.lo.u32 %r6, %r7, 1000, %r6;\nst.global.b32 [%rd2], %r6;",
     );
-    for lane in 0..32_usize {
+    for (lane, got) in all.iter().enumerate().take(32) {
         let (row, column) = (lane / 4, lane % 4 * 2);
         let want = 100 + row + column + 1 + 1000 * (100 + row + 8 + column);
-        assert_eq!(all[lane] as usize, want, "lane {lane}");
+        assert_eq!(*got as usize, want, "lane {lane}");
+    }
+}
+
+#[test]
+fn atomics_return_what_was_there() {
+    let all = words(
+        "st.shared.b32 [shared_memory], 5;
+bar.sync 0;\natom.shared::cta.max.u32 %r1, [shared_memory], %r0;\nbar.sync 0;
+ld.shared.b32 %r1, [shared_memory];\natom.acq_rel.gpu.global.cas.b32 %r2, [%rd2], 0, %r0;
+atom.relaxed.gpu.global.exch.b32 %r3, [%rd2], 7;\nadd.u32 %r3, %r3, %r1;\nst.release.gpu.global.b32 [%rd2], %r3;",
+    );
+    assert_eq!((all[0], all[9]), (31, 31 + 9));
+}
+
+#[test]
+fn bits_and_bytes_are_chosen() {
+    let all = words(
+        "mov.b32 %r1, 858927408;\nprmt.b32 %r2, %r1, %r0, 17185;\nlop3.b32 %r3, %r1, %r0, %r2, 150;
+xor.b32 %r4, %r1, %r0;\nxor.b32 %r4, %r4, %r2;\nsub.u32 %r3, %r3, %r4;\nmov.b32 {%h0, %h1}, %r2;
+mov.b32 %r5, {%h1, %h0};\nadd.u32 %r5, %r5, %r3;\nst.global.b32 [%rd2], %r5;",
+    );
+    // 0x33323130 and the lane: bytes 1, 2, 3 and the lane's first, then the halves exchanged.
+    assert_eq!(all[4], 0x0433_3231_u32.rotate_left(16));
+}
+
+#[test]
+fn warps_arrive_without_waiting_and_ask_without_patience() {
+    let body = "setp.ge.u32 %p0, %r0, 32;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 bra L1;
+mbarrier.init.shared::cta.b64 [shared_memory], 32;\nL1:\nbar.sync 0;\n@%p0 bra L3;
+L2:\nnanosleep.u32 20;\nmbarrier.test_wait.parity.shared::cta.b64 %p2, [shared_memory], 0;\n@!%p2 bra L2;
+bar.sync 3, 64;\nld.shared.b32 %r1, [shared_memory+64];\nst.global.b32 [%rd2], %r1;\nret;
+L3:\nst.shared.b32 [shared_memory+64], 77;\nmbarrier.arrive.shared::cta.b64 _, [shared_memory];
+bar.arrive 3, 64;\nret;";
+    for timing in TIMINGS {
+        let mut plain = Plain::new(&format!("{OWN}{body}"));
+        plain.launch.threads = 64;
+        plain.timing = timing;
+        assert_eq!(plain.words()[..32], [77; 32], "{timing:?}");
+    }
+}
+
+#[test]
+fn boxes_are_added_to_what_is_there() {
+    for timing in TIMINGS {
+        let mut plain = Plain::new(
+            "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;
+add.u32 %r1, %r1, %r2;\nst.shared.b32 [%r1], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;
+setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.b64 %rd2, map;\ncvta.param.u64 %rd3, %rd2;
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%rd3, {-4, 1}], [shared_memory];
+cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\ncp.async.bulk.wait_group 0;\nret;",
+        );
+        let declared = ".param .u64 data, .param .align 64 .b8 map[128]";
+        plain.text = plain.text.replace(".param .u64 data", declared);
+        plain.launch.parameters.push(Parameter::Map(TensorMap {
+            buffer: Buffer(0),
+            offset: 0,
+            element: Element::I32,
+            sizes: vec![16, 3],
+            strides: vec![64],
+            box_sizes: vec![8, 4],
+            swizzle: Swizzle::None,
+        }));
+        plain.timing = timing;
+        plain.buffer[64] = 100;
+        // Row r and column c of the box hold 8 r + c; its first four columns and its last two rows are outside.
+        let all = plain.words();
+        assert_eq!(all[16..20], [104, 5, 6, 7], "{timing:?}");
+        assert_eq!((all[32], all[35], all[48], all[20]), (12, 15, 0, 0), "{timing:?}");
     }
 }
 

@@ -55,8 +55,16 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// How a call would be run, or why it is not.
-    pub(crate) fn schedule(
+    /// How a call would be run into packed outputs, or why it is not.
+    pub(crate) fn plan(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+    ) -> Result<Sm90Schedule, Sm90Refusal> {
+        self.schedule(problem, &image::placements(self.graph, problem, arguments))
+    }
+
+    fn schedule(
         &self,
         problem: &Problem,
         placements: &Placements,

@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
     ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
     ("image", &["dtype", "tensor", "graph", "problem", "plan"]),
-    ("runtime", &["dtype", "tensor", "graph", "problem"]),
+    ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
     ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "error"]),

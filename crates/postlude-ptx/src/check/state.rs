@@ -1,5 +1,8 @@
 //! What is known before an instruction: registers written, and matrix products under way.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use crate::entry::{Condition, Entry, Item};
 use crate::inst::Inst;
 use crate::operand::{Access, MatrixA, Operand, Register};
@@ -45,8 +48,8 @@ impl Products {
 /// What holds on all paths to a place, or may hold on some.
 #[derive(Clone)]
 pub(super) struct State {
-    /// Number of the first register of each class.
-    first: [usize; 5],
+    /// The registers that the kernel names, numbered without gaps, whatever their own numbers are.
+    places: Rc<HashMap<Register, usize>>,
     bound: usize,
     /// Registers of any product in the kernel.
     products: Bits,
@@ -65,10 +68,10 @@ pub(super) struct State {
 impl State {
     /// Before the first instruction: nothing written, nothing under way.
     pub(super) fn at_entry(entry: &Entry) -> Self {
-        let mut counts = entry.registers.map(|count| count as usize);
+        let mut places: HashMap<Register, usize> = HashMap::new();
         let mut see = |register: Register| {
-            let count = &mut counts[register.class.index()];
-            *count = (*count).max(register.number as usize + 1);
+            let next = places.len();
+            places.entry(register).or_insert(next);
         };
         for item in &entry.items {
             if let Item::Inst { condition, inst } = item {
@@ -78,14 +81,9 @@ impl State {
                 inst.visit(&mut |_, register| see(register));
             }
         }
-        let mut first = [0; 5];
-        let mut bound = 0;
-        for (start, count) in first.iter_mut().zip(counts) {
-            *start = bound;
-            bound += count;
-        }
+        let bound = places.len();
         let mut state = State {
-            first,
+            places: Rc::new(places),
             bound,
             products: Bits::empty(bound),
             written: Bits::empty(bound),
@@ -104,7 +102,7 @@ impl State {
     }
 
     fn index(&self, register: Register) -> usize {
-        self.first[register.class.index()] + register.number as usize
+        self.places[&register]
     }
 
     /// The registers of a matrix product that it uses after it was issued.

@@ -104,8 +104,12 @@ impl Machine<'_> {
             return Ok(None);
         }
         let map = Box::new(map.clone());
-        let corner = tensor.coordinates.iter();
-        let corner = corner.map(|each| self.value(warp, *each)[lane] as i32).collect();
+        // A box that lies outside altogether lies outside wherever that is.
+        let corner = tensor.coordinates.iter().enumerate().map(|(dim, each)| {
+            let (size, length) = (map.sizes[dim] as i32, map.box_sizes[dim] as i32);
+            (self.value(warp, *each)[lane] as i32).clamp(-length, size)
+        });
+        let corner = corner.collect();
         Ok(Some(Place::Box { map, corner }))
     }
 
@@ -208,6 +212,26 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Where a copy out of shared memory starts: in the own CTA's.
+    fn source(
+        &mut self,
+        warp: &Warp,
+        now: Now,
+        address: u32,
+        place: &Place,
+    ) -> Result<Option<u32>, SimError> {
+        match self.window(warp.cta, address) {
+            Some((cta, own)) if cta == warp.cta => {
+                self.check_shared(warp, now, own, place)?;
+                Ok(Some(own))
+            }
+            Some(_) | None => {
+                self.blame_shared(Self::blamed(warp), now.line, Fault::Outside, address)?;
+                Ok(None)
+            }
+        }
+    }
+
     fn tensor_store(
         &mut self,
         warp: &mut Warp,
@@ -219,8 +243,7 @@ impl Machine<'_> {
         let from = self.address(warp, from, now.line)?;
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, to)? else { continue };
-            self.check_shared(warp, now, from[lane] as u32, &place)?;
-            let from = from[lane] as u32;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);
@@ -240,8 +263,7 @@ impl Machine<'_> {
         let bytes = self.value(warp, bytes);
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, to[lane], bytes[lane] as u32)?;
-            let from = from[lane] as u32;
-            self.check_shared(warp, now, from, &place)?;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction: None, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);

@@ -41,6 +41,9 @@ impl Machine<'_> {
 
     /// A warp's part of a product; the last of the four warps hands it over.
     fn multiply(&mut self, warp: &mut Warp, now: Now, inst: &Inst) -> Result<Outcome, SimError> {
+        if self.warps_of_group(warp) != 0xf {
+            return Err(self.unsupported(now.line, "a warpgroup has four warps"));
+        }
         let product = self.product(warp, now, inst)?;
         let number = warp.products;
         warp.products += 1;
@@ -54,7 +57,6 @@ impl Machine<'_> {
             warp.held[place] += 1;
         }
         let own = 1 << (warp.number % 4);
-        let all = self.warps_of_group(warp);
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         let known = group.partial.iter().position(|(each, _)| *each == number);
         let place = known.unwrap_or_else(|| {
@@ -69,7 +71,7 @@ impl Machine<'_> {
             self.blame(Self::blamed(warp), now.line, Diagnosis::Diverged, message)?;
         }
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
-        if group.partial[place].1.warps != all {
+        if group.partial[place].1.warps != 0xf {
             return Ok(Outcome::Next);
         }
         let (_, ready) = group.partial.remove(place);
@@ -167,7 +169,9 @@ impl Machine<'_> {
 
     fn wait_products(&mut self, warp: &mut Warp, now: Now, pending: usize) -> Outcome {
         let groups = warp.product_groups.len();
-        let Some(last) = groups.checked_sub(pending + 1) else { return Outcome::Next };
+        let Some(last) = groups.checked_sub(pending.saturating_add(1)) else {
+            return Outcome::Next;
+        };
         let count = warp.product_groups[last];
         let group = &self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         if group.done < count {

@@ -4,6 +4,9 @@
 
 use postlude_ptx::types::Class;
 
+/// Registers of a class: many times what any kernel names, and little enough to hold for every warp.
+const MOST_REGISTERS: u32 = 1 << 16;
+
 /// A parameter as declared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Declared {
@@ -62,7 +65,8 @@ impl Head {
         let name = text.trim_end_matches(';').split_whitespace().last()?;
         let (prefix, count) = name.strip_suffix('>')?.split_once('<')?;
         let class = Class::ALL.into_iter().find(|class| class.prefix() == prefix)?;
-        self.registers[class.index()] = count.parse().ok().filter(|count| *count <= 1 << 20)?;
+        self.registers[class.index()] =
+            count.parse().ok().filter(|count| *count <= MOST_REGISTERS)?;
         Some(())
     }
 

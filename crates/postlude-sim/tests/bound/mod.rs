@@ -16,6 +16,9 @@ pub(crate) struct Bound {
     pub(crate) regions: Vec<Region>,
     pub(crate) buffers: Vec<Vec<u8>>,
     wanted: Vec<Vec<u8>>,
+    /// What the reference says of each output.
+    reference: Vec<postlude::reference::Evaluated>,
+    shapes: Vec<(DType, Vec<usize>)>,
 }
 
 /// Random bits: splitmix64.
@@ -95,7 +98,9 @@ impl Bound {
         let entry = emit(graph, &schedule, MathMode::Default);
         let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
         let text = entry.to_string();
-        Bound { text, launch, regions: entry.regions, buffers, wanted }
+        let reference = compiled.evaluate(&problem, &arguments);
+        let shapes = outputs.iter().map(|each| (each.dtype(), each.shape().to_vec())).collect();
+        Bound { text, launch, regions: entry.regions, buffers, wanted, reference, shapes }
     }
 
     /// Runs it; what it told, and where its outputs differ.
@@ -113,6 +118,22 @@ impl Bound {
             }
         }
         (report, None)
+    }
+
+    /// How many of the reference's bounds the worst element is away from it.
+    pub(crate) fn worst(&self, timing: Timing) -> f64 {
+        let options = Options { timing, regions: self.regions.clone(), ..Options::default() };
+        let mut buffers = self.buffers.clone();
+        let report = run(&self.text, &self.launch, &mut buffers, &options)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.findings.is_empty() && report.finished);
+        let first = buffers.len() - self.wanted.len();
+        let outputs = buffers.drain(first..).zip(&self.shapes).zip(&self.reference);
+        let worst = outputs.map(|((bytes, (dtype, shape)), reference)| {
+            let got = Tensor::from_bytes(*dtype, shape.clone(), bytes).expect("it fits");
+            reference.compare(&got).worst
+        });
+        worst.fold(0.0, f64::max)
     }
 
     /// Runs it under every timing: no findings, and the same bits as on the CPU.

@@ -10,7 +10,6 @@ use crate::tensor::Tensor;
 #[cfg(feature = "sim")]
 use {
     crate::error::SimulationError,
-    crate::image,
     crate::plan::sm90::{Sm90Schedule, Wanted},
     crate::sim::{Report, SimCall, SimOptions, Source},
     postlude_sim::observe::{Nobody, Observer},
@@ -76,8 +75,7 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Sm90Schedule, Error> {
-        let placements = image::placements(&self.optimised, problem, arguments);
-        Ok(self.source().schedule(problem, &placements)?)
+        Ok(self.source().plan(problem, arguments)?)
     }
 
     fn source(&self) -> Source<'_> {
