@@ -45,6 +45,14 @@ impl Default for SimOptions {
     }
 }
 
+/// Whether nothing is wrong with a run; otherwise everything that is, as an error.
+pub fn accept(report: &Report) -> Result<(), Error> {
+    if !report.findings.is_empty() {
+        return Err(SimulationError::list(&report.findings).into());
+    }
+    if report.finished { Ok(()) } else { Err(SimulationError::Unfinished.into()) }
+}
+
 /// A kernel as the simulator needs it.
 pub(crate) struct Source<'a> {
     pub(crate) graph: &'a Graph,

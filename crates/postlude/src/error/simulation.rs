@@ -27,11 +27,11 @@ pub enum SimulationError {
 
 impl SimulationError {
     /// The findings as errors, the first few and how many more there are.
-    pub(crate) fn list(findings: Vec<Finding>) -> Vec<SimulationError> {
+    pub(crate) fn list(findings: &[Finding]) -> Vec<SimulationError> {
         let more = findings.len().saturating_sub(LISTED);
-        let listed = findings.into_iter().take(LISTED);
+        let listed = findings.iter().take(LISTED);
         let mut errors: Vec<SimulationError> =
-            listed.map(|finding| SimulationError::Found(Box::new(finding))).collect();
+            listed.map(|finding| SimulationError::Found(Box::new(finding.clone()))).collect();
         if more > 0 {
             errors.push(SimulationError::More { count: more });
         }

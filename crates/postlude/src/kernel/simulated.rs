@@ -9,9 +9,8 @@ use crate::tensor::Tensor;
 
 #[cfg(feature = "sim")]
 use {
-    crate::error::SimulationError,
     crate::plan::sm90::{Sm90Schedule, Wanted},
-    crate::sim::{Report, SimCall, SimOptions, Source},
+    crate::sim::{self, Report, SimCall, SimOptions, Source},
     postlude_sim::observe::{Nobody, Observer},
 };
 
@@ -91,11 +90,7 @@ impl Compiled {
         outputs: &mut [Tensor],
     ) -> Result<(), Error> {
         let options = SimOptions { timing: self.options.timing, ..SimOptions::default() };
-        let report = self.simulate(problem, arguments, outputs, &options)?;
-        if !report.findings.is_empty() {
-            return Err(SimulationError::list(report.findings).into());
-        }
-        if report.finished { Ok(()) } else { Err(SimulationError::Unfinished.into()) }
+        sim::accept(&self.simulate(problem, arguments, outputs, &options)?)
     }
 }
 
