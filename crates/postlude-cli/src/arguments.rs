@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use postlude::sim::Timing;
 use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
 
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Explain(ExplainArguments),
     /// Print a kernel's code for a GPU, or what an assembler says about it
     Emit(EmitArguments),
+    /// Run PTX on the processor and say what is wrong with it
+    Sim(SimArguments),
     /// List the kernel library, or the language's functions
     List(ListArguments),
     /// Print a kernel of the library
@@ -103,7 +106,7 @@ pub(crate) struct CompileArguments {
     /// Override how accurate functions are [default: by where a value goes]
     #[arg(long)]
     pub(crate) math: Option<MathChoice>,
-    /// Use the schedule of this file on the GPU instead of the planner's
+    /// Use the schedule of this file on the GPU or in the simulator instead of the planner's
     #[arg(long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
 }
@@ -124,15 +127,65 @@ pub(crate) struct RunArguments {
     /// What runs the kernel
     #[arg(long, default_value = "auto")]
     pub(crate) backend: BackendChoice,
-    /// The most CTAs launched on the GPU [default: as many as fit]
+    /// The most CTAs launched on the GPU or in the simulator [default: as many as fit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) grid_limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) watch: WatchArguments,
     /// Compare every element with the reference and its bound
     #[arg(long)]
     pub(crate) check: bool,
     /// Report the median time of one call
     #[arg(long)]
     pub(crate) time: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How the simulator runs, and what it shows.
+#[derive(Args, Debug)]
+pub(crate) struct WatchArguments {
+    /// When the simulator completes copies and products: eager, lazy or random:SEED [default: eager]
+    #[arg(long, value_name = "TIMING")]
+    pub(crate) timing: Option<Timing>,
+    /// List what the simulator finds, and go on in spite of it
+    #[arg(long)]
+    pub(crate) findings: bool,
+    /// Show what the program asks of the hardware
+    #[arg(long)]
+    pub(crate) meters: bool,
+    /// Write a timeline that Perfetto opens, and draw it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+impl WatchArguments {
+    /// A flag that is for the simulator alone, if one was given.
+    pub(crate) fn flag(&self) -> Option<&'static str> {
+        if self.timing.is_some() {
+            Some("--timing")
+        } else if self.findings {
+            Some("--findings")
+        } else if self.meters {
+            Some("--meters")
+        } else {
+            self.trace.as_ref().map(|_| "--trace")
+        }
+    }
+}
+
+/// `postlude sim`
+#[derive(Args, Debug)]
+pub(crate) struct SimArguments {
+    /// The program: PTX, as a driver would get it
+    #[arg(value_name = "PTX")]
+    pub(crate) program: PathBuf,
+    /// How it is launched, on what data: see `postlude emit --launch`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) launch: PathBuf,
+    #[command(flatten)]
+    pub(crate) watch: WatchArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -182,6 +235,12 @@ pub(crate) struct EmitArguments {
     /// Print the machine's instructions instead; needs `ptxas` and `nvdisasm` or `cuobjdump`
     #[arg(long)]
     pub(crate) sass: bool,
+    /// Print how it is launched instead, for `postlude sim`
+    #[arg(long, conflicts_with_all = ["stats", "sass"])]
+    pub(crate) launch: bool,
+    /// The most CTAs that are launched [default: as many as fit an H200]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), requires = "launch")]
+    pub(crate) grid_limit: Option<u32>,
 }
 
 /// `postlude list`
@@ -208,9 +267,12 @@ pub(crate) struct CorpusArguments {
     /// What runs the cases; `auto` is the processor
     #[arg(long, default_value = "cpu")]
     pub(crate) backend: BackendChoice,
-    /// The most CTAs launched on the GPU [default: as many as fit]
+    /// The most CTAs launched on the GPU or in the simulator [default: as many as fit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) grid_limit: Option<u32>,
+    /// When the simulator completes copies and products: eager, lazy or random:SEED [default: eager]
+    #[arg(long, value_name = "TIMING")]
+    pub(crate) timing: Option<Timing>,
     /// The folder of the cases [default: the nearest `corpus` above the current folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,
@@ -316,6 +378,8 @@ pub(crate) enum BackendChoice {
     Cuda,
     /// The processor
     Cpu,
+    /// The GPU's code in the simulator
+    Sim,
     /// The definition
     Reference,
 }
@@ -327,6 +391,7 @@ impl BackendChoice {
             BackendChoice::Auto => None,
             BackendChoice::Cuda => Some(Backend::Cuda),
             BackendChoice::Cpu => Some(Backend::Cpu),
+            BackendChoice::Sim => Some(Backend::Sim),
             BackendChoice::Reference => Some(Backend::Reference),
         }
     }

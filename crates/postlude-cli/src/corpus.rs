@@ -49,14 +49,13 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
             .into());
     }
     let backend = arguments.backend.fixed().unwrap_or_default();
-    if backend == Backend::Cuda {
-        require_gpu()?;
-    } else if arguments.grid_limit.is_some() {
-        return Err(Mistake::new("`--grid-limit` is for a GPU")
-            .fix("run it with `--backend cuda`")
-            .into());
-    }
-    let options = RunOptions { grid_limit: arguments.grid_limit, ..RunOptions::default() };
+    check_flags(arguments, backend)?;
+    let options = RunOptions {
+        grid_limit: arguments.grid_limit,
+        timing: arguments.timing.unwrap_or_default(),
+        multiply_adds: Some(MOST_MULTIPLY_ADDS),
+        ..RunOptions::default()
+    };
     let progress = Progress::of(cases.len());
     let mut lines = Vec::with_capacity(cases.len());
     // A case that panics is a failed case, reported with the others.
@@ -117,6 +116,27 @@ impl Summary {
         ));
         text
     }
+}
+
+/// What the simulator is asked for at most in one case: about a minute of one core.
+const MOST_MULTIPLY_ADDS: u64 = 1 << 31;
+
+/// Refuses what another backend is meant by.
+fn check_flags(arguments: &CorpusArguments, backend: Backend) -> Result<(), Mistake> {
+    match backend {
+        Backend::Cuda => require_gpu()?,
+        Backend::Sim => {}
+        Backend::Cpu | Backend::Reference if arguments.grid_limit.is_some() => {
+            return Err(Mistake::new("`--grid-limit` is for a GPU")
+                .fix("run it with `--backend cuda` or `--backend sim`"));
+        }
+        Backend::Cpu | Backend::Reference => {}
+    }
+    if arguments.timing.is_some() && backend != Backend::Sim {
+        let mistake = Mistake::new("`--timing` is for the simulator");
+        return Err(mistake.fix("run it with `--backend sim`"));
+    }
+    Ok(())
 }
 
 /// Without a GPU that runs kernels nothing would be tested.

@@ -8,6 +8,7 @@ use crate::arguments::{CodeTarget, EmitArguments};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Outcome};
 use crate::hopper::Planned;
+use crate::launch;
 use crate::print;
 use crate::tools::Assembled;
 
@@ -18,10 +19,14 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     let options = loaded.options(&arguments.compile)?;
     let compiled = loaded.kernel.compile(&options);
     let planned = Planned::new(&loaded, &compiled, &options, &arguments.compile)?;
-    let schedule = planned.schedule()?;
+    let planner = planned.schedule()?;
+    let schedule =
+        Sm90Schedule { grid_limit: arguments.grid_limit.or(planner.grid_limit), ..planner };
     let entry = sm90::emit(compiled.optimised(), &schedule, options.math);
     let text = entry.to_string();
-    let printed = if arguments.stats {
+    let printed = if arguments.launch {
+        launch::emitted(&loaded, &planned, &schedule, &entry.regions)?
+    } else if arguments.stats {
         let assembled = Assembled::new(&text)?;
         let instructions = entry.instructions().count();
         stats(&schedule, &CompileLog::new(assembled.log), instructions)

@@ -84,6 +84,11 @@ impl Stored {
         Ok(Stored { dtype, shape, order, path: path.to_owned(), offset, length })
     }
 
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Packed bits are stored as bytes: eight elements each, along the last dim.
     pub(crate) fn unpack(&mut self) {
         if let Some(last) = self.shape.last_mut() {

@@ -38,8 +38,8 @@ pub(crate) struct Planned<'a> {
     loaded: &'a Loaded,
     pub(crate) compiled: &'a Compiled,
     options: &'a Options,
-    problem: Problem,
-    placements: Placements,
+    pub(crate) problem: Problem,
+    pub(crate) placements: Placements,
 }
 
 impl<'a> Planned<'a> {

@@ -69,7 +69,8 @@ fn draw(
     fill(kind, input.dtype, shape, labels, seed_for(seed, &input.name))
 }
 
-fn default_fill(input: &Input, is_label: bool) -> Fill {
+/// How an input is drawn that nobody bound.
+pub(crate) fn default_fill(input: &Input, is_label: bool) -> Fill {
     if is_label {
         Fill::Labels
     } else if input.dtype == DType::I32 {

@@ -110,6 +110,7 @@ impl Runner {
                 None => (true, "one kernel on the first GPU".to_owned()),
                 Some(reason) => (false, reason),
             },
+            Backend::Sim => (true, "the GPU's code, instruction by instruction".to_owned()),
         };
         Runner { name: backend.name(), available, note }
     }

@@ -21,6 +21,7 @@ mod failure;
 mod files;
 mod hopper;
 mod inputs;
+mod launch;
 mod list;
 mod machine;
 mod measure;
@@ -30,8 +31,10 @@ mod progress;
 mod report;
 mod run;
 mod show;
+mod sim;
 mod source;
 mod tools;
+mod watch;
 
 use std::panic;
 use std::process::ExitCode;
@@ -65,6 +68,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::Check(arguments) => check::check(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Emit(arguments) => emit::emit(&arguments),
+        Command::Sim(arguments) => sim::sim(&arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::Corpus(arguments) => corpus::corpus(&arguments),

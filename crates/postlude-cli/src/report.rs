@@ -6,6 +6,7 @@ use postlude::Tensor;
 use postlude::reference::Comparison;
 use serde::Serialize;
 
+use crate::watch::Simulated;
 use crate::{measure, print};
 
 /// A finished run.
@@ -18,6 +19,8 @@ pub(crate) struct Report {
     pub(crate) outputs: Vec<OutputReport>,
     pub(crate) check: Option<CheckReport>,
     pub(crate) seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) simulation: Option<Simulated>,
 }
 
 /// An output in a few numbers.
@@ -94,12 +97,15 @@ impl Report {
         if let Some(seconds) = self.seconds {
             text.push_str(&format!("time  {} on {}\n", measure::duration(seconds), self.backend));
         }
+        if let Some(simulation) = &self.simulation {
+            text.push_str(&simulation.text());
+        }
         text
     }
 }
 
 impl OutputReport {
-    fn row(&self) -> Vec<String> {
+    pub(crate) fn row(&self) -> Vec<String> {
         let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         vec![
             self.name.clone(),

@@ -2,15 +2,17 @@
 
 use std::io::Write;
 
+use postlude::sim::{self, SimOptions};
 use postlude::{Arguments, Backend, Compiled, Error, Options, Problem, Tensor};
 
-use crate::arguments::{BackendChoice, RunArguments};
+use crate::arguments::{BackendChoice, RunArguments, WatchArguments};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::files::Targets;
 use crate::memory::Need;
 use crate::progress::Progress;
 use crate::report::{CheckReport, OutputReport, Report};
+use crate::watch::{Simulated, Watching};
 use crate::{inputs, measure, print};
 
 /// Runs the command.
@@ -20,6 +22,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let options = Options {
         grid_limit: arguments.grid_limit,
         guard: arguments.check,
+        timing: arguments.watch.timing.unwrap_or_default(),
         ..loaded.options(&arguments.compile)?
     };
     let compiled = loaded.kernel.compile(&options);
@@ -41,7 +44,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let call =
         Call { arguments: data, loaded: &loaded, compiled: &compiled, problem: &problem, backend };
     progress.say(format!("running {} on {}", loaded.kernel.name(), backend.name()));
-    let (outputs, seconds) = call.run(arguments.time)?;
+    let watched = backend == Backend::Sim && !arguments.time;
+    let (outputs, seconds, simulation) = if watched {
+        let (outputs, simulation) = call.simulate(&arguments.watch)?;
+        (outputs, None, Some(simulation))
+    } else {
+        let (outputs, seconds) = call.run(arguments.time)?;
+        (outputs, seconds, None)
+    };
     let check = arguments.check.then(|| {
         progress.say("checking against the reference");
         call.check(&outputs)
@@ -56,32 +66,37 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         outputs: outputs.iter().map(|(name, tensor)| OutputReport::of(name, tensor)).collect(),
         check,
         seconds,
+        simulation,
     };
     drop(progress);
     if let Some(reason) = reason.filter(|_| !arguments.json) {
         explain_choice(&reason);
     }
     print::either(arguments.json, &report, || report.text())?;
-    match report.check {
-        Some(check) if !check.ok => Ok(Outcome::CheckFailed),
-        Some(_) | None => Ok(Outcome::Fine),
-    }
+    let wrong = report.check.is_some_and(|check| !check.ok)
+        || report.simulation.is_some_and(|simulation| simulation.is_wrong());
+    Ok(if wrong { Outcome::CheckFailed } else { Outcome::Fine })
 }
 
-/// The backend that is asked for; `None` is the fastest that takes the kernel. What is meant for a GPU asks for one.
+/// The backend that is asked for; `None` is the fastest that takes the kernel. What is meant for a GPU asks for one, and
+/// what is meant for the simulator asks for it.
 fn backend(arguments: &RunArguments) -> Result<Option<Backend>, Mistake> {
-    let flag = if arguments.compile.schedule.is_some() {
-        "--schedule"
-    } else if arguments.grid_limit.is_some() {
-        "--grid-limit"
-    } else {
-        return Ok(arguments.backend.fixed());
+    let gpu = match (&arguments.compile.schedule, arguments.grid_limit) {
+        (Some(_), _) => Some("--schedule"),
+        (None, Some(_)) => Some("--grid-limit"),
+        (None, None) => None,
     };
-    match arguments.backend {
-        BackendChoice::Auto | BackendChoice::Cuda => Ok(Some(Backend::Cuda)),
-        BackendChoice::Cpu | BackendChoice::Reference => {
-            Err(Mistake::new(format!("`{flag}` is for a GPU")).fix("run it with `--backend cuda`"))
+    let simulator = arguments.watch.flag();
+    match (arguments.backend, gpu, simulator) {
+        (BackendChoice::Sim, _, _) | (BackendChoice::Auto, _, Some(_)) => Ok(Some(Backend::Sim)),
+        (BackendChoice::Auto | BackendChoice::Cuda, Some(_), None) => Ok(Some(Backend::Cuda)),
+        (_, _, Some(flag)) => Err(Mistake::new(format!("`{flag}` is for the simulator"))
+            .fix("run it with `--backend sim`")),
+        (BackendChoice::Cpu | BackendChoice::Reference, Some(flag), None) => {
+            Err(Mistake::new(format!("`{flag}` is for a GPU"))
+                .fix("run it with `--backend cuda` or `--backend sim`"))
         }
+        (_, None, None) => Ok(arguments.backend.fixed()),
     }
 }
 
@@ -122,6 +137,25 @@ impl Call<'_> {
             None
         };
         Ok((self.name(outputs), seconds))
+    }
+
+    /// The outputs by name, and what the simulator tells.
+    fn simulate(&self, watch: &WatchArguments) -> Result<(Outputs, Simulated), Failure> {
+        let problem = self.compiled.bind(&self.arguments, &self.problem.sizes);
+        let problem = problem.map_err(|error| self.fail(error))?;
+        let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
+        let call = self.compiled.simulated(&problem, &self.arguments, &outputs);
+        let call = call.map_err(|error| self.fail(error))?;
+        let mut watching = Watching::new(watch, call.buffers(), call.regions());
+        let timing = watch.timing.unwrap_or_default();
+        let options = SimOptions { timing, ..SimOptions::default() };
+        let report = call.run(&options, &mut watching.observer(), &mut outputs);
+        let report = report.map_err(|error| self.fail(error))?;
+        if !watch.findings {
+            sim::accept(&report).map_err(|error| self.fail(error))?;
+        }
+        let simulated = watching.finish(watch, &report, call.names(), call.text())?;
+        Ok((self.name(outputs), simulated))
     }
 
     fn name(&self, outputs: Vec<Tensor>) -> Outputs {

@@ -6,8 +6,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use postlude::reference::Evaluated;
+use postlude::sim::Timing;
 use postlude::{
-    Backend, Bindings, Bound, Compiled, DType, Error, Kernel, MathMode, Options, Problem, Tensor,
+    Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Kernel, MathMode, Options,
+    Problem, Tensor,
 };
 
 use crate::arguments::bind;
@@ -25,6 +27,10 @@ pub struct RunOptions {
     pub layout: Option<Layout>,
     /// The most CTAs launched on a GPU; as many as fit when `None`.
     pub grid_limit: Option<u32>,
+    /// When copies and matrix products complete in the simulator.
+    pub timing: Timing,
+    /// The most multiply-adds that the simulator is asked for; whatever it takes when `None`.
+    pub multiply_adds: Option<u64>,
 }
 
 /// What became of a case.
@@ -103,13 +109,14 @@ fn failed(expected: impl fmt::Display, found: impl fmt::Display) -> Stop {
 }
 
 fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), Stop> {
-    let layout = options.layout;
+    let RunOptions { layout, multiply_adds, .. } = *options;
     let options = Options {
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
         grid_limit: options.grid_limit,
         guard: true,
+        timing: options.timing,
         ..Options::default()
     };
     if case.expects_error() {
@@ -120,15 +127,34 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
     let (problem, arguments) =
         bind(case, &compiled, layout).map_err(|error| failed("arguments that fit", error))?;
     let mut got = compiled.outputs(&problem).map_err(|error| failed("outputs", error))?;
-    compiled.run_into(&problem, &arguments, &mut got).map_err(|error| {
-        if error.is_refusal() {
-            Stop::Skipped(error.to_string())
-        } else {
-            failed("a kernel that runs", error)
-        }
-    })?;
+    if let (Backend::Sim, Some(most)) = (backend, multiply_adds) {
+        require_small(&compiled, &problem, &arguments, most)?;
+    }
+    compiled.run_into(&problem, &arguments, &mut got).map_err(refused_or_failed)?;
     let want = compiled.evaluate(&problem, &arguments);
     check_results(case, &want, &got)
+}
+
+fn refused_or_failed(error: Error) -> Stop {
+    if error.is_refusal() {
+        Stop::Skipped(error.to_string())
+    } else {
+        failed("a kernel that runs", error)
+    }
+}
+
+/// Skips what the simulator would take too long for.
+fn require_small(
+    compiled: &Compiled,
+    problem: &Problem,
+    arguments: &Arguments,
+    most: u64,
+) -> Result<(), Stop> {
+    let schedule = compiled.sim_schedule(problem, arguments).map_err(refused_or_failed)?;
+    if schedule.multiply_adds(problem) <= most {
+        return Ok(());
+    }
+    Err(Stop::Skipped(format!("it takes more than {most} multiply-adds in the simulator")))
 }
 
 /// Compiles a case's kernel or one-liner.

@@ -1,15 +1,20 @@
 //! Every case of the corpus on every backend, each a test of its own: `cargo test -p postlude-corpus --test corpus -- gelu`.
 //!
-//! `POSTLUDE_BACKEND` chooses the backends (`reference,cpu,cuda`; the first two without it), and a filter chooses cases by
-//! name. Cases run on two threads unless `--test-threads` says otherwise; the engines use one each. A GPU may refuse cases,
-//! which are then reported as ignored; the others run everything.
+//! `POSTLUDE_BACKEND` chooses the backends (`reference,cpu,sim,cuda`; all but the last without it), and a filter chooses
+//! cases by name. Cases run on two threads unless `--test-threads` says otherwise; the engines use one each. A GPU may
+//! refuse cases, and so may its simulator, which completes copies and products as late as it can: those cases are reported
+//! as ignored. The other engines run everything.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use postlude::Backend;
+use postlude::sim::Timing;
 use postlude_corpus::{Case, Outcome, RunOptions, read_folder, run};
+
+/// What the simulator is asked for at most: a few seconds of one core.
+const MOST_MULTIPLY_ADDS: u64 = 1 << 28;
 
 fn main() -> ExitCode {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
@@ -26,7 +31,7 @@ fn main() -> ExitCode {
 
 fn backends() -> Vec<Backend> {
     let Ok(names) = std::env::var("POSTLUDE_BACKEND") else {
-        return vec![Backend::Reference, Backend::Cpu];
+        return vec![Backend::Reference, Backend::Cpu, Backend::Sim];
     };
     let find = |name: &str| {
         let found = Backend::ALL.into_iter().find(|backend| backend.name() == name.trim());
@@ -39,14 +44,21 @@ fn trial(case: &Case, backend: Backend) -> Trial {
     let name = format!("{}::{}", backend.name(), case.name());
     let case = case.clone();
     Trial::ignorable_test(name, move || {
-        let options = RunOptions { threads: Some(1), ..RunOptions::default() };
+        let options = RunOptions {
+            threads: Some(1),
+            timing: Timing::Lazy,
+            multiply_adds: Some(MOST_MULTIPLY_ADDS),
+            ..RunOptions::default()
+        };
         match run(&case, backend, &options) {
             Outcome::Passed => Ok(Completion::Completed),
             Outcome::Failed(report) => Err(Failed::from(report)),
-            Outcome::Skipped(reason) if backend == Backend::Cuda => {
-                Ok(Completion::ignored_with(reason))
-            }
-            Outcome::Skipped(reason) => Err(Failed::from(format!("skipped: {reason}"))),
+            Outcome::Skipped(reason) => match backend {
+                Backend::Cuda | Backend::Sim => Ok(Completion::ignored_with(reason)),
+                Backend::Reference | Backend::Cpu => {
+                    Err(Failed::from(format!("skipped: {reason}")))
+                }
+            },
         }
     })
 }

@@ -3,7 +3,7 @@
 //! In: the text that the driver would get, and the facts of its launch. Out: what it wrote, findings, and meters.
 //!
 //! - [`run`] is the way in; [`timing`] says when copies and matrix products complete.
-//! - [`report`] is what a run tells; [`observe`] is how others watch it.
+//! - [`report`] is what a run tells; [`observe`] is how others watch it: [`meters`] count, a [`trace`] is a timeline.
 //! - `program` reads text into steps; `machine` holds CTAs, warps and memory; `schedule` says who runs next; `execute` runs
 //!   one step; `operation` is what goes on meanwhile.
 //!
@@ -47,6 +47,7 @@ mod execute;
 mod machine;
 mod matrix;
 mod memory;
+pub mod meters;
 pub mod numerics;
 pub mod observe;
 mod operation;
@@ -56,10 +57,14 @@ pub mod report;
 mod run;
 mod scalar;
 mod schedule;
+mod several;
 pub mod timing;
+pub mod trace;
+
 mod warp;
 
 pub use error::SimError;
 pub use report::{Diagnosis, Finding, Meters, Report};
 pub use run::{Options, run, run_observed};
+pub use several::Several;
 pub use timing::Timing;

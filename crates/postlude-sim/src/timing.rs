@@ -2,10 +2,15 @@
 //!
 //! A correct kernel gives the same bits under every timing.
 
+mod text;
+
+pub use text::TimingError;
+
 /// When asynchronous operations complete.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Timing {
     /// At once.
+    #[default]
     Eager,
     /// When nothing else can go on, and then only what somebody waits for.
     Lazy,

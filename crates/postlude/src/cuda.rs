@@ -12,7 +12,6 @@
 mod call;
 mod check;
 mod host;
-mod image;
 mod programs;
 
 use std::path::PathBuf;
@@ -74,7 +73,7 @@ impl GpuKernel {
         arguments: &Arguments,
     ) -> Result<Sm90Schedule, Error> {
         let chip = chip(device)?;
-        let placements = image::placements(&self.optimised, problem, arguments);
+        let placements = crate::image::placements(&self.optimised, problem, arguments);
         let schedules = self.schedules(problem, &placements, chip)?;
         Ok(schedules.into_iter().next().ok_or(Sm90Refusal::NoCandidate)?)
     }
@@ -86,19 +85,10 @@ impl GpuKernel {
         placements: &Placements,
         chip: Sm90,
     ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-        let graph = &self.optimised;
-        let schedules = match &self.settings.schedule {
-            Some(schedule) => {
-                sm90::accept(schedule, graph, problem, placements, chip)?;
-                vec![schedule.clone()]
-            }
-            None => sm90::plan_all(graph, problem, placements, chip)?,
-        };
-        let limited = |schedule: Sm90Schedule| Sm90Schedule {
-            grid_limit: self.settings.grid_limit.or(schedule.grid_limit),
-            ..schedule
-        };
-        Ok(schedules.into_iter().map(limited).collect())
+        let settings = &self.settings;
+        let wanted =
+            sm90::Wanted { schedule: settings.schedule.as_ref(), grid_limit: settings.grid_limit };
+        sm90::schedules(wanted, &self.optimised, problem, placements, chip)
     }
 
     /// How many programs were loaded so far.

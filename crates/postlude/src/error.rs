@@ -1,5 +1,8 @@
 //! What a caller sees when something is wrong: diagnostics with a place and a fix.
 
+#[cfg(feature = "sim")]
+mod simulation;
+
 use std::fmt;
 
 use crate::check::CheckError;
@@ -10,6 +13,9 @@ use crate::problem::BindError;
 use crate::runtime::RuntimeError;
 use crate::syntax::{Span, SyntaxError};
 use crate::tensor::TensorError;
+
+#[cfg(feature = "sim")]
+pub use simulation::SimulationError;
 
 /// What went wrong: one or more [`Diagnostic`]s.
 ///
@@ -42,6 +48,11 @@ enum Kind {
     Sm90(#[from] Sm90Refusal),
     #[error(transparent)]
     NoGpus(#[from] NoGpus),
+    #[error(transparent)]
+    NoSimulator(#[from] NoSimulator),
+    #[cfg(feature = "sim")]
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -64,6 +75,11 @@ impl Error {
 #[error("this build of Postlude runs nothing on GPUs")]
 pub struct NoGpus;
 
+/// A build without the feature `sim` was asked for the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("this build of Postlude has no simulator")]
+pub struct NoSimulator;
+
 impl Diagnostic {
     /// What is wrong.
     pub fn message(&self) -> String {
@@ -75,7 +91,9 @@ impl Diagnostic {
         match &self.0 {
             Kind::Plan(_) | Kind::Sm90(_) => true,
             Kind::Syntax(_) | Kind::Check(_) | Kind::Bind(_) | Kind::Tensor(_) => false,
-            Kind::NoGpus(_) => false,
+            Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
+            #[cfg(feature = "sim")]
+            Kind::Simulation(_) => false,
             #[cfg(feature = "cuda")]
             Kind::Runtime(_) => false,
         }
@@ -87,7 +105,9 @@ impl Diagnostic {
             Kind::Syntax(error) => Some(error.span()),
             Kind::Check(error) => error.span(),
             Kind::Bind(_) | Kind::Tensor(_) | Kind::Plan(_) | Kind::Sm90(_) => None,
-            Kind::NoGpus(_) => None,
+            Kind::NoGpus(_) | Kind::NoSimulator(_) => None,
+            #[cfg(feature = "sim")]
+            Kind::Simulation(_) => None,
             #[cfg(feature = "cuda")]
             Kind::Runtime(_) => None,
         }
@@ -104,7 +124,12 @@ impl Diagnostic {
             Kind::NoGpus(_) => {
                 Some("build it with the feature `cuda`, or use the CPU backend".to_owned())
             }
+            Kind::NoSimulator(_) => {
+                Some("build it with the feature `sim`, or use the CPU backend".to_owned())
+            }
             Kind::Tensor(_) => None,
+            #[cfg(feature = "sim")]
+            Kind::Simulation(_) => None,
             #[cfg(feature = "cuda")]
             Kind::Runtime(error) => error.fix(),
         }
@@ -147,6 +172,8 @@ macro_rules! stages {
     )*};
 }
 
-stages!(SyntaxError, CheckError, BindError, TensorError, Refusal, Sm90Refusal, NoGpus);
+stages!(SyntaxError, CheckError, BindError, TensorError, Refusal, Sm90Refusal, NoGpus, NoSimulator);
+#[cfg(feature = "sim")]
+stages!(SimulationError);
 #[cfg(feature = "cuda")]
 stages!(RuntimeError);

@@ -1,6 +1,7 @@
 //! The face: from an expression to a result on any backend.
 
 mod gpu;
+mod simulated;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,11 +31,13 @@ pub enum Backend {
     Cpu,
     /// One kernel on an NVIDIA GPU, the first of the machine.
     Cuda,
+    /// The kernel for a GPU on the processor, instruction by instruction: slow, and it says what is wrong.
+    Sim,
 }
 
 impl Backend {
     /// Every backend, whether or not this machine has what it needs.
-    pub const ALL: [Backend; 3] = [Backend::Reference, Backend::Cpu, Backend::Cuda];
+    pub const ALL: [Backend; 4] = [Backend::Reference, Backend::Cpu, Backend::Cuda, Backend::Sim];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Backend {
             Backend::Reference => "reference",
             Backend::Cpu => "cpu",
             Backend::Cuda => "cuda",
+            Backend::Sim => "sim",
         }
     }
 }
@@ -57,14 +61,18 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The outputs that are wanted; all when `None`.
     pub keep: Option<Vec<String>>,
-    /// A schedule to use on the GPU instead of the planner's; it has to fit the problem.
+    /// A schedule to use on the GPU and in the simulator instead of the planner's; it has to fit the problem.
     pub schedule: Option<Sm90Schedule>,
-    /// The most CTAs launched on the GPU, rounded up to whole clusters; as many as fit when `None`.
+    /// The most CTAs launched there, rounded up to whole clusters; as many as fit when `None`.
     pub grid_limit: Option<u32>,
-    /// Whether a run on the GPU is watched: outputs are poisoned before it, and bytes around them checked after it.
+    /// Whether a run on the GPU or in the simulator is watched: outputs are poisoned before it, and bytes around them
+    /// checked after it.
     pub guard: bool,
     /// The folder of compiled kernels; the user's own when `None`.
     pub cache: Option<PathBuf>,
+    /// When copies and matrix products complete in the simulator.
+    #[cfg(feature = "sim")]
+    pub timing: postlude_sim::Timing,
 }
 
 /// A kernel: typed and defined.
@@ -243,6 +251,7 @@ impl Compiled {
                 )?;
             }
             Backend::Cuda => self.run_on_gpu(problem, arguments, outputs)?,
+            Backend::Sim => self.run_simulated(problem, arguments, outputs)?,
         }
         Ok(())
     }

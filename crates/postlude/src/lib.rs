@@ -64,6 +64,8 @@ pub mod emit;
 mod error;
 pub mod functions;
 pub mod graph;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) mod image;
 mod kernel;
 pub mod optimise;
 pub mod plan;
@@ -72,6 +74,8 @@ pub mod reference;
 #[cfg(feature = "cuda")]
 pub mod runtime;
 pub mod shape;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod syntax;
 pub mod tensor;
 

@@ -29,10 +29,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plan", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
     ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
+    ("image", &["dtype", "tensor", "graph", "problem", "plan"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "runtime", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "runtime", "tensor", "error", "cuda"]),
+    ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "runtime", "error"]),
+    ("sim", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "error"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

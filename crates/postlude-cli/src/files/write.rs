@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use postlude::graph::Output;
-use postlude::{Kernel, Tensor};
+use postlude::{DType, Kernel, Tensor};
 use tempfile::NamedTempFile;
 
 use super::{Format, npy, safetensors, unfinished};
@@ -21,7 +21,7 @@ use crate::failure::Mistake;
 const PIECE: usize = 16 << 20;
 
 /// The files that outputs go to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Targets {
     files: BTreeMap<PathBuf, Target>,
 }
@@ -39,31 +39,37 @@ impl Targets {
         kept: &[Output],
         wanted: &[Pair<PathBuf>],
     ) -> Result<Targets, Mistake> {
-        let mut files: BTreeMap<PathBuf, Target> = BTreeMap::new();
+        let mut targets = Targets::default();
         for Pair { name, value: path } in wanted {
             require_output(kernel, name)?;
             let output = kept.iter().find(|output| output.name == *name).ok_or_else(|| {
                 Mistake::new(format!("`{name}` is to be written, but `--only` leaves it out"))
             })?;
-            if files.values().any(|target| target.names.contains(name)) {
-                return Err(Mistake::new(format!("`{name}` is written twice")));
-            }
-            let format = Format::of(path)?;
-            if format == Format::Npy && npy::descr(output.dtype).is_none() {
-                let what = format!("npy files cannot hold `{name}`, which is {}", output.dtype);
-                return Err(Mistake::file(path, what).fix("write a `.safetensors` file"));
-            }
-            let path = resolve(path)?;
-            let target = files.entry(path.clone()).or_insert(Target { format, names: Vec::new() });
-            if format == Format::Npy && !target.names.is_empty() {
-                let what = format!("`{}` is written here too", target.names[0]);
-                return Err(
-                    Mistake::file(&path, what).fix("a `.safetensors` file holds several outputs")
-                );
-            }
-            target.names.push(name.clone());
+            targets.add(name, output.dtype, path)?;
         }
-        Ok(Targets { files })
+        Ok(targets)
+    }
+
+    /// One more, unless it could not be written.
+    pub(crate) fn add(&mut self, name: &str, dtype: DType, path: &Path) -> Result<(), Mistake> {
+        if self.files.values().any(|target| target.names.iter().any(|other| other == name)) {
+            return Err(Mistake::new(format!("`{name}` is written twice")));
+        }
+        let format = Format::of(path)?;
+        if format == Format::Npy && npy::descr(dtype).is_none() {
+            let what = format!("npy files cannot hold `{name}`, which is {dtype}");
+            return Err(Mistake::file(path, what).fix("write a `.safetensors` file"));
+        }
+        let path = resolve(path)?;
+        let target = self.files.entry(path.clone()).or_insert(Target { format, names: Vec::new() });
+        if format == Format::Npy && !target.names.is_empty() {
+            let what = format!("`{}` is written here too", target.names[0]);
+            return Err(
+                Mistake::file(&path, what).fix("a `.safetensors` file holds several outputs")
+            );
+        }
+        target.names.push(name.to_owned());
+        Ok(())
     }
 
     /// Writes every file, then puts each in its place.

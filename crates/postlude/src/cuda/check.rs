@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use postlude_ptx::launch::Buffer;
 
 use crate::cuda::GpuKernel;
+use crate::image::{MOST_ALIGNED, alignment};
 use crate::plan::sm90::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, validate};
 
-/// What an address is at most said to be a multiple of, in bytes.
-const MOST_ALIGNED: u64 = 256;
 /// What tensor maps want of addresses.
 const MAP_ALIGNMENT: u64 = 16;
 
@@ -84,22 +83,4 @@ impl Checked {
 fn placement(tensor: &DeviceTensor) -> Placement {
     let alignment = if tensor.is_empty() { MOST_ALIGNED } else { alignment(tensor.address) };
     Placement { strides: tensor.strides.clone(), alignment }
-}
-
-/// The largest power of two that an address is a multiple of, as far as anyone asks.
-pub(super) fn alignment(address: u64) -> u64 {
-    1 << address.trailing_zeros().min(MOST_ALIGNED.trailing_zeros())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn alignment_is_a_power_of_two_up_to_a_limit() {
-        let cases = [(0, 256), (1, 1), (24, 8), (4096, 256), (4096 + 16, 16)];
-        for (address, wanted) in cases {
-            assert_eq!(alignment(address), wanted, "{address}");
-        }
-    }
 }

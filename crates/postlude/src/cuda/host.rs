@@ -8,22 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cuda::image::{Image, copy_elements, is_mapped};
 use crate::cuda::{GpuKernel, PreparedCall};
 use crate::error::Error;
 use crate::graph::InputId;
+use crate::image::guard::{self, CANARY, CANARY_BYTES, POISON};
+use crate::image::{Image, is_mapped};
 use crate::problem::{Argument, Arguments, Problem};
 use crate::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Event, RuntimeError, Stream,
 };
 use crate::tensor::Tensor;
-
-/// Bytes before and after a guarded output; the output stays aligned.
-const CANARY_BYTES: u64 = 64;
-/// What canaries hold.
-const CANARY: u8 = 0xa5;
-/// What an output holds before it is written: nan in every float.
-const POISON: u8 = 0xff;
 
 /// A call on host tensors whose inputs are on the GPU.
 pub struct HostCall {
@@ -163,75 +157,12 @@ impl Written {
 
     /// Copies what was written to the host; what lies between and around its elements stays as it is there.
     fn read(&self, tensor: &mut Tensor, stream: &Stream) -> Result<(), RuntimeError> {
-        let packed = tensor.is_contiguous()
-            && tensor.bytes().len() == tensor.dtype().bytes_for(tensor.len());
-        if self.margin == 0 && packed {
+        if self.margin == 0 && guard::is_packed(tensor) {
             return self.buffer.read(stream, 0, tensor.bytes_mut());
         }
         let all = self.buffer.to_vec(stream)?;
-        let margin = self.margin as usize;
-        let (before, rest) = all.split_at(margin);
-        let (bytes, after) = rest.split_at(rest.len() - margin);
-        if let Some(at) = disturbed(before, CANARY) {
-            self.wrote_outside(at as i64 - margin as i64);
-        }
-        if let Some(at) = disturbed(after, CANARY) {
-            self.wrote_outside((bytes.len() + at) as i64);
-        }
-        if packed {
-            tensor.bytes_mut().copy_from_slice(bytes);
-            return Ok(());
-        }
-        if margin > 0
-            && let Some(at) = disturbed(&without_elements(tensor, bytes), POISON)
-        {
-            self.wrote_outside(at as i64);
-        }
-        let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-        let (element, start) = (tensor.dtype().bits() / 8, tensor.offset());
-        let target = (tensor.bytes_mut(), &strides[..], start);
-        copy_elements(&shape, element, (bytes, &strides, start), target);
+        let guarded = self.margin > 0;
+        guard::take(&self.name, &all, self.margin as usize, guarded, tensor);
         Ok(())
-    }
-
-    fn wrote_outside(&self, at: i64) -> ! {
-        panic!("compiler bug: the kernel wrote outside output `{}`, at byte {at} of it", self.name)
-    }
-}
-
-/// Where the first byte is that is not as it was left.
-fn disturbed(bytes: &[u8], left: u8) -> Option<usize> {
-    bytes.iter().position(|byte| *byte != left)
-}
-
-/// The bytes of a tensor with its elements poisoned, so that only gaps can differ from poison.
-fn without_elements(tensor: &Tensor, bytes: &[u8]) -> Vec<u8> {
-    let mut gaps = bytes.to_vec();
-    let element = tensor.dtype().bits() / 8;
-    let poison = vec![POISON; element];
-    let nowhere = vec![0; tensor.shape().len()];
-    let target = (&mut gaps[..], tensor.strides(), tensor.offset());
-    copy_elements(tensor.shape(), element, (&poison, &nowhere, 0), target);
-    gaps
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dtype::DType;
-
-    #[test]
-    fn gaps_are_told_from_elements() {
-        let strided = |bytes: Vec<u8>| {
-            Tensor::with_strides(DType::BF16, vec![2, 2], vec![3, 1], 1, bytes).unwrap()
-        };
-        let mut bytes = vec![POISON; 12];
-        for element in [1, 2, 4, 5] {
-            bytes[element * 2..element * 2 + 2].fill(7);
-        }
-        let tensor = strided(bytes.clone());
-        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), None);
-        bytes[6] = 0;
-        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), Some(6));
     }
 }

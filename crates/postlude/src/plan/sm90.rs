@@ -5,6 +5,7 @@
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
 mod candidates;
+mod choose;
 mod cost;
 mod needs;
 mod place;
@@ -17,6 +18,7 @@ use crate::graph::Graph;
 use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Sharing, Tile};
+pub use choose::{Wanted, schedules};
 pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub(crate) use place::tile_operands;
@@ -128,6 +130,15 @@ impl Sm90Schedule {
             + self.store_bytes()
             + self.column_bytes()
             + self.barrier_bytes()
+    }
+
+    /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
+    pub fn multiply_adds(&self, problem: &Problem) -> u64 {
+        let rows = problem.rows.next_multiple_of((self.tile.rows * self.cluster) as usize);
+        let columns = problem.product_columns().next_multiple_of(self.tile.columns as usize);
+        let inner = problem.inner.next_multiple_of(STAGE_DEPTH as usize);
+        let sizes = [problem.batch, rows, columns, inner];
+        sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }
 
     /// CTAs for a problem on a chip.

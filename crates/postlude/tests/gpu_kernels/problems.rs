@@ -208,7 +208,7 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
 }
 
 /// The same values, packed, with gaps, transposed or backwards.
-fn lay_out(tensor: &Tensor, layout: usize) -> Tensor {
+pub(crate) fn lay_out(tensor: &Tensor, layout: usize) -> Tensor {
     let shape = tensor.shape().to_vec();
     let rank = shape.len();
     let mut held = shape.clone();

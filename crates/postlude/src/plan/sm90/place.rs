@@ -19,7 +19,7 @@ pub struct Placement {
 }
 
 /// Where everything lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placements {
     /// By place in the signature; `None` for what the host passes.
     pub inputs: Vec<Option<Placement>>,

@@ -1,13 +1,14 @@
-//! How host tensors lie on the GPU.
+//! How host tensors lie in the memory that a kernel reads and writes, on a GPU or in the simulator.
 //!
 //! In: a host tensor. Out: its bytes there. Everything lies as it does on the host, same strides and same distance from an
 //! aligned start, so that every path of a kernel is met. Only operands of the product that a tensor map could not read are
 //! laid out anew, their rows padded to multiples of 16 bytes.
 //! Invariant: memory between padded rows is all ones, which is nan in every float, so that reading it shows.
 
+pub(crate) mod guard;
+
 use std::borrow::Cow;
 
-use crate::cuda::check::alignment;
 use crate::graph::{Graph, InputId};
 use crate::plan::sm90::{Placement, Placements};
 use crate::problem::{Argument, Arguments, Problem};
@@ -16,22 +17,30 @@ use crate::tensor::{Tensor, advance};
 /// What tensor maps want of starts and strides, in bytes.
 const MAP_ALIGNMENT: usize = 16;
 
-/// A host tensor as it lies on the GPU.
-pub(super) struct Image {
-    pub(super) strides: Vec<isize>,
+/// What an address is at most said to be a multiple of, in bytes.
+pub(crate) const MOST_ALIGNED: u64 = 256;
+
+/// A host tensor as it lies there.
+pub(crate) struct Image {
+    pub(crate) strides: Vec<isize>,
     /// Bytes from the start of the memory to the first element.
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// Whether rows are laid out anew.
     padded: bool,
 }
 
+/// The largest power of two that an address is a multiple of, as far as anyone asks.
+pub(crate) fn alignment(address: u64) -> u64 {
+    1 << address.trailing_zeros().min(MOST_ALIGNED.trailing_zeros())
+}
+
 /// Inputs that a tensor map reads: the operands of the product.
-pub(super) fn is_mapped(graph: &Graph, input: InputId) -> bool {
+pub(crate) fn is_mapped(graph: &Graph, input: InputId) -> bool {
     [graph.product().left.0, graph.product().right.0].contains(&input)
 }
 
 /// Where the tensors of a call on host memory would lie.
-pub(super) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Placements {
+pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Placements {
     let inputs = graph.inputs().iter().zip((0..).map(InputId));
     let inputs = inputs.map(|(input, id)| match arguments.get(&input.name) {
         Some(Argument::Tensor(tensor)) => {
@@ -53,7 +62,7 @@ pub(super) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments
 
 impl Image {
     /// A tensor as it is, unless a map has to read it and cannot.
-    pub(super) fn of(tensor: &Tensor, mapped: bool) -> Image {
+    pub(crate) fn of(tensor: &Tensor, mapped: bool) -> Image {
         if tensor.is_empty() || !mapped || is_readable(tensor) {
             let offset = tensor.offset() * tensor.dtype().bits() / 8;
             return Image { strides: tensor.strides().to_vec(), offset, padded: false };
@@ -67,7 +76,7 @@ impl Image {
     }
 
     /// The bytes to copy.
-    pub(super) fn bytes<'a>(&self, tensor: &'a Tensor) -> Cow<'a, [u8]> {
+    pub(crate) fn bytes<'a>(&self, tensor: &'a Tensor) -> Cow<'a, [u8]> {
         if !self.padded {
             return Cow::Borrowed(tensor.bytes());
         }
@@ -99,7 +108,7 @@ fn is_readable(tensor: &Tensor) -> bool {
 }
 
 /// Copies every element of a tensor to another place; `element` is its size in bytes, strides and starts are in elements.
-pub(super) fn copy_elements(
+pub(crate) fn copy_elements(
     shape: &[usize],
     element: usize,
     (source, source_strides, source_start): (&[u8], &[isize], usize),
@@ -156,6 +165,14 @@ mod tests {
         let image = Image::of(tensor, true);
         assert_eq!((&image.strides[..], image.offset), (strides, offset));
         assert_eq!(values(tensor, &image), tensor.values());
+    }
+
+    #[test]
+    fn alignment_is_a_power_of_two_up_to_a_limit() {
+        let cases = [(0, 256), (1, 1), (24, 8), (4096, 256), (4096 + 16, 16)];
+        for (address, wanted) in cases {
+            assert_eq!(alignment(address), wanted, "{address}");
+        }
     }
 
     #[test]

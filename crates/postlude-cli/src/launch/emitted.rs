@@ -1,0 +1,129 @@
+//! The launch of one of our own kernels as `launch.toml`: inputs as `run` would draw them, outputs poisoned.
+
+use std::collections::BTreeMap;
+use std::path::absolute;
+
+use postlude::emit;
+use postlude::graph::Input;
+use postlude::plan::sm90::{Placement, Sm90Schedule};
+use postlude_ptx::launch::{Buffer, Parameter};
+use postlude_ptx::shared::Region;
+use toml::Spanned;
+
+use super::buffer::{BufferFile, POISONED};
+use super::{
+    ElementFile, LaunchFile, MapFile, ParameterFile, PointerFile, RegionFile, SwizzleFile,
+};
+use crate::bindings::{Given, Loaded};
+use crate::failure::{Failure, Mistake};
+use crate::hopper::{CHIP, Planned};
+use crate::inputs;
+
+/// The file's text.
+pub(crate) fn emitted(
+    loaded: &Loaded,
+    planned: &Planned<'_>,
+    schedule: &Sm90Schedule,
+    regions: &[Region],
+) -> Result<String, Failure> {
+    inputs::require_scalars(loaded)?;
+    let graph = planned.compiled.optimised();
+    let scalar = |input: &Input| match (&input.dims, loaded.given.get(&input.name)) {
+        (None, Some(Given::Number(value))) => Some(*value),
+        (None | Some(_), _) => None,
+    };
+    let scalars: Vec<Option<f64>> = graph.inputs().iter().map(scalar).collect();
+    let (problem, placements) = (&planned.problem, &planned.placements);
+    let launch = emit::sm90::launch(graph, schedule, problem, CHIP, &scalars, placements);
+    let inputs = graph.inputs().iter().map(|input| &input.name);
+    let names: Vec<&String> =
+        inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
+    let name = |buffer: &Buffer| names[buffer.0 as usize].clone();
+    let parameter = |parameter: &Parameter| {
+        let parameter = match parameter {
+            Parameter::U32(value) => ParameterFile::U32(*value),
+            Parameter::U64(value) => ParameterFile::U64(*value as i64),
+            Parameter::F32(value) => ParameterFile::F32(*value),
+            Parameter::Pointer { buffer, offset } => {
+                ParameterFile::Pointer(PointerFile { buffer: name(buffer), offset: *offset })
+            }
+            Parameter::Map(map) => ParameterFile::Map(MapFile {
+                buffer: name(&map.buffer),
+                offset: map.offset,
+                element: ElementFile::of(map.element),
+                dims: map.sizes.clone(),
+                strides: map.strides.clone(),
+                box_sizes: map.box_sizes.clone(),
+                swizzle: SwizzleFile::of(map.swizzle),
+            }),
+        };
+        Spanned::new(0..0, parameter)
+    };
+    let region = |region: &Region| RegionFile {
+        name: region.name.clone(),
+        offset: region.offset,
+        bytes: region.bytes,
+    };
+    let file = LaunchFile {
+        grid: launch.grid,
+        cluster: launch.cluster,
+        threads: launch.threads,
+        shared_bytes: launch.shared_bytes,
+        workspace_bytes: launch.workspace_bytes,
+        parameters: launch.parameters.iter().map(parameter).collect(),
+        buffers: buffers(loaded, planned)?,
+        regions: regions.iter().map(region).collect(),
+    };
+    Ok(toml::to_string(&file).expect("compiler bug: a launch without text"))
+}
+
+/// Inputs and outputs by name.
+fn buffers(
+    loaded: &Loaded,
+    planned: &Planned<'_>,
+) -> Result<BTreeMap<String, Spanned<BufferFile>>, Failure> {
+    let graph = planned.compiled.optimised();
+    let mut buffers = BTreeMap::new();
+    let labels = inputs::label_counts(graph, &planned.problem);
+    for (place, input) in graph.inputs().iter().enumerate() {
+        let (Some(dims), Some(placement)) = (&input.dims, &planned.placements.inputs[place]) else {
+            continue;
+        };
+        let shape = planned.problem.shape(dims);
+        let mut buffer = BufferFile { row: row(&shape, placement), ..BufferFile::default() };
+        match loaded.given.get(&input.name) {
+            Some(Given::File(stored)) => {
+                let path = stored.path();
+                let path = absolute(path).map_err(|error| Mistake::io(path, &error))?;
+                buffer.file = Some(path);
+            }
+            Some(Given::Number(value)) => buffer.values = Some(vec![*value]),
+            Some(Given::Fill(kind)) => buffer.fill = Some(kind.name().to_owned()),
+            None => {
+                let kind = inputs::default_fill(input, labels.contains_key(&place));
+                buffer.fill = Some(kind.name().to_owned());
+            }
+        }
+        buffer.dtype = Some(input.dtype.name().to_owned());
+        buffer.shape = Some(shape);
+        buffers.insert(input.name.clone(), Spanned::new(0..0, buffer));
+    }
+    for output in graph.outputs() {
+        let buffer = BufferFile {
+            dtype: Some(output.dtype.name().to_owned()),
+            shape: Some(planned.problem.shape(&output.dims)),
+            fill: Some(POISONED.to_owned()),
+            ..BufferFile::default()
+        };
+        buffers.insert(output.name.clone(), Spanned::new(0..0, buffer));
+    }
+    Ok(buffers)
+}
+
+/// Elements from row to row, where rows are padded.
+fn row(shape: &[usize], placement: &Placement) -> Option<usize> {
+    let [.., step, _] = placement.strides[..] else { return None };
+    let last = *shape.last()?;
+    let padded = usize::try_from(step).ok()?;
+    (padded > last && shape.len() > 1).then_some(padded)
+}

@@ -1,0 +1,80 @@
+//! `postlude sim`: anybody's PTX on the processor.
+
+use std::fs;
+
+use postlude::sim;
+use postlude_sim::{Options, run_observed};
+use serde::Serialize;
+
+use crate::arguments::SimArguments;
+use crate::failure::{Failure, Mistake, Outcome};
+use crate::files::Targets;
+use crate::launch;
+use crate::print;
+use crate::report::OutputReport;
+use crate::watch::{Simulated, Watching};
+
+/// A finished run.
+#[derive(Serialize)]
+struct Ran {
+    schema: u32,
+    program: String,
+    /// Buffers that the program changed.
+    changed: Vec<OutputReport>,
+    simulation: Simulated,
+}
+
+/// Runs the command.
+pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
+    let path = &arguments.program;
+    let text = fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    let bound = launch::read(&arguments.launch)?;
+    let mut targets = Targets::default();
+    for held in &bound.buffers {
+        if let Some(path) = &held.write {
+            targets.add(&held.name, held.dtype(), path)?;
+        }
+    }
+    let watch = &arguments.watch;
+    let mut buffers: Vec<Vec<u8>> = bound.buffers.iter().map(|held| held.bytes.clone()).collect();
+    let mut watching = Watching::new(watch, &buffers, &bound.regions);
+    let options = Options {
+        timing: watch.timing.unwrap_or_default(),
+        regions: bound.regions.clone(),
+        ..Options::default()
+    };
+    let mut observer = watching.observer();
+    let report = run_observed(&text, &bound.launch, &mut buffers, &options, &mut observer)
+        .map_err(|error| Mistake::file(path, error))?;
+    drop(observer);
+    if !watch.findings {
+        sim::accept(&report).map_err(|error| {
+            Mistake::file(path, error).fix("`--findings` lists them and goes on")
+        })?;
+    }
+    let (mut changed, mut written) = (Vec::new(), Vec::new());
+    for (held, bytes) in bound.buffers.iter().zip(buffers) {
+        let same = held.bytes == bytes;
+        if same && held.write.is_none() {
+            continue;
+        }
+        let tensor = held.tensor(bytes)?;
+        if !same {
+            changed.push(OutputReport::of(&held.name, &tensor));
+        }
+        written.push((held.name.clone(), tensor));
+    }
+    targets.write(&written)?;
+    let names: Vec<String> = bound.buffers.iter().map(|held| held.name.clone()).collect();
+    let simulation = watching.finish(watch, &report, &names, &text)?;
+    let ran = Ran { schema: 1, program: path.display().to_string(), changed, simulation };
+    print::either(arguments.json, &ran, || ran.text())?;
+    Ok(if ran.simulation.is_wrong() { Outcome::CheckFailed } else { Outcome::Fine })
+}
+
+impl Ran {
+    fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = self.changed.iter().map(OutputReport::row).collect();
+        print::table(&rows) + &self.simulation.text()
+    }
+}

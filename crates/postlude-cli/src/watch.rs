@@ -1,0 +1,259 @@
+//! What the simulator shows of a run: findings, meters, a timeline.
+//!
+//! In: the flags of the command line and what was observed. Out: one object, or text.
+
+use std::fs;
+
+use postlude::sim::{Finding, Report};
+use postlude_ptx::shared::Region;
+use postlude_sim::meters::{Counts, Meter, Reading};
+use postlude_sim::trace::{Timeline, chrome, draw};
+use postlude_sim::{Several, observe::Observer};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::arguments::WatchArguments;
+use crate::failure::{Failure, Mistake};
+use crate::print;
+
+/// Lines that waste something, listed at most.
+const MOST_LINES: usize = 8;
+/// Letters of an instruction that are shown.
+const SHOWN: usize = 60;
+
+/// Those who watch.
+pub(crate) struct Watching {
+    meter: Option<Meter>,
+    timeline: Option<Timeline>,
+}
+
+/// What they saw.
+#[derive(Debug, Serialize)]
+pub(crate) struct Simulated {
+    timing: String,
+    instructions: u64,
+    findings: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meters: Option<Value>,
+    #[serde(skip)]
+    shown: String,
+}
+
+impl Watching {
+    /// Those that the flags ask for.
+    pub(crate) fn new(
+        arguments: &WatchArguments,
+        buffers: &[Vec<u8>],
+        regions: &[Region],
+    ) -> Watching {
+        let sizes: Vec<usize> = buffers.iter().map(Vec::len).collect();
+        Watching {
+            meter: arguments.meters.then(|| Meter::new(&sizes, regions)),
+            timeline: arguments.trace.is_some().then(|| Timeline::new(regions)),
+        }
+    }
+
+    /// All of them as one.
+    pub(crate) fn observer(&mut self) -> Several<'_> {
+        let meter = self.meter.iter_mut().map(|meter| meter as &mut dyn Observer);
+        let timeline = self.timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer);
+        Several(meter.chain(timeline).collect())
+    }
+
+    /// What they saw of a program with these buffers; a timeline is written to its file.
+    pub(crate) fn finish(
+        self,
+        arguments: &WatchArguments,
+        report: &Report,
+        names: &[String],
+        program: &str,
+    ) -> Result<Simulated, Failure> {
+        let timing = arguments.timing.unwrap_or_default().to_string();
+        let mut shown = format!("simulated {} warp instructions, {timing}\n", report.instructions);
+        if arguments.findings {
+            shown.push_str(&findings_text(&report.findings));
+        }
+        let reading = self.meter.map(|meter| meter.read());
+        if let Some(reading) = &reading {
+            shown.push_str(&meters_text(reading, names, program));
+        }
+        if let (Some(timeline), Some(path)) = (self.timeline, &arguments.trace) {
+            let events = timeline.events();
+            fs::write(path, chrome(&events)).map_err(|error| Mistake::io(path, &error))?;
+            shown.push_str(&draw(&events, 0));
+            if timeline.lost() > 0 {
+                shown.push_str(&format!("{} more events are left out\n", timeline.lost()));
+            }
+        }
+        Ok(Simulated {
+            timing,
+            instructions: report.instructions,
+            findings: report.findings.iter().map(finding_object).collect(),
+            meters: reading.map(|reading| meters_object(&reading, names)),
+            shown,
+        })
+    }
+}
+
+impl Simulated {
+    /// Whether something was found.
+    pub(crate) fn is_wrong(&self) -> bool {
+        !self.findings.is_empty()
+    }
+
+    /// For a person.
+    pub(crate) fn text(&self) -> String {
+        self.shown.clone()
+    }
+}
+
+fn findings_text(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "no findings\n".to_owned();
+    }
+    let mut text = String::new();
+    for finding in findings {
+        text.push_str(&format!("{finding}\n"));
+    }
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    text.push_str(&format!("{} finding{plural}\n", findings.len()));
+    text
+}
+
+fn finding_object(finding: &Finding) -> Value {
+    json!({
+        "diagnosis": finding.diagnosis.title(),
+        "line": finding.line,
+        "instruction": finding.text,
+        "cta": finding.cta,
+        "warp": finding.warp,
+        "region": finding.region,
+        "address": finding.address,
+        "message": finding.message,
+    })
+}
+
+/// A number beside the least it could be.
+fn beside(number: u64, least: u64) -> String {
+    if number == 0 { "-".to_owned() } else { format!("{number}/{least}") }
+}
+
+fn meters_text(reading: &Reading, names: &[String], program: &str) -> String {
+    let mut rows = vec![
+        [
+            "role",
+            "warps",
+            "instructions",
+            "products",
+            "bytes in",
+            "bytes out",
+            "wavefronts",
+            "lines",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for role in &reading.roles {
+        let counts = role.counts;
+        rows.push(vec![
+            role.name.clone(),
+            format!("{}-{}", role.warps.0, role.warps.1),
+            counts.instructions.to_string(),
+            counts.products.to_string(),
+            counts.loaded_bytes.to_string(),
+            counts.stored_bytes.to_string(),
+            beside(counts.wavefronts, counts.least_wavefronts),
+            beside(counts.lines, counts.least_lines),
+        ]);
+    }
+    let mut text = print::table(&rows);
+    text.push_str(&wasteful_text(reading, program));
+    for (name, coverage) in names.iter().zip(&reading.coverage) {
+        if coverage.once + coverage.more > 0 {
+            let (never, once, more) = (coverage.never, coverage.once, coverage.more);
+            text.push_str(&format!(
+                "{name}: {once} bytes written once, {more} more often, {never} never\n"
+            ));
+        }
+    }
+    text
+}
+
+/// Lines that take more than the least, the worst first.
+fn wasteful_text(reading: &Reading, program: &str) -> String {
+    let waste = |counts: &Counts| {
+        (counts.wavefronts - counts.least_wavefronts.min(counts.wavefronts))
+            + (counts.lines - counts.least_lines.min(counts.lines))
+    };
+    let mut wasteful: Vec<&(u32, Counts)> =
+        reading.lines.iter().filter(|(_, counts)| waste(counts) > 0).collect();
+    wasteful.sort_by_key(|(line, counts)| (std::cmp::Reverse(waste(counts)), *line));
+    let mut text = String::new();
+    for (line, counts) in wasteful.iter().take(MOST_LINES) {
+        let instruction = program.lines().nth(*line as usize - 1).unwrap_or_default().trim();
+        let instruction: String = instruction.chars().take(SHOWN).collect();
+        let what = if counts.wavefronts > 0 {
+            format!("{} wavefronts", beside(counts.wavefronts, counts.least_wavefronts))
+        } else {
+            format!("{} lines", beside(counts.lines, counts.least_lines))
+        };
+        text.push_str(&format!("line {line}: {what}: {instruction}\n"));
+    }
+    if wasteful.len() > MOST_LINES {
+        text.push_str(&format!(
+            "{} more lines take more than the least\n",
+            wasteful.len() - MOST_LINES
+        ));
+    }
+    text
+}
+
+fn counts_object(counts: &Counts) -> Value {
+    json!({
+        "instructions": counts.instructions,
+        "shared_requests": counts.shared_requests,
+        "wavefronts": counts.wavefronts,
+        "least_wavefronts": counts.least_wavefronts,
+        "global_requests": counts.global_requests,
+        "sectors": counts.sectors,
+        "least_sectors": counts.least_sectors,
+        "lines": counts.lines,
+        "least_lines": counts.least_lines,
+        "loads": counts.loads,
+        "loaded_bytes": counts.loaded_bytes,
+        "stores": counts.stores,
+        "stored_bytes": counts.stored_bytes,
+        "products": counts.products,
+        "multiply_adds": counts.multiply_adds,
+        "atomics": counts.atomics,
+    })
+}
+
+fn meters_object(reading: &Reading, names: &[String]) -> Value {
+    let roles = reading.roles.iter().map(|role| {
+        json!({
+            "role": role.name,
+            "first_warp": role.warps.0,
+            "last_warp": role.warps.1,
+            "counts": counts_object(&role.counts),
+        })
+    });
+    let lines = reading
+        .lines
+        .iter()
+        .map(|(line, counts)| json!({ "line": line, "counts": counts_object(counts) }));
+    let buffers = names.iter().zip(&reading.coverage).map(|(name, coverage)| {
+        json!({
+            "name": name,
+            "never": coverage.never,
+            "once": coverage.once,
+            "more": coverage.more,
+        })
+    });
+    json!({
+        "total": counts_object(&reading.total),
+        "roles": roles.collect::<Vec<_>>(),
+        "lines": lines.collect::<Vec<_>>(),
+        "buffers": buffers.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,107 @@
+//! Calls in the simulator.
+
+use crate::error::Error;
+#[cfg(not(feature = "sim"))]
+use crate::error::NoSimulator;
+use crate::kernel::Compiled;
+use crate::problem::{Arguments, Problem};
+use crate::tensor::Tensor;
+
+#[cfg(feature = "sim")]
+use {
+    crate::plan::sm90::{Sm90Schedule, Wanted},
+    crate::sim::{self, Report, SimCall, SimOptions, Source},
+    postlude_sim::observe::{Nobody, Observer},
+};
+
+#[cfg(feature = "sim")]
+impl Compiled {
+    /// Runs one call in the simulator; what it finds is in the report, whatever became of the outputs.
+    ///
+    /// ```
+    /// use postlude::sim::{SimOptions, Timing};
+    /// use postlude::{Argument, Arguments, DType, Kernel, Options, Sizes, Tensor};
+    ///
+    /// let compiled = Kernel::infer("D = relu(A @ W.T)", &Default::default())?.compile(&Options::default());
+    /// let ones = |rows| Tensor::from_values(DType::BF16, vec![rows, 64], &vec![1.0; rows * 64]);
+    /// let arguments = Arguments::from([
+    ///     ("A".to_owned(), Argument::Tensor(ones(8)?)),
+    ///     ("W".to_owned(), Argument::Tensor(ones(16)?)),
+    /// ]);
+    /// let problem = compiled.bind(&arguments, &Sizes::new())?;
+    /// let mut outputs = compiled.outputs(&problem)?;
+    /// let options = SimOptions { timing: Timing::Lazy, ..SimOptions::default() };
+    /// let report = compiled.simulate(&problem, &arguments, &mut outputs, &options)?;
+    /// assert!(report.findings.is_empty());
+    /// assert_eq!(outputs[0].values(), [64.0; 8 * 16]);
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn simulate(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+        options: &SimOptions,
+    ) -> Result<Report, Error> {
+        self.simulate_observed(problem, arguments, outputs, options, &mut Nobody)
+    }
+
+    /// The same, with somebody who watches: meters, a timeline.
+    pub fn simulate_observed(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+        options: &SimOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
+        self.simulated(problem, arguments, outputs)?.run(options, observer, outputs)
+    }
+
+    /// A call in the simulator with everything planned, emitted and laid out.
+    pub fn simulated(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+    ) -> Result<SimCall, Error> {
+        SimCall::new(&self.source(), problem, arguments, outputs)
+    }
+
+    /// How a problem will be run in the simulator, or why it is not.
+    pub fn sim_schedule(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+    ) -> Result<Sm90Schedule, Error> {
+        Ok(self.source().plan(problem, arguments)?)
+    }
+
+    fn source(&self) -> Source<'_> {
+        let options = &self.options;
+        let wanted = Wanted { schedule: options.schedule.as_ref(), grid_limit: options.grid_limit };
+        Source { graph: &self.optimised, math: options.math, wanted, guard: options.guard }
+    }
+
+    pub(super) fn run_simulated(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+    ) -> Result<(), Error> {
+        let options = SimOptions { timing: self.options.timing, ..SimOptions::default() };
+        sim::accept(&self.simulate(problem, arguments, outputs, &options)?)
+    }
+}
+
+#[cfg(not(feature = "sim"))]
+impl Compiled {
+    pub(super) fn run_simulated(
+        &self,
+        _: &Problem,
+        _: &Arguments,
+        _: &mut [Tensor],
+    ) -> Result<(), Error> {
+        Err(NoSimulator.into())
+    }
+}

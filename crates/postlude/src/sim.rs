@@ -1,0 +1,290 @@
+//! Kernels for a GPU in the simulator: planned and emitted as for a GPU, run on the processor.
+//!
+//! ```text
+//! host tensors ─ image ─> Placements ─ plan ─> Schedule ─ emit ─> PTX, launch facts ─ postlude_sim ─> outputs, Report
+//! ```
+//!
+//! In: a kernel and a call's host tensors. Out: its outputs, and what the simulator has against the code.
+//! Invariant: the text and the facts are those that an H200 would get, and every buffer has the bounds of its tensor, so
+//! that an access outside of it is a finding.
+
+use std::sync::Arc;
+
+use postlude_ptx::launch::{Buffer, Launch, Parameter};
+use postlude_ptx::shared::Region;
+use postlude_sim::observe::Observer;
+
+use crate::emit;
+use crate::error::Error;
+use crate::graph::{Graph, InputId, MathMode};
+use crate::image::guard::{self, POISON};
+use crate::image::{self, Image};
+use crate::plan::sm90::{self, Placement, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
+use crate::problem::{Argument, Arguments, BindError, Problem};
+use crate::tensor::Tensor;
+
+pub use crate::error::SimulationError;
+pub use postlude_sim::{Diagnosis, Finding, Report, Timing};
+
+/// The chip that the simulator is.
+pub const CHIP: Sm90 = Sm90::H200;
+
+/// How a call is simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SimOptions {
+    /// When copies and matrix products complete.
+    pub timing: Timing,
+    /// The most warp instructions.
+    pub budget: u64,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        let budget = postlude_sim::Options::default().budget;
+        SimOptions { timing: Timing::default(), budget }
+    }
+}
+
+/// Whether nothing is wrong with a run; otherwise everything that is, as an error.
+pub fn accept(report: &Report) -> Result<(), Error> {
+    if !report.findings.is_empty() {
+        return Err(SimulationError::list(&report.findings).into());
+    }
+    if report.finished { Ok(()) } else { Err(SimulationError::Unfinished.into()) }
+}
+
+/// A kernel as the simulator needs it.
+pub(crate) struct Source<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) math: MathMode,
+    pub(crate) wanted: Wanted<'a>,
+    /// Whether outputs are poisoned before a run, and what lies between their elements watched.
+    pub(crate) guard: bool,
+}
+
+impl Source<'_> {
+    /// How a call would be run into packed outputs, or why it is not.
+    pub(crate) fn plan(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+    ) -> Result<Sm90Schedule, Sm90Refusal> {
+        self.schedule(problem, &image::placements(self.graph, problem, arguments))
+    }
+
+    fn schedule(
+        &self,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Result<Sm90Schedule, Sm90Refusal> {
+        let schedules = sm90::schedules(self.wanted, self.graph, problem, placements, CHIP)?;
+        schedules.into_iter().next().ok_or(Sm90Refusal::NoCandidate)
+    }
+}
+
+/// A call with everything planned, emitted and laid out.
+#[derive(Clone, Debug)]
+pub struct SimCall {
+    schedule: Sm90Schedule,
+    text: String,
+    regions: Arc<[Region]>,
+    launch: Launch,
+    names: Vec<String>,
+    buffers: Vec<Vec<u8>>,
+    /// Buffers of inputs; those of outputs follow.
+    inputs: usize,
+    guard: bool,
+    /// Whether no output has an element, so that there is nothing to launch.
+    is_empty: bool,
+}
+
+impl SimCall {
+    /// Plans, emits and lays out inputs, and outputs as these lie.
+    pub(crate) fn new(
+        source: &Source<'_>,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+    ) -> Result<SimCall, Error> {
+        let graph = source.graph;
+        check_outputs(graph, problem, outputs)?;
+        let laid = Laid::new(graph, arguments, outputs, source.guard)?;
+        let schedule = source.schedule(problem, &laid.placements)?;
+        let entry = emit::sm90::emit(graph, &schedule, source.math);
+        let facts =
+            emit::sm90::launch(graph, &schedule, problem, CHIP, &laid.scalars, &laid.placements);
+        let inputs = graph.inputs().iter().map(|input| input.name.clone());
+        let results = graph.outputs().iter().map(|output| output.name.clone());
+        Ok(SimCall {
+            schedule,
+            text: entry.to_string(),
+            regions: entry.regions.into(),
+            launch: shifted(facts, &laid.starts),
+            names: inputs.chain(results).collect(),
+            inputs: graph.inputs().len(),
+            buffers: laid.buffers,
+            guard: source.guard,
+            is_empty: outputs.iter().all(Tensor::is_empty),
+        })
+    }
+
+    /// How it is run.
+    pub fn schedule(&self) -> &Sm90Schedule {
+        &self.schedule
+    }
+
+    /// The PTX.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The facts of its launch.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Names for parts of its shared memory.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The names of its buffers: inputs in the order of the signature, then outputs.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What the buffers hold before the launch.
+    pub fn buffers(&self) -> &[Vec<u8>] {
+        &self.buffers
+    }
+
+    /// Runs it into tensors that lie as the first ones did; what was found does not end it.
+    pub fn run(
+        &self,
+        options: &SimOptions,
+        observer: &mut dyn Observer,
+        outputs: &mut [Tensor],
+    ) -> Result<Report, Error> {
+        if self.is_empty {
+            return Ok(Report { finished: true, ..Report::default() });
+        }
+        let mut buffers = self.buffers.clone();
+        let options = postlude_sim::Options {
+            timing: options.timing,
+            findings: true,
+            budget: options.budget,
+            regions: self.regions.to_vec(),
+        };
+        let ran =
+            postlude_sim::run_observed(&self.text, &self.launch, &mut buffers, &options, observer);
+        let report = ran.map_err(SimulationError::from)?;
+        let results = self.names[self.inputs..].iter().zip(&buffers[self.inputs..]);
+        for ((name, bytes), tensor) in results.zip(outputs) {
+            guard::take(name, bytes, 0, self.guard, tensor);
+        }
+        Ok(report)
+    }
+}
+
+/// Whether tensors are what a kernel writes.
+fn check_outputs(graph: &Graph, problem: &Problem, outputs: &[Tensor]) -> Result<(), BindError> {
+    assert!(outputs.len() == graph.outputs().len(), "one tensor for each output");
+    for (output, tensor) in graph.outputs().iter().zip(outputs) {
+        let name = || output.name.clone();
+        if output.dtype != tensor.dtype() {
+            let (declared, given) = (output.dtype, tensor.dtype());
+            return Err(BindError::DType { name: name(), declared, given });
+        }
+        let shape = problem.shape(&output.dims);
+        if shape.len() != tensor.shape().len() {
+            let (declared, given) = (shape.len(), tensor.shape().len());
+            return Err(BindError::Rank { name: name(), declared, given });
+        }
+        let other = shape.iter().zip(tensor.shape()).position(|(wanted, given)| wanted != given);
+        if let Some(place) = other {
+            return Err(BindError::Size {
+                name: name(),
+                dim: output.dims[place].to_string(),
+                given: tensor.shape()[place],
+                known: shape[place].to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A call's tensors in memory of their own.
+#[derive(Default)]
+struct Laid {
+    placements: Placements,
+    /// What the host passes, by place in the signature.
+    scalars: Vec<Option<f64>>,
+    /// Inputs in the order of the signature, then outputs.
+    buffers: Vec<Vec<u8>>,
+    /// Bytes from each buffer's start to its tensor's first element.
+    starts: Vec<u64>,
+}
+
+impl Laid {
+    fn new(
+        graph: &Graph,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+        guard: bool,
+    ) -> Result<Laid, BindError> {
+        let mut laid = Laid::default();
+        for (input, id) in graph.inputs().iter().zip((0..).map(InputId)) {
+            match arguments.get(&input.name) {
+                None => return Err(BindError::Missing { name: input.name.clone() }),
+                Some(Argument::Scalar(value)) => {
+                    laid.scalars.push(Some(*value));
+                    laid.placements.inputs.push(None);
+                    laid.push(Vec::new(), 0);
+                }
+                Some(Argument::Tensor(tensor)) => {
+                    let image = Image::of(tensor, image::is_mapped(graph, id));
+                    laid.scalars.push(None);
+                    laid.push(image.bytes(tensor).into_owned(), image.offset);
+                    let placement = placement(tensor, image.strides, image.offset);
+                    laid.placements.inputs.push(Some(placement));
+                }
+            }
+        }
+        for tensor in outputs {
+            let offset = tensor.offset() * tensor.dtype().bits() / 8;
+            let strides = tensor.strides().to_vec();
+            laid.placements.outputs.push(placement(tensor, strides, offset));
+            let held =
+                if guard { vec![POISON; tensor.bytes().len()] } else { tensor.bytes().to_vec() };
+            laid.push(held, offset);
+        }
+        Ok(laid)
+    }
+
+    fn push(&mut self, bytes: Vec<u8>, start: usize) {
+        self.buffers.push(bytes);
+        self.starts.push(start as u64);
+    }
+}
+
+/// Where a tensor lies in its buffer; one without elements is in nobody's way.
+fn placement(tensor: &Tensor, strides: Vec<isize>, offset: usize) -> Placement {
+    let start = if tensor.is_empty() { 0 } else { offset as u64 };
+    Placement { strides, alignment: image::alignment(start) }
+}
+
+/// The same launch on buffers that begin before their tensors do.
+fn shifted(launch: Launch, starts: &[u64]) -> Launch {
+    let start = |buffer: Buffer| starts.get(buffer.0 as usize).copied().unwrap_or(0);
+    let shift = |parameter| match parameter {
+        Parameter::Pointer { buffer, offset } => {
+            Parameter::Pointer { buffer, offset: offset + start(buffer) }
+        }
+        Parameter::Map(mut map) => {
+            map.offset += start(map.buffer);
+            Parameter::Map(map)
+        }
+        Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => parameter,
+    };
+    Launch { parameters: launch.parameters.into_iter().map(shift).collect(), ..launch }
+}

@@ -1,0 +1,190 @@
+//! Emitted kernels in the simulator: one kernel of each variety, under every timing and on grids cut short.
+//!
+//! Operands hold small whole numbers, so that every sum is exact and outputs are the CPU's to the bit. A variety is a tile
+//! of the table, a path of a tile operand or of an output, batches, an empty contraction, or sizes that divide nothing.
+
+#![cfg(feature = "sim")]
+
+#[path = "gpu_kernels/problems.rs"]
+#[allow(dead_code)] // Tests on a GPU use the others.
+mod problems;
+
+use std::sync::Mutex;
+use std::thread;
+
+use postlude::plan::sm90::{CANDIDATES, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
+use postlude::sim::{SimOptions, Timing};
+use postlude::{Argument, Backend, DType, Options, Tensor};
+
+use problems::{Bound, Data, Random, difference, lay_out};
+
+const TIMINGS: [Timing; 4] =
+    [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
+const GRIDS: [Option<u32>; 3] = [None, Some(1), Some(2)];
+
+/// How `lay_out` lays tensors out.
+const PACKED: usize = 0;
+const GAPS: usize = 1;
+const TRANSPOSED: usize = 2;
+const REVERSED: usize = 3;
+
+/// A kernel of the table with `C` laid out as the variety wants it.
+fn bound(name: &str, sizes: [usize; 4], layout: usize) -> Bound {
+    let mut bound =
+        Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(sizes[1] as u64));
+    if let Some(Argument::Tensor(tensor)) = bound.arguments.get("C") {
+        let tensor = lay_out(&tensor.to_contiguous(), layout);
+        bound.arguments.insert("C".to_owned(), Argument::Tensor(tensor));
+    }
+    bound
+}
+
+/// The schedule of a tile for a problem, its tensors where the call has them.
+fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
+    let compiled = bound.kernel.compile(&Options::default());
+    let placements = bound.placements(&compiled);
+    let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+    fit(tile, &needs, Sm90::H200).expect("every tile of the table fits")
+}
+
+/// Runs a problem under every timing on every grid into outputs laid out so; the schedule it had.
+fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: usize) -> Sm90Schedule {
+    let wanted = bound.run(&Options::default()).expect("the processor runs it");
+    let mut taken = None;
+    for grid_limit in GRIDS {
+        let options = Options {
+            backend: Backend::Sim,
+            schedule: given.cloned(),
+            grid_limit,
+            guard: true,
+            ..Options::default()
+        };
+        let compiled = bound.kernel.compile(&options);
+        let outputs: Vec<Tensor> =
+            wanted.iter().map(|tensor| lay_out(&zeros(tensor), layout)).collect();
+        let call = compiled.simulated(&bound.problem, &bound.arguments, &outputs);
+        let call = call.unwrap_or_else(|error| panic!("{}: {error}", bound.about));
+        taken = Some(call.schedule().clone());
+        for timing in TIMINGS {
+            let about = format!("{} on {grid_limit:?} CTAs, {timing}", bound.about);
+            let mut outputs = outputs.clone();
+            let options = SimOptions { timing, ..SimOptions::default() };
+            let report = call.run(&options, &mut postlude_sim::observe::Nobody, &mut outputs);
+            let report = report.unwrap_or_else(|error| panic!("{about}: {error}"));
+            let first = report.findings.first().map(ToString::to_string);
+            assert_eq!((first, report.finished), (None, true), "{about}");
+            for (got, want) in outputs.iter().zip(&wanted) {
+                assert_eq!(difference(&got.to_contiguous(), want), None, "{about}");
+            }
+        }
+    }
+    taken.expect("a grid")
+}
+
+fn zeros(tensor: &Tensor) -> Tensor {
+    Tensor::zeros(tensor.dtype(), tensor.shape().to_vec()).expect("it fits")
+}
+
+/// Does something for every element on two threads, for the simulator uses one.
+fn for_each<T: Sync>(all: &[T], check: impl Fn(&T) + Sync) {
+    let next = Mutex::new(all.iter());
+    let take = || next.lock().expect("nobody panics with it").next();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) = take() {
+                    check(one);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_tile_of_the_table_is_right() {
+    for_each(CANDIDATES, |tile| {
+        let sizes = [1, tile.rows as usize + 8, tile.columns as usize + 16, 136];
+        for name in ["residual", "two_outputs"] {
+            let bound = bound(name, sizes, PACKED);
+            let schedule = schedule(&bound, *tile);
+            assert_eq!(check(&bound, Some(&schedule), PACKED).tile, *tile);
+        }
+    });
+}
+
+#[test]
+fn every_path_of_a_load_is_right() {
+    let paths = [
+        (PACKED, Path::Map),
+        (GAPS, Path::Contiguous),
+        (TRANSPOSED, Path::Strided),
+        (REVERSED, Path::Strided),
+    ];
+    for_each(&paths, |(layout, path)| {
+        for name in ["residual", "shared_weights", "mask", "host_scalars"] {
+            let taken = check(&bound(name, [2, 72, 80, 72], *layout), None, PACKED);
+            assert_eq!(taken.needs.loads, [*path], "{name}");
+        }
+    });
+}
+
+#[test]
+fn every_path_of_a_store_is_right() {
+    let paths = [
+        (80, PACKED, Path::Map),
+        (81, PACKED, Path::Contiguous),
+        (80, GAPS, Path::Contiguous),
+        (80, TRANSPOSED, Path::Strided),
+        (80, REVERSED, Path::Strided),
+    ];
+    for_each(&paths, |(columns, layout, path)| {
+        for name in ["plain", "wide", "two_outputs", "batch"] {
+            let taken = check(&bound(name, [2, 72, *columns, 72], PACKED), None, *layout);
+            assert!(taken.needs.stores.iter().all(|store| store == path), "{name}");
+        }
+    });
+}
+
+#[test]
+fn batches_empty_contractions_and_ragged_sizes_are_right() {
+    let varieties: &[(&str, [usize; 4])] = &[
+        ("batch", [3, 70, 95, 33]),
+        ("shared_weights", [3, 65, 72, 64]),
+        ("batch", [2, 64, 64, 0]),
+        ("bias_relu", [1, 40, 24, 0]),
+        ("residual", [1, 1, 1, 1]),
+        ("bias_relu", [1, 129, 257, 65]),
+        ("row_scale", [1, 127, 63, 7]),
+        ("memory_scalar", [1, 64, 128, 200]),
+        ("host_scalars", [1, 200, 136, 64]),
+    ];
+    for_each(varieties, |(name, sizes)| {
+        check(&bound(name, *sizes, PACKED), None, PACKED);
+    });
+}
+
+#[test]
+fn nothing_is_launched_for_nothing() {
+    let bound = bound("plain", [1, 0, 8, 8], PACKED);
+    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
+    let mut outputs = compiled.outputs(&bound.problem).unwrap();
+    let report = compiled
+        .simulate(&bound.problem, &bound.arguments, &mut outputs, &SimOptions::default())
+        .unwrap();
+    assert_eq!((report.instructions, report.finished), (0, true));
+}
+
+#[test]
+fn outputs_of_another_type_or_shape_are_refused() {
+    let bound = bound("plain", [1, 8, 8, 8], PACKED);
+    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
+    for (dtype, shape, wanted) in [
+        (DType::F32, vec![8, 8], "`D` is declared bf16, but f32 was given"),
+        (DType::BF16, vec![8], "`D` is declared with 2 dims, but has 1"),
+        (DType::BF16, vec![8, 9], "`D` has size 9 along `N`, which is 8"),
+    ] {
+        let mut outputs = [Tensor::zeros(dtype, shape).unwrap()];
+        let error = compiled.run_into(&bound.problem, &bound.arguments, &mut outputs).unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+    }
+}
