@@ -13,12 +13,14 @@ use crate::error::SimError;
 use crate::memory::{Fault, Global, SHARED_BASE, Shared};
 use crate::observe::{Agent, At, Observer};
 use crate::operation::{Operation, Warpgroup};
+use crate::order::Order;
 use crate::parameters::Parameters;
 use crate::program::Program;
 use crate::report::{Diagnosis, Finding, Report};
 use crate::run::Options;
 use crate::timing::Clock;
 use crate::warp::Warp;
+use crate::watch::Watch;
 
 /// Registers of a multiprocessor.
 const REGISTER_FILE: u32 = 65_536;
@@ -100,7 +102,7 @@ pub(crate) struct Machine<'r> {
     pub(crate) program: &'r Program,
     pub(crate) launch: &'r Launch,
     pub(crate) options: &'r Options,
-    pub(crate) observer: &'r mut dyn Observer,
+    pub(crate) observer: Watch<'r>,
     pub(crate) symbols: Symbols,
     shared_bytes: u32,
     pub(crate) parameters: Parameters,
@@ -133,11 +135,12 @@ impl<'r> Machine<'r> {
             .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
         global.buffers.push(vec![0; bytes]);
         let (symbols, shared_bytes) = Symbols::new(program, launch)?;
+        let order = options.findings.then(|| Box::new(Order::new(launch)));
         Ok(Machine {
             program,
             launch,
             options,
-            observer,
+            observer: Watch { order, observer },
             symbols,
             shared_bytes,
             parameters,

@@ -143,6 +143,6 @@ impl Machine<'_> {
                 self.observer.completed(copying.at(), number);
             }
         }
-        Ok(())
+        self.gather_clashes()
     }
 }

@@ -142,7 +142,7 @@ mbarrier.init.shared::cta.b64 [shared_memory], 1;\n";
     );
     has(
         &with("mbarrier.arrive.expect_tx.shared::cta.b64 _, [shared_memory], 64;"),
-        Diagnosis::TransactionsOpen,
+        Diagnosis::TransactionMismatch,
     );
     let wait = "mbarrier.try_wait.parity.shared::cta.b64 %p0, [shared_memory], 0;";
     has(&with(&format!("L2:\n{wait}\n@!%p0 bra L2;")), Diagnosis::Deadlock);

@@ -163,6 +163,10 @@ impl Machine<'_> {
             }
         };
         self.progress += 1;
+        if fault.is_ok() {
+            let (who, cta) = (self.at(warp, now.line, now.mask), self.ctas[warp.cta].number);
+            self.observer.made(who, cta, address, count.is_some());
+        }
         match fault {
             Ok(()) => Ok(()),
             Err(fault) => self.blame_shared(Self::blamed(warp), now.line, fault, address),
