@@ -187,7 +187,8 @@ impl Order {
     fn cluster(&self, cta: u32) -> u32 {
         let [x, y] = [self.grid[0], self.grid[1]];
         let at = [cta % x, cta / x % y, cta / x / y];
-        let first: [u32; 3] = std::array::from_fn(|dim| at[dim] / self.shape[dim] * self.shape[dim]);
+        let first: [u32; 3] =
+            std::array::from_fn(|dim| at[dim] / self.shape[dim] * self.shape[dim]);
         first[0] + x * (first[1] + y * first[2])
     }
 
@@ -203,10 +204,10 @@ impl Order {
             state.products = vec![Products::default(); self.warps.div_ceil(4) as usize];
         }
         let warp = &mut state.warps[number as usize];
-        if let Some(barrier) = warp.meeting.take() {
-            if let Some(meeting) = state.named.get_mut(&barrier) {
-                meeting.leave(number, &mut warp.seen);
-            }
+        if let Some(barrier) = warp.meeting.take()
+            && let Some(meeting) = state.named.get_mut(&barrier)
+        {
+            meeting.leave(number, &mut warp.seen);
         }
         warp
     }
@@ -229,8 +230,8 @@ impl Order {
         match at.agent {
             Agent::Warp { cta, warp } => {
                 let time = self.now();
-                let strong = access.is_some_and(|(_, kind)| kind == Kind::Atomic)
-                    || self.strength.is_some();
+                let strong =
+                    access.is_some_and(|(_, kind)| kind == Kind::Atomic) || self.strength.is_some();
                 let state = self.warp(cta, warp);
                 let (by, proxy) = (Id { cta, local: warp }, Proxy::Generic);
                 let moment = state.moment;

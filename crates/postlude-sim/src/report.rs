@@ -57,6 +57,8 @@ pub enum Diagnosis {
     WaitBeforeInit,
     /// A barrier in shared memory that is made where there is one.
     InitialisedTwice,
+    /// A matrix product whose registers no `wgmma.fence` orders after earlier accesses.
+    MissingProductFence,
     /// Shared memory of another CTA that may have ended.
     EndedCta,
 }
@@ -93,6 +95,7 @@ impl Diagnosis {
             Diagnosis::ArrivalUnderflow => "barrier that lacks arrivals",
             Diagnosis::WaitBeforeInit => "barrier used before it was made",
             Diagnosis::InitialisedTwice => "barrier made twice",
+            Diagnosis::MissingProductFence => "missing wgmma.fence",
             Diagnosis::EndedCta => "shared memory of a CTA that may have ended",
         }
     }

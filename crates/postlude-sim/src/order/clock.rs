@@ -68,8 +68,7 @@ mod tests {
 
     #[test]
     fn a_join_knows_what_either_knew() {
-        let [first, second, third] =
-            [(0, 1), (0, 5), (7, 0)].map(|(cta, local)| Id { cta, local });
+        let [first, second, third] = [(0, 1), (0, 5), (7, 0)].map(|(cta, local)| Id { cta, local });
         let (mut a, mut b) = (Clock::default(), Clock::default());
         a.set(first, 3);
         a.set(second, 1);

@@ -47,7 +47,7 @@ struct Cell {
     write: Option<Touch>,
     /// Most bytes have no more than two readers.
     reads: [Option<Touch>; 2],
-    more: Option<Box<Vec<Touch>>>,
+    more: Vec<Touch>,
 }
 
 impl Cell {
@@ -57,7 +57,7 @@ impl Cell {
         }
         if does == Does::Write {
             self.reads.iter().flatten().for_each(|read| see(*read, Does::Read));
-            self.more.iter().flat_map(|more| more.iter()).for_each(|read| see(*read, Does::Read));
+            self.more.iter().for_each(|read| see(*read, Does::Read));
         }
     }
 
@@ -83,11 +83,11 @@ impl Cell {
                 placed = true;
             }
         }
-        if let Some(more) = &mut self.more {
-            more.retain(|old| !stands_for(old));
+        if !self.more.is_empty() {
+            self.more.retain(|old| !stands_for(old));
         }
         if !placed {
-            self.more.get_or_insert_default().push(touch);
+            self.more.push(touch);
         }
     }
 }

@@ -66,7 +66,8 @@ impl Order {
         let (diagnosis, (blamed, _), message) = match fault {
             Fault::Unordered => {
                 let diagnosis = self.diagnose(first, second, space);
-                let message = format!("{} {}, and nothing orders the two", self.name(&first.0), did(first.1));
+                let message =
+                    format!("{} {}, and nothing orders the two", self.name(&first.0), did(first.1));
                 (diagnosis, second, message)
             }
             Fault::Unfenced => {
@@ -78,7 +79,10 @@ impl Order {
                 (Diagnosis::MissingProxyFence, old, message)
             }
             Fault::BeforeInit => {
-                let message = format!("{} made the barrier, and nothing orders this after that", self.name(&old.0));
+                let message = format!(
+                    "{} made the barrier, and nothing orders this after that",
+                    self.name(&old.0)
+                );
                 (Diagnosis::WaitBeforeInit, new, message)
             }
             Fault::InitAgain => {
@@ -139,8 +143,11 @@ impl Order {
 
     /// Who arrived at a barrier in the phase before and not in this one: warps with the lines where they did.
     pub(crate) fn missing(&self, cta: u32, address: u32) -> Vec<String> {
-        let Some(phases) = self.ctas[cta as usize].barriers.get(&address) else { return Vec::new() };
-        let mut missing: Vec<_> = phases.before.iter().filter(|(id, _)| !phases.now.contains_key(id)).collect();
+        let Some(phases) = self.ctas[cta as usize].barriers.get(&address) else {
+            return Vec::new();
+        };
+        let mut missing: Vec<_> =
+            phases.before.iter().filter(|(id, _)| !phases.now.contains_key(id)).collect();
         missing.sort_unstable();
         let name = |(id, line): &(&Id, &u32)| {
             format!("warp {} of CTA {} at line {line}", self.responsible(**id), id.cta)

@@ -21,7 +21,7 @@ use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
 use postlude_ptx::modifier::Alignment;
 use postlude_ptx::ring::{Agents, Consumers, Ring};
 use postlude_ptx::shared::{Planner, Region};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::{Architecture, Sm90a};
 use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
@@ -80,6 +80,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         planner.total() == u64::from(schedule.shared_bytes()),
         "compiler bug: the schedule counted other bytes of shared memory"
     );
+    let layout = planner.finish(Sm90a::TARGET);
+    let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
     let graph = &as_stored(graph);
     let accuracies = accuracies(graph, math);
     let plan = Plan {
@@ -96,7 +98,10 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
         .cluster([schedule.cluster, 1, 1]);
-    build(ENTRY, attributes, |k| body(k, &plan))
+    build(ENTRY, attributes, |k| {
+        k.use_plan(&layout);
+        body(k, &plan);
+    })
 }
 
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
