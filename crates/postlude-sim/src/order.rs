@@ -85,6 +85,7 @@ struct Slot {
     moment: u32,
     /// What the present one starts with, itself included.
     seen: Clock,
+    line: u32,
     issued: u32,
     /// The barrier that it completes on, and its phase.
     barrier: Option<(u32, u32, u64)>,
@@ -112,7 +113,19 @@ struct Cta {
     products: Vec<Products>,
     /// Who of other CTAs used this one's shared memory last, and where.
     guests: HashMap<Id, (u32, u32)>,
+    /// Copies under way that read or write its shared memory.
+    aims: Vec<Aim>,
     ended: bool,
+}
+
+/// Bytes of shared memory that a copy under way will read or write.
+#[derive(Clone, Debug)]
+pub(crate) struct Aim {
+    pub(crate) number: u64,
+    pub(crate) bytes: std::ops::Range<u64>,
+    pub(crate) writes: bool,
+    /// The barrier that it completes on, and its phase.
+    pub(crate) barrier: Option<(u32, u64)>,
 }
 
 /// How two accesses clash.
@@ -336,10 +349,66 @@ impl Order {
         }
         if let Space::Shared { cta } = access.space {
             self.visit(touch, cta);
+            self.compare_with_aims(cta, (touch, does), access.pieces);
         }
         if let (Agent::Warp { cta, warp }, Some(strength)) = (at.agent, self.strength) {
             self.order_by(Id { cta, local: warp }, strength, access.pieces);
         }
+    }
+
+    /// Finds copies under way that an access does not wait for.
+    fn compare_with_aims(&mut self, cta: u32, new: (Touch, Does), pieces: &[(u64, u32)]) {
+        let state = &self.ctas[cta as usize];
+        let Some(first) = pieces.iter().map(|(at, _)| *at).min() else { return };
+        let end = pieces.iter().map(|(at, bytes)| at + u64::from(*bytes)).max().unwrap_or(first);
+        let meets = |aim: &&Aim| {
+            let close = aim.bytes.start < end && first < aim.bytes.end;
+            let clashes = aim.writes || new.1 == Does::Write;
+            let meet = |(at, bytes): &(u64, u32)| {
+                *at < aim.bytes.end && aim.bytes.start < at + u64::from(*bytes)
+            };
+            close && clashes && pieces.iter().any(meet)
+        };
+        let met: Vec<Aim> = state.aims.iter().filter(meets).cloned().collect();
+        for aim in met {
+            let does = if aim.writes { Does::Write } else { Does::Read };
+            let agent = Agent::Operation(aim.number);
+            let (space, at) = (Space::Shared { cta }, At { agent, line: 0, lanes: 0 });
+            let Some((mut old, _)) = self.actor(at, Some((space, Kind::Read))) else { continue };
+            old.line = self.line(old.by);
+            if old.by != new.0.by {
+                let address = first.max(aim.bytes.start);
+                self.clash(Clash {
+                    fault: Fault::Unordered,
+                    space,
+                    address,
+                    old: (old, does),
+                    new,
+                });
+            }
+        }
+    }
+
+    /// The line of the operation in a slot.
+    fn line(&self, id: Id) -> u32 {
+        let place = id.local.saturating_sub(self.warps);
+        self.ctas[id.cta as usize].slots.get(place as usize).map_or(0, |slot| slot.line)
+    }
+
+    /// A copy has been issued that will use shared memory of a CTA.
+    pub(crate) fn aims(&mut self, cta: u32, aim: Aim) {
+        if let (Some((address, phase)), Some((home, slots))) =
+            (aim.barrier, self.operations.get(&aim.number))
+        {
+            let slot = &mut self.ctas[*home as usize].slots[slots[0].0 as usize];
+            slot.barrier = Some((cta, address, phase));
+        }
+        self.ctas[cta as usize].aims.push(aim);
+    }
+
+    /// A copy has done what it was to do with shared memory of a CTA.
+    pub(crate) fn hits(&mut self, cta: u32, number: u64) {
+        self.ctas[cta as usize].aims.retain(|aim| aim.number != number);
     }
 
     fn borrow(&mut self, access: Access<'_>) -> Shadows {
@@ -396,8 +465,13 @@ impl Order {
 
     fn clash(&mut self, clash: Clash) {
         // One missing fence concerns many stores.
-        let first = if clash.fault == Fault::Unfenced { 0 } else { clash.old.0.line };
-        if self.known.insert((clash.fault, first, clash.new.0.line)) {
+        let (old, new) = (clash.old.0.line, clash.new.0.line);
+        let (first, second) = match clash.fault {
+            Fault::Unfenced => (0, new),
+            Fault::Unordered => (old.min(new), old.max(new)),
+            Fault::BeforeInit | Fault::InitAgain | Fault::Ended => (old, new),
+        };
+        if self.known.insert((clash.fault, first, second)) {
             self.clashes.push(clash);
         }
     }
@@ -440,6 +514,7 @@ impl Order {
         state.shared = Shadow::default();
         state.barriers.clear();
         state.named.clear();
+        state.aims.clear();
         self.operations.retain(|_, (home, _)| *home != cta);
     }
 }

@@ -8,8 +8,10 @@ use postlude_ptx::modifier::WaitFor;
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::observe::{Access, At, Observer, Operation, Space};
-use crate::order::Order;
+use crate::operation::Work;
+use crate::order::{Aim, Order};
 use crate::report::Finding;
+use crate::warp::Warp;
 
 /// Both.
 pub(crate) struct Watch<'r> {
@@ -57,6 +59,30 @@ impl Watch<'_> {
 }
 
 impl Machine<'_> {
+    /// Tells the tracker which shared memory a new copy will use.
+    pub(crate) fn aim(&mut self, warp: &Warp, number: u64, work: &Work) {
+        let Some(order) = &mut self.observer.order else { return };
+        let range = |start: u32, bytes: u32| u64::from(start)..u64::from(start) + u64::from(bytes);
+        let (cta, bytes, writes, barrier) = match work {
+            Work::Load { receiver, to, barrier, from } => {
+                let found = self.ctas[*receiver].mbarriers.get(barrier);
+                let barrier = found.map(|found| (*barrier, found.phase));
+                (*receiver, range(*to, from.bytes()), true, barrier)
+            }
+            Work::Store { from, to, .. } => (warp.cta, range(*from, to.bytes()), false, None),
+            Work::Copy { to, bytes, .. } => (warp.cta, range(*to, *bytes), true, None),
+            Work::Product(_) => return,
+        };
+        order.aims(self.ctas[cta].number, Aim { number, bytes, writes, barrier });
+    }
+
+    /// Tells the tracker that a copy has used its shared memory.
+    pub(crate) fn hit(&mut self, cta: usize, number: u64) {
+        if let Some(order) = &mut self.observer.order {
+            order.hits(self.ctas[cta].number, number);
+        }
+    }
+
     /// Makes findings of what the tracker found.
     pub(crate) fn gather_clashes(&mut self) -> Result<(), SimError> {
         let Some(order) = self.observer.order.as_mut().filter(|order| order.has_news()) else {

@@ -99,12 +99,6 @@ impl Order {
     pub(crate) fn arrived(&mut self, at: At, cta: u32, address: u32, phase: u64) {
         let Some((touch, seen)) = self.actor(at, None) else { return };
         self.visit(touch, cta);
-        if let Agent::Operation(number) = at.agent
-            && let Some((home, slots)) = self.operations.get(&number)
-        {
-            let slot = &mut self.ctas[*home as usize].slots[slots[0].0 as usize];
-            slot.barrier = Some((cta, address, phase));
-        }
         let Some(phases) = self.ctas[cta as usize].barriers.get_mut(&address) else { return };
         phases.turn(phase);
         phases.open.join(&seen);
@@ -197,6 +191,7 @@ impl Order {
                 owner,
                 moment: 1,
                 seen: seen.clone(),
+                line: at.line,
                 issued,
                 barrier: None,
                 joined: None,

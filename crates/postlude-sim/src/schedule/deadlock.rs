@@ -22,6 +22,7 @@ impl Machine<'_> {
     pub(super) fn report_deadlock(&mut self, running: &[usize]) -> Result<(), SimError> {
         let mut told = Vec::new();
         let mut first = None;
+        let mut named = false;
         let mut diagnosis = Diagnosis::Deadlock;
         let cause = self.cause(running);
         for place in self.warps_of(running).collect::<Vec<_>>() {
@@ -33,6 +34,10 @@ impl Machine<'_> {
                 let pc = split.pc as usize - usize::from(behind);
                 let line = self.program.steps.get(pc).map_or(0, |step| step.line);
                 first = first.or(Some((warp.cta, warp.number, line)));
+                if let (Wait::Named { .. }, false) = (wait, named) {
+                    named = true;
+                    first = Some((warp.cta, warp.number, line));
+                }
                 if let Wait::Registers { .. } = wait {
                     diagnosis = Diagnosis::RegisterFile;
                     first = Some((warp.cta, warp.number, line));

@@ -55,8 +55,8 @@ impl Base {
             ),
             Base::Bias => (
                 "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
-                [1, 64, 192, 128],
-                tile(64, 64, 1),
+                [1, 128, 384, 128],
+                tile(128, 128, 1),
                 1,
             ),
             Base::TwoOutputs => (
