@@ -116,6 +116,8 @@ pub(crate) struct Machine<'r> {
     pub(crate) clock: Clock,
     pub(crate) report: Report,
     seen: BTreeSet<(Diagnosis, u32)>,
+    /// Uses of barriers that were not there: CTA and address, warp and line.
+    pub(crate) absent: BTreeMap<(usize, u32), (Option<u32>, u32)>,
     /// Counts what changes for others: when it stands still, waiting again is in vain.
     pub(crate) progress: u64,
 }
@@ -153,6 +155,7 @@ impl<'r> Machine<'r> {
             clock: Clock::new(options.timing),
             report: Report::default(),
             seen: BTreeSet::new(),
+            absent: BTreeMap::new(),
             progress: 0,
         })
     }

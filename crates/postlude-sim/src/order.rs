@@ -48,8 +48,9 @@ struct Warp {
 #[derive(Clone, Copy, Debug)]
 struct Waited {
     phase: u64,
-    /// How often that phase was waited for.
+    /// How many instructions waited for that phase, and the last of them, counted over the run.
     times: u32,
+    step: u64,
     line: u32,
 }
 
@@ -91,6 +92,15 @@ struct Slot {
     barrier: Option<(u32, u32, u64)>,
     /// The warp that waited for it, and its moment.
     joined: Option<(Id, u32)>,
+}
+
+/// The agents of an operation.
+#[derive(Clone, Debug)]
+struct Agents {
+    cta: u32,
+    /// Slots, and their moments.
+    slots: Vec<(u32, u32)>,
+    complete: bool,
 }
 
 /// Matrix products of a warpgroup.
@@ -163,9 +173,10 @@ pub(crate) struct Order {
     clusters: HashMap<u32, Meeting>,
     global: HashMap<u64, Buffer>,
     published: Published,
-    /// Agents of operations: CTA, slots and moments.
-    operations: HashMap<u64, (u32, Vec<(u32, u32)>)>,
+    operations: HashMap<u64, Agents>,
     time: u32,
+    /// Instructions so far.
+    step: u64,
     /// What the instruction in execution does to order.
     strength: Option<Strength>,
     relaxed: bool,
@@ -189,6 +200,7 @@ impl Order {
             published: Published::default(),
             operations: HashMap::new(),
             time: 0,
+            step: 0,
             strength: None,
             relaxed: false,
             known: HashSet::new(),
@@ -251,7 +263,7 @@ impl Order {
                 Some((Touch { by, moment, line, time, proxy, strong }, state.seen.clone()))
             }
             Agent::Operation(number) => {
-                let (cta, slots) = self.operations.get(&number)?;
+                let Agents { cta, slots, .. } = self.operations.get(&number)?;
                 let place = match access {
                     Some((Space::Global, _)) => slots.last()?.0,
                     Some((Space::Shared { .. }, _)) | None => slots.first()?.0,
@@ -267,6 +279,7 @@ impl Order {
 
     pub(crate) fn executed(&mut self, at: At, inst: &Inst) {
         self.strength = Strength::of(inst);
+        self.step += 1;
         let Agent::Warp { cta, warp } = at.agent else { return };
         let id = Id { cta, local: warp };
         match inst {
@@ -397,10 +410,11 @@ impl Order {
 
     /// A copy has been issued that will use shared memory of a CTA.
     pub(crate) fn aims(&mut self, cta: u32, aim: Aim) {
-        if let (Some((address, phase)), Some((home, slots))) =
+        if let (Some((address, phase)), Some(agents)) =
             (aim.barrier, self.operations.get(&aim.number))
         {
-            let slot = &mut self.ctas[*home as usize].slots[slots[0].0 as usize];
+            let place = agents.slots[0].0 as usize;
+            let slot = &mut self.ctas[agents.cta as usize].slots[place];
             slot.barrier = Some((cta, address, phase));
         }
         self.ctas[cta as usize].aims.push(aim);
@@ -508,6 +522,16 @@ impl Order {
         }
     }
 
+    /// An operation is complete; waits for it may follow as long as its CTA runs.
+    pub(crate) fn completed(&mut self, number: u64) {
+        if let Some(agents) = self.operations.get_mut(&number) {
+            agents.complete = true;
+            if self.ctas[agents.cta as usize].ended {
+                self.operations.remove(&number);
+            }
+        }
+    }
+
     /// Nobody will look at a CTA's shared memory any more.
     pub(crate) fn forget(&mut self, cta: u32) {
         let state = &mut self.ctas[cta as usize];
@@ -515,7 +539,7 @@ impl Order {
         state.barriers.clear();
         state.named.clear();
         state.aims.clear();
-        self.operations.retain(|_, (home, _)| *home != cta);
+        self.operations.retain(|_, agents| agents.cta != cta || !agents.complete);
     }
 }
 

@@ -54,6 +54,9 @@ impl Watch<'_> {
     }
 
     pub(crate) fn completed(&mut self, at: At, number: u64) {
+        if let Some(order) = &mut self.order {
+            order.completed(number);
+        }
         self.observer.completed(at, number);
     }
 }

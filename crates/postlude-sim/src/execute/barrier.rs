@@ -166,6 +166,10 @@ impl Machine<'_> {
         if fault.is_ok() {
             let (who, cta) = (self.at(warp, now.line, now.mask), self.ctas[warp.cta].number);
             self.observer.made(who, cta, address, count.is_some());
+            if let Some((early, line)) = self.absent.remove(&(warp.cta, address)) {
+                let message = format!("barrier {address:#x}, which line {} makes later", now.line);
+                self.blame((warp.cta, early), line, Diagnosis::WaitBeforeInit, message)?;
+            }
         }
         match fault {
             Ok(()) => Ok(()),
@@ -180,6 +184,7 @@ impl Machine<'_> {
         line: u32,
         address: u32,
     ) -> Result<(), SimError> {
+        self.absent.entry((blamed.0, address)).or_insert((blamed.1, line));
         let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
         let message = format!("shared address {address:#x}{region}");
         self.blame(blamed, line, Diagnosis::NoBarrier, message)

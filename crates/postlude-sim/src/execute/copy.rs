@@ -261,6 +261,10 @@ impl Machine<'_> {
         let all = lanes(now.mask).flat_map(|lane| warp.bulk[lane].before(pending));
         let joined: Vec<u64> = all.collect();
         self.observer.joined(self.at(warp, now.line, now.mask), &joined, until);
+        // Who waited until sources were read may wait again, for the rest.
+        if until == WaitFor::Read {
+            return Outcome::Next;
+        }
         let operations = &self.operations;
         let gone = |group: &Vec<u64>| !group.iter().any(|each| operations.contains_key(each));
         for lane in lanes(now.mask) {

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::{Agent, At, Clash, Clock, Does, Fault, Id, Operation, Order, Part, Slot, Space, Touch};
+use super::{
+    Agent, Agents, At, Clash, Clock, Does, Fault, Id, Operation, Order, Part, Slot, Space, Touch,
+};
 use super::{WaitFor, Waited};
 
 /// A barrier that is met in rounds: named, or of a cluster.
@@ -47,11 +49,20 @@ pub(super) struct Phases {
     open: Clock,
     complete: Clock,
     /// Who arrived in this phase and in the one before, and at which lines.
-    pub(super) now: HashMap<Id, u32>,
-    pub(super) before: HashMap<Id, u32>,
+    now: HashMap<Id, u32>,
+    before: HashMap<Id, u32>,
 }
 
 impl Phases {
+    /// Who arrived in the phase before, and in this one.
+    pub(super) fn arrivals(&self, phase: u64) -> (HashMap<Id, u32>, HashMap<Id, u32>) {
+        if phase > self.phase {
+            (self.now.clone(), HashMap::new())
+        } else {
+            (self.before.clone(), self.now.clone())
+        }
+    }
+
     fn turn(&mut self, phase: u64) {
         if phase > self.phase {
             self.phase = phase;
@@ -121,10 +132,13 @@ impl Order {
         }
         let warp = &mut state.warps[touch.by.local as usize];
         warp.seen.join(&phases.complete);
-        let line = at.line;
-        let waited = warp.waits.entry(address).or_insert(Waited { phase, times: 0, line });
-        waited.times = if waited.phase == phase { waited.times + 1 } else { 1 };
-        (waited.phase, waited.line) = (phase, line);
+        let (line, step) = (at.line, self.step);
+        let waited = warp.waits.entry(address).or_insert(Waited { phase, times: 0, step: 0, line });
+        if waited.phase != phase {
+            waited.times = 0;
+        }
+        waited.times += u32::from(waited.step != step);
+        (waited.phase, waited.step, waited.line) = (phase, step, line);
         let made = phases.made;
         if seen.get(made.by) < made.moment {
             self.clash_barrier(Fault::BeforeInit, cta, address, (made, Does::Write), touch);
@@ -198,7 +212,7 @@ impl Order {
             };
             slots.push(self.settle_in(cta, new));
         }
-        self.operations.insert(number, (cta, slots));
+        self.operations.insert(number, Agents { cta, slots, complete: false });
         self.tick(Id { cta, local: warp });
     }
 
@@ -232,8 +246,8 @@ impl Order {
         let state = &mut ctas[cta as usize];
         let seen = &mut state.warps[warp as usize].seen;
         for number in numbers {
-            let Some((_, slots)) = operations.get(number) else { continue };
-            for (place, held) in slots {
+            let Some(agents) = operations.get(number) else { continue };
+            for (place, held) in &agents.slots {
                 let slot = &mut state.slots[*place as usize];
                 let known = match slot.part {
                     Part::StoreWrite => until == WaitFor::Complete,

@@ -142,12 +142,12 @@ impl Order {
     }
 
     /// Who arrived at a barrier in the phase before and not in this one: warps with the lines where they did.
-    pub(crate) fn missing(&self, cta: u32, address: u32) -> Vec<String> {
+    pub(crate) fn missing(&self, cta: u32, address: u32, phase: u64) -> Vec<String> {
         let Some(phases) = self.ctas[cta as usize].barriers.get(&address) else {
             return Vec::new();
         };
-        let mut missing: Vec<_> =
-            phases.before.iter().filter(|(id, _)| !phases.now.contains_key(id)).collect();
+        let (before, now) = phases.arrivals(phase);
+        let mut missing: Vec<_> = before.iter().filter(|(id, _)| !now.contains_key(id)).collect();
         missing.sort_unstable();
         let name = |(id, line): &(&Id, &u32)| {
             format!("warp {} of CTA {} at line {line}", self.responsible(**id), id.cta)

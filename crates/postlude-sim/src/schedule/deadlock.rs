@@ -103,7 +103,8 @@ impl Machine<'_> {
         let cta = &self.ctas[warp.cta];
         let barrier = cta.mbarriers.get(&address)?;
         let order = self.observer.order.as_ref();
-        let missing = order.map_or_else(Vec::new, |order| order.missing(cta.number, address));
+        let missing =
+            order.map_or_else(Vec::new, |order| order.missing(cta.number, address, barrier.phase));
         let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
         let about =
             format!("barrier {address:#x}{region} of CTA {}, phase {}", cta.number, barrier.phase);
