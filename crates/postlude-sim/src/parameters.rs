@@ -33,12 +33,12 @@ impl Parameters {
             let value: Vec<u8> = match given {
                 Parameter::Map(map) => {
                     let mut map = map.clone();
-                    map.buffer = Buffer(number(map.buffer, workspace) as u32);
+                    map.buffer = Buffer(number(map.buffer, workspace)? as u32);
                     parameters.maps.push((place.offset, map));
                     vec![0; 128]
                 }
                 Parameter::Pointer { buffer, offset } => {
-                    let address = Global::address(number(*buffer, workspace));
+                    let address = Global::address(number(*buffer, workspace)?);
                     address.wrapping_add(*offset).to_le_bytes().to_vec()
                 }
                 Parameter::U32(value) => value.to_le_bytes().to_vec(),
@@ -70,6 +70,10 @@ impl Parameters {
     }
 }
 
-fn number(buffer: Buffer, workspace: usize) -> usize {
-    if buffer == Buffer::WORKSPACE { workspace } else { buffer.0 as usize }
+fn number(buffer: Buffer, workspace: usize) -> Result<usize, SimError> {
+    match buffer {
+        Buffer::WORKSPACE => Ok(workspace),
+        Buffer(number) if (number as usize) < workspace => Ok(number as usize),
+        Buffer(_) => Err(SimError::Launch { why: "names a buffer that is not there" }),
+    }
 }

@@ -104,5 +104,6 @@ fn is_valid(map: &TensorMap) -> bool {
         && map.strides.iter().all(|stride| stride.is_multiple_of(16) && *stride < 1 << 40)
         && map.strides.iter().zip(&map.sizes[1..]).all(|(stride, size)| stride * size <= 1 << 48)
         && map.offset.is_multiple_of(16)
+        && map.offset < 1 << 48
         && (u64::from(map.box_sizes[0]) * element).is_multiple_of(16)
 }

@@ -121,9 +121,9 @@ pub(crate) struct Warp {
     pub(crate) products: u64,
     pub(crate) product_groups: Vec<u64>,
     /// Accumulators of products under way: how many products each register waits for.
-    pub(crate) touched: Vec<u16>,
+    pub(crate) touched: Vec<u32>,
     /// Fragments of A that products under way read, counted likewise.
-    pub(crate) held: Vec<u16>,
+    pub(crate) held: Vec<u32>,
     /// Whether it has executed `wgmma.fence`.
     pub(crate) fenced: bool,
     /// Products under way that nobody waited for, and the steps that issued them.

@@ -65,6 +65,8 @@ struct Case<'t> {
     major: Major,
     in_registers: bool,
     negate: bool,
+    /// Whether sums are of half precision.
+    half: bool,
 }
 
 impl Case<'_> {
@@ -179,7 +181,11 @@ fence.mbarrier_init.release.cluster;\nL1:\nbar.sync 0;\n@%p0 bra L2;\n"
 
     fn products(&self, text: &mut String) {
         let (sums, name) = (self.sums(), self.of.name);
-        let sum = if self.is_integer() { "s32" } else { "f32" };
+        let sum = match (self.is_integer(), self.half) {
+            (true, _) => "s32",
+            (false, true) => "f16",
+            (false, false) => "f32",
+        };
         for step in 0..self.steps() {
             let a = if self.in_registers {
                 self.fragments(text, step);
@@ -213,9 +219,10 @@ fence.mbarrier_init.release.cluster;\nL1:\nbar.sync 0;\n@%p0 bra L2;\n"
 
     /// Registers of the sums.
     fn sums(&self) -> String {
-        let name =
-            |at| if self.is_integer() { format!("%r{}", 10 + at) } else { format!("%f{at}") };
-        (0..N / 2).map(name).collect::<Vec<_>>().join(", ")
+        let floats = !self.is_integer() && !self.half;
+        let name = |at| if floats { format!("%f{at}") } else { format!("%r{}", 10 + at) };
+        let count = if self.half { N / 4 } else { N / 2 };
+        (0..count).map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// A from global memory: 4 bytes a register, rows of K.
@@ -235,13 +242,18 @@ fence.mbarrier_init.release.cluster;\nL1:\nbar.sync 0;\n@%p0 bra L2;\n"
             let place = at / 4 * 32 + at % 2 * 4 + at % 4 / 2 * 8 * N * 4;
             if self.is_integer() {
                 writeln!(text, "st.global.b32 [%rd6+{place}], %r{};", 10 + at).unwrap();
-            } else {
-                writeln!(
-                    text,
-                    "cvt.rni.s32.f32 %r48, %f{at};\nst.global.b32 [%rd6+{place}], %r48;"
-                )
-                .unwrap();
+                continue;
             }
+            let float = if self.half {
+                let (register, part) = (10 + at / 2, at % 2);
+                writeln!(text, "mov.b32 {{%h0, %h1}}, %r{register};").unwrap();
+                writeln!(text, "cvt.f32.f16 %f0, %h{part};").unwrap();
+                0
+            } else {
+                at
+            };
+            writeln!(text, "cvt.rni.s32.f32 %r48, %f{float};").unwrap();
+            writeln!(text, "st.global.b32 [%rd6+{place}], %r48;").unwrap();
         }
         text.push_str("ret;\n");
     }
@@ -280,7 +292,7 @@ fn every_type_is_multiplied_along_k_under_every_swizzle() {
     for of in TYPES {
         for swizzle in SWIZZLES {
             let (major, negate) = (Major::K, false);
-            let case = Case { of, swizzle, major, in_registers: false, negate };
+            let case = Case { of, swizzle, major, in_registers: false, negate, half: false };
             case.check(Timing::Lazy);
             if !case.is_integer() {
                 Case { negate: true, ..case }.check(Timing::Eager);
@@ -294,7 +306,7 @@ fn a_may_be_in_registers() {
     for of in TYPES {
         let (swizzle, major, negate) = (Swizzle::B128, Major::K, false);
         for timing in [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }] {
-            Case { of, swizzle, major, in_registers: true, negate }.check(timing);
+            Case { of, swizzle, major, in_registers: true, negate, half: false }.check(timing);
         }
     }
 }
@@ -303,6 +315,16 @@ fn a_may_be_in_registers() {
 fn sixteen_bit_types_may_lie_along_rows_and_columns() {
     for (of, swizzle) in TYPES[..2].iter().flat_map(|of| SWIZZLES.map(|swizzle| (of, swizzle))) {
         let (major, negate) = (Major::Mn, false);
-        Case { of, swizzle, major, in_registers: false, negate }.check(Timing::Lazy);
+        Case { of, swizzle, major, in_registers: false, negate, half: false }.check(Timing::Lazy);
+    }
+}
+
+#[test]
+fn sums_may_be_of_half_precision() {
+    for of in TYPES.iter().filter(|of| ["f16", "e4m3", "e5m2"].contains(&of.name)) {
+        let (swizzle, major, negate) = (Swizzle::B64, Major::K, true);
+        for in_registers in [false, true] {
+            Case { of, swizzle, major, in_registers, negate, half: true }.check(Timing::Lazy);
+        }
     }
 }

@@ -39,3 +39,18 @@ fn a_whole_kernel_takes_less_than_ten_seconds() {
     let bound = Bound::new(&source, [1, 512, 512, 512], tile(128, 256, 2), 8);
     time("512x512x512", &bound, 10.0);
 }
+
+#[test]
+#[ignore = "depends on the machine"]
+fn a_large_tile_with_a_function_takes_less_than_two_seconds() {
+    let source = "kernel k(A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> D: bf16[M, N] { D = relu(A @ W.T + bias) }";
+    let bound = Bound::new(source, [1, 128, 256, 512], tile(128, 256, 1), 1);
+    time("128x256x512, bias and relu", &bound, 2.0);
+    let source = source.replace("relu(", "gelu(");
+    let bound = Bound::new(&source, [1, 128, 256, 512], tile(128, 256, 1), 1);
+    let start = Instant::now();
+    let worst = bound.worst(Timing::Lazy);
+    let taken = start.elapsed().as_secs_f64();
+    eprintln!("128x256x512, bias and gelu, with the comparison: {taken:.3} s, {worst:.3} bounds");
+    assert!(taken < 2.0 && worst <= 1.0);
+}

@@ -213,6 +213,26 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Where a copy out of shared memory starts: in the own CTA's.
+    fn source(
+        &mut self,
+        warp: &Warp,
+        now: Now,
+        address: u32,
+        place: &Place,
+    ) -> Result<Option<u32>, SimError> {
+        match self.window(warp.cta, address) {
+            Some((cta, own)) if cta == warp.cta => {
+                self.check_shared(warp, now, own, place)?;
+                Ok(Some(own))
+            }
+            Some(_) | None => {
+                self.blame_shared(Self::blamed(warp), now.line, Fault::Outside, address)?;
+                Ok(None)
+            }
+        }
+    }
+
     fn tensor_store(
         &mut self,
         warp: &mut Warp,
@@ -224,8 +244,7 @@ impl Machine<'_> {
         let from = self.address(warp, from, now.line)?;
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, to)? else { continue };
-            self.check_shared(warp, now, from[lane] as u32, &place)?;
-            let from = from[lane] as u32;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);
@@ -245,8 +264,7 @@ impl Machine<'_> {
         let bytes = self.value(warp, bytes);
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, to[lane], bytes[lane] as u32)?;
-            let from = from[lane] as u32;
-            self.check_shared(warp, now, from, &place)?;
+            let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let work = Work::Store { from, to: place, reduction: None, data: None };
             let number = self.issue(warp, now, work);
             warp.bulk[lane].open.push(number);

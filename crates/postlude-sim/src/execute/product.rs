@@ -176,7 +176,9 @@ impl Machine<'_> {
 
     fn wait_products(&mut self, warp: &mut Warp, now: Now, pending: usize) -> Outcome {
         let groups = warp.product_groups.len();
-        let Some(last) = groups.checked_sub(pending + 1) else { return Outcome::Next };
+        let Some(last) = groups.checked_sub(pending.saturating_add(1)) else {
+            return Outcome::Next;
+        };
         let count = warp.product_groups[last];
         let group = &self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         if group.done < count {
