@@ -87,6 +87,14 @@ fn every_tile_is_right() {
     }
 }
 
+#[test]
+fn every_epilogue_is_clean_under_twenty_seeds() {
+    for (name, source) in KERNELS {
+        let bound = Bound::new(&typed(source, DType::BF16), [2, 70, 72, 100], tile(64, 64, 1), 2);
+        bound.check_seeds(name, 0..20);
+    }
+}
+
 /// Functions of floats, against what the reference allows.
 #[test]
 fn functions_stay_within_the_bounds_of_the_reference() {

@@ -75,6 +75,7 @@ impl Machine<'_> {
             Work::Copy { .. } => observe::Operation::Copy,
         };
         self.observer.issued(self.at(warp, now.line, now.mask), kind, number);
+        self.aim(warp, number, &work);
         let operation = Operation { line: now.line, cta: warp.cta, warp: warp.number, work };
         self.operations.insert(number, operation);
         number
@@ -278,6 +279,10 @@ impl Machine<'_> {
         let all = lanes(now.mask).flat_map(|lane| warp.bulk[lane].before(pending));
         let joined: Vec<u64> = all.collect();
         self.observer.joined(self.at(warp, now.line, now.mask), &joined, until);
+        // Who waited until sources were read may wait again, for the rest.
+        if until == WaitFor::Read {
+            return Outcome::Next;
+        }
         let operations = &self.operations;
         let gone = |group: &Vec<u64>| !group.iter().any(|each| operations.contains_key(each));
         for lane in lanes(now.mask) {

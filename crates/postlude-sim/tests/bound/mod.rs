@@ -138,7 +138,12 @@ impl Bound {
 
     /// Runs it under every timing: no findings, and the same bits as on the CPU.
     pub(crate) fn check(&self, about: &str) {
-        let random = [1, 2, 3].map(|seed| Timing::Random { seed });
+        self.check_seeds(about, 1..4);
+    }
+
+    /// The same under eager, lazy and these random timings.
+    pub(crate) fn check_seeds(&self, about: &str, seeds: std::ops::Range<u64>) {
+        let random = seeds.map(|seed| Timing::Random { seed });
         for timing in [Timing::Eager, Timing::Lazy].into_iter().chain(random) {
             let (report, difference) = self.run(timing);
             let findings: Vec<String> =

@@ -21,7 +21,7 @@ use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
 use postlude_ptx::modifier::Alignment;
 use postlude_ptx::ring::{Agents, Consumers, Ring};
 use postlude_ptx::shared::{Planner, Region};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::{Architecture, Sm90a};
 use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;

@@ -1,0 +1,93 @@
+//! The zoo: good kernels with one thing broken, and the diagnosis of each.
+
+mod bound;
+mod broken;
+mod plain;
+
+use broken::Base;
+use broken::emitted::BROKEN;
+use broken::written::{WRITTEN, Written};
+use plain::Plain;
+use postlude_sim::{Diagnosis, Finding, Timing};
+
+fn told(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_broken_kernel_has_its_diagnosis() {
+    let mut wrong = Vec::new();
+    for broken in BROKEN {
+        let bound = broken.bound();
+        let (report, _) = bound.run(Timing::Lazy);
+        let fits = |finding: &Finding| {
+            finding.diagnosis == broken.diagnosis
+                && finding.text.contains(broken.at)
+                && (broken.region.is_none() || finding.region.as_deref() == broken.region)
+        };
+        // What is not there yet may be missed before it is clear why.
+        let missed = [Diagnosis::UninitialisedRead, Diagnosis::NoBarrier];
+        let told_first =
+            |diagnosis: &Diagnosis| *diagnosis == broken.diagnosis || !missed.contains(diagnosis);
+        let first = report.findings.iter().map(|finding| finding.diagnosis).find(told_first);
+        if !report.findings.iter().any(fits) || first != Some(broken.diagnosis) {
+            let short: Vec<_> = report.findings.iter().take(6).cloned().collect();
+            wrong.push(format!(
+                "== {}, wants {:?}\n{}",
+                broken.name,
+                broken.diagnosis,
+                told(&short)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), BROKEN.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_kernels_they_come_from_are_clean_under_every_timing() {
+    for base in Base::ALL {
+        base.bound().check_seeds(&format!("{base:?}"), 0..20);
+    }
+}
+
+fn plain(written: &Written, body: &str, timing: Timing) -> Plain {
+    let mut plain = Plain::new(body);
+    let [grid, cluster, threads] = written.launch;
+    (plain.launch.grid, plain.launch.cluster) = ([grid, 1, 1], [cluster, 1, 1]);
+    (plain.launch.threads, plain.timing) = (threads, timing);
+    plain
+}
+
+#[test]
+fn every_written_kernel_has_its_diagnosis() {
+    let mut wrong = Vec::new();
+    for written in WRITTEN {
+        let [from, to] = written.change;
+        assert!(written.body.contains(from), "{}", written.name);
+        let body = written.body.replacen(from, to, 1);
+        let findings = plain(written, &body, Timing::Lazy).findings();
+        let fits = |finding: &Finding| {
+            finding.diagnosis == written.diagnosis && finding.text.contains(written.at)
+        };
+        if !findings.iter().any(fits) {
+            wrong.push(format!(
+                "== {}, wants {:?}\n{}",
+                written.name,
+                written.diagnosis,
+                told(&findings)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), WRITTEN.len(), wrong.join("\n"));
+}
+
+#[test]
+fn written_kernels_are_clean_as_they_should_be() {
+    for written in WRITTEN {
+        let random = (0..20).map(|seed| Timing::Random { seed });
+        for timing in [Timing::Eager, Timing::Lazy].into_iter().chain(random) {
+            let findings = plain(written, written.body, timing).findings();
+            assert_eq!(told(&findings), "", "{}, {timing:?}", written.name);
+        }
+    }
+}
