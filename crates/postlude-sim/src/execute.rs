@@ -304,6 +304,9 @@ impl Machine<'_> {
         let threads = mask.count_ones();
         let cta = &mut self.ctas[warp.cta];
         cta.live -= threads;
+        if cta.live == 0 {
+            self.observer.ended(cta.number);
+        }
         let cluster = &mut self.clusters[cta.cluster];
         cluster.live -= threads;
         cluster.settle();

@@ -5,7 +5,7 @@
 //! - [`run`] is the way in; [`timing`] says when copies and matrix products complete.
 //! - [`report`] is what a run tells; [`observe`] is how others watch it: [`meters`] count, a [`trace`] is a timeline.
 //! - `program` reads text into steps; `machine` holds CTAs, warps and memory; `schedule` says who runs next; `execute` runs
-//!   one step; `operation` is what goes on meanwhile.
+//!   one step; `operation` is what goes on meanwhile; `order` tracks what happens before what.
 //!
 //! ```
 //! use postlude_ptx::kernel::{Attributes, build};
@@ -51,6 +51,7 @@ pub mod meters;
 pub mod numerics;
 pub mod observe;
 mod operation;
+mod order;
 mod parameters;
 mod program;
 pub mod report;
@@ -62,6 +63,7 @@ pub mod timing;
 pub mod trace;
 
 mod warp;
+mod watch;
 
 pub use error::SimError;
 pub use report::{Diagnosis, Finding, Meters, Report};

@@ -12,13 +12,15 @@ use crate::barrier::{ClusterBarrier, Mbarriers, Named};
 use crate::error::SimError;
 use crate::memory::{Fault, Global, SHARED_BASE, Shared};
 use crate::observe::{Agent, At, Observer};
-use crate::operation::{Operation, Warpgroup};
+use crate::operation::{Operation, Warpgroup, Work};
+use crate::order::Order;
 use crate::parameters::Parameters;
 use crate::program::Program;
 use crate::report::{Diagnosis, Finding, Report};
 use crate::run::Options;
 use crate::timing::Clock;
 use crate::warp::Warp;
+use crate::watch::Watch;
 
 /// Registers of a multiprocessor.
 const REGISTER_FILE: u32 = 65_536;
@@ -100,7 +102,7 @@ pub(crate) struct Machine<'r> {
     pub(crate) program: &'r Program,
     pub(crate) launch: &'r Launch,
     pub(crate) options: &'r Options,
-    pub(crate) observer: &'r mut dyn Observer,
+    pub(crate) observer: Watch<'r>,
     pub(crate) symbols: Symbols,
     shared_bytes: u32,
     pub(crate) parameters: Parameters,
@@ -133,11 +135,12 @@ impl<'r> Machine<'r> {
             .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
         global.buffers.push(vec![0; bytes]);
         let (symbols, shared_bytes) = Symbols::new(program, launch)?;
+        let order = options.findings.then(|| Box::new(Order::new(launch)));
         Ok(Machine {
             program,
             launch,
             options,
-            observer,
+            observer: Watch { order, observer },
             symbols,
             shared_bytes,
             parameters,
@@ -272,11 +275,31 @@ impl<'r> Machine<'r> {
             Fault::Misaligned => Diagnosis::Misaligned,
             Fault::Uninitialised => Diagnosis::UninitialisedRead,
         };
+        // The copy that will write these bytes is known to come too late: the tracker says so when it does.
+        if fault == Fault::Uninitialised
+            && self.observer.order.is_some()
+            && self.will_write(cta, address)
+        {
+            return Ok(());
+        }
         let region = self.region(address);
         let message = format!("shared address {address:#x}");
         let (cta, text) = (self.ctas[cta].number, self.program.text(line));
         let address = Some(u64::from(address));
         self.find(Finding { diagnosis, line, text, cta, warp, region, address, message })
+    }
+
+    /// Whether a copy under way has an address of a CTA's shared memory in its destination.
+    fn will_write(&self, cta: usize, address: u32) -> bool {
+        self.operations.values().any(|operation| match &operation.work {
+            Work::Load { receiver, to, from, .. } => {
+                *receiver == cta && (*to..to.saturating_add(from.bytes())).contains(&address)
+            }
+            Work::Copy { to, bytes, .. } => {
+                operation.cta == cta && (*to..to.saturating_add(*bytes)).contains(&address)
+            }
+            Work::Store { .. } | Work::Product(_) => false,
+        })
     }
 
     /// A finding about global memory.

@@ -84,6 +84,8 @@ pub trait Observer {
     fn executed(&mut self, _at: At, _inst: &Inst) {}
     /// Memory is read or written.
     fn accessed(&mut self, _at: At, _access: Access<'_>) {}
+    /// A barrier in shared memory of a CTA is made, or unmade.
+    fn made(&mut self, _at: At, _cta: u32, _address: u32, _exists: bool) {}
     /// Arrivals at the barrier in shared memory of a CTA; `phase` is the one they count for.
     fn arrived(&mut self, _at: At, _cta: u32, _address: u32, _phase: u64) {}
     /// A wait for a phase of a barrier in shared memory is over; `u64::MAX` is the one before the first, which is complete
@@ -103,6 +105,8 @@ pub trait Observer {
     fn completed(&mut self, _at: At, _number: u64) {}
     /// A warp's wait for its own copies or products is over: they are complete, or have read their sources.
     fn joined(&mut self, _at: At, _numbers: &[u64], _until: WaitFor) {}
+    /// All threads of a CTA have ended.
+    fn ended(&mut self, _cta: u32) {}
 }
 
 /// Watches nothing.

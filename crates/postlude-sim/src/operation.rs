@@ -113,6 +113,7 @@ impl Machine<'_> {
         match &mut operation.work {
             Work::Load { receiver, to, barrier, from } => {
                 self.deliver(copying, *receiver, *to, from)?;
+                self.hit(*receiver, number);
                 self.observer.completed(copying.at(), number);
                 let bytes = from.bytes();
                 let (receiver, barrier) = (*receiver, *barrier);
@@ -127,6 +128,7 @@ impl Machine<'_> {
             }
             Work::Store { from, to, data: data @ None, .. } => {
                 *data = Some(self.take(copying, *from, to)?);
+                self.hit(cta, number);
                 self.observer.source_read(copying.at(), number);
                 self.operations.insert(number, operation);
             }
@@ -140,9 +142,10 @@ impl Machine<'_> {
             }
             Work::Copy { to, from, bytes, read } => {
                 self.copy(copying, (*to, *from), *bytes, *read)?;
+                self.hit(cta, number);
                 self.observer.completed(copying.at(), number);
             }
         }
-        Ok(())
+        self.gather_clashes()
     }
 }

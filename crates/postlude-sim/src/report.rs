@@ -26,7 +26,7 @@ pub enum Diagnosis {
     /// `setmaxnreg` asks for more than the register file has, or in the wrong direction.
     RegisterFile,
     /// Bytes that were promised to a barrier and never arrived, or arrived and were never promised.
-    TransactionsOpen,
+    TransactionMismatch,
     /// A tensor map that the hardware would refuse.
     TensorMap,
     /// Copies that still read the shared memory of a CTA that ended.
@@ -35,6 +35,32 @@ pub enum Diagnosis {
     BeyondRow,
     /// Lanes that do not execute together what they must.
     Diverged,
+    /// A read of bytes that a copy is still writing.
+    ReadUnderCopy,
+    /// An overwrite of bytes that a copy is still reading or writing.
+    OverwriteUnderCopy,
+    /// An overwrite of bytes that a matrix product is still reading.
+    OverwriteUnderProduct,
+    /// An ordinary access, then one by a copy or a matrix product, without a fence between the proxies.
+    MissingProxyFence,
+    /// Two accesses to shared memory that nothing orders.
+    UnorderedShared,
+    /// Two accesses to global memory that nothing orders.
+    UnorderedGlobal,
+    /// A wait for a phase that is over with the phase before.
+    WrongParity,
+    /// More promises of bytes than a phase has arrivals: its slot is filled twice.
+    TwoProducers,
+    /// A deadlock at a barrier in shared memory that lacks arrivals.
+    ArrivalUnderflow,
+    /// A barrier in shared memory that is used, and nothing orders that after it was made.
+    WaitBeforeInit,
+    /// A barrier in shared memory that is made where there is one.
+    InitialisedTwice,
+    /// A matrix product whose registers no `wgmma.fence` orders after earlier accesses.
+    MissingProductFence,
+    /// Shared memory of another CTA that may have ended.
+    EndedCta,
 }
 
 impl Diagnosis {
@@ -51,11 +77,26 @@ impl Diagnosis {
             Diagnosis::Deadlock => "deadlock",
             Diagnosis::BarrierCount => "named barrier with the wrong number of threads",
             Diagnosis::RegisterFile => "setmaxnreg beyond the register file",
-            Diagnosis::TransactionsOpen => "bytes of a barrier that never balance",
+            Diagnosis::TransactionMismatch => "bytes of a barrier that never balance",
             Diagnosis::TensorMap => "tensor map that no hardware takes",
             Diagnosis::UnfinishedCopy => "copy from shared memory of a CTA that ended",
             Diagnosis::BeyondRow => "copy that writes beyond a tensor's row",
             Diagnosis::Diverged => "lanes diverged where they must not",
+            Diagnosis::ReadUnderCopy => "read of bytes that a copy is still writing",
+            Diagnosis::OverwriteUnderCopy => "overwrite of bytes that a copy is still using",
+            Diagnosis::OverwriteUnderProduct => {
+                "overwrite of bytes that a matrix product is still reading"
+            }
+            Diagnosis::MissingProxyFence => "missing fence between proxies",
+            Diagnosis::UnorderedShared => "unordered accesses to shared memory",
+            Diagnosis::UnorderedGlobal => "unordered accesses to global memory",
+            Diagnosis::WrongParity => "wait for the wrong parity",
+            Diagnosis::TwoProducers => "two producers in one phase",
+            Diagnosis::ArrivalUnderflow => "barrier that lacks arrivals",
+            Diagnosis::WaitBeforeInit => "barrier used before it was made",
+            Diagnosis::InitialisedTwice => "barrier made twice",
+            Diagnosis::MissingProductFence => "missing wgmma.fence",
+            Diagnosis::EndedCta => "shared memory of a CTA that may have ended",
         }
     }
 }

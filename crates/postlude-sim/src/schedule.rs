@@ -152,7 +152,9 @@ impl Machine<'_> {
                 return Ok(Turn::Paused);
             }
             let splits = warp.splits.len();
-            match self.step(warp, split)? {
+            let outcome = self.step(warp, split)?;
+            self.gather_clashes()?;
+            match outcome {
                 Outcome::Next => warp.splits[split].pc += 1,
                 Outcome::Placed => {
                     if warp.splits.len() != splits {
@@ -299,6 +301,10 @@ impl Machine<'_> {
                 let warps = self.ctas[cta].warps.clone();
                 self.warps[warps].iter_mut().for_each(|warp| *warp = Warp::default());
                 self.ctas[cta].shared = crate::memory::Shared::new(0);
+                let number = self.ctas[cta].number;
+                if let Some(order) = &mut self.observer.order {
+                    order.forget(number);
+                }
             }
         }
         Ok(())
@@ -330,6 +336,6 @@ impl Machine<'_> {
         let (address, bytes, phase) = (*address, barrier.bytes, barrier.phase);
         let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
         let message = format!("barrier {address:#x}{region}, phase {phase}: {bytes} bytes open");
-        self.blame((cta, None), 0, Diagnosis::TransactionsOpen, message)
+        self.blame((cta, None), 0, Diagnosis::TransactionMismatch, message)
     }
 }

@@ -124,6 +124,8 @@ pub(crate) struct Warp {
     pub(crate) touched: Vec<u32>,
     /// Fragments of A that products under way read, counted likewise.
     pub(crate) held: Vec<u32>,
+    /// Whether it has executed `wgmma.fence`.
+    pub(crate) fenced: bool,
     /// Products under way that nobody waited for, and the steps that issued them.
     pub(crate) unawaited: Vec<(u64, Pc)>,
     /// How many they are.

@@ -67,7 +67,7 @@ fn a_slot_that_nobody_releases_is_a_deadlock_that_names_its_barrier() {
     for timing in [Timing::Eager, Timing::Lazy, Timing::Random { seed: 5 }] {
         let (report, _) = bound.run(timing);
         assert!(!report.finished);
-        has(&report.findings, Diagnosis::Deadlock);
+        has(&report.findings, Diagnosis::ArrivalUnderflow);
         let message = &report.findings[0].message;
         assert!(message.contains("warp 0 lanes 0x1"), "{message}");
         assert!(message.contains("in phase 0, 0 of 2 arrivals"), "{message}");
@@ -142,10 +142,10 @@ mbarrier.init.shared::cta.b64 [shared_memory], 1;\n";
     );
     has(
         &with("mbarrier.arrive.expect_tx.shared::cta.b64 _, [shared_memory], 64;"),
-        Diagnosis::TransactionsOpen,
+        Diagnosis::TransactionMismatch,
     );
     let wait = "mbarrier.try_wait.parity.shared::cta.b64 %p0, [shared_memory], 0;";
-    has(&with(&format!("L2:\n{wait}\n@!%p0 bra L2;")), Diagnosis::Deadlock);
+    has(&with(&format!("L2:\n{wait}\n@!%p0 bra L2;")), Diagnosis::ArrivalUnderflow);
 }
 
 #[test]

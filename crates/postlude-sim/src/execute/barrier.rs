@@ -59,11 +59,11 @@ impl Machine<'_> {
             Inst::BarrierArrive { barrier, count, .. } => {
                 let count = count.0.unwrap_or(Operand::Integer(1));
                 let count = self.value(warp, count);
-                self.arrive(warp, now, barrier, &[0; 32], &count)
+                self.arrive(warp, now, barrier, None, &count)
             }
             Inst::BarrierExpect { barrier, bytes, .. } => {
                 let bytes = self.value(warp, bytes.0);
-                self.arrive(warp, now, barrier, &bytes, &[1; 32])
+                self.arrive(warp, now, barrier, Some(&bytes), &[1; 32])
             }
             Inst::BarrierTryWait { d, barrier, parity } => {
                 let parity = self.value(warp, parity.0);
@@ -163,6 +163,10 @@ impl Machine<'_> {
             }
         };
         self.progress += 1;
+        if fault.is_ok() {
+            let (who, cta) = (self.at(warp, now.line, now.mask), self.ctas[warp.cta].number);
+            self.observer.made(who, cta, address, count.is_some());
+        }
         match fault {
             Ok(()) => Ok(()),
             Err(fault) => self.blame_shared(Self::blamed(warp), now.line, fault, address),
@@ -186,7 +190,7 @@ impl Machine<'_> {
         warp: &Warp,
         now: Now,
         barrier: &Address,
-        bytes: &Lanes,
+        bytes: Option<&Lanes>,
         count: &Lanes,
     ) -> Result<Outcome, SimError> {
         let at = self.address(warp, barrier, now.line)?;
@@ -203,11 +207,15 @@ impl Machine<'_> {
                 continue;
             };
             self.observer.arrived(who, number, address, barrier.phase);
-            barrier.expect(bytes[lane] as u32);
+            barrier.expect(bytes.map_or(0, |bytes| bytes[lane] as u32));
             if barrier.arrive(count[lane] as u32).is_err() {
                 let phase = barrier.phase;
                 let message = format!("barrier {address:#x} of CTA {number}, phase {phase}");
-                self.blame(Self::blamed(warp), now.line, Diagnosis::ArrivalOverflow, message)?;
+                let diagnosis = match bytes {
+                    Some(_) => Diagnosis::TwoProducers,
+                    None => Diagnosis::ArrivalOverflow,
+                };
+                self.blame(Self::blamed(warp), now.line, diagnosis, message)?;
             }
             self.progress += 1;
         }

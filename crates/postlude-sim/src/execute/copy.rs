@@ -75,6 +75,7 @@ impl Machine<'_> {
             Work::Copy { .. } => observe::Operation::Copy,
         };
         self.observer.issued(self.at(warp, now.line, now.mask), kind, number);
+        self.aim(warp, number, &work);
         let operation = Operation { line: now.line, cta: warp.cta, warp: warp.number, work };
         self.operations.insert(number, operation);
         number

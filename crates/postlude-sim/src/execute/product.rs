@@ -24,7 +24,10 @@ impl Machine<'_> {
         inst: &Inst,
     ) -> Result<Outcome, SimError> {
         match inst {
-            Inst::WgmmaFence {} => Ok(Outcome::Next),
+            Inst::WgmmaFence {} => {
+                warp.fenced = true;
+                Ok(Outcome::Next)
+            }
             Inst::Wgmma { .. } => self.multiply(warp, now, inst),
             Inst::WgmmaCommit {} => {
                 warp.product_groups.push(warp.products);
@@ -43,6 +46,10 @@ impl Machine<'_> {
     fn multiply(&mut self, warp: &mut Warp, now: Now, inst: &Inst) -> Result<Outcome, SimError> {
         if self.warps_of_group(warp) != 0xf {
             return Err(self.unsupported(now.line, "a warpgroup has four warps"));
+        }
+        if !warp.fenced {
+            let message = "no wgmma.fence came before the first product".to_owned();
+            self.blame(Self::blamed(warp), now.line, Diagnosis::MissingProductFence, message)?;
         }
         let product = self.product(warp, now, inst)?;
         let number = warp.products;

@@ -8,12 +8,23 @@ use crate::warp::{Wait, Warp};
 /// Waits that are told one by one.
 const MOST_TOLD: usize = 24;
 
+/// Why nobody can go on.
+struct Cause {
+    diagnosis: Diagnosis,
+    cta: usize,
+    warp: u32,
+    line: u32,
+    message: String,
+}
+
 impl Machine<'_> {
     /// Notes a deadlock: all waits in words, at the line of the first.
     pub(super) fn report_deadlock(&mut self, running: &[usize]) -> Result<(), SimError> {
         let mut told = Vec::new();
         let mut first = None;
+        let mut named = false;
         let mut diagnosis = Diagnosis::Deadlock;
+        let cause = self.cause(running);
         for place in self.warps_of(running).collect::<Vec<_>>() {
             let warp = &self.warps[place];
             for split in &warp.splits {
@@ -23,6 +34,10 @@ impl Machine<'_> {
                 let pc = split.pc as usize - usize::from(behind);
                 let line = self.program.steps.get(pc).map_or(0, |step| step.line);
                 first = first.or(Some((warp.cta, warp.number, line)));
+                if let (Wait::Named { .. }, false) = (wait, named) {
+                    named = true;
+                    first = Some((warp.cta, warp.number, line));
+                }
                 if let Wait::Registers { .. } = wait {
                     diagnosis = Diagnosis::RegisterFile;
                     first = Some((warp.cta, warp.number, line));
@@ -37,6 +52,11 @@ impl Machine<'_> {
                 told.push(format!("CTA {cta} warp {}{lanes}, line {line}: {about}", warp.number));
             }
         }
+        if let (Some(cause), Diagnosis::Deadlock) = (cause, diagnosis) {
+            diagnosis = cause.diagnosis;
+            first = Some((cause.cta, cause.warp, cause.line));
+            told.insert(0, cause.message);
+        }
         let (cta, warp, line) = first.unwrap_or((self.clusters[running[0]].ctas.start, 0, 0));
         let more = told.len().saturating_sub(MOST_TOLD);
         told.truncate(MOST_TOLD);
@@ -44,6 +64,75 @@ impl Machine<'_> {
             told.push(format!("and {more} more"));
         }
         self.blame((cta, Some(warp)), line, diagnosis, told.join("; "))
+    }
+
+    /// The barrier in shared memory at which it all hangs, where nobody waits at a named one.
+    fn cause(&self, running: &[usize]) -> Option<Cause> {
+        let mut found: Option<(u32, Cause)> = None;
+        for place in self.warps_of(running) {
+            let warp = &self.warps[place];
+            for split in &warp.splits {
+                match &split.wait {
+                    Some(Wait::Phases(open)) => {
+                        let line = self.program.steps.get(split.pc as usize)?.line;
+                        for (address, _) in open {
+                            let Some(next) = self.blocked(warp, line, *address) else { continue };
+                            if found.as_ref().is_none_or(|(rank, _)| next.0 < *rank) {
+                                found = Some(next);
+                            }
+                        }
+                    }
+                    Some(Wait::Named { .. }) => return None,
+                    Some(
+                        Wait::Members(_)
+                        | Wait::Cluster { .. }
+                        | Wait::Products { .. }
+                        | Wait::Bulk { .. }
+                        | Wait::Copies { .. }
+                        | Wait::Registers { .. },
+                    )
+                    | None => {}
+                }
+            }
+        }
+        found.map(|(_, cause)| cause)
+    }
+
+    /// What a barrier lacks that a warp waits for; the first rank is the likeliest cause.
+    fn blocked(&self, warp: &Warp, line: u32, address: u32) -> Option<(u32, Cause)> {
+        let cta = &self.ctas[warp.cta];
+        let barrier = cta.mbarriers.get(&address)?;
+        let order = self.observer.order.as_ref();
+        let missing = order.map_or_else(Vec::new, |order| order.missing(cta.number, address));
+        let region = self.region(address).map_or_else(String::new, |name| format!(" (`{name}`)"));
+        let about =
+            format!("barrier {address:#x}{region} of CTA {}, phase {}", cta.number, barrier.phase);
+        let lacking = |diagnosis, message| Cause {
+            diagnosis,
+            cta: warp.cta,
+            warp: warp.number,
+            line,
+            message,
+        };
+        if barrier.pending == 0 {
+            let (bytes, much) = (barrier.bytes.unsigned_abs(), barrier.bytes > 0);
+            let (more, less) = if much { ("promised", "arrived") } else { ("arrived", "promised") };
+            let message = format!("{about}: {bytes} bytes more were {more} than {less}");
+            return Some((0, lacking(Diagnosis::TransactionMismatch, message)));
+        }
+        let rank = match (barrier.pending < barrier.count, missing.is_empty()) {
+            (true, _) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        };
+        let who = if missing.is_empty() {
+            "nobody has ever arrived who could still come".to_owned()
+        } else {
+            format!("in the phase before came {}", missing.join(" and "))
+        };
+        let (pending, count) = (barrier.pending, barrier.count);
+        let message = format!("{about}: {pending} of {count} arrivals are missing; {who}");
+        Some((rank, lacking(Diagnosis::ArrivalUnderflow, message)))
     }
 
     fn describe(&self, warp: &Warp, wait: &Wait) -> String {

@@ -1,0 +1,543 @@
+//! What happens before what, and which accesses nothing orders.
+//!
+//! In: what the machine tells those who watch. Out: clashes, which the machine makes findings of. Invariant: of two
+//! accesses to one byte that are reported, no chain of program order, barriers, waits, and releases with their acquires
+//! leads from one to the other, whatever order this run happened to take.
+//!
+//! Lanes of a warp are one agent. An asynchronous operation is an agent that starts with what its issuer knows; whoever
+//! waits for it, or for the barrier it completes on, learns what it did. A matrix product starts with what its four
+//! warps know. A copy out of shared memory is two agents: one reads, the other writes.
+
+mod clock;
+mod meeting;
+mod shadow;
+mod strong;
+mod tell;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use postlude_ptx::inst::Inst;
+use postlude_ptx::launch::Launch;
+use postlude_ptx::modifier::{ArriveOrder, ProxySpace, WaitFor};
+
+use crate::observe::{Access, Agent, At, Kind, Operation, Space};
+
+use clock::{Clock, Id};
+use meeting::{Meeting, Phases};
+use shadow::{Buffer, Does, Proxy, Shadow, Touch};
+use strong::{Published, Strength};
+
+/// A warp.
+#[derive(Default, Debug)]
+struct Warp {
+    /// What it knows; of itself, its moment.
+    seen: Clock,
+    moment: u32,
+    /// Moments that its fences between proxies began, for shared and for global memory.
+    fences: [Vec<u32>; 2],
+    /// The named barrier it waits at.
+    meeting: Option<u32>,
+    strong: strong::State,
+    /// Its parts of matrix products.
+    products: usize,
+    /// The last wait for each barrier in shared memory.
+    waits: HashMap<u32, Waited>,
+}
+
+/// A wait for a phase that is over.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    phase: u64,
+    /// How often that phase was waited for.
+    times: u32,
+    line: u32,
+}
+
+/// What an operation's agent is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Load,
+    /// The part of a copy out of shared memory that reads.
+    StoreRead,
+    /// The part that writes.
+    StoreWrite,
+    Product,
+    Copy,
+}
+
+impl Part {
+    fn proxy(self) -> Proxy {
+        match self {
+            Part::Load | Part::StoreRead | Part::StoreWrite | Part::Product => Proxy::Async,
+            // PTX ISA, "Async proxy": only bulk copies go through it.
+            Part::Copy => Proxy::Generic,
+        }
+    }
+}
+
+/// An agent for one operation after the other, each of which is ordered after the one before.
+#[derive(Debug)]
+struct Slot {
+    part: Part,
+    /// The warp that issues, or the first of four.
+    owner: u32,
+    /// How many operations it has had.
+    moment: u32,
+    /// What the present one starts with, itself included.
+    seen: Clock,
+    line: u32,
+    issued: u32,
+    /// The barrier that it completes on, and its phase.
+    barrier: Option<(u32, u32, u64)>,
+    /// The warp that waited for it, and its moment.
+    joined: Option<(Id, u32)>,
+}
+
+/// Matrix products of a warpgroup.
+#[derive(Clone, Default, Debug)]
+struct Products {
+    /// How many all four warps have issued.
+    issued: usize,
+    /// Of those that come next, what the warps know that have issued them.
+    next: VecDeque<Clock>,
+}
+
+/// A CTA.
+#[derive(Default, Debug)]
+struct Cta {
+    warps: Vec<Warp>,
+    slots: Vec<Slot>,
+    shared: Shadow,
+    barriers: HashMap<u32, Phases>,
+    named: HashMap<u32, Meeting>,
+    products: Vec<Products>,
+    /// Who of other CTAs used this one's shared memory last, and where.
+    guests: HashMap<Id, (u32, u32)>,
+    /// Copies under way that read or write its shared memory.
+    aims: Vec<Aim>,
+    ended: bool,
+}
+
+/// Bytes of shared memory that a copy under way will read or write.
+#[derive(Clone, Debug)]
+pub(crate) struct Aim {
+    pub(crate) number: u64,
+    pub(crate) bytes: std::ops::Range<u64>,
+    pub(crate) writes: bool,
+    /// The barrier that it completes on, and its phase.
+    pub(crate) barrier: Option<(u32, u64)>,
+}
+
+/// How two accesses clash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Fault {
+    /// Nothing orders them.
+    Unordered,
+    /// They are ordered, but the first goes through another proxy, and no fence was made.
+    Unfenced,
+    /// A barrier is used, and nothing orders that after it was made.
+    BeforeInit,
+    /// A barrier is made where there is one.
+    InitAgain,
+    /// Shared memory of a CTA is used that may have ended.
+    Ended,
+}
+
+/// Two accesses that clash; the first is older in this run.
+#[derive(Clone, Copy, Debug)]
+struct Clash {
+    fault: Fault,
+    space: Space,
+    address: u64,
+    old: (Touch, Does),
+    new: (Touch, Does),
+}
+
+/// The tracker.
+#[derive(Debug)]
+pub(crate) struct Order {
+    warps: u32,
+    grid: [u32; 3],
+    shape: [u32; 3],
+    ctas: Vec<Cta>,
+    clusters: HashMap<u32, Meeting>,
+    global: HashMap<u64, Buffer>,
+    published: Published,
+    /// Agents of operations: CTA, slots and moments.
+    operations: HashMap<u64, (u32, Vec<(u32, u32)>)>,
+    time: u32,
+    /// What the instruction in execution does to order.
+    strength: Option<Strength>,
+    relaxed: bool,
+    known: HashSet<(Fault, u32, u32)>,
+    clashes: Vec<Clash>,
+}
+
+/// Bits of a global address that are the place in its buffer.
+const BUFFER_BITS: u32 = 36;
+
+impl Order {
+    pub(crate) fn new(launch: &Launch) -> Self {
+        let count = launch.grid.iter().product::<u32>();
+        Order {
+            warps: launch.threads.div_ceil(32),
+            grid: launch.grid,
+            shape: launch.cluster,
+            ctas: (0..count).map(|_| Cta::default()).collect(),
+            clusters: HashMap::new(),
+            global: HashMap::new(),
+            published: Published::default(),
+            operations: HashMap::new(),
+            time: 0,
+            strength: None,
+            relaxed: false,
+            known: HashSet::new(),
+            clashes: Vec::new(),
+        }
+    }
+
+    /// A number for the cluster of a CTA: that of its first CTA.
+    fn cluster(&self, cta: u32) -> u32 {
+        let [x, y] = [self.grid[0], self.grid[1]];
+        let at = [cta % x, cta / x % y, cta / x / y];
+        let first: [u32; 3] =
+            std::array::from_fn(|dim| at[dim] / self.shape[dim] * self.shape[dim]);
+        first[0] + x * (first[1] + y * first[2])
+    }
+
+    /// The warp of an agent, after it learned what others told it at the barrier it waited at.
+    fn warp(&mut self, cta: u32, number: u32) -> &mut Warp {
+        let state = &mut self.ctas[cta as usize];
+        if state.warps.is_empty() {
+            for local in 0..self.warps {
+                let mut warp = Warp { moment: 1, ..Warp::default() };
+                warp.seen.set(Id { cta, local }, 1);
+                state.warps.push(warp);
+            }
+            state.products = vec![Products::default(); self.warps.div_ceil(4) as usize];
+        }
+        let warp = &mut state.warps[number as usize];
+        if let Some(barrier) = warp.meeting.take()
+            && let Some(meeting) = state.named.get_mut(&barrier)
+        {
+            meeting.leave(number, &mut warp.seen);
+        }
+        warp
+    }
+
+    /// Goes on to the next moment of a warp: what it did until now may be known to others, what comes is not.
+    fn tick(&mut self, id: Id) {
+        let warp = &mut self.ctas[id.cta as usize].warps[id.local as usize];
+        warp.moment += 1;
+        warp.seen.set(id, warp.moment);
+    }
+
+    fn now(&mut self) -> u32 {
+        self.time += 1;
+        self.time
+    }
+
+    /// The agent that makes an access, and what it knows.
+    fn actor(&mut self, at: At, access: Option<(Space, Kind)>) -> Option<(Touch, Clock)> {
+        let line = at.line;
+        match at.agent {
+            Agent::Warp { cta, warp } => {
+                let time = self.now();
+                let strong =
+                    access.is_some_and(|(_, kind)| kind == Kind::Atomic) || self.strength.is_some();
+                let state = self.warp(cta, warp);
+                let (by, proxy) = (Id { cta, local: warp }, Proxy::Generic);
+                let moment = state.moment;
+                Some((Touch { by, moment, line, time, proxy, strong }, state.seen.clone()))
+            }
+            Agent::Operation(number) => {
+                let (cta, slots) = self.operations.get(&number)?;
+                let place = match access {
+                    Some((Space::Global, _)) => slots.last()?.0,
+                    Some((Space::Shared { .. }, _)) | None => slots.first()?.0,
+                };
+                let slot = &self.ctas[*cta as usize].slots[place as usize];
+                let by = Id { cta: *cta, local: self.warps + place };
+                let strong = access.is_some_and(|(_, kind)| kind == Kind::Atomic);
+                let (moment, time, proxy) = (slot.moment, slot.issued, slot.part.proxy());
+                Some((Touch { by, moment, line, time, proxy, strong }, slot.seen.clone()))
+            }
+        }
+    }
+
+    pub(crate) fn executed(&mut self, at: At, inst: &Inst) {
+        self.strength = Strength::of(inst);
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let id = Id { cta, local: warp };
+        match inst {
+            Inst::FenceProxyAsync { space } => {
+                self.warp(cta, warp);
+                self.tick(id);
+                let state = self.warp(cta, warp);
+                let (shared, global) = match space {
+                    ProxySpace::All => (true, true),
+                    ProxySpace::SharedCta => (true, false),
+                    ProxySpace::Global => (false, true),
+                };
+                let moment = state.moment;
+                for (list, meant) in state.fences.iter_mut().zip([shared, global]) {
+                    if meant {
+                        list.push(moment);
+                    }
+                }
+            }
+            Inst::Fence { order, scope } => {
+                let state = self.warp(cta, warp);
+                let Warp { strong, seen, .. } = state;
+                strong.fence(*order, *scope, seen);
+                self.tick(id);
+            }
+            Inst::ClusterArrive { order, .. } => self.relaxed = *order == ArriveOrder::Relaxed,
+            Inst::Wgmma { .. } => {
+                self.warp(cta, warp);
+                let Cta { warps, products, .. } = &mut self.ctas[cta as usize];
+                let group = &mut products[warp as usize / 4];
+                let warp = &mut warps[warp as usize];
+                let place = warp.products - group.issued;
+                if group.next.len() <= place {
+                    group.next.resize(place + 1, Clock::default());
+                }
+                group.next[place].join(&warp.seen);
+                warp.products += 1;
+                self.tick(id);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn accessed(&mut self, at: At, access: Access<'_>) {
+        let Some((touch, seen)) = self.actor(at, Some((access.space, access.kind))) else { return };
+        let does = match access.kind {
+            Kind::Read => Does::Read,
+            Kind::Write | Kind::Atomic => Does::Write,
+        };
+        let mut found = Vec::new();
+        let mut fine = [None; 2];
+        let mut shadows = self.borrow(access);
+        for (address, bytes) in access.pieces {
+            let (key, offset) = match access.space {
+                Space::Global => (address >> BUFFER_BITS, address & ((1 << BUFFER_BITS) - 1)),
+                Space::Shared { .. } => (0, *address),
+            };
+            let base = address - offset;
+            let mut see = |at: u64, old: Touch, did: Does| {
+                let place = &mut fine[usize::from(did == Does::Write)];
+                if *place == Some(old) {
+                    return;
+                }
+                match self.judge(&touch, &seen, &old, access.space) {
+                    None => *place = Some(old),
+                    Some(fault) => found.push((fault, base + at, old, did)),
+                }
+            };
+            shadows.touch(key, (offset, *bytes), (touch, does, &seen), &mut see);
+        }
+        self.give_back(access, shadows);
+        for (fault, address, old, did) in found {
+            self.clash(Clash {
+                fault,
+                space: access.space,
+                address,
+                old: (old, did),
+                new: (touch, does),
+            });
+        }
+        if let Space::Shared { cta } = access.space {
+            self.visit(touch, cta);
+            self.compare_with_aims(cta, (touch, does), access.pieces);
+        }
+        if let (Agent::Warp { cta, warp }, Some(strength)) = (at.agent, self.strength) {
+            self.order_by(Id { cta, local: warp }, strength, access.pieces);
+        }
+    }
+
+    /// Finds copies under way that an access does not wait for.
+    fn compare_with_aims(&mut self, cta: u32, new: (Touch, Does), pieces: &[(u64, u32)]) {
+        let state = &self.ctas[cta as usize];
+        let Some(first) = pieces.iter().map(|(at, _)| *at).min() else { return };
+        let end = pieces.iter().map(|(at, bytes)| at + u64::from(*bytes)).max().unwrap_or(first);
+        let meets = |aim: &&Aim| {
+            let close = aim.bytes.start < end && first < aim.bytes.end;
+            let clashes = aim.writes || new.1 == Does::Write;
+            let meet = |(at, bytes): &(u64, u32)| {
+                *at < aim.bytes.end && aim.bytes.start < at + u64::from(*bytes)
+            };
+            close && clashes && pieces.iter().any(meet)
+        };
+        let met: Vec<Aim> = state.aims.iter().filter(meets).cloned().collect();
+        for aim in met {
+            let does = if aim.writes { Does::Write } else { Does::Read };
+            let agent = Agent::Operation(aim.number);
+            let (space, at) = (Space::Shared { cta }, At { agent, line: 0, lanes: 0 });
+            let Some((mut old, _)) = self.actor(at, Some((space, Kind::Read))) else { continue };
+            old.line = self.line(old.by);
+            if old.by != new.0.by {
+                let address = first.max(aim.bytes.start);
+                self.clash(Clash {
+                    fault: Fault::Unordered,
+                    space,
+                    address,
+                    old: (old, does),
+                    new,
+                });
+            }
+        }
+    }
+
+    /// The line of the operation in a slot.
+    fn line(&self, id: Id) -> u32 {
+        let place = id.local.saturating_sub(self.warps);
+        self.ctas[id.cta as usize].slots.get(place as usize).map_or(0, |slot| slot.line)
+    }
+
+    /// A copy has been issued that will use shared memory of a CTA.
+    pub(crate) fn aims(&mut self, cta: u32, aim: Aim) {
+        if let (Some((address, phase)), Some((home, slots))) =
+            (aim.barrier, self.operations.get(&aim.number))
+        {
+            let slot = &mut self.ctas[*home as usize].slots[slots[0].0 as usize];
+            slot.barrier = Some((cta, address, phase));
+        }
+        self.ctas[cta as usize].aims.push(aim);
+    }
+
+    /// A copy has done what it was to do with shared memory of a CTA.
+    pub(crate) fn hits(&mut self, cta: u32, number: u64) {
+        self.ctas[cta as usize].aims.retain(|aim| aim.number != number);
+    }
+
+    fn borrow(&mut self, access: Access<'_>) -> Shadows {
+        match access.space {
+            Space::Shared { cta } => {
+                Shadows::Shared(std::mem::take(&mut self.ctas[cta as usize].shared))
+            }
+            Space::Global => Shadows::Global(std::mem::take(&mut self.global)),
+        }
+    }
+
+    fn give_back(&mut self, access: Access<'_>, shadows: Shadows) {
+        match (access.space, shadows) {
+            (Space::Shared { cta }, Shadows::Shared(shadow)) => {
+                self.ctas[cta as usize].shared = shadow;
+            }
+            (Space::Global, Shadows::Global(buffers)) => self.global = buffers,
+            (Space::Shared { .. }, Shadows::Global(_)) | (Space::Global, Shadows::Shared(_)) => {}
+        }
+    }
+
+    /// What is wrong between an access and an older one, if both touch a byte and one of them writes.
+    fn judge(&self, new: &Touch, seen: &Clock, old: &Touch, space: Space) -> Option<Fault> {
+        if new.strong && old.strong {
+            return None;
+        }
+        if seen.get(old.by) < old.moment {
+            return Some(Fault::Unordered);
+        }
+        let crosses = (old.proxy, new.proxy) == (Proxy::Generic, Proxy::Async);
+        (crosses && !self.is_fenced(old, seen, space)).then_some(Fault::Unfenced)
+    }
+
+    /// Whether who made an access then made a fence that is known.
+    fn is_fenced(&self, old: &Touch, seen: &Clock, space: Space) -> bool {
+        let Cta { warps, slots, .. } = &self.ctas[old.by.cta as usize];
+        let (who, moment) = match old.by.local.checked_sub(self.warps) {
+            None => (old.by, old.moment),
+            // Whoever waited for a copy of sm_80 fences for it.
+            Some(slot) => match &slots[slot as usize] {
+                Slot { moment, joined: Some(joined), .. } if *moment == old.moment => *joined,
+                _ => return true,
+            },
+        };
+        let list = match space {
+            Space::Shared { .. } => 0,
+            Space::Global => 1,
+        };
+        let warps = if who.cta == old.by.cta { warps } else { &self.ctas[who.cta as usize].warps };
+        let fences = &warps[who.local as usize].fences[list];
+        let next = fences.partition_point(|fence| *fence <= moment);
+        fences.get(next).is_some_and(|fence| *fence <= seen.get(who))
+    }
+
+    fn clash(&mut self, clash: Clash) {
+        // One missing fence concerns many stores.
+        let (old, new) = (clash.old.0.line, clash.new.0.line);
+        let (first, second) = match clash.fault {
+            Fault::Unfenced => (0, new),
+            Fault::Unordered => (old.min(new), old.max(new)),
+            Fault::BeforeInit | Fault::InitAgain | Fault::Ended => (old, new),
+        };
+        if self.known.insert((clash.fault, first, second)) {
+            self.clashes.push(clash);
+        }
+    }
+
+    /// Notes that somebody uses the shared memory of another CTA, which must not have ended.
+    fn visit(&mut self, touch: Touch, cta: u32) {
+        if touch.by.cta == cta {
+            return;
+        }
+        self.ctas[cta as usize].guests.insert(touch.by, (touch.moment, touch.line));
+        if self.ctas[cta as usize].ended {
+            let (space, new) = (Space::Shared { cta }, (touch, Does::Write));
+            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new });
+        }
+    }
+
+    /// A CTA has ended: it must know of everything that others do in its shared memory.
+    pub(crate) fn ended(&mut self, cta: u32) {
+        for warp in 0..self.warps {
+            self.warp(cta, warp);
+        }
+        let mut seen = Clock::default();
+        let state = &mut self.ctas[cta as usize];
+        state.warps.iter().for_each(|warp| seen.join(&warp.seen));
+        state.ended = true;
+        let time = self.time;
+        let late = state.guests.drain().filter(|(who, (moment, _))| seen.get(*who) < *moment);
+        let mut late: Vec<_> = late.collect();
+        late.sort_unstable();
+        for (by, (moment, line)) in late {
+            let touch = Touch { by, moment, line, time, proxy: Proxy::Generic, strong: false };
+            let (space, new) = (Space::Shared { cta }, (touch, Does::Write));
+            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new });
+        }
+    }
+
+    /// Nobody will look at a CTA's shared memory any more.
+    pub(crate) fn forget(&mut self, cta: u32) {
+        let state = &mut self.ctas[cta as usize];
+        state.shared = Shadow::default();
+        state.barriers.clear();
+        state.named.clear();
+        state.aims.clear();
+        self.operations.retain(|_, (home, _)| *home != cta);
+    }
+}
+
+/// Shadows of one space.
+enum Shadows {
+    Shared(Shadow),
+    Global(HashMap<u64, Buffer>),
+}
+
+impl Shadows {
+    fn touch(
+        &mut self,
+        key: u64,
+        piece: (u64, u32),
+        touch: (Touch, Does, &Clock),
+        see: &mut dyn FnMut(u64, Touch, Does),
+    ) {
+        match self {
+            Shadows::Shared(shadow) => shadow.touch(piece, touch, see),
+            Shadows::Global(buffers) => {
+                buffers.entry(key).or_default().touch(piece, touch, see);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Barriers and operations: where agents learn from each other.
+//!
+//! In: arrivals, waits and operations as the machine tells of them. Out: clocks joined. Invariant: who waits learns what
+//! those knew that arrived in the phase it waited for, or before; never what arrived since.
+
+use std::collections::HashMap;
+
+use super::{Agent, At, Clash, Clock, Does, Fault, Id, Operation, Order, Part, Slot, Space, Touch};
+use super::{WaitFor, Waited};
+
+/// A barrier that is met in rounds: named, or of a cluster.
+#[derive(Default, Debug)]
+pub(super) struct Meeting {
+    round: u64,
+    /// What those know that arrived in this round, and in the one before.
+    open: Clock,
+    complete: Clock,
+    /// Warps that wait for the end of this round.
+    pub(super) waiting: Vec<u32>,
+}
+
+impl Meeting {
+    /// Begins another round, if this is one.
+    fn turn(&mut self, round: u64) -> Vec<u32> {
+        if round <= self.round {
+            return Vec::new();
+        }
+        self.round = round;
+        self.complete = std::mem::take(&mut self.open);
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// A warp goes on; whoever goes on late was told when the next round began.
+    pub(super) fn leave(&mut self, warp: u32, seen: &mut Clock) {
+        if let Some(place) = self.waiting.iter().position(|each| *each == warp) {
+            self.waiting.swap_remove(place);
+            seen.join(&self.open);
+        }
+    }
+}
+
+/// A barrier in shared memory. Arrivals change it atomically, so that later phases include earlier ones.
+#[derive(Debug)]
+pub(super) struct Phases {
+    made: Touch,
+    phase: u64,
+    open: Clock,
+    complete: Clock,
+    /// Who arrived in this phase and in the one before, and at which lines.
+    pub(super) now: HashMap<Id, u32>,
+    pub(super) before: HashMap<Id, u32>,
+}
+
+impl Phases {
+    fn turn(&mut self, phase: u64) {
+        if phase > self.phase {
+            self.phase = phase;
+            self.complete = self.open.clone();
+            self.before = std::mem::take(&mut self.now);
+        }
+    }
+}
+
+impl Order {
+    /// A barrier in shared memory is made or unmade.
+    pub(crate) fn made(&mut self, at: At, cta: u32, address: u32, exists: bool) {
+        let Some((touch, _)) = self.actor(at, None) else { return };
+        let barriers = &mut self.ctas[cta as usize].barriers;
+        if !exists {
+            barriers.remove(&address);
+            return;
+        }
+        let new = Phases {
+            made: touch,
+            phase: 0,
+            open: Clock::default(),
+            complete: Clock::default(),
+            now: HashMap::new(),
+            before: HashMap::new(),
+        };
+        if let Some(old) = barriers.insert(address, new) {
+            let old = (old.made, Does::Write);
+            self.clash_barrier(Fault::InitAgain, cta, address, old, touch);
+        }
+    }
+
+    fn clash_barrier(
+        &mut self,
+        fault: Fault,
+        cta: u32,
+        address: u32,
+        old: (Touch, Does),
+        touch: Touch,
+    ) {
+        let (space, address) = (Space::Shared { cta }, address.into());
+        self.clash(Clash { fault, space, address, old, new: (touch, Does::Write) });
+    }
+
+    pub(crate) fn arrived(&mut self, at: At, cta: u32, address: u32, phase: u64) {
+        let Some((touch, seen)) = self.actor(at, None) else { return };
+        self.visit(touch, cta);
+        let Some(phases) = self.ctas[cta as usize].barriers.get_mut(&address) else { return };
+        phases.turn(phase);
+        phases.open.join(&seen);
+        phases.now.insert(touch.by, at.line);
+        let made = phases.made;
+        if seen.get(made.by) < made.moment {
+            self.clash_barrier(Fault::BeforeInit, cta, address, (made, Does::Write), touch);
+        }
+        if let Agent::Warp { .. } = at.agent {
+            self.tick(touch.by);
+        }
+    }
+
+    pub(crate) fn waited(&mut self, at: At, cta: u32, address: u32, phase: u64) {
+        let Some((touch, seen)) = self.actor(at, None) else { return };
+        let state = &mut self.ctas[cta as usize];
+        let Some(phases) = state.barriers.get_mut(&address) else { return };
+        if phase != u64::MAX {
+            phases.turn(phase + 1);
+        }
+        let warp = &mut state.warps[touch.by.local as usize];
+        warp.seen.join(&phases.complete);
+        let line = at.line;
+        let waited = warp.waits.entry(address).or_insert(Waited { phase, times: 0, line });
+        waited.times = if waited.phase == phase { waited.times + 1 } else { 1 };
+        (waited.phase, waited.line) = (phase, line);
+        let made = phases.made;
+        if seen.get(made.by) < made.moment {
+            self.clash_barrier(Fault::BeforeInit, cta, address, (made, Does::Write), touch);
+        }
+    }
+
+    pub(crate) fn met(&mut self, at: At, barrier: u32, round: u64, waits: bool) {
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let seen = self.warp(cta, warp).seen.clone();
+        let state = &mut self.ctas[cta as usize];
+        let meeting = state.named.entry(barrier).or_default();
+        for late in meeting.turn(round) {
+            state.warps[late as usize].seen.join(&meeting.complete);
+        }
+        meeting.open.join(&seen);
+        if waits {
+            meeting.waiting.push(warp);
+            state.warps[warp as usize].meeting = Some(barrier);
+        }
+        self.tick(Id { cta, local: warp });
+    }
+
+    pub(crate) fn cluster_arrived(&mut self, at: At, round: u64) {
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let seen = self.warp(cta, warp).seen.clone();
+        let relaxed = std::mem::take(&mut self.relaxed);
+        let cluster = self.cluster(cta);
+        let meeting = self.clusters.entry(cluster).or_default();
+        meeting.turn(round);
+        if !relaxed {
+            meeting.open.join(&seen);
+        }
+        self.tick(Id { cta, local: warp });
+    }
+
+    pub(crate) fn cluster_waited(&mut self, at: At, round: u64) {
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let cluster = self.cluster(cta);
+        let meeting = self.clusters.entry(cluster).or_default();
+        meeting.turn(round + 1);
+        let complete = meeting.complete.clone();
+        self.warp(cta, warp).seen.join(&complete);
+    }
+
+    pub(crate) fn issued(&mut self, at: At, operation: Operation, number: u64) {
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let mut seen = self.warp(cta, warp).seen.clone();
+        let (parts, owner): (&[Part], u32) = match operation {
+            Operation::Load => (&[Part::Load], warp),
+            Operation::Store => (&[Part::StoreRead, Part::StoreWrite], warp),
+            Operation::Copy => (&[Part::Copy], warp),
+            Operation::Product => {
+                let group = &mut self.ctas[cta as usize].products[warp as usize / 4];
+                group.issued += 1;
+                seen.join(&group.next.pop_front().unwrap_or_default());
+                (&[Part::Product], warp / 4 * 4)
+            }
+        };
+        let issued = self.now();
+        let mut slots = Vec::with_capacity(parts.len());
+        for part in parts {
+            let new = Slot {
+                part: *part,
+                owner,
+                moment: 1,
+                seen: seen.clone(),
+                line: at.line,
+                issued,
+                barrier: None,
+                joined: None,
+            };
+            slots.push(self.settle_in(cta, new));
+        }
+        self.operations.insert(number, (cta, slots));
+        self.tick(Id { cta, local: warp });
+    }
+
+    /// Finds a slot whose operation the new one is ordered after, or makes one; its place, and the moment.
+    fn settle_in(&mut self, cta: u32, mut new: Slot) -> (u32, u32) {
+        let warps = self.warps;
+        let slots = &mut self.ctas[cta as usize].slots;
+        let free = slots.iter().enumerate().position(|(place, old)| {
+            let id = Id { cta, local: warps + place as u32 };
+            (old.part, old.owner) == (new.part, new.owner) && new.seen.get(id) >= old.moment
+        });
+        let place = free.unwrap_or(slots.len());
+        let id = Id { cta, local: warps + place as u32 };
+        if let Some(old) = slots.get(place) {
+            new.moment = old.moment + 1;
+        }
+        let moment = new.moment;
+        new.seen.set(id, moment);
+        if place == slots.len() {
+            slots.push(new);
+        } else {
+            slots[place] = new;
+        }
+        (place as u32, moment)
+    }
+
+    pub(crate) fn joined(&mut self, at: At, numbers: &[u64], until: WaitFor) {
+        let Agent::Warp { cta, warp } = at.agent else { return };
+        let moment = self.warp(cta, warp).moment;
+        let Order { operations, ctas, warps, .. } = self;
+        let state = &mut ctas[cta as usize];
+        let seen = &mut state.warps[warp as usize].seen;
+        for number in numbers {
+            let Some((_, slots)) = operations.get(number) else { continue };
+            for (place, held) in slots {
+                let slot = &mut state.slots[*place as usize];
+                let known = match slot.part {
+                    Part::StoreWrite => until == WaitFor::Complete,
+                    Part::Load | Part::StoreRead | Part::Product | Part::Copy => true,
+                };
+                if !known {
+                    continue;
+                }
+                // Another operation may have the slot by now, issued by somebody who knew of this one.
+                seen.set(Id { cta, local: *warps + place }, *held);
+                if slot.moment == *held {
+                    seen.join(&slot.seen);
+                    slot.joined = Some((Id { cta, local: warp }, moment));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Good kernels, and ways to break one thing of a text.
+
+use postlude::DType;
+use postlude_sim::Diagnosis;
+
+use crate::bound::{Bound, tile, typed};
+
+pub(crate) mod emitted;
+pub(crate) mod written;
+
+/// A good kernel of the library's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Base {
+    /// 64x64, four tiles, nine steps in a ring of eight.
+    Plain,
+    /// The same on two CTAs.
+    Pair,
+    /// 128x256 on a cluster of two, twice around the ring.
+    Cluster,
+    /// C arrives by TMA: six tiles in a ring of four.
+    Residual,
+    /// Values along columns in shared memory.
+    Bias,
+    /// Two outputs, of two types.
+    TwoOutputs,
+    /// An output of single precision.
+    Wide,
+    /// Sizes that are no multiples of anything, and outputs straight to memory.
+    Odd,
+}
+
+impl Base {
+    pub(crate) const ALL: [Base; 8] = [
+        Base::Plain,
+        Base::Pair,
+        Base::Cluster,
+        Base::Residual,
+        Base::Bias,
+        Base::TwoOutputs,
+        Base::Wide,
+        Base::Odd,
+    ];
+
+    pub(crate) fn bound(self) -> Bound {
+        let plain = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
+        let (source, sizes, tile, grid) = match self {
+            Base::Plain => (plain, [1, 64, 256, 576], tile(64, 64, 1), 1),
+            Base::Pair => (plain, [1, 64, 256, 128], tile(64, 64, 1), 2),
+            Base::Cluster => (plain, [1, 256, 256, 512], tile(128, 256, 2), 2),
+            Base::Residual => (
+                "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }",
+                [1, 64, 384, 64],
+                tile(64, 64, 1),
+                1,
+            ),
+            Base::Bias => (
+                "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
+                [1, 128, 384, 128],
+                tile(128, 128, 1),
+                1,
+            ),
+            Base::TwoOutputs => (
+                "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {
+    Z = A @ W.T + bias
+    D = relu(Z)
+}",
+                [1, 64, 128, 128],
+                tile(64, 64, 1),
+                1,
+            ),
+            Base::Wide => (
+                "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }",
+                [1, 64, 128, 128],
+                tile(64, 64, 1),
+                1,
+            ),
+            Base::Odd => (
+                "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }",
+                [1, 70, 95, 72],
+                tile(64, 64, 1),
+                2,
+            ),
+        };
+        Bound::new(&typed(source, DType::BF16), sizes, tile, grid)
+    }
+}
+
+/// Which of the lines that contain a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which {
+    /// That one, from 0.
+    At(usize),
+    /// The last.
+    Last,
+    /// All.
+    All,
+}
+
+/// A change of a text, or of what it is launched with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Edit {
+    /// Lines that contain the text are dropped.
+    Drop(Which, &'static str),
+    /// In lines that contain the first text, the second becomes the third.
+    Replace(Which, &'static str, &'static str, &'static str),
+    /// After a line that contains the text comes another.
+    After(Which, &'static str, &'static str),
+    /// A line that contains the text comes twice.
+    Twice(Which, &'static str),
+    /// A wait for a phase, by its place among all, is always over.
+    NoWait(usize),
+    /// A wait starts with the other parity.
+    OtherParity(usize),
+    /// A wait keeps its parity when the ring comes round.
+    SameParity(usize),
+    /// Something else than the text.
+    Launch(fn(&mut Bound)),
+}
+
+/// A broken kernel.
+pub(crate) struct Broken {
+    pub(crate) name: &'static str,
+    pub(crate) base: Base,
+    pub(crate) edit: Edit,
+    pub(crate) diagnosis: Diagnosis,
+    /// What the blamed instruction contains, and the region where it is, if it is in one.
+    pub(crate) at: &'static str,
+    pub(crate) region: Option<&'static str>,
+}
+
+impl Broken {
+    pub(crate) fn bound(&self) -> Bound {
+        let mut bound = self.base.bound();
+        if let Edit::Launch(change) = self.edit {
+            change(&mut bound);
+            return bound;
+        }
+        let mut lines: Vec<String> = bound.text.lines().map(str::to_owned).collect();
+        apply(self.edit, &mut lines);
+        let text = lines.join("\n") + "\n";
+        assert_ne!(text, bound.text, "{}: nothing changed", self.name);
+        bound.text = text;
+        bound
+    }
+}
+
+/// Places of lines that contain a pattern.
+fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
+    let all = lines.iter().enumerate().filter(|(_, line)| line.contains(pattern));
+    let all: Vec<usize> = all.map(|(place, _)| place).collect();
+    assert!(!all.is_empty(), "no `{pattern}`");
+    match which {
+        Which::At(number) => vec![all[number]],
+        Which::Last => vec![all[all.len() - 1]],
+        Which::All => all,
+    }
+}
+
+/// The registers of a wait: its predicate and its parity.
+fn wait(lines: &[String], number: usize) -> (usize, String, String) {
+    let place = places(lines, Which::At(number), "mbarrier.try_wait")[0];
+    let words: Vec<&str> = lines[place].trim().trim_end_matches(';').split_whitespace().collect();
+    let predicate = words[1].trim_end_matches(',').to_owned();
+    (place, predicate, words[words.len() - 1].to_owned())
+}
+
+fn apply(edit: Edit, lines: &mut Vec<String>) {
+    match edit {
+        Edit::Drop(which, pattern) => {
+            let gone = places(lines, which, pattern);
+            let mut place = 0;
+            lines.retain(|_| {
+                place += 1;
+                !gone.contains(&(place - 1))
+            });
+        }
+        Edit::Replace(which, pattern, from, to) => {
+            for place in places(lines, which, pattern) {
+                lines[place] = lines[place].replace(from, to);
+            }
+        }
+        Edit::After(which, pattern, new) => {
+            for place in places(lines, which, pattern).into_iter().rev() {
+                lines.insert(place + 1, new.to_owned());
+            }
+        }
+        Edit::Twice(which, pattern) => {
+            for place in places(lines, which, pattern).into_iter().rev() {
+                lines.insert(place, lines[place].clone());
+            }
+        }
+        Edit::NoWait(number) => {
+            let (place, predicate, _) = wait(lines, number);
+            lines[place] = format!("mov.pred {predicate}, 1;");
+        }
+        Edit::OtherParity(number) => {
+            let (place, _, parity) = wait(lines, number);
+            let start = format!("mov.b32 {parity}, ");
+            let first = lines[..place].iter().rposition(|line| line.contains(&start));
+            let line = &mut lines[first.expect("it starts somewhere")];
+            *line = if line.ends_with(", 0;") {
+                line.replace(", 0;", ", 1;")
+            } else {
+                line.replace(", 1;", ", 0;")
+            };
+        }
+        Edit::SameParity(number) => {
+            let (place, _, parity) = wait(lines, number);
+            let change = format!(" mov.b32 {parity}, ");
+            let after = lines[place..].iter().position(|line| line.contains(&change));
+            lines.remove(place + after.expect("it changes somewhere"));
+        }
+        Edit::Launch(_) => {}
+    }
+}

@@ -1,0 +1,1 @@
+//! Small kernels written by hand with one thing wrong.
