@@ -35,12 +35,12 @@ pub(crate) struct LaunchFile {
     shared_bytes: u32,
     #[serde(default)]
     workspace_bytes: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     parameters: Vec<Spanned<ParameterFile>>,
     #[serde(default)]
     buffers: BTreeMap<String, Spanned<BufferFile>>,
     /// Names for parts of dynamic shared memory.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     regions: Vec<RegionFile>,
 }
 
@@ -138,7 +138,8 @@ impl Text<'_> {
         let before = &self.text[..span.start.min(self.text.len())];
         let number = before.matches('\n').count();
         let line = self.text.lines().nth(number).unwrap_or_default();
-        let key = line.split_once('=').map_or(line, |(key, _)| key).trim();
+        let key = line.split_once('=').map_or(line, |(key, _)| key);
+        let key = key.trim().trim_start_matches(['{', '[', ' ']).trim_end_matches(']');
         let key = if key.is_empty() { String::new() } else { format!(" `{key}`:") };
         Mistake::new(format!("{}:{}:{key} {what}", self.path.display(), number + 1))
     }

@@ -147,7 +147,9 @@ impl Meter {
             let first = group * 4;
             if warps.iter().any(|counts| counts.products > 0 || counts.multiply_adds > 0) {
                 let mut counts = Counts::default();
-                warps.iter().for_each(|each| counts += *each);
+                for each in warps {
+                    counts += *each;
+                }
                 let warps = (first, first + warps.len() as u32 - 1);
                 let name = format!("multiply, warpgroup {group}");
                 roles.push(Role { name, warps, counts });

@@ -16,6 +16,9 @@ impl Observer for Several<'_> {
     fn accessed(&mut self, at: At, access: Access<'_>) {
         self.0.iter_mut().for_each(|each| each.accessed(at, access));
     }
+    fn made(&mut self, at: At, cta: u32, address: u32, exists: bool) {
+        self.0.iter_mut().for_each(|each| each.made(at, cta, address, exists));
+    }
     fn arrived(&mut self, at: At, cta: u32, address: u32, phase: u64) {
         self.0.iter_mut().for_each(|each| each.arrived(at, cta, address, phase));
     }
@@ -42,5 +45,8 @@ impl Observer for Several<'_> {
     }
     fn joined(&mut self, at: At, numbers: &[u64], until: WaitFor) {
         self.0.iter_mut().for_each(|each| each.joined(at, numbers, until));
+    }
+    fn ended(&mut self, cta: u32) {
+        self.0.iter_mut().for_each(|each| each.ended(cta));
     }
 }

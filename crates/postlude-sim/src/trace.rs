@@ -115,6 +115,8 @@ pub struct Event {
 #[derive(Clone, Debug, Default)]
 struct Running {
     from: u64,
+    /// When it last did something.
+    last: u64,
     line: u32,
     doing: Option<Doing>,
     phase: Option<Phase>,
@@ -158,7 +160,8 @@ impl Timeline {
         let mut events = self.events.clone();
         for ((cta, warp), running) in &self.warps {
             let mut running = running.clone();
-            events.extend(self.close(*cta, *warp, &mut running));
+            let end = running.last;
+            events.extend(close(*cta, *warp, &mut running, end));
         }
         for event in &mut events {
             let Row::Warp { warp } = event.row else { continue };
@@ -186,14 +189,6 @@ impl Timeline {
         Some(self.events.len() - 1)
     }
 
-    /// Ends what a warp was doing.
-    fn close(&self, cta: u32, warp: u32, running: &mut Running) -> Option<Event> {
-        let doing = running.doing.take()?;
-        let row = Row::Warp { warp };
-        let (from, line, phase) = (running.from, running.line, running.phase.take());
-        Some(Event { cta, row, doing, from, to: self.now.max(from + 1), line, phase })
-    }
-
     fn phase(&self, address: u32, phase: u64) -> Phase {
         let offset = address.wrapping_sub(SHARED_BASE);
         let holds = |region: &&Region| (region.offset..region.end()).contains(&offset);
@@ -206,6 +201,14 @@ impl Timeline {
             None => Phase { region: None, place: address, phase },
         }
     }
+}
+
+/// Ends what a warp was doing.
+fn close(cta: u32, warp: u32, running: &mut Running, end: u64) -> Option<Event> {
+    let doing = running.doing.take()?;
+    let row = Row::Warp { warp };
+    let (from, line, phase) = (running.from, running.line, running.phase.take());
+    Some(Event { cta, row, doing, from, to: end.max(from + 1), line, phase })
 }
 
 /// What an instruction is part of; `None` for those that lanes of a finished warp wait at.
@@ -244,7 +247,7 @@ impl Observer for Timeline {
         let waited = running.doing == Some(Doing::Wait);
         if running.doing.is_some()
             && waits != waited
-            && let Some(event) = self.close(cta, warp, &mut running)
+            && let Some(event) = close(cta, warp, &mut running, self.now)
         {
             self.push(event);
         }
@@ -255,6 +258,7 @@ impl Observer for Timeline {
             }
             Some(before) => running.doing = Some(before.max(doing)),
         }
+        running.last = self.now;
         running.multiplies |= matches!(inst, Inst::Wgmma { .. } | Inst::Mma { .. });
         self.warps.insert((cta, warp), running);
     }

@@ -3,6 +3,8 @@
 mod bound;
 mod plain;
 
+#![allow(clippy::format_push_string)] // PTX is put together line by line.
+
 use bound::{Bound, tile, typed};
 use plain::Plain;
 use postlude::DType;

@@ -8,6 +8,7 @@ use postlude::graph::Input;
 use postlude::plan::sm90::{Placement, Sm90Schedule};
 use postlude_ptx::launch::{Buffer, Parameter};
 use postlude_ptx::shared::Region;
+use serde::Serialize;
 use toml::Spanned;
 
 use super::buffer::{BufferFile, POISONED};
@@ -39,42 +40,56 @@ pub(crate) fn emitted(
     let names: Vec<&String> =
         inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
     let name = |buffer: &Buffer| names[buffer.0 as usize].clone();
-    let parameter = |parameter: &Parameter| {
-        let parameter = match parameter {
-            Parameter::U32(value) => ParameterFile::U32(*value),
-            Parameter::U64(value) => ParameterFile::U64(*value as i64),
-            Parameter::F32(value) => ParameterFile::F32(*value),
-            Parameter::Pointer { buffer, offset } => {
-                ParameterFile::Pointer(PointerFile { buffer: name(buffer), offset: *offset })
-            }
-            Parameter::Map(map) => ParameterFile::Map(MapFile {
-                buffer: name(&map.buffer),
-                offset: map.offset,
-                element: ElementFile::of(map.element),
-                dims: map.sizes.clone(),
-                strides: map.strides.clone(),
-                box_sizes: map.box_sizes.clone(),
-                swizzle: SwizzleFile::of(map.swizzle),
-            }),
-        };
-        Spanned::new(0..0, parameter)
+    let parameter = |parameter: &Parameter| match parameter {
+        Parameter::U32(value) => ParameterFile::U32(*value),
+        Parameter::U64(value) => ParameterFile::U64(*value as i64),
+        Parameter::F32(value) => ParameterFile::F32(*value),
+        Parameter::Pointer { buffer, offset } => {
+            ParameterFile::Pointer(PointerFile { buffer: name(buffer), offset: *offset })
+        }
+        Parameter::Map(map) => ParameterFile::Map(MapFile {
+            buffer: name(&map.buffer),
+            offset: map.offset,
+            element: ElementFile::of(map.element),
+            dims: map.sizes.clone(),
+            strides: map.strides.clone(),
+            box_sizes: map.box_sizes.clone(),
+            swizzle: SwizzleFile::of(map.swizzle),
+        }),
     };
     let region = |region: &Region| RegionFile {
         name: region.name.clone(),
         offset: region.offset,
         bytes: region.bytes,
     };
+    let regions: Vec<RegionFile> =
+        regions.iter().filter(|region| region.bytes > 0).map(region).collect();
+    let parameters: Vec<ParameterFile> = launch.parameters.iter().map(parameter).collect();
+    let lists = list("parameters", &parameters) + &list("regions", &regions);
     let file = LaunchFile {
         grid: launch.grid,
         cluster: launch.cluster,
         threads: launch.threads,
         shared_bytes: launch.shared_bytes,
         workspace_bytes: launch.workspace_bytes,
-        parameters: launch.parameters.iter().map(parameter).collect(),
+        parameters: Vec::new(),
         buffers: buffers(loaded, planned)?,
-        regions: regions.iter().map(region).collect(),
+        regions: Vec::new(),
     };
-    Ok(toml::to_string(&file).expect("compiler bug: a launch without text"))
+    let text = toml::to_string(&file).expect("compiler bug: a launch without text");
+    // Lists of small tables read best a line each, and stand before the tables of buffers.
+    let (facts, buffers) = text.split_once("\n[").unwrap_or((&text, ""));
+    Ok(format!("{facts}{lists}\n[{buffers}"))
+}
+
+/// An array with a line for each element.
+fn list(name: &str, elements: &[impl Serialize]) -> String {
+    let mut text = format!("{name} = [\n");
+    for element in elements {
+        let value = toml::Value::try_from(element).expect("compiler bug: no such value");
+        text.push_str(&format!("    {value},\n"));
+    }
+    text + "]\n"
 }
 
 /// Inputs and outputs by name.

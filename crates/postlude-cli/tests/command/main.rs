@@ -8,6 +8,7 @@ mod interrupted;
 mod json;
 mod others;
 mod run;
+mod simulator;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

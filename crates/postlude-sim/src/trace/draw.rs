@@ -1,5 +1,7 @@
 //! Events as a drawing for a terminal: one CTA, a line a row, a hundred columns at most.
 
+use std::fmt::Write;
+
 use super::{Doing, Event, Row};
 
 /// Columns of the drawing without the names.
@@ -33,12 +35,9 @@ pub fn draw(events: &[Event], cta: u32) -> String {
             }
         };
         let line: String = (0..columns).map(cell).collect();
-        text.push_str(&format!("{:<NAMES$}{}\n", title(row), line.trim_end()));
+        let _ = writeln!(text, "{:<NAMES$}{}", title(row), line.trim_end());
     }
-    text.push_str(&format!(
-        "{:NAMES$}L load  M multiply  S store  w work  . wait  1-9 copies\n",
-        ""
-    ));
+    let _ = writeln!(text, "{:NAMES$}L load  M multiply  S store  w work  . wait  1-9 copies", "");
     text
 }
 

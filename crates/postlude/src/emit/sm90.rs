@@ -54,19 +54,6 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Names for shared memory, as diagnoses say them.
-    fn regions(&self) -> Vec<Region> {
-        let all = [
-            &self.stages,
-            &self.loads,
-            &self.stores,
-            &self.columns,
-            &self.barriers,
-            &self.load_barriers,
-        ];
-        all.into_iter().filter(|region| region.bytes > 0).cloned().collect()
-    }
-
     /// The ring that a warpgroup's tile operands arrive in.
     fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
         let stages = self.schedule.load_stages;
@@ -93,6 +80,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         planner.total() == u64::from(schedule.shared_bytes()),
         "compiler bug: the schedule counted other bytes of shared memory"
     );
+    let layout = planner.finish(Sm90a::TARGET);
+    let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
     let graph = &as_stored(graph);
     let accuracies = accuracies(graph, math);
     let plan = Plan {
@@ -109,8 +98,10 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
         .cluster([schedule.cluster, 1, 1]);
-    let entry = build(ENTRY, attributes, |k| body(k, &plan));
-    Entry { regions: plan.regions(), ..entry }
+    build(ENTRY, attributes, |k| {
+        k.use_plan(&layout);
+        body(k, &plan);
+    })
 }
 
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
