@@ -8,7 +8,8 @@ use broken::Base;
 use broken::emitted::BROKEN;
 use broken::written::{WRITTEN, Written};
 use plain::Plain;
-use postlude_sim::{Diagnosis, Finding, Timing};
+use postlude_ptx::launch::Parameter;
+use postlude_sim::{Diagnosis, Finding, Options, SimError, Timing, run};
 
 fn told(findings: &[Finding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -90,4 +91,18 @@ fn written_kernels_are_clean_as_they_should_be() {
             assert_eq!(told(&findings), "", "{}, {timing:?}", written.name);
         }
     }
+}
+
+#[test]
+fn a_tensor_map_with_a_stride_between_chunks_is_refused() {
+    let mut bound = Base::Plain.bound();
+    let strides = bound.launch.parameters.iter_mut().find_map(|parameter| match parameter {
+        Parameter::Map(map) => Some(&mut map.strides),
+        Parameter::Pointer { .. } | Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => {
+            None
+        }
+    });
+    strides.expect("a map")[0] += 2;
+    let result = run(&bound.text, &bound.launch, &mut bound.buffers, &Options::default());
+    assert!(matches!(result, Err(SimError::Launch { .. })), "{result:?}");
 }

@@ -46,7 +46,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("no fence before a store", Base::Plain, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "stmatrix", Some("stores")),
     broken("no fence before a wide store", Base::Wide, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "st.shared", Some("stores")),
     broken("no fence before the first of two outputs", Base::TwoOutputs, Edit::Drop(Which::At(0), PROXY), Diagnosis::MissingProxyFence, "st.shared", Some("stores")),
-    broken("fence after the barrier", Base::Plain, Edit::Replace(Which::At(0), PROXY, "fence.proxy.async.shared::cta", "fence.proxy.async.global"), Diagnosis::MissingProxyFence, "stmatrix", Some("stores")),
+    broken("fence for global memory only", Base::Plain, Edit::Replace(Which::At(0), PROXY, "fence.proxy.async.shared::cta", "fence.proxy.async.global"), Diagnosis::MissingProxyFence, "stmatrix", Some("stores")),
     broken("no fence before C is released", Base::Residual, Edit::Drop(Which::At(0), PROXY), Diagnosis::MissingProxyFence, "ldmatrix", Some("tile operands")),
     broken("stage released under its products", Base::Plain, Edit::Replace(Which::At(0), "wgmma.wait_group", " 1;", " 2;"), Diagnosis::OverwriteUnderProduct, LOAD, Some("stages")),
     broken("no wait for products in the loop", Base::Plain, Edit::Drop(Which::At(0), "wgmma.wait_group"), Diagnosis::OverwriteUnderProduct, LOAD, Some("stages")),
