@@ -129,7 +129,9 @@ impl Meter {
     /// What was counted so far.
     pub fn read(&self) -> Reading {
         let mut total = Counts::default();
-        self.warps.iter().for_each(|counts| total += *counts);
+        for counts in &self.warps {
+            total += *counts;
+        }
         let lines = self.lines.iter().copied().zip(0_u32..);
         let lines = lines.filter(|(counts, _)| *counts != Counts::default());
         Reading {
@@ -147,7 +149,9 @@ impl Meter {
             let first = group * 4;
             if warps.iter().any(|counts| counts.products > 0 || counts.multiply_adds > 0) {
                 let mut counts = Counts::default();
-                warps.iter().for_each(|each| counts += *each);
+                for each in warps {
+                    counts += *each;
+                }
                 let warps = (first, first + warps.len() as u32 - 1);
                 let name = format!("multiply, warpgroup {group}");
                 roles.push(Role { name, warps, counts });

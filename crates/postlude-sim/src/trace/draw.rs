@@ -18,8 +18,7 @@ pub fn draw(events: &[Event], cta: u32) -> String {
         own.iter().map(|event| event.row).filter(|row| is_drawn(*row)).collect();
     rows.sort_unstable();
     rows.dedup();
-    let mut text = format!("CTA {cta}, {step} instructions a column\n");
-    for row in rows {
+    let draw_row = |row: Row| {
         let events: Vec<&&Event> = own.iter().filter(|event| event.row == row).collect();
         let columns = (end - begin).div_ceil(step);
         let cell = |column: u64| {
@@ -33,13 +32,11 @@ pub fn draw(events: &[Event], cta: u32) -> String {
             }
         };
         let line: String = (0..columns).map(cell).collect();
-        text.push_str(&format!("{:<NAMES$}{}\n", title(row), line.trim_end()));
-    }
-    text.push_str(&format!(
-        "{:NAMES$}L load  M multiply  S store  w work  . wait  1-9 copies\n",
-        ""
-    ));
-    text
+        format!("{:<NAMES$}{}\n", title(row), line.trim_end())
+    };
+    let drawn: String = rows.into_iter().map(draw_row).collect();
+    let legend = "L load  M multiply  S store  w work  . wait  1-9 copies";
+    format!("CTA {cta}, {step} instructions a column\n{drawn}{:NAMES$}{legend}\n", "")
 }
 
 /// One warp of a warpgroup speaks for all.
