@@ -129,7 +129,9 @@ impl Meter {
     /// What was counted so far.
     pub fn read(&self) -> Reading {
         let mut total = Counts::default();
-        self.warps.iter().for_each(|counts| total += *counts);
+        for counts in &self.warps {
+            total += *counts;
+        }
         let lines = self.lines.iter().copied().zip(0_u32..);
         let lines = lines.filter(|(counts, _)| *counts != Counts::default());
         Reading {

@@ -20,9 +20,8 @@ fn stored_tile(start: &str, step_bytes: u32) -> Reading {
         "mov.u32 %r0, %tid.x;\nshr.u32 %r1, %r0, 5;\nand.b32 %r2, %r0, 31;\n{start}
 cvt.u64.u32 %rd2, %r3;\nadd.u64 %rd3, %rd0, %rd2;\n"
     );
-    for step in 0..32 {
-        body.push_str(&format!("st.global.v2.b32 [%rd3+{}], {{%r0, %r1}};\n", step * step_bytes));
-    }
+    let store = |step| format!("st.global.v2.b32 [%rd3+{}], {{%r0, %r1}};\n", step * step_bytes);
+    body.extend((0..32).map(store));
     body.push_str("ret;");
     let mut plain = Plain::new(&body);
     plain.launch.threads = 128;
@@ -125,10 +124,14 @@ fn roles_are_told_apart_and_add_up() {
     assert_eq!(names[1], "load, tile operands");
     assert_eq!(names[names.len() - 2..], multiply);
     let mut total = postlude_sim::meters::Counts::default();
-    reading.roles.iter().for_each(|role| total += role.counts);
+    for role in &reading.roles {
+        total += role.counts;
+    }
     assert_eq!(total, reading.total);
     let mut total = postlude_sim::meters::Counts::default();
-    reading.lines.iter().for_each(|(_, counts)| total += *counts);
+    for (_, counts) in &reading.lines {
+        total += *counts;
+    }
     assert_eq!(total, reading.total);
     assert_eq!(reading.roles[0].warps, (0, 0));
     assert_eq!(reading.roles[1].warps, (1, 2));

@@ -20,8 +20,7 @@ pub fn draw(events: &[Event], cta: u32) -> String {
         own.iter().map(|event| event.row).filter(|row| is_drawn(*row)).collect();
     rows.sort_unstable();
     rows.dedup();
-    let mut text = format!("CTA {cta}, {step} instructions a column\n");
-    for row in rows {
+    let draw_row = |row: Row| {
         let events: Vec<&&Event> = own.iter().filter(|event| event.row == row).collect();
         let columns = (end - begin).div_ceil(step);
         let cell = |column: u64| {

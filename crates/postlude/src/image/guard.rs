@@ -7,6 +7,7 @@ use crate::image::copy_elements;
 use crate::tensor::Tensor;
 
 /// Bytes before and after a guarded output; the output stays aligned.
+#[cfg(feature = "cuda")]
 pub(crate) const CANARY_BYTES: u64 = 64;
 /// What canaries hold.
 pub(crate) const CANARY: u8 = 0xa5;
