@@ -1,7 +1,5 @@
 //! Meters of whole kernels: the numbers of the reference tables, and of our own kernels.
 
-#![allow(clippy::format_push_string)] // PTX is put together line by line.
-
 mod bound;
 mod plain;
 

@@ -82,14 +82,14 @@ impl BufferFile {
             )));
         }
         let tensor = match &self.file {
-            Some(file) => self.read_file(name, &folder.join(file))?,
+            Some(file) => self.stored(name, &folder.join(file))?,
             None => self.made(name)?,
         };
         let write = self.write.as_ref().map(|path| folder.join(path));
         self.lay_out(name, &tensor, write)
     }
 
-    fn read_file(&self, name: &str, path: &Path) -> Result<Tensor, Mistake> {
+    fn stored(&self, name: &str, path: &Path) -> Result<Tensor, Mistake> {
         let tensor = Stored::open(path, name)?.load()?.to_contiguous();
         let dtype = self.dtype.as_ref().is_none_or(|dtype| dtype == tensor.dtype().name());
         let shape = self.shape.as_ref().is_none_or(|shape| shape == tensor.shape());

@@ -1,7 +1,5 @@
 //! Events as a drawing for a terminal: one CTA, a line a row, a hundred columns at most.
 
-use std::fmt::Write;
-
 use super::{Doing, Event, Row};
 
 /// Columns of the drawing without the names.
@@ -34,10 +32,11 @@ pub fn draw(events: &[Event], cta: u32) -> String {
             }
         };
         let line: String = (0..columns).map(cell).collect();
-        let _ = writeln!(text, "{:<NAMES$}{}", title(row), line.trim_end());
-    }
-    let _ = writeln!(text, "{:NAMES$}L load  M multiply  S store  w work  . wait  1-9 copies", "");
-    text
+        format!("{:<NAMES$}{}\n", title(row), line.trim_end())
+    };
+    let drawn: String = rows.into_iter().map(draw_row).collect();
+    let legend = "L load  M multiply  S store  w work  . wait  1-9 copies";
+    format!("CTA {cta}, {step} instructions a column\n{drawn}{:NAMES$}{legend}\n", "")
 }
 
 /// One warp of a warpgroup speaks for all.
