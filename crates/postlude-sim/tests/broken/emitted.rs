@@ -41,7 +41,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("no promise and no arrival", Base::Plain, Edit::Drop(Which::All, "expect_tx"), Diagnosis::ArrivalUnderflow, "try_wait", None),
     broken("promise made twice", Base::Plain, Edit::Twice(Which::All, "expect_tx"), Diagnosis::TwoProducers, "expect_tx", None),
     broken("B never loaded", Base::Plain, Edit::Drop(Which::At(1), LOAD), Diagnosis::TransactionMismatch, "try_wait", None),
-    broken("A loaded where B goes", Base::Plain, Edit::Replace(Which::At(0), LOAD, "bytes [%r56]", "bytes [%r56+8192]"), Diagnosis::OverwriteUnderCopy, LOAD, Some("stages")),
+    broken("A loaded where B goes", Base::Plain, Edit::Replace(Which::At(0), LOAD, "bytes [%r57]", "bytes [%r57+8192]"), Diagnosis::OverwriteUnderCopy, LOAD, Some("stages")),
     broken("load to an address between rows", Base::Plain, Edit::Replace(Which::At(1), LOAD, "+8192]", "+8208]"), Diagnosis::Misaligned, LOAD, Some("stages")),
     broken("no fence before a store", Base::Plain, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "stmatrix", Some("stores")),
     broken("no fence before a wide store", Base::Wide, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "st.shared", Some("stores")),
