@@ -85,7 +85,7 @@ impl Base {
     }
 }
 
-/// Which of the lines that contain a pattern.
+/// Which of the lines that match a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which {
     /// That one, from 0.
@@ -99,13 +99,13 @@ pub(crate) enum Which {
 /// A change of a text, or of what it is launched with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edit {
-    /// Lines that contain the text are dropped.
+    /// Lines that match the pattern are dropped.
     Drop(Which, &'static str),
-    /// In lines that contain the first text, the second becomes the third.
+    /// In lines that match the pattern, the second text becomes the third.
     Replace(Which, &'static str, &'static str, &'static str),
-    /// After a line that contains the text comes another.
+    /// After a line that matches the pattern comes another.
     After(Which, &'static str, &'static str),
-    /// A line that contains the text comes twice.
+    /// A line that matches the pattern comes twice.
     Twice(Which, &'static str),
     /// A wait for a phase, by its place among all, is always over.
     NoWait(usize),
@@ -144,9 +144,18 @@ impl Broken {
     }
 }
 
-/// Places of lines that contain a pattern.
+/// Whether a line contains the parts of a pattern in turn; `*` is anything between two.
+fn matches(line: &str, pattern: &str) -> bool {
+    let mut rest = Some(line);
+    for part in pattern.split('*') {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, after)| after);
+    }
+    rest.is_some()
+}
+
+/// Places of lines that match a pattern.
 fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
-    let all = lines.iter().enumerate().filter(|(_, line)| line.contains(pattern));
+    let all = lines.iter().enumerate().filter(|(_, line)| matches(line, pattern));
     let all: Vec<usize> = all.map(|(place, _)| place).collect();
     assert!(!all.is_empty(), "no `{pattern}`");
     match which {
