@@ -54,7 +54,7 @@ impl<'a> Planned<'a> {
         let sizes = loaded.sizes(given)?;
         let problem =
             Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
-        let placements = Placements::padded(compiled.optimised(), &problem);
+        let placements = Placements::packed(compiled.optimised(), &problem);
         Ok(Planned { loaded, compiled, options, problem, placements })
     }
 

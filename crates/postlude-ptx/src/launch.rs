@@ -128,8 +128,8 @@ pub enum Swizzle {
 pub struct TensorMap {
     /// The memory.
     pub buffer: Buffer,
-    /// Bytes from the buffer's start to the tensor's.
-    pub offset: u64,
+    /// Bytes from the buffer's start to the tensor's, which may lie before it where nothing there is read.
+    pub offset: i64,
     /// What it holds.
     pub element: Element,
     /// Sizes, innermost first.

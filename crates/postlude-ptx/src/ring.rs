@@ -44,7 +44,8 @@ impl Consumers {
 /// Who takes part in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Agents {
-    /// Threads of the CTA that call [`Ring::produce`] for every slot.
+    /// Threads of the CTA that call [`Ring::produce`] for every slot; or warps that call [`Ring::produce_written`], and
+    /// one more where one of them copies.
     pub producers: u32,
     /// Who reads.
     pub consumers: Consumers,
@@ -237,6 +238,34 @@ impl<'k, A: Tma> Ring<'k, A> {
             k.fence_proxy_async(ProxySpace::SharedCta);
             k.barrier_arrive(full);
         }
+        self.advance(&at.0);
+    }
+
+    /// Waits for an empty slot, lets a warp `write` into it, and goes on. `lane` is the thread's in its warp. Where a
+    /// leader is given, that one thread also lets `copy` copy into the slot.
+    pub fn produce_written(
+        &self,
+        at: &Producer<'k>,
+        lane: Reg<'k, U32>,
+        leader: Option<Reg<'k, Pred>>,
+        copy: impl FnOnce(&Slot<'_, 'k, A>),
+        write: impl FnOnce(Reg<'k, U32>),
+    ) {
+        let k = self.kernel;
+        let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
+        self.wait(self.empty, &at.0);
+        let full = Barrier::at(self.full + stage * BARRIER);
+        if let Some(leader) = leader {
+            k.if_(leader, || {
+                let promise = k.barrier_promise(full);
+                copy(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+                k.keep_promise(promise, bytes.get());
+            });
+        }
+        write(stage);
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        k.warp_sync();
+        k.when(lane.eq(0), || k.barrier_arrive(full));
         self.advance(&at.0);
     }
 

@@ -103,7 +103,7 @@ fn is_valid(map: &TensorMap) -> bool {
         && map.box_sizes.iter().map(|size| u64::from(*size)).product::<u64>() * element <= 1 << 20
         && map.strides.iter().all(|stride| stride.is_multiple_of(16) && *stride < 1 << 40)
         && map.strides.iter().zip(&map.sizes[1..]).all(|(stride, size)| stride * size <= 1 << 48)
-        && map.offset.is_multiple_of(16)
-        && map.offset < 1 << 48
+        && map.offset % 16 == 0
+        && (-16..1 << 48).contains(&map.offset)
         && (u64::from(map.box_sizes[0]) * element).is_multiple_of(16)
 }

@@ -16,10 +16,10 @@ use postlude_sim::observe::Observer;
 
 use crate::emit;
 use crate::error::Error;
-use crate::graph::{Graph, InputId, MathMode};
+use crate::graph::{Graph, MathMode};
+use crate::image;
 use crate::image::guard::{self, POISON};
-use crate::image::{self, Image};
-use crate::plan::sm90::{self, Placement, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
+use crate::plan::sm90::{self, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::tensor::Tensor;
 
@@ -233,7 +233,7 @@ impl Laid {
         guard: bool,
     ) -> Result<Laid, BindError> {
         let mut laid = Laid::default();
-        for (input, id) in graph.inputs().iter().zip((0..).map(InputId)) {
+        for input in graph.inputs() {
             match arguments.get(&input.name) {
                 None => return Err(BindError::Missing { name: input.name.clone() }),
                 Some(Argument::Scalar(value)) => {
@@ -242,21 +242,17 @@ impl Laid {
                     laid.push(Vec::new(), 0);
                 }
                 Some(Argument::Tensor(tensor)) => {
-                    let image = Image::of(tensor, image::is_mapped(graph, id));
                     laid.scalars.push(None);
-                    laid.push(image.bytes(tensor).into_owned(), image.offset);
-                    let placement = placement(tensor, image.strides, image.offset);
-                    laid.placements.inputs.push(Some(placement));
+                    laid.push(tensor.bytes().to_vec(), image::start(tensor));
+                    laid.placements.inputs.push(Some(image::placement(tensor)));
                 }
             }
         }
         for tensor in outputs {
-            let offset = tensor.offset() * tensor.dtype().bits() / 8;
-            let strides = tensor.strides().to_vec();
-            laid.placements.outputs.push(placement(tensor, strides, offset));
+            laid.placements.outputs.push(image::placement(tensor));
             let held =
                 if guard { vec![POISON; tensor.bytes().len()] } else { tensor.bytes().to_vec() };
-            laid.push(held, offset);
+            laid.push(held, image::start(tensor));
         }
         Ok(laid)
     }
@@ -267,12 +263,6 @@ impl Laid {
     }
 }
 
-/// Where a tensor lies in its buffer; one without elements is in nobody's way.
-fn placement(tensor: &Tensor, strides: Vec<isize>, offset: usize) -> Placement {
-    let start = if tensor.is_empty() { 0 } else { offset as u64 };
-    Placement { strides, alignment: image::alignment(start) }
-}
-
 /// The same launch on buffers that begin before their tensors do.
 fn shifted(launch: Launch, starts: &[u64]) -> Launch {
     let start = |buffer: Buffer| starts.get(buffer.0 as usize).copied().unwrap_or(0);
@@ -281,7 +271,7 @@ fn shifted(launch: Launch, starts: &[u64]) -> Launch {
             Parameter::Pointer { buffer, offset: offset + start(buffer) }
         }
         Parameter::Map(mut map) => {
-            map.offset += start(map.buffer);
+            map.offset += start(map.buffer) as i64;
             Parameter::Map(map)
         }
         Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => parameter,

@@ -12,24 +12,18 @@ mod problems;
 use std::sync::Mutex;
 use std::thread;
 
-use postlude::plan::sm90::{CANDIDATES, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
 
-use problems::{Bound, Data, Random, difference, lay_out};
+use problems::{Bound, Data, Layout, Random, Stored, difference, lay_out};
 
 const TIMINGS: [Timing; 4] =
     [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
 const GRIDS: [Option<u32>; 3] = [None, Some(1), Some(2)];
 
-/// How `lay_out` lays tensors out.
-const PACKED: usize = 0;
-const GAPS: usize = 1;
-const TRANSPOSED: usize = 2;
-const REVERSED: usize = 3;
-
 /// A kernel of the table with `C` laid out as the variety wants it.
-fn bound(name: &str, sizes: [usize; 4], layout: usize) -> Bound {
+fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
     let mut bound =
         Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(sizes[1] as u64));
     if let Some(Argument::Tensor(tensor)) = bound.arguments.get("C") {
@@ -48,7 +42,7 @@ fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
 }
 
 /// Runs a problem under every timing on every grid into outputs laid out so; the schedule it had.
-fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: usize) -> Sm90Schedule {
+fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Schedule {
     let wanted = bound.run(&Options::default()).expect("the processor runs it");
     let mut taken = None;
     for grid_limit in GRIDS {
@@ -105,24 +99,65 @@ fn every_tile_of_the_table_is_right() {
     for_each(CANDIDATES, |tile| {
         let sizes = [1, tile.rows as usize + 8, tile.columns as usize + 16, 136];
         for name in ["residual", "two_outputs"] {
-            let bound = bound(name, sizes, PACKED);
+            let bound = bound(name, sizes, Layout::Packed);
             let schedule = schedule(&bound, *tile);
-            assert_eq!(check(&bound, Some(&schedule), PACKED).tile, *tile);
+            assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, *tile);
         }
+    });
+}
+
+/// How an operand of 72 or 80 rows and a contraction of `inner` travels.
+fn feed(stored: Stored, inner: usize) -> Feed {
+    let aligned = inner.is_multiple_of(8);
+    let swapped = matches!(stored.layout, Layout::Transposed | Layout::TransposedPadded);
+    match (stored.layout, stored.inner_first ^ swapped) {
+        (Layout::Reversed, _) => Feed::InnerElements,
+        (Layout::Padded | Layout::TransposedPadded, false) => Feed::Inner,
+        (Layout::Packed | Layout::Transposed, false) if aligned => Feed::Inner,
+        (_, false) => Feed::Staggered,
+        (Layout::Gaps | Layout::Shifted, true) => Feed::OuterElements,
+        (_, true) => Feed::Outer,
+    }
+}
+
+#[test]
+fn every_way_of_an_operand_is_right() {
+    let ways: Vec<Stored> = [false, true]
+        .into_iter()
+        .flat_map(|inner_first| {
+            Layout::ALL.into_iter().map(move |layout| Stored { inner_first, layout })
+        })
+        .collect();
+    let mut varieties = Vec::new();
+    for (place, left) in ways.iter().enumerate() {
+        for (other, right) in ways.iter().enumerate() {
+            // A third of the pairs, so that all ways of each operand are met with several of the other's.
+            if (place + other) % 3 == 0 {
+                let name = ["plain", "bias_relu", "residual", "two_outputs", "batch"][place % 5];
+                varieties.push((name, [*left, *right], [128, 129, 135][other % 3]));
+            }
+        }
+    }
+    for_each(&varieties, |(name, stored, inner)| {
+        let sizes = [1, 72, 80, *inner];
+        let random = &mut Random(*inner as u64);
+        let bound = Bound::with(name, *stored, DType::BF16, sizes, Data::Integers, random);
+        let taken = check(&bound, None, Layout::Packed);
+        assert_eq!(taken.needs.operands, stored.map(|each| feed(each, *inner)), "{}", bound.about);
     });
 }
 
 #[test]
 fn every_path_of_a_load_is_right() {
     let paths = [
-        (PACKED, Path::Map),
-        (GAPS, Path::Contiguous),
-        (TRANSPOSED, Path::Strided),
-        (REVERSED, Path::Strided),
+        (Layout::Packed, Path::Map),
+        (Layout::Gaps, Path::Contiguous),
+        (Layout::Transposed, Path::Strided),
+        (Layout::Reversed, Path::Strided),
     ];
     for_each(&paths, |(layout, path)| {
         for name in ["residual", "shared_weights", "mask", "host_scalars"] {
-            let taken = check(&bound(name, [2, 72, 80, 72], *layout), None, PACKED);
+            let taken = check(&bound(name, [2, 72, 80, 72], *layout), None, Layout::Packed);
             assert_eq!(taken.needs.loads, [*path], "{name}");
         }
     });
@@ -131,15 +166,15 @@ fn every_path_of_a_load_is_right() {
 #[test]
 fn every_path_of_a_store_is_right() {
     let paths = [
-        (80, PACKED, Path::Map),
-        (81, PACKED, Path::Contiguous),
-        (80, GAPS, Path::Contiguous),
-        (80, TRANSPOSED, Path::Strided),
-        (80, REVERSED, Path::Strided),
+        (80, Layout::Packed, Path::Map),
+        (81, Layout::Packed, Path::Contiguous),
+        (80, Layout::Gaps, Path::Contiguous),
+        (80, Layout::Transposed, Path::Strided),
+        (80, Layout::Reversed, Path::Strided),
     ];
     for_each(&paths, |(columns, layout, path)| {
         for name in ["plain", "wide", "two_outputs", "batch"] {
-            let taken = check(&bound(name, [2, 72, *columns, 72], PACKED), None, *layout);
+            let taken = check(&bound(name, [2, 72, *columns, 72], Layout::Packed), None, *layout);
             assert!(taken.needs.stores.iter().all(|store| store == path), "{name}");
         }
     });
@@ -159,13 +194,13 @@ fn batches_empty_contractions_and_ragged_sizes_are_right() {
         ("host_scalars", [1, 200, 136, 64]),
     ];
     for_each(varieties, |(name, sizes)| {
-        check(&bound(name, *sizes, PACKED), None, PACKED);
+        check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
     });
 }
 
 #[test]
 fn nothing_is_launched_for_nothing() {
-    let bound = bound("plain", [1, 0, 8, 8], PACKED);
+    let bound = bound("plain", [1, 0, 8, 8], Layout::Packed);
     let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
     let mut outputs = compiled.outputs(&bound.problem).unwrap();
     let report = compiled
@@ -176,7 +211,7 @@ fn nothing_is_launched_for_nothing() {
 
 #[test]
 fn outputs_of_another_type_or_shape_are_refused() {
-    let bound = bound("plain", [1, 8, 8, 8], PACKED);
+    let bound = bound("plain", [1, 8, 8, 8], Layout::Packed);
     let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
     for (dtype, shape, wanted) in [
         (DType::F32, vec![8, 8], "`D` is declared bf16, but f32 was given"),

@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use postlude::emit::sm90::{emit, launch};
-use postlude::plan::sm90::{Needs, Placements, Sm90, Tile, fit};
+use postlude::graph::Graph;
+use postlude::plan::sm90::{Needs, Placement, Placements, Sm90, Tile, fit};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
 use postlude_ptx::launch::Launch;
 use postlude_ptx::shared::Region;
@@ -68,7 +69,7 @@ impl Bound {
             .map(|(dim, size)| (dim.to_owned(), size))
             .collect();
         let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-        let placements = Placements::padded(graph, &problem);
+        let placements = padded(graph, &problem);
         let mut random = Random(7);
         let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
         for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
@@ -155,11 +156,25 @@ impl Bound {
     }
 }
 
-/// A tile of the library's list.
+/// Tensors without gaps, but operands of the product with rows that tensor maps read whatever the sizes.
+fn padded(graph: &Graph, problem: &Problem) -> Placements {
+    let mut placements = Placements::packed(graph, problem);
+    for (input, _) in [graph.product().left, graph.product().right] {
+        let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
+        let mut shape = problem.shape(dims);
+        if let Some(row) = shape.last_mut() {
+            *row = row.next_multiple_of(8);
+        }
+        placements.inputs[input.0 as usize] = Some(Placement::packed(&shape));
+    }
+    placements
+}
+
+/// A tile of the library's list; `cluster` CTAs share B.
 pub(crate) fn tile(rows: u32, columns: u32, cluster: u32) -> Tile {
     *postlude::plan::sm90::CANDIDATES
         .iter()
-        .find(|tile| (tile.rows, tile.columns, tile.cluster) == (rows, columns, cluster))
+        .find(|tile| (tile.rows, tile.columns, tile.cluster.rows()) == (rows, columns, cluster))
         .expect("a tile of the list")
 }
 

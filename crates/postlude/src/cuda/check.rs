@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use postlude_ptx::launch::Buffer;
 
 use crate::cuda::GpuKernel;
-use crate::image::{MOST_ALIGNED, alignment};
 use crate::plan::sm90::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, validate};
@@ -81,6 +80,6 @@ impl Checked {
 
 /// Where a tensor lies; one without elements is in nobody's way.
 fn placement(tensor: &DeviceTensor) -> Placement {
-    let alignment = if tensor.is_empty() { MOST_ALIGNED } else { alignment(tensor.address) };
-    Placement { strides: tensor.strides.clone(), alignment }
+    let address = if tensor.is_empty() { 0 } else { tensor.address };
+    Placement::at(tensor.strides.clone(), address)
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use crate::cuda::{GpuKernel, PreparedCall};
 use crate::error::Error;
-use crate::graph::InputId;
+use crate::image;
 use crate::image::guard::{self, CANARY, CANARY_BYTES, POISON};
-use crate::image::{Image, is_mapped};
 use crate::problem::{Argument, Arguments, Problem};
 use crate::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Event, RuntimeError, Stream,
@@ -48,11 +47,11 @@ impl HostCall {
         let stream = Stream::new(device)?;
         let graph = &kernel.defined;
         let (mut buffers, mut inputs) = (Vec::new(), BTreeMap::new());
-        for (input, id) in graph.inputs().iter().zip((0..).map(InputId)) {
+        for input in graph.inputs() {
             let argument = match arguments.get(&input.name) {
                 Some(Argument::Scalar(value)) => DeviceArgument::Scalar(*value),
                 Some(Argument::Tensor(tensor)) => {
-                    let (buffer, tensor) = upload(tensor, is_mapped(graph, id), device, &stream)?;
+                    let (buffer, tensor) = upload(tensor, device, &stream)?;
                     buffers.push(buffer);
                     DeviceArgument::Tensor(tensor)
                 }
@@ -107,19 +106,17 @@ impl HostCall {
 /// Copies a tensor to the GPU.
 fn upload(
     tensor: &Tensor,
-    mapped: bool,
     device: &Device,
     stream: &Stream,
 ) -> Result<(DeviceBuffer, DeviceTensor), RuntimeError> {
-    let image = Image::of(tensor, mapped);
-    let bytes = image.bytes(tensor);
+    let bytes = tensor.bytes();
     let buffer = device.allocate(bytes.len() as u64)?;
-    buffer.write(stream, 0, &bytes)?;
+    buffer.write(stream, 0, bytes)?;
     let on_device = DeviceTensor {
         dtype: tensor.dtype(),
         shape: tensor.shape().to_vec(),
-        strides: image.strides,
-        address: buffer.address() + image.offset as u64,
+        strides: tensor.strides().to_vec(),
+        address: buffer.address() + image::start(tensor) as u64,
         device: device.ordinal(),
     };
     Ok((buffer, on_device))
@@ -145,7 +142,7 @@ impl Written {
 
     /// The tensor that a kernel writes.
     fn tensor(&self, host: &Tensor) -> DeviceTensor {
-        let offset = (host.offset() * host.dtype().bits() / 8) as u64;
+        let offset = image::start(host) as u64;
         DeviceTensor {
             dtype: host.dtype(),
             shape: host.shape().to_vec(),

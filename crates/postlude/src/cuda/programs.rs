@@ -1,6 +1,6 @@
 //! The code that a kernel has so far: one function for each schedule and GPU.
 //!
-//! Invariant: sizes and the grid's limit are not part of a schedule's code, so calls that differ in them alone share a
+//! Invariant: sizes, the grid's limit and the order of tiles are not part of a schedule's code, so calls that differ in them alone share a
 //! function, and nothing is emitted or printed again for them.
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ impl Programs {
         device: &Device,
         schedule: &Sm90Schedule,
     ) -> Result<Program, RuntimeError> {
-        let code = Sm90Schedule { grid_limit: None, ..schedule.clone() };
+        let code = schedule.code();
         let place = {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
             places.entry((device.ordinal(), code.clone())).or_default().clone()

@@ -11,6 +11,7 @@ mod launch;
 mod load;
 mod machine;
 mod multiply;
+mod operand;
 mod parameters;
 mod ranges;
 mod raster;
@@ -35,10 +36,10 @@ use raster::Raster;
 /// The kernel's name in the PTX.
 pub const ENTRY: &str = "postlude";
 
-/// Registers that a thread of the load warpgroup keeps; the others share the rest.
-const LOAD_REGISTERS: u32 = 40;
-/// Registers of a thread that multiplies.
-const MULTIPLY_REGISTERS: u32 = 232;
+/// Registers of a thread that loads and of one that multiplies.
+const REGISTERS: [u32; 2] = [40, 232];
+/// The same where elements pass through the registers of those that load.
+const REGISTERS_WITH_ELEMENTS: [u32; 2] = [56, 224];
 
 /// What every part of the kernel needs to know.
 struct Plan<'a> {
@@ -97,7 +98,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
-        .cluster([schedule.cluster, 1, 1]);
+        .cluster([schedule.tile.cluster.blocks(), 1, 1]);
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);
         body(k, &plan);
@@ -107,11 +108,20 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.graph, schedule);
+    let by_elements = schedule.needs.operands.map(|feed| feed.is_by_elements());
     let agents = Agents {
-        producers: 1,
+        producers: match by_elements {
+            [false, false] => 1,
+            // The warps of the load warpgroup, and whoever has the other operand copied.
+            [true, true] => 4,
+            [true, false] | [false, true] => 5,
+        },
         consumers: Consumers::Warpgroups(schedule.tile.sharers()),
-        blocks: schedule.cluster,
+        blocks: schedule.tile.cluster.blocks(),
     };
+    let by_elements = by_elements.contains(&true);
+    let [load_registers, multiply_registers] =
+        if by_elements { REGISTERS_WITH_ELEMENTS } else { REGISTERS };
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
     let tiles = schedule.load_bytes() > 0;
@@ -129,8 +139,12 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     k.if_else(
         warpgroup.eq(0),
         || {
-            k.decrease_registers(LOAD_REGISTERS);
-            k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+            k.decrease_registers(load_registers);
+            if by_elements {
+                load::load_elements(k, plan, &parameters, &raster, &ring);
+            } else {
+                k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+            }
             for each in (0..schedule.consumers()).filter(|_| tiles) {
                 k.if_(thread.eq(32 * (each + 1)), || {
                     load::load_tiles(k, plan, &parameters, &raster, each);
@@ -138,7 +152,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             }
         },
         || {
-            k.increase_registers(MULTIPLY_REGISTERS);
+            k.increase_registers(multiply_registers);
             multiply::multiply(k, plan, &parameters, &raster, &ring, warpgroup - 1);
         },
     );

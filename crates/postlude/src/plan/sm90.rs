@@ -8,24 +8,29 @@ mod candidates;
 mod choose;
 mod cost;
 mod needs;
+mod operand;
 mod place;
 mod rank;
 mod refuse;
 mod stored;
 mod text;
+mod walk;
 
 use crate::graph::Graph;
 use crate::problem::Problem;
 
-pub use candidates::{CANDIDATES, Sharing, Tile};
+pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
 pub use needs::Needs;
 pub(crate) use needs::column_values;
+pub use operand::{Feed, STAGGER};
+pub(crate) use operand::{Operand, operands};
 pub(crate) use place::tile_operands;
 pub use place::{Path, Placement, Placements};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
 pub(crate) use stored::as_stored;
+pub use walk::{Side, Walk};
 
 /// What the chip offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +51,6 @@ impl Sm90 {
 pub struct Sm90Schedule {
     /// The tile of a CTA.
     pub tile: Tile,
-    /// CTAs that share loads of B, along M.
-    pub cluster: u32,
     /// Slots of the ring that A and B arrive in.
     pub stages: u32,
     /// Columns that the epilogue works on at a time: 64 or 32.
@@ -56,8 +59,8 @@ pub struct Sm90Schedule {
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
-    /// Tiles along M that are walked together, so that their B stays in L2.
-    pub raster_group: u32,
+    /// The order in which tiles are walked.
+    pub walk: Walk,
     /// The most CTAs launched; `None` for as many as fit.
     pub grid_limit: Option<u32>,
     /// What the epilogue needs beside the accumulators.
@@ -132,10 +135,29 @@ impl Sm90Schedule {
             + self.barrier_bytes()
     }
 
+    /// Rows and columns of the product that one cluster computes.
+    fn cluster_size(&self) -> [u32; 2] {
+        let Tile { rows, columns, cluster, .. } = self.tile;
+        [rows * cluster.rows(), columns * cluster.columns()]
+    }
+
+    /// Clusters of tiles along the rows and along the columns of a problem.
+    fn clusters(&self, problem: &Problem) -> [u64; 2] {
+        let [rows, columns] = self.cluster_size().map(u64::from);
+        let sizes = [problem.rows as u64, problem.product_columns() as u64];
+        [sizes[0].div_ceil(rows), sizes[1].div_ceil(columns)]
+    }
+
+    /// What the kernel's code depends on: the same schedule whatever a launch decides.
+    pub fn code(&self) -> Sm90Schedule {
+        Sm90Schedule { grid_limit: None, walk: Walk::USUAL, ..self.clone() }
+    }
+
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
     pub fn multiply_adds(&self, problem: &Problem) -> u64 {
-        let rows = problem.rows.next_multiple_of((self.tile.rows * self.cluster) as usize);
-        let columns = problem.product_columns().next_multiple_of(self.tile.columns as usize);
+        let [rows, columns] = self.cluster_size().map(|size| size as usize);
+        let rows = problem.rows.next_multiple_of(rows);
+        let columns = problem.product_columns().next_multiple_of(columns);
         let inner = problem.inner.next_multiple_of(STAGE_DEPTH as usize);
         let sizes = [problem.batch, rows, columns, inner];
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
@@ -143,14 +165,11 @@ impl Sm90Schedule {
 
     /// CTAs for a problem on a chip.
     pub fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
-        let rows = (problem.rows as u64).div_ceil(u64::from(self.tile.rows * self.cluster));
-        let columns = (problem.product_columns() as u64).div_ceil(u64::from(self.tile.columns));
-        let clusters = rows * columns * problem.batch as u64;
-        let fit = u64::from(
-            self.grid_limit.unwrap_or(chip.processors).min(chip.processors) / self.cluster,
-        )
-        .max(1);
-        (clusters.clamp(1, fit) as u32) * self.cluster
+        let [rows, columns] = self.clusters(problem);
+        let clusters = rows.saturating_mul(columns).saturating_mul(problem.batch as u64);
+        let limit = self.grid_limit.unwrap_or(chip.processors).min(chip.processors);
+        let blocks = self.tile.cluster.blocks();
+        (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
     }
 }
 
@@ -174,23 +193,25 @@ pub fn accept(
     chip: Sm90,
 ) -> Result<(), Sm90Refusal> {
     refuse::refuse(graph)?;
-    place::refuse(graph, problem, placements)?;
+    place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
     let tile = schedule.tile;
     let tiles = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
-    let knobs = (1..=2).contains(&schedule.cluster)
-        && schedule.cluster == tile.cluster
-        && [32, 64].contains(&schedule.subtile)
+    let knobs = tile.takes(&schedule.needs)
+        && schedule.needs.clone().settled(graph) == schedule.needs
+        && schedule.needs.takes_subtile(schedule.subtile)
         && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
-        && (1..=MOST_GROUPED).contains(&schedule.raster_group);
-    let grouped = (problem.product_columns() as u64).div_ceil(u64::from(tile.columns.max(1)))
-        * u64::from(schedule.raster_group);
-    if !tiles || !knobs || grouped > u64::from(u32::MAX) {
+        && (1..=Walk::MOST).contains(&schedule.walk.group);
+    if !tiles || !knobs {
+        return Err(Sm90Refusal::Knob);
+    }
+    let [rows, columns] = schedule.clusters(problem);
+    if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob);
     }
     if schedule.shared_bytes() > chip.shared_bytes {
@@ -200,37 +221,49 @@ pub fn accept(
     Ok(())
 }
 
-/// The schedule of a tile with as many stages as shared memory holds.
+/// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
 pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
-    let choices: &[(u32, u32)] =
-        if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
-    for stages in (FEWEST_STAGES..=MOST_STAGES).rev() {
-        for (subtile, load_stages) in choices.iter().copied() {
-            let schedule = Sm90Schedule {
-                tile,
-                cluster: tile.cluster,
-                stages,
-                subtile,
-                load_stages,
-                store_stages: 2,
-                raster_group: 8,
-                grid_limit: None,
-                needs: needs.clone(),
-            };
-            if schedule.shared_bytes() <= chip.shared_bytes {
-                return Some(schedule);
-            }
-        }
+    if !tile.takes(needs) {
+        return None;
     }
-    None
+    let choices = choices(needs);
+    (FEWEST_STAGES..=MOST_STAGES)
+        .rev()
+        .flat_map(|stages| choices.iter().map(move |(subtile, loads)| (stages, *subtile, *loads)))
+        .map(|(stages, subtile, load_stages)| Sm90Schedule {
+            tile,
+            stages,
+            subtile,
+            load_stages,
+            store_stages: 2,
+            walk: Walk::USUAL,
+            grid_limit: None,
+            needs: needs.clone(),
+        })
+        .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
+}
+
+/// The least shared memory that a schedule of a tile may have.
+fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
+    let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
+    let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
+    let with = |(subtile, load_stages): &(u32, u32)| {
+        let (subtile, load_stages, stages) = (*subtile, *load_stages, FEWEST_STAGES);
+        Sm90Schedule { subtile, load_stages, stages, ..schedule.clone() }.shared_bytes()
+    };
+    choices(needs).iter().map(with).min().unwrap_or(0)
 }
 
 /// Subtiles and slots for tile operands, best first.
+fn choices(needs: &Needs) -> Vec<(u32, u32)> {
+    let all = if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
+    all.iter().copied().filter(|(subtile, _)| needs.takes_subtile(*subtile)).collect()
+}
+
+/// Subtiles and slots where a tile operand arrives by map.
 const WITH_LOADS: &[(u32, u32)] = &[(64, 4), (64, 2), (32, 4), (32, 2)];
 /// Subtiles where no tile operand arrives by map.
 const WITHOUT_LOADS: &[(u32, u32)] = &[(64, 1), (32, 1)];
-/// More only makes the last group ragged.
-const MOST_GROUPED: u32 = 1024;
 /// More hide nothing.
 const MOST_STAGES: u32 = 8;
 /// Fewer do not overlap loads with products.

@@ -43,7 +43,7 @@ pub fn validate(map: &TensorMap, address: u64) -> Result<u64, RuntimeError> {
     if strides != dims - 1 || boxes != dims {
         return Err(RuntimeError::MapLengths { dims, strides, boxes });
     }
-    let start = address.wrapping_add(map.offset);
+    let start = address.wrapping_add_signed(map.offset);
     if start == 0 || !start.is_multiple_of(ALIGNMENT) {
         return Err(RuntimeError::MapAddress { address: start, alignment: ALIGNMENT });
     }

@@ -104,8 +104,27 @@ impl Bound {
         data: Data,
         random: &mut Random,
     ) -> Bound {
+        Bound::with(name, [Stored::default(); 2], dtype, sizes, data, random)
+    }
+
+    /// The same with A and W stored so.
+    pub(crate) fn with(
+        name: &str,
+        stored: [Stored; 2],
+        dtype: DType,
+        sizes: [usize; 4],
+        data: Data,
+        random: &mut Random,
+    ) -> Bound {
         let (_, text) = KERNELS.iter().find(|(known, _)| *known == name).expect("a kernel");
-        let kernel = Kernel::parse(&text.replace("T[", &format!("{dtype}["))).expect("it types");
+        let mut text = text.replace("T[", &format!("{dtype}["));
+        if stored[0].inner_first {
+            text = text.replace("M, K]", "K, M]").replace("A @", "A.T @");
+        }
+        if stored[1].inner_first {
+            text = text.replace("N, K]", "K, N]").replace("W.T", "W");
+        }
+        let kernel = Kernel::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let graph = kernel.defined();
         let dims = postlude::problem::dim_names(graph);
         let all = ["B", "M", "N", "K"].into_iter().zip(sizes);
@@ -123,13 +142,18 @@ impl Bound {
                     let count = shape.iter().product();
                     let values: Vec<f64> = (0..count).map(|_| random.value(data)).collect();
                     let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
-                    let layout = if input.name == "C" { random.range(0, 3) } else { 0 };
+                    let layout = match input.name.as_str() {
+                        "A" => stored[0].layout,
+                        "W" => stored[1].layout,
+                        "C" => *random.pick(&Layout::ALL),
+                        _ => Layout::Packed,
+                    };
                     Argument::Tensor(lay_out(&tensor, layout))
                 }
             };
             arguments.insert(input.name.clone(), argument);
         }
-        let about = format!("{name} {dtype} {sizes:?} {data:?}");
+        let about = format!("{name} {dtype} {sizes:?} {data:?} {stored:?}");
         Bound { about, data, kernel, problem, arguments }
     }
 
@@ -146,20 +170,18 @@ impl Bound {
         if random.range(0, 15) == 0 {
             sizes[3] = 0;
         }
-        Bound::new(name, dtype, sizes, data, random)
+        let stored = [0; 2].map(|_| Stored::any(random));
+        Bound::with(name, stored, dtype, sizes, data, random)
     }
 
     /// Where the call's tensors will lie.
     pub(crate) fn placements(&self, compiled: &Compiled) -> Placements {
         let graph = compiled.optimised();
-        let mut placements = Placements::padded(graph, &self.problem);
+        let mut placements = Placements::packed(graph, &self.problem);
         for (input, placement) in graph.inputs().iter().zip(&mut placements.inputs) {
-            if let ("C", Some(Argument::Tensor(tensor))) =
-                (input.name.as_str(), self.arguments.get(&input.name))
-            {
-                let bytes = (tensor.offset() * tensor.dtype().bits() / 8) as u64;
-                let alignment = 1 << bytes.trailing_zeros().min(8);
-                *placement = Some(Placement { strides: tensor.strides().to_vec(), alignment });
+            if let Some(Argument::Tensor(tensor)) = self.arguments.get(&input.name) {
+                let start = (tensor.offset() * tensor.dtype().bits() / 8) as u64;
+                *placement = Some(Placement::at(tensor.strides().to_vec(), start));
             }
         }
         placements
@@ -207,28 +229,81 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     Some(format!("{} elements differ, first {place:?}: {got} instead of {want}", wrong.len()))
 }
 
-/// The same values, packed, with gaps, transposed or backwards.
-pub(crate) fn lay_out(tensor: &Tensor, layout: usize) -> Tensor {
+/// How a tensor lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Layout {
+    #[default]
+    Packed,
+    /// Rows at multiples of 16 bytes.
+    Padded,
+    /// Three elements between rows.
+    Gaps,
+    /// Columns one after the other.
+    Transposed,
+    /// The same at multiples of 16 bytes.
+    TransposedPadded,
+    /// From the last element to the first.
+    Reversed,
+    /// From the second element of the memory on.
+    Shifted,
+}
+
+impl Layout {
+    pub(crate) const ALL: [Layout; 7] = [
+        Layout::Packed,
+        Layout::Padded,
+        Layout::Gaps,
+        Layout::Transposed,
+        Layout::TransposedPadded,
+        Layout::Reversed,
+        Layout::Shifted,
+    ];
+}
+
+/// How an operand is declared and lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stored {
+    /// Whether K is the first dim of its declaration.
+    pub(crate) inner_first: bool,
+    pub(crate) layout: Layout,
+}
+
+impl Stored {
+    fn any(random: &mut Random) -> Stored {
+        Stored { inner_first: random.range(0, 1) == 1, layout: *random.pick(&Layout::ALL) }
+    }
+}
+
+/// The same values, laid out so.
+pub(crate) fn lay_out(tensor: &Tensor, layout: Layout) -> Tensor {
     let shape = tensor.shape().to_vec();
     let rank = shape.len();
     let mut held = shape.clone();
+    let transposed = matches!(layout, Layout::Transposed | Layout::TransposedPadded);
+    if transposed {
+        held.swap(rank - 2, rank - 1);
+    }
     match layout {
-        1 => held[rank - 1] += 3,
-        2 => held.swap(rank - 2, rank - 1),
+        Layout::Gaps => held[rank - 1] += 3,
+        Layout::Padded | Layout::TransposedPadded => {
+            held[rank - 1] = held[rank - 1].next_multiple_of(8);
+        }
         _ => {}
     }
     let mut strides = postlude::tensor::contiguous(&held);
-    let elements: usize = held.iter().product();
+    let mut elements: usize = held.iter().product();
     let mut offset = 0;
-    match layout {
-        2 => strides.swap(rank - 2, rank - 1),
-        3 => {
-            offset = elements.max(1) - 1;
-            for stride in &mut strides {
-                *stride = -*stride;
-            }
+    if transposed {
+        strides.swap(rank - 2, rank - 1);
+    }
+    if layout == Layout::Reversed {
+        offset = elements.max(1) - 1;
+        for stride in &mut strides {
+            *stride = -*stride;
         }
-        _ => {}
+    }
+    if layout == Layout::Shifted {
+        (elements, offset) = (elements + 1, 1);
     }
     let bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
     let moved = Tensor::with_strides(tensor.dtype(), shape.clone(), strides, offset, bytes);

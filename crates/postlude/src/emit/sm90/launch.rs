@@ -1,15 +1,18 @@
 //! The facts of one launch: parameters in the order in which the kernel declares them.
 
+mod operand;
+
 use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, Swizzle, TensorMap};
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId};
+use crate::graph::Graph;
 use crate::plan::sm90::{
-    Path, Placements, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule, tile_operands,
+    Path, Placements, SLOT_ROWS, Side, Sm90, Sm90Schedule, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
 use super::host;
+use super::operand::Part;
 use super::parameters::body_inputs;
 
 /// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with
@@ -22,18 +25,16 @@ pub fn launch(
     scalars: &[Option<f64>],
     placements: &Placements,
 ) -> Launch {
-    let facts = Facts { graph, schedule, problem, placements };
+    let facts = Facts { schedule, problem };
     let product = graph.product();
-    let (left, right) = (product.left.0, product.right.0);
-    let share = schedule.tile.columns / schedule.cluster;
-    let mut parameters = vec![
-        facts.operand(left, problem.rows, schedule.tile.rows),
-        facts.operand(right, problem.product_columns(), share),
-    ];
+    let mut parameters = Vec::new();
+    for (operand, part) in operands(graph, problem, placements).iter().zip(Part::of(schedule)) {
+        parameters.extend(operand::parameters(operand, part, problem));
+    }
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
-    let batched = |input: InputId| u32::from(placements.input(input).is_batched());
-    parameters.extend([left, right].map(|input| Parameter::U32(batched(input))));
+    let walk = [schedule.walk.group, u32::from(schedule.walk.grouped == Side::Columns)];
+    parameters.extend(walk.map(Parameter::U32));
     let tiles = tile_operands(graph);
     for input in body_inputs(graph) {
         let declared = &graph.inputs()[input.0 as usize];
@@ -58,7 +59,7 @@ pub fn launch(
     }
     Launch {
         grid: [schedule.grid(problem, chip), 1, 1],
-        cluster: [schedule.cluster, 1, 1],
+        cluster: [schedule.tile.cluster.blocks(), 1, 1],
         threads: schedule.threads(),
         shared_bytes: schedule.shared_bytes(),
         parameters,
@@ -68,35 +69,11 @@ pub fn launch(
 
 /// What every parameter is made from.
 struct Facts<'a> {
-    graph: &'a Graph,
     schedule: &'a Sm90Schedule,
     problem: &'a Problem,
-    placements: &'a Placements,
 }
 
 impl Facts<'_> {
-    /// A and B as [batch, rows, K], K innermost. A map has no empty dim: without a contraction it is one column wide,
-    /// which the kernel never reads.
-    fn operand(&self, input: InputId, rows: usize, box_rows: u32) -> Parameter {
-        let dtype = self.graph.inputs()[input.0 as usize].dtype;
-        let strides = &self.placements.input(input).strides;
-        let rank = strides.len();
-        let batched = self.placements.input(input).is_batched();
-        let (batches, batch) = if batched { (self.problem.batch, strides[0]) } else { (1, 0) };
-        let inner = self.problem.inner.max(1);
-        let sizes = [inner, rows.max(1), batches.max(1)];
-        let strides = if self.problem.inner == 0 { [0, 0] } else { [strides[rank - 2], batch] };
-        Parameter::Map(TensorMap {
-            buffer: Buffer(input.0),
-            offset: 0,
-            element: element(dtype),
-            sizes: sizes.map(|size| size as u64).to_vec(),
-            strides: map_strides(dtype, strides, sizes),
-            box_sizes: vec![STAGE_DEPTH, box_rows, 1],
-            swizzle: Swizzle::B128,
-        })
-    }
-
     /// A tensor of the epilogue, by its path.
     fn push(
         &self,

@@ -1,4 +1,5 @@
 //! The load roles: one thread keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
+//! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full.
 
 use postlude_ptx::kernel::{Kernel, Reg, TensorMap};
 use postlude_ptx::ring::{Receivers, Ring};
@@ -9,12 +10,33 @@ use crate::dtype::DType;
 use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
+use super::operand::{Box, Elements};
 use super::parameters::{Parameters, Source};
-use super::raster::Raster;
+use super::raster::{Corner, Raster};
 
-/// Bytes of a row of a stage.
-const ROW_BYTES: u32 = STAGE_DEPTH * 2;
+/// Runs `body` for every step of every tile, with the boxes of A and B.
+fn for_steps<'k>(
+    k: Kernel<'k, Sm90a>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    body: impl FnOnce([Box<'k>; 2]),
+) {
+    // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
+    let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
+    let batched = parameters.operands.each_ref().map(|operand| operand.batched.load());
+    raster.for_each(|corner: &Corner<'k>| {
+        let batches = batched.map(|batched| corner.batch * batched);
+        k.for_(0, raster.steps, 1, |step| {
+            let depth = step.mad(STAGE_DEPTH, first);
+            body([
+                Box { first: corner.row, depth, batch: batches[0] },
+                Box { first: corner.column, depth, batch: batches[1] },
+            ]);
+        });
+    });
+}
 
+/// One thread's role: copies of A and B.
 pub(super) fn load<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -22,35 +44,59 @@ pub(super) fn load<'k>(
     raster: &Raster<'k>,
     ring: &Ring<'k, Sm90a>,
 ) {
-    let schedule = plan.schedule;
-    let (left, right) = (parameters.left.address(), parameters.right.address());
     let stages = k.region(&plan.stages);
-    let left_bytes = schedule.tile.rows * ROW_BYTES;
-    // Each CTA of a cluster loads its share of B's columns and sends it to all.
-    let share = schedule.tile.columns / schedule.cluster;
-    let share_bytes = share * ROW_BYTES;
-    // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
-    let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
+    let copies: Vec<_> =
+        parameters.operands.iter().filter_map(|operand| operand.copies()).collect();
     let at = ring.producer();
-    raster.for_each(|corner| {
-        let left_batch = corner.batch * parameters.left_batched;
-        let right_batch = corner.batch * parameters.right_batched;
-        let right_column = raster.rank().mad(share, corner.column);
-        k.for_(0, raster.steps, 1, |step| {
-            let depth = step.mad(STAGE_DEPTH, first);
-            ring.produce(&at, |slot| {
-                let start = stages + slot.stage * schedule.stage_bytes();
-                let place = [depth.into(), corner.row.into(), left_batch.into()];
-                slot.load(start, left, &place, left_bytes, Receivers::Own, None);
-                let receivers = match schedule.cluster {
-                    1 => Receivers::Own,
-                    count => Receivers::Multicast { mask: ((1u16 << count) - 1).into(), count },
-                };
-                let to = start + left_bytes + raster.rank() * share_bytes;
-                let place = [depth.into(), right_column.into(), right_batch.into()];
-                slot.load(to, right, &place, share_bytes, receivers, None);
-            });
+    for_steps(k, parameters, raster, |boxes| {
+        ring.produce(&at, |slot| {
+            let stage = stages + slot.stage * plan.schedule.stage_bytes();
+            for (copies, place) in copies.iter().zip(boxes) {
+                copies.issue(slot, stage, raster.rank(), place);
+            }
         });
+    });
+}
+
+/// The load warpgroup's role where A or B comes element by element; what copies can bring in, its first thread has copied.
+pub(super) fn load_elements<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let (stages, thread) = (k.region(&plan.stages), k.thread());
+    let limits = [parameters.rows, parameters.columns].map(|size| [size, parameters.inner]);
+    let operands = parameters.operands.each_ref();
+    let copies = operands.map(|operand| operand.copies());
+    let elements: Vec<Option<Elements<'_, 'k>>> = (operands.into_iter().zip(limits))
+        .map(|(operand, limits)| Elements::of(k, operand, limits, thread))
+        .collect();
+    let copied = copies.iter().any(Option::is_some);
+    let at = ring.producer();
+    for_steps(k, parameters, raster, |boxes| {
+        let stage = |number: Reg<'k, U32>| stages + number * plan.schedule.stage_bytes();
+        let leader = copied.then(|| thread.eq(0));
+        ring.produce_written(
+            &at,
+            thread & 31,
+            leader,
+            |slot| {
+                for (copies, place) in copies.iter().zip(boxes) {
+                    if let Some(copies) = copies {
+                        copies.issue(slot, stage(slot.stage), raster.rank(), place);
+                    }
+                }
+            },
+            |number| {
+                for (elements, place) in elements.iter().zip(boxes) {
+                    if let Some(elements) = elements {
+                        elements.bring(stage(number), place);
+                    }
+                }
+            },
+        );
     });
 }
 

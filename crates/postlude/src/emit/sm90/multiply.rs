@@ -1,21 +1,29 @@
 //! The multiply role: a warpgroup's rows of every tile, from the ring to the epilogue.
 
-use postlude_ptx::kernel::{DescriptorLayout, Kernel, MatrixType, Reg, Var, WgmmaForm};
+use postlude_ptx::kernel::{DescriptorLayout, Kernel, Major, MatrixType, Reg, Var, WgmmaForm};
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{STAGE_DEPTH, Sharing};
+use crate::plan::sm90::{Feed, STAGE_DEPTH, Sharing};
 
 use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
 use super::raster::Raster;
 
-/// Bytes that one instruction's depth takes in a row.
-const STEP_BYTES: u32 = 32;
-/// Bytes of 64 rows of a stage.
+/// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
+fn layout(feed: Feed) -> (Major, DescriptorLayout, u32) {
+    match feed {
+        Feed::Outer => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
+        Feed::Inner | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
+            (Major::K, DescriptorLayout::K_MAJOR_128, 32)
+        }
+    }
+}
+
+/// Bytes of 64 rows of a stage, or of a slab.
 const BLOCK_BYTES: u32 = 64 * STAGE_DEPTH * 2;
 
 pub(super) fn multiply<'k>(
@@ -32,15 +40,17 @@ pub(super) fn multiply<'k>(
         DType::F16 => MatrixType::F16,
         _ => MatrixType::BF16,
     };
-    let form = WgmmaForm::new(tile.columns, operand, operand);
+    let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
+        schedule.needs.operands.map(layout);
+    let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
     let rank = k.thread() & 127;
     let stages = k.region(&plan.stages);
     let (own_rows, other) = match tile.sharing {
         Sharing::Rows => (stages + warpgroup * (tile.blocks() * BLOCK_BYTES), None),
         Sharing::Tiles => (stages, Some(warpgroup)),
     };
-    let left = k.descriptor(own_rows, DescriptorLayout::K_MAJOR_128);
-    let right = k.descriptor(stages + tile.rows * STAGE_DEPTH * 2, DescriptorLayout::K_MAJOR_128);
+    let left = k.descriptor(own_rows, left_layout);
+    let right = k.descriptor(stages + tile.rows * STAGE_DEPTH * 2, right_layout);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
     let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
@@ -64,8 +74,8 @@ pub(super) fn multiply<'k>(
                 k.wgmma_fence();
                 for step in 0..STAGE_DEPTH / form.k() {
                     for (block, accumulators) in blocks.iter().enumerate() {
-                        let a = left.advance(step * STEP_BYTES + block as u32 * BLOCK_BYTES);
-                        k.wgmma(&form, accumulators, a, right.advance(step * STEP_BYTES), keep);
+                        let a = left.advance(step * left_step + block as u32 * BLOCK_BYTES);
+                        k.wgmma(&form, accumulators, a, right.advance(step * right_step), keep);
                     }
                     if step == 0 {
                         keep.set(true);

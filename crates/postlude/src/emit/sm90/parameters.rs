@@ -10,6 +10,8 @@ use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Op};
 use crate::plan::sm90::{Path, Sm90Schedule, tile_operands};
 
+use super::operand::{Operand, Part};
+
 /// How an input of the body arrives.
 pub(super) enum Source<'k> {
     /// Passed by the host.
@@ -36,15 +38,15 @@ pub(super) enum Destination<'k> {
 }
 
 pub(super) struct Parameters<'k> {
-    pub(super) left: MapParameter<'k>,
-    pub(super) right: MapParameter<'k>,
+    /// A and B.
+    pub(super) operands: [Operand<'k>; 2],
     pub(super) rows: Reg<'k, U32>,
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
-    /// 1 where the operand has the batch dim, else 0: what a batch's number is multiplied by.
-    pub(super) left_batched: Reg<'k, U32>,
-    pub(super) right_batched: Reg<'k, U32>,
+    /// The order of tiles: how many are grouped, and 1 where columns are, not rows.
+    pub(super) group: Reg<'k, U32>,
+    pub(super) columns_grouped: Reg<'k, U32>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
     pub(super) destinations: Vec<Destination<'k>>,
 }
@@ -70,10 +72,16 @@ impl<'k> Parameters<'k> {
         graph: &Graph,
         schedule: &Sm90Schedule,
     ) -> Parameters<'k> {
-        let (left, right) = (k.parameter_map("left"), k.parameter_map("right"));
+        let [left, right] = Part::of(schedule);
+        let dtype = |(input, _): (InputId, _)| graph.inputs()[input.0 as usize].dtype;
+        let product = graph.product();
+        let operands = [
+            Operand::declare(k, "left", left, dtype(product.left)),
+            Operand::declare(k, "right", right, dtype(product.right)),
+        ];
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
-        let [left_batched, right_batched] = ["left_batched", "right_batched"].map(number);
+        let [group, columns_grouped] = ["group", "columns_grouped"].map(number);
         let tiles = tile_operands(graph);
         let sources = body_inputs(graph)
             .into_iter()
@@ -104,22 +112,20 @@ impl<'k> Parameters<'k> {
             })
             .collect();
         Parameters {
-            left,
-            right,
+            operands,
             rows,
             columns,
             inner,
             batches,
-            left_batched,
-            right_batched,
+            group,
+            columns_grouped,
             sources,
             destinations,
         }
     }
 
     pub(super) fn prefetch(&self) {
-        self.left.prefetch();
-        self.right.prefetch();
+        self.operands.iter().for_each(Operand::prefetch);
         for (_, source) in &self.sources {
             if let Source::Map(map) = source {
                 map.prefetch();
@@ -134,7 +140,7 @@ impl<'k> Parameters<'k> {
 }
 
 impl<'k> Memory<'k> {
-    fn declare(k: Kernel<'k, Sm90a>, name: &str, dtype: DType) -> Memory<'k> {
+    pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str, dtype: DType) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
         let strides =
             ["batch", "row", "column"].map(|along| k.parameter_u64(&format!("{name}_{along}")));
@@ -152,6 +158,11 @@ impl<'k> Memory<'k> {
             address = address + k.widen(coordinate) * stride.load();
         }
         address
+    }
+
+    /// An element that lies so many columns behind another, whatever is between two.
+    pub(super) fn beyond(&self, from: GlobalPointer<'k>, columns: u32) -> GlobalPointer<'k> {
+        self.along(from, Path::Strided, columns)
     }
 
     /// An element that lies so many columns behind another.

@@ -1,4 +1,4 @@
-//! Which tile a cluster works on: groups of rows walked together, so that their columns of B stay in L2.
+//! Which tile a cluster works on: groups of tiles walked together, so that what they share stays in L2.
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
@@ -12,8 +12,11 @@ use super::parameters::Parameters;
 pub(super) struct Raster<'k> {
     k: Kernel<'k, Sm90a>,
     schedule: Sm90Schedule,
-    cluster_rows: Reg<'k, U32>,
-    tile_columns: Reg<'k, U32>,
+    /// Clusters along the side that is grouped, and along the other.
+    sides: [Reg<'k, U32>; 2],
+    /// Whether columns are grouped.
+    columns_grouped: Reg<'k, Pred>,
+    group: Reg<'k, U32>,
     total: Reg<'k, U32>,
     per_batch: Reg<'k, U32>,
     rank: Reg<'k, U32>,
@@ -37,17 +40,21 @@ impl<'k> Raster<'k> {
         schedule: &Sm90Schedule,
     ) -> Raster<'k> {
         let up = |size: Reg<'k, U32>, by: u32| (size + (by - 1)) / by;
-        let cluster_rows = up(parameters.rows, schedule.tile.rows * schedule.cluster);
-        let tile_columns = up(parameters.columns, schedule.tile.columns);
-        let per_batch = cluster_rows * tile_columns;
+        let tile = schedule.tile;
+        let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
+        let columns = up(parameters.columns, tile.columns * tile.cluster.columns());
+        let columns_grouped = parameters.columns_grouped.ne(0);
+        let sides = [columns.select(rows, columns_grouped), rows.select(columns, columns_grouped)];
+        let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
         let steps = up(parameters.inner, STAGE_DEPTH).max(1);
         let rank = k.cluster_rank();
         Raster {
             k,
             schedule: schedule.clone(),
-            cluster_rows,
-            tile_columns,
+            sides,
+            columns_grouped,
+            group: parameters.group,
             total,
             per_batch,
             rank,
@@ -83,18 +90,30 @@ impl<'k> Raster<'k> {
     }
 
     fn corner(&self, number: Reg<'k, U32>) -> Corner<'k> {
-        let group = self.schedule.raster_group;
+        let tile = self.schedule.tile;
         let batch = number / self.per_batch;
         let within = number - batch * self.per_batch;
-        let per_group = self.tile_columns * group;
+        let [grouped, other] = self.sides;
+        let per_group = other * self.group;
         let group_number = within / per_group;
-        let first = group_number * group;
-        let height = (self.cluster_rows - first).min(group);
+        let first = group_number * self.group;
+        let height = (grouped - first).min(self.group);
         let place = within - group_number * per_group;
-        let column_number = place / height;
-        let row_number = place - column_number * height + first;
-        let row = row_number.mad(self.schedule.cluster, self.rank) * self.schedule.tile.rows;
+        let along = place / height;
+        let across = place - along * height + first;
+        let row = along.select(across, self.columns_grouped);
+        let column = across.select(along, self.columns_grouped);
         let followed = (number + self.k.clusters()).lt(self.total);
-        Corner { row, column: column_number * self.schedule.tile.columns, batch, followed }
+        // One side of a cluster is a single tile, and the rank is the place along the other.
+        let beside = |number: Reg<'k, U32>, count: u32| match count {
+            1 => number,
+            count => number.mad(count, self.rank),
+        };
+        Corner {
+            row: beside(row, tile.cluster.rows()) * tile.rows,
+            column: beside(column, tile.cluster.columns()) * tile.columns,
+            batch,
+            followed,
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! A table of the tiles that are tried.
 
-use super::{Needs, Path};
+use std::fmt;
+
+use super::{Feed, Needs, Path};
 
 /// The tile of a CTA, and who computes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -11,8 +13,8 @@ pub struct Tile {
     pub columns: u32,
     /// Warpgroups that share the rows, each a multiple of 64.
     pub consumers: u32,
-    /// CTAs of a cluster, along M; they load B once for all.
-    pub cluster: u32,
+    /// CTAs that share loads.
+    pub cluster: Cluster,
     /// How the warpgroups share the work.
     pub sharing: Sharing,
 }
@@ -39,29 +41,72 @@ impl Sharing {
     }
 }
 
-const fn tile(rows: u32, columns: u32, consumers: u32, cluster: u32) -> Tile {
+/// CTAs that share loads. Larger clusters do not fill a chip of 132 SMs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cluster {
+    /// Each by itself.
+    One,
+    /// Two tiles one below the other: they load B once for both.
+    Rows,
+    /// Two tiles side by side: they load A once for both.
+    Columns,
+}
+
+impl Cluster {
+    /// All of them.
+    pub const ALL: [Cluster; 3] = [Cluster::One, Cluster::Rows, Cluster::Columns];
+
+    /// Tiles one below the other; as many CTAs share B.
+    pub const fn rows(self) -> u32 {
+        match self {
+            Cluster::Rows => 2,
+            Cluster::One | Cluster::Columns => 1,
+        }
+    }
+
+    /// Tiles side by side; as many CTAs share A.
+    pub const fn columns(self) -> u32 {
+        match self {
+            Cluster::Columns => 2,
+            Cluster::One | Cluster::Rows => 1,
+        }
+    }
+
+    /// CTAs.
+    pub const fn blocks(self) -> u32 {
+        self.rows() * self.columns()
+    }
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}", self.rows(), self.columns())
+    }
+}
+
+const fn tile(rows: u32, columns: u32, consumers: u32, cluster: Cluster) -> Tile {
     Tile { rows, columns, consumers, cluster, sharing: Sharing::Rows }
 }
 
-const fn alternating(rows: u32, columns: u32, cluster: u32) -> Tile {
+const fn alternating(rows: u32, columns: u32, cluster: Cluster) -> Tile {
     Tile { rows, columns, consumers: 2, cluster, sharing: Sharing::Tiles }
 }
 
 /// Tiles in the order of preference among equals.
 pub const CANDIDATES: &[Tile] = &[
-    tile(128, 256, 2, 2),
-    tile(256, 128, 2, 2),
-    tile(128, 256, 2, 1),
-    tile(256, 128, 2, 1),
-    tile(128, 128, 2, 2),
-    tile(128, 128, 2, 1),
-    tile(64, 256, 1, 1),
-    tile(64, 128, 1, 1),
-    tile(64, 64, 1, 1),
-    alternating(128, 128, 2),
-    alternating(128, 128, 1),
-    alternating(64, 256, 2),
-    alternating(64, 256, 1),
+    tile(128, 256, 2, Cluster::Rows),
+    tile(256, 128, 2, Cluster::Rows),
+    tile(128, 256, 2, Cluster::One),
+    tile(256, 128, 2, Cluster::One),
+    tile(128, 128, 2, Cluster::Rows),
+    tile(128, 128, 2, Cluster::One),
+    tile(64, 256, 1, Cluster::One),
+    tile(64, 128, 1, Cluster::One),
+    tile(64, 64, 1, Cluster::One),
+    alternating(128, 128, Cluster::Rows),
+    alternating(128, 128, Cluster::One),
+    alternating(64, 256, Cluster::Rows),
+    alternating(64, 256, Cluster::One),
 ];
 
 /// Contractions up to this are short.
@@ -75,13 +120,35 @@ impl Tile {
     /// where outputs go straight to memory, ptxas serialises the products of warpgroups that alternate (C7514).
     pub fn is_automatic(self, columns: usize, inner: usize, needs: &Needs) -> bool {
         let hidden = inner <= SHORT && needs.stores.iter().all(|path| *path == Path::Map);
+        if needs.operands.iter().any(|feed| feed.is_by_elements()) {
+            let (size, alone) = ((self.rows, self.columns), self.cluster == Cluster::One);
+            return alone && [(128, 256), (128, 128), (64, 64)].contains(&size);
+        }
         match (self.sharing, self.rows, self.columns, self.cluster) {
-            (Sharing::Tiles, 128, 128, 2) => columns > 128 && hidden,
-            (Sharing::Rows, 128, 256, 2) => columns > 128 && !hidden,
-            (Sharing::Rows, 256, 128, 2) => columns <= 128,
-            (Sharing::Rows, 128, 128, 2) | (Sharing::Rows, 64, 128 | 64, 1) => true,
+            (Sharing::Tiles, 128, 128, Cluster::Rows) => columns > 128 && hidden,
+            (Sharing::Rows, 128, 256, Cluster::Rows) => columns > 128 && !hidden,
+            (Sharing::Rows, 256, 128, Cluster::Rows) => columns <= 128,
+            (Sharing::Rows, 128, 128, Cluster::Rows)
+            | (Sharing::Rows, 64, 128 | 64, Cluster::One) => true,
             _ => false,
         }
+    }
+
+    /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
+    pub fn takes(self, needs: &Needs) -> bool {
+        let sides = [(self.rows, self.cluster.columns()), (self.columns, self.cluster.rows())];
+        let whole = |(feed, (size, sharers)): (Feed, (u32, u32))| match feed {
+            Feed::Inner => size % (8 * sharers) == 0,
+            Feed::Outer => size % 64 == 0,
+            Feed::Staggered => size % (64 * sharers) == 0,
+            Feed::InnerElements | Feed::OuterElements => true,
+        };
+        // Rows are staggered within blocks of 64, which two CTAs cannot share.
+        let blocks = needs.operands[0] != Feed::Staggered || self.cluster.columns() == 1;
+        let by_elements = needs.operands.iter().any(|feed| feed.is_by_elements());
+        blocks
+            && needs.operands.into_iter().zip(sides).all(whole)
+            && (!by_elements || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))
     }
 
     /// 64-row blocks of one warpgroup.

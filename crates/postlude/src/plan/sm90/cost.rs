@@ -18,15 +18,15 @@ const FULL_WIDTH: f64 = 128.0;
 /// Cycles for the whole problem, as the model sees it.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let tile = schedule.tile;
-    let clusters = f64::from(schedule.grid(problem, chip) / schedule.cluster);
-    let rows = (problem.rows as f64 / f64::from(tile.rows * schedule.cluster)).ceil();
-    let columns = (problem.product_columns() as f64 / f64::from(tile.columns)).ceil();
+    let clusters = f64::from(schedule.grid(problem, chip) / tile.cluster.blocks());
+    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
     let waves = (rows * columns * problem.batch as f64 / clusters).ceil();
     let steps = (problem.inner as f64 / f64::from(STAGE_DEPTH)).ceil();
     let (m, n) = (f64::from(tile.rows), f64::from(tile.columns));
     let narrow = (FULL_WIDTH / n).max(1.0) * if tile.consumers == 1 { 1.15 } else { 1.0 };
     let product = m * n * f64::from(STAGE_DEPTH) / MULTIPLY_ADDS * narrow;
-    let bytes = (m + n / f64::from(schedule.cluster)) * f64::from(STAGE_DEPTH) * 2.0 / L2_BYTES;
+    let loaded = m / f64::from(tile.cluster.columns()) + n / f64::from(tile.cluster.rows());
+    let bytes = loaded * f64::from(STAGE_DEPTH) * 2.0 / L2_BYTES;
     let multiplied = steps * product.max(bytes);
     let finished = BETWEEN_TILES + m * n * 2.0 / STORE_BYTES;
     match tile.sharing {

@@ -1,16 +1,21 @@
-//! What an epilogue needs beside the accumulators: paths for its tiles, room for its values along columns.
+//! What a graph needs of a schedule: ways in for the product's operands, paths for the epilogue's tiles, room for its values
+//! along columns.
 
 use std::fmt;
 
+use crate::dtype::DType;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
+use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
 
-/// What an epilogue needs of a schedule.
+/// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Needs {
+    /// How A and B reach shared memory.
+    pub operands: [Feed; 2],
     /// How each tile operand arrives, in the order of the signature.
     pub loads: Vec<Path>,
     /// How each output leaves, in the order of the signature.
@@ -22,16 +27,44 @@ pub struct Needs {
 impl Needs {
     /// The needs of a graph whose tensors lie so.
     pub fn of(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
-        Needs {
+        let needs = Needs {
+            operands: operand::feeds(graph, problem, placements),
             loads: place::loads(graph, problem, placements),
             stores: place::stores(graph, problem, placements),
             column_values: column_values(&as_stored(graph)).len() as u32,
-        }
+        };
+        needs.settled(graph)
     }
 
     /// One aligned output of 16 or 32 bits and nothing else.
     pub fn plain() -> Needs {
-        Needs { loads: Vec::new(), stores: vec![Path::Map], column_values: 0 }
+        let operands = [Feed::Inner; 2];
+        Needs { operands, loads: Vec::new(), stores: vec![Path::Map], column_values: 0 }
+    }
+
+    /// The same with the paths that go together with how A and B travel.
+    pub(super) fn settled(mut self, graph: &Graph) -> Needs {
+        if self.operands.iter().any(|feed| feed.is_by_elements()) {
+            // All load warps are busy with the product's operands.
+            self.loads.iter_mut().for_each(Path::make_direct);
+        }
+        if self.operands[1] == Feed::Staggered {
+            // A thread then has whole chunks of a row, which slots take in 16-bit types only.
+            let inputs = place::tile_operands(graph).into_iter();
+            let inputs = inputs.map(|input| graph.inputs()[input.0 as usize].dtype);
+            let outputs = graph.outputs().iter().map(|output| output.dtype);
+            let paths = self.loads.iter_mut().zip(inputs);
+            paths
+                .chain(self.stores.iter_mut().zip(outputs))
+                .filter(|(_, dtype)| *dtype == DType::F32)
+                .for_each(|(path, _)| path.make_direct());
+        }
+        self
+    }
+
+    /// Whether an epilogue can work on so many columns at a time.
+    pub(super) fn takes_subtile(&self, columns: u32) -> bool {
+        columns == 64 || (columns == 32 && self.operands[1] != Feed::Staggered)
     }
 
     /// Whether a kernel for these needs can be used where `other` is needed: every path at least as general.
@@ -41,7 +74,9 @@ impl Needs {
             ours.len() == theirs.len()
                 && ours.iter().zip(theirs).all(|(ours, theirs)| place(ours) >= place(theirs))
         };
-        general(&self.loads, &other.loads)
+        let feeds = self.operands.iter().zip(other.operands);
+        feeds.into_iter().all(|(ours, theirs)| ours.covers(theirs))
+            && general(&self.loads, &other.loads)
             && general(&self.stores, &other.stores)
             && self.column_values == other.column_values
     }
@@ -53,7 +88,9 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "loads {}, stores {}, column_values {}",
+            "operands {} {}, loads {}, stores {}, column_values {}",
+            self.operands[0].name(),
+            self.operands[1].name(),
             words(&self.loads),
             words(&self.stores),
             self.column_values

@@ -14,8 +14,8 @@ use super::Sm90Refusal;
 pub struct Placement {
     /// Elements between neighbours along each declared dim.
     pub strides: Vec<isize>,
-    /// What the address of the first element is a multiple of, in bytes.
-    pub alignment: u64,
+    /// The address of the first element, in bytes beyond a multiple of [`Placement::PERIOD`].
+    pub start: u64,
 }
 
 /// Where everything lies.
@@ -42,6 +42,13 @@ impl Path {
     /// Every path, best first.
     pub const ALL: [Path; 3] = [Path::Map, Path::Contiguous, Path::Strided];
 
+    /// Straight between registers and memory, if it is not yet.
+    pub(super) fn make_direct(&mut self) {
+        if *self == Path::Map {
+            *self = Path::Contiguous;
+        }
+    }
+
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,13 +60,26 @@ impl Path {
 }
 
 /// What tensor maps want of addresses and strides, in bytes.
-const MAP_ALIGNMENT: u64 = 16;
+pub(super) const MAP_ALIGNMENT: u64 = 16;
 /// Strides of tensor maps are below this (CUDA Driver API, `cuTensorMapEncodeTiled`).
 const MAP_STRIDES: i128 = 1 << 40;
 /// Coordinates are signed 32-bit numbers, and a tile may begin before a size ends and end after it.
 const MOST_ELEMENTS: usize = i32::MAX as usize - 1024;
 
 impl Placement {
+    /// What addresses are compared to.
+    pub const PERIOD: u64 = 256;
+
+    /// A tensor whose first element has this address.
+    pub fn at(strides: Vec<isize>, address: u64) -> Placement {
+        Placement { strides, start: address % Placement::PERIOD }
+    }
+
+    /// What the address of the first element is a multiple of, in bytes.
+    pub(crate) fn alignment(&self) -> u64 {
+        1 << self.start.trailing_zeros().min(Placement::PERIOD.trailing_zeros())
+    }
+
     /// Whether an operand of the product has batches of its own: one that does not step along them is the same for all.
     pub(crate) fn is_batched(&self) -> bool {
         self.strides.len() == 3 && self.strides[0] != 0
@@ -67,7 +87,7 @@ impl Placement {
 
     /// Rows without gaps, in memory of its own.
     pub fn packed(shape: &[usize]) -> Placement {
-        Placement { strides: crate::tensor::contiguous(shape), alignment: 256 }
+        Placement::at(crate::tensor::contiguous(shape), 0)
     }
 }
 
@@ -79,21 +99,6 @@ impl Placements {
             inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(packed)).collect(),
             outputs: graph.outputs().iter().map(|output| packed(&output.dims)).collect(),
         }
-    }
-
-    /// The same with the rows of the product's operands padded, so that tensor maps read them whatever the sizes.
-    pub fn padded(graph: &Graph, problem: &Problem) -> Placements {
-        let mut placements = Placements::packed(graph, problem);
-        for (input, _) in [graph.product().left, graph.product().right] {
-            let declared = &graph.inputs()[input.0 as usize];
-            let mut shape = problem.shape(declared.dims.as_deref().unwrap_or_default());
-            let chunk = (MAP_ALIGNMENT as usize * 8 / declared.dtype.bits()).max(1);
-            if let Some(row) = shape.last_mut() {
-                *row = row.next_multiple_of(chunk);
-            }
-            placements.inputs[input.0 as usize] = Some(Placement::packed(&shape));
-        }
-        placements
     }
 
     /// Where an input lies.
@@ -127,7 +132,7 @@ pub(super) fn loads(graph: &Graph, problem: &Problem, placements: &Placements) -
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.product(), dims, &placement.strides);
-        path(declared.dtype, strides, placement.alignment, problem)
+        path(declared.dtype, strides, placement.alignment(), problem)
     };
     tile_operands(graph).into_iter().map(path).collect()
 }
@@ -138,7 +143,7 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
     outputs
         .map(|(output, placement)| {
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
-            let path = path(output.dtype, strides, placement.alignment, problem);
+            let path = path(output.dtype, strides, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last column.
             let row_bits = problem.product_columns() * output.dtype.bits();
             let whole = row_bits.is_multiple_of(8 * MAP_ALIGNMENT as usize);
@@ -160,17 +165,13 @@ fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) ->
 }
 
 /// Whether a map can step by this stride.
-fn fits_map(stride: isize, dtype: DType) -> bool {
+pub(super) fn fits_map(stride: isize, dtype: DType) -> bool {
     let bytes = stride as i128 * dtype.bits() as i128 / 8;
     (1..MAP_STRIDES).contains(&bytes) && bytes % i128::from(MAP_ALIGNMENT) == 0
 }
 
-/// Refuses operands of the product that a tensor map cannot describe, and sizes beyond 32-bit coordinates.
-pub(super) fn refuse(
-    graph: &Graph,
-    problem: &Problem,
-    placements: &Placements,
-) -> Result<(), Sm90Refusal> {
+/// Refuses sizes beyond 32-bit coordinates.
+pub(super) fn refuse(problem: &Problem) -> Result<(), Sm90Refusal> {
     let sizes = [problem.batch, problem.rows, problem.product_columns(), problem.inner];
     if sizes.into_iter().any(|size| size > MOST_ELEMENTS) {
         return Err(Sm90Refusal::TooLarge);
@@ -180,34 +181,6 @@ pub(super) fn refuse(
         * problem.batch as u128;
     if smallest_tiles > i32::MAX as u128 {
         return Err(Sm90Refusal::TooLarge);
-    }
-    let product = graph.product();
-    for (input, rows) in
-        [(product.left.0, problem.rows), (product.right.0, problem.product_columns())]
-    {
-        let declared = &graph.inputs()[input.0 as usize];
-        let name = || declared.name.clone();
-        let placement = placements.input(input);
-        if !placement.alignment.is_multiple_of(MAP_ALIGNMENT) {
-            return Err(Sm90Refusal::UnalignedStart { name: name() });
-        }
-        let [.., row, inner] = placement.strides[..] else { continue };
-        if problem.inner > 1 && inner != 1 {
-            return Err(Sm90Refusal::Layout { name: name() });
-        }
-        // Without a contraction nothing is read.
-        let rows_step = problem.inner > 0 && rows > 1;
-        let batches_step = problem.inner > 0 && problem.batch > 1 && placement.is_batched();
-        let steps =
-            [("its rows", rows_step, row), ("its batches", batches_step, placement.strides[0])];
-        for (what, stepped, stride) in steps {
-            if stepped && stride <= 0 {
-                return Err(Sm90Refusal::Stride { name: name(), what, stride });
-            }
-            if stepped && !fits_map(stride, declared.dtype) {
-                return Err(Sm90Refusal::Unaligned { name: name(), what });
-            }
-        }
     }
     Ok(())
 }

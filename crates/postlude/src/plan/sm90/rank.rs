@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, FEWEST_STAGES, Needs, Path, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile,
-    WITH_LOADS, WITHOUT_LOADS, cost, fit, place, refuse,
+    CANDIDATES, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Walk, cost, fit,
+    least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -35,12 +35,15 @@ pub fn candidates(
     chip: Sm90,
 ) -> Result<Vec<Candidate>, Sm90Refusal> {
     refuse::refuse(graph)?;
-    place::refuse(graph, problem, placements)?;
+    place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
     let judge = |tile: &Tile| {
-        let verdict = if !tile.is_automatic(problem.product_columns(), problem.inner, &needs) {
+        let verdict = if !tile.takes(&needs) {
+            Err(Sm90Refusal::OperandTile)
+        } else if !tile.is_automatic(problem.product_columns(), problem.inner, &needs) {
             Err(Sm90Refusal::OnRequest)
         } else if let Some(schedule) = fit(*tile, &needs, chip) {
+            let schedule = Sm90Schedule { walk: Walk::of(*tile, problem), ..schedule };
             let cycles = cost::cycles(&schedule, problem, chip);
             Ok(Ranked { schedule, cycles })
         } else {
@@ -68,23 +71,6 @@ pub fn plan_all(
         return Err(Sm90Refusal::NoCandidate);
     }
     Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
-}
-
-/// Shared memory of a tile with as little of everything as a schedule may have.
-fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
-    let choices = if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
-    let schedule = |(subtile, load_stages)| Sm90Schedule {
-        tile,
-        cluster: tile.cluster,
-        stages: FEWEST_STAGES,
-        subtile,
-        load_stages,
-        store_stages: 2,
-        raster_group: 8,
-        grid_limit: None,
-        needs: needs.clone(),
-    };
-    choices.iter().map(|choice| schedule(*choice).shared_bytes()).min().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -135,7 +121,7 @@ mod tests {
             match candidate.verdict {
                 Ok(ranked) => assert!(ranked.schedule.shared_bytes() <= small.shared_bytes),
                 Err(Sm90Refusal::SharedMemory { need, have }) => assert!(need > have),
-                Err(Sm90Refusal::OnRequest) => {}
+                Err(Sm90Refusal::OnRequest | Sm90Refusal::OperandTile) => {}
                 Err(other) => panic!("{other}"),
             }
         }
@@ -152,7 +138,7 @@ mod tests {
                 let placements = Placements::packed(&graph, &problem);
                 let schedule = plan(&graph, &problem, &placements, Sm90::H200);
                 let schedule = schedule.expect("it is planned");
-                modules.insert(Sm90Schedule { grid_limit: None, ..schedule });
+                modules.insert(schedule.code());
             }
             let tiles: Vec<Tile> = modules.iter().map(|schedule| schedule.tile).collect();
             assert!(modules.len() <= 4, "step {step}: {tiles:?}");

@@ -1,7 +1,7 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, NodeId, Op, Orientation};
+use crate::graph::{Graph, NodeId, Op};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -13,12 +13,6 @@ pub enum Sm90Refusal {
         name: String,
         /// Its element type.
         dtype: DType,
-    },
-    /// An operand whose contraction dim is not its last.
-    #[error("sm90 wants the contraction dim last in memory: `{name}` has it before")]
-    Layout {
-        /// The operand.
-        name: String,
     },
     /// An operation that needs more than its own element.
     #[error("sm90 does not run `{what}` in the epilogue yet")]
@@ -39,32 +33,6 @@ pub enum Sm90Refusal {
     NotATile {
         /// The output.
         name: String,
-    },
-    /// An operand that tensor maps cannot describe.
-    #[error("sm90 reads `{name}` by tensor map, and {what} do not lie at multiples of 16 bytes")]
-    Unaligned {
-        /// The operand.
-        name: String,
-        /// What of it.
-        what: &'static str,
-    },
-    /// An operand that starts between two multiples of 16 bytes.
-    #[error(
-        "sm90 reads `{name}` by tensor map, and its first element does not lie at a multiple of 16 bytes"
-    )]
-    UnalignedStart {
-        /// The operand.
-        name: String,
-    },
-    /// An operand that is stepped through backwards, or not at all.
-    #[error("sm90 reads `{name}` by tensor map, and {what} have the stride {stride}")]
-    Stride {
-        /// The operand.
-        name: String,
-        /// What of it.
-        what: &'static str,
-        /// Elements between them.
-        stride: isize,
     },
     /// Sizes beyond 32-bit coordinates.
     #[error("sm90 counts rows, columns and tiles in 31 bits; this problem has more")]
@@ -89,6 +57,11 @@ pub enum Sm90Refusal {
     /// A tile that planning leaves to schedules that name it.
     #[error("taken only when a schedule names it, so that many sizes share few modules")]
     OnRequest,
+    /// A tile that the way of A or B into shared memory does not fill.
+    #[error(
+        "A or B cannot be brought in for it: as they lie, this tile or cluster does not divide"
+    )]
+    OperandTile,
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -98,18 +71,6 @@ impl Sm90Refusal {
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         match self {
-            Sm90Refusal::Unaligned { .. } => {
-                Some("pad its rows to a multiple of 8 elements".to_owned())
-            }
-            Sm90Refusal::UnalignedStart { .. } => {
-                Some("let it start at a multiple of 8 elements of its memory".to_owned())
-            }
-            Sm90Refusal::Stride { .. } => {
-                Some("copy it to rows that follow one another".to_owned())
-            }
-            Sm90Refusal::Layout { name } => {
-                Some(format!("store `{name}` with the contraction dim last"))
-            }
             Sm90Refusal::Knob => Some(
                 "print one that works: `postlude explain ... --target sm90 --stage schedule`"
                     .to_owned(),
@@ -121,6 +82,7 @@ impl Sm90Refusal {
             | Sm90Refusal::NotATile { .. }
             | Sm90Refusal::TooLarge
             | Sm90Refusal::OnRequest
+            | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::NoCandidate => None,
         }
@@ -151,19 +113,13 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
 
 fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
     let product = graph.product();
-    // A is [M, K] as it stands, B is [N, K] and so written with `.T`.
-    for ((input, orientation), wanted) in
-        [(product.left, Orientation::Plain), (product.right, Orientation::Transposed)]
-    {
+    for (input, _) in [product.left, product.right] {
         let declared = &graph.inputs()[input.0 as usize];
         if !matches!(declared.dtype, DType::F16 | DType::BF16) {
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
                 dtype: declared.dtype,
             });
-        }
-        if orientation != wanted {
-            return Err(Sm90Refusal::Layout { name: declared.name.clone() });
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Needs, Path, Sharing, Sm90Schedule, Tile};
+use super::{Cluster, Feed, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -12,15 +12,17 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    tile {} x {}", self.tile.rows, self.tile.columns)?;
         writeln!(f, "    consumers {}", self.tile.consumers)?;
         writeln!(f, "    sharing {}", self.tile.sharing.name())?;
-        writeln!(f, "    cluster {}", self.cluster)?;
+        writeln!(f, "    cluster {}", self.tile.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    subtile {}", self.subtile)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
-        writeln!(f, "    raster_group {}", self.raster_group)?;
+        writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
+        let [left, right] = self.needs.operands.map(Feed::name);
+        writeln!(f, "    operands {left} {right}")?;
         for (word, paths) in [("loads", &self.needs.loads), ("stores", &self.needs.stores)] {
             write!(f, "    {word}")?;
             paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
@@ -44,14 +46,13 @@ impl FromStr for Sm90Schedule {
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit) = (None, None);
         let (mut loads, mut stores, mut sharing) = (None, None, None);
+        let (mut cluster, mut walk, mut operands) = (None, None, None);
         let mut knobs = [
             ("consumers", None),
-            ("cluster", None),
             ("stages", None),
             ("subtile", None),
             ("load_stages", None),
             ("store_stages", None),
-            ("raster_group", None),
             ("column_values", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -70,6 +71,17 @@ impl FromStr for Sm90Schedule {
                     let found = Sharing::ALL.into_iter().find(|each| each.name() == value.trim());
                     sharing = Some(found.ok_or_else(bad)?);
                 }
+                "cluster" => {
+                    let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
+                    cluster = Some(found.ok_or_else(bad)?);
+                }
+                "walk" => {
+                    let (side, group) = value.split_once(' ').ok_or_else(bad)?;
+                    let grouped = Side::ALL.into_iter().find(|each| each.name() == side);
+                    let grouped = grouped.ok_or_else(bad)?;
+                    walk = Some(Walk { grouped, group: number(group)? });
+                }
+                "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
                 "stores" => stores = Some(paths(value).ok_or_else(bad)?),
@@ -82,29 +94,35 @@ impl FromStr for Sm90Schedule {
         let missing = ScheduleTextError::Missing;
         let (rows, columns) = tile.ok_or(missing("tile"))?;
         let knob = |place: usize| knobs[place].1.ok_or(missing(knobs[place].0));
-        let (consumers, cluster) = (knob(0)?, knob(1)?);
         Ok(Sm90Schedule {
             tile: Tile {
                 rows,
                 columns,
-                consumers,
-                cluster,
+                consumers: knob(0)?,
+                cluster: cluster.ok_or(missing("cluster"))?,
                 sharing: sharing.ok_or(missing("sharing"))?,
             },
-            cluster,
-            stages: knob(2)?,
-            subtile: knob(3)?,
-            load_stages: knob(4)?,
-            store_stages: knob(5)?,
-            raster_group: knob(6)?,
+            stages: knob(1)?,
+            subtile: knob(2)?,
+            load_stages: knob(3)?,
+            store_stages: knob(4)?,
+            walk: walk.ok_or(missing("walk"))?,
             grid_limit,
             needs: Needs {
+                operands: operands.ok_or(missing("operands"))?,
                 loads: loads.ok_or(missing("loads"))?,
                 stores: stores.ok_or(missing("stores"))?,
-                column_values: knob(7)?,
+                column_values: knob(5)?,
             },
         })
     }
+}
+
+/// Two feeds by their words.
+fn feeds(text: &str) -> Option<[Feed; 2]> {
+    let feed = |word: &str| Feed::ALL.into_iter().find(|feed| feed.name() == word);
+    let feeds: Option<Vec<Feed>> = text.split_whitespace().map(feed).collect();
+    feeds?.try_into().ok()
 }
 
 /// Paths by their words.

@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::{LoadCache, Transposition};
 use postlude_ptx::ring::{Consumer, Ring};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{B32, F32, U32};
 
 use crate::dtype::DType;
 use crate::graph::InputId;
@@ -13,7 +13,8 @@ use crate::plan::sm90::{Path, tile_operands};
 use super::super::Plan;
 use super::super::parameters::{Parameters, Source};
 use super::super::values::{Evaluator, Value};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Places};
+use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
 /// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
@@ -35,6 +36,7 @@ pub(super) struct Arrivals<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
+    lattice: Lattice,
     operands: Vec<(InputId, DType, Path)>,
     ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
 }
@@ -58,7 +60,8 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
             (ring, at, k.region(&plan.loads) + warpgroup * bytes)
         });
-        Arrivals { k, plan, parameters, operands, ring }
+        let lattice = Lattice::new(plan.schedule);
+        Arrivals { k, plan, parameters, lattice, operands, ring }
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
@@ -112,7 +115,9 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             ring.consume(at, |stage| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
                 let places = lanes.within(start);
-                if let Some(half) = half {
+                if let (Some(half), true) = (half, self.lattice.has_chunks()) {
+                    values = self.read_chunks(&places, half);
+                } else if let Some(half) = half {
                     for access in 0..groups / 2 {
                         let four = k.load_matrices::<4>(places.matrix(access), Transposition::None);
                         let pairs = four.map(|pair| k.unpack_halves(half, pair));
@@ -133,6 +138,17 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         values
     }
 
+    /// A 16-bit slot whose rows a thread has in chunks.
+    fn read_chunks(&self, places: &Places<'k>, half: Half) -> Vec<[Value<'k>; 4]> {
+        let k = self.k;
+        let chunks = places.chunks().map(|from| {
+            let pairs = k.load_shared::<B32, 4>(from).map(|pair| k.unpack_halves(half, pair));
+            pairs.concat()
+        });
+        let group = |group: usize| std::array::from_fn(|each| Value::Float(chunks[each][group]));
+        (0..8).map(group).collect()
+    }
+
     #[allow(clippy::too_many_arguments)] // All of them say where the elements are.
     fn read_direct(
         &self,
@@ -147,7 +163,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let memory = self.parameters.memory(input);
         let group = |group: u32| {
             std::array::from_fn(|element| {
-                let column = subtile.offset + 8 * group + element as u32 % 2;
+                let column = self.lattice.column(subtile.offset, group, element as u32 % 2);
                 let from = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.

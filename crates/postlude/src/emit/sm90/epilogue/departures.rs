@@ -11,6 +11,7 @@ use crate::plan::sm90::Path;
 use super::super::Plan;
 use super::super::parameters::{Destination, Memory, Parameters};
 use super::lanes::{Lanes, Places};
+use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
 /// Two columns of a thread's two rows, as they leave.
@@ -27,6 +28,7 @@ pub(super) struct Departures<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
+    lattice: Lattice,
     /// The warpgroup's own barrier.
     barrier: Reg<'k, U32>,
     /// Issues the warpgroup's copies.
@@ -50,6 +52,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             k,
             plan,
             parameters,
+            lattice: Lattice::new(plan.schedule),
             barrier: warpgroup + 1,
             leader: rank.eq(0),
             slots,
@@ -71,7 +74,7 @@ impl<'a, 'k> Departures<'a, 'k> {
     /// An output's values of one group as they will leave.
     pub(super) fn ready(&self, output: usize, values: [Reg<'k, F32>; 4]) -> Ready<'k> {
         match (&self.parameters.destinations[output], self.half(output)) {
-            (Destination::Map(_), Some(half)) => {
+            (Destination::Map(_), Some(half)) if !self.lattice.has_chunks() => {
                 let pack = |row: usize| self.k.pack_halves(half, values[row], values[row + 1]);
                 Ready::Packed([pack(0), pack(2)])
             }
@@ -110,7 +113,7 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let columns = subtile.columns / slots.len() as u32;
                 for (place, groups) in slots.into_iter().enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot(lanes, map, column, spot, groups);
+                    self.send_slot(lanes, map, half, column, spot, groups);
                 }
             }
             (Destination::Direct(_), None) => panic!("compiler bug: an output without a place"),
@@ -122,6 +125,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         &self,
         lanes: &Lanes<'k>,
         map: &MapParameter<'k>,
+        half: Option<Half>,
         column: Reg<'k, U32>,
         spot: &Spot<'k>,
         groups: &[Ready<'k>],
@@ -132,8 +136,13 @@ impl<'a, 'k> Departures<'a, 'k> {
         k.sync_named(self.barrier, 128);
         let start = self.slots + self.slot.get();
         let places = lanes.within(start);
-        for (access, two) in groups.chunks(2).enumerate() {
-            self.put(&places, access as u32, two);
+        match half {
+            Some(half) if self.lattice.has_chunks() => self.put_chunks(&places, half, groups),
+            _ => {
+                for (access, two) in groups.chunks(2).enumerate() {
+                    self.put(&places, access as u32, two);
+                }
+            }
         }
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.sync_named(self.barrier, 128);
@@ -145,6 +154,19 @@ impl<'a, 'k> Departures<'a, 'k> {
         let next = self.slot.get() + slot_bytes;
         let wrapped = next.eq(stages * slot_bytes);
         self.slot.set(k.imm(0).select(next, wrapped));
+    }
+
+    /// Puts all of a 16-bit slot whose rows a thread has in chunks.
+    fn put_chunks(&self, places: &Places<'k>, half: Half, groups: &[Ready<'k>]) {
+        for (each, to) in places.chunks().into_iter().enumerate() {
+            let pair = |first: usize| match (groups[first], groups[first + 1]) {
+                (Ready::Whole(low), Ready::Whole(high)) => {
+                    self.k.pack_halves(half, low[each], high[each])
+                }
+                _ => panic!("compiler bug: a chunk is packed from groups"),
+            };
+            self.k.store_shared(to, [pair(0), pair(2), pair(4), pair(6)]);
+        }
     }
 
     /// Puts two groups of 8 columns into a slot.
@@ -182,7 +204,7 @@ impl<'a, 'k> Departures<'a, 'k> {
                 panic!("compiler bug: packed values go through slots")
             };
             for (element, value) in values.iter().enumerate() {
-                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let column = self.lattice.column(subtile.offset, group as u32, element as u32 % 2);
                 let to = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 match half {

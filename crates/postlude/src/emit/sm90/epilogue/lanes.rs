@@ -7,6 +7,8 @@
 use postlude_ptx::kernel::{Reg, SharedAddress};
 use postlude_ptx::types::U32;
 
+use super::lattice::Lattice;
+
 /// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
 const ACCESS_BYTES: u32 = 32;
 const CHUNK: u32 = 16;
@@ -15,22 +17,20 @@ const CHUNK: u32 = 16;
 pub(super) struct Lanes<'k> {
     /// Its row of the matrices that one instruction moves.
     matrix: Reg<'k, U32>,
-    /// Its own two columns of 32 bits, in the first of its rows.
-    pair: Reg<'k, U32>,
-    row_bytes: u32,
+    /// Its own two columns of 32 bits, or its first eight of 16 bits, in each of its rows.
+    own: [Reg<'k, U32>; 2],
 }
 
 /// A thread's places in one slot.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'k> {
     matrix: Reg<'k, U32>,
-    pair: Reg<'k, U32>,
-    row_bytes: u32,
+    own: [Reg<'k, U32>; 2],
 }
 
 impl<'k> Lanes<'k> {
     /// For the thread of this rank in its warpgroup.
-    pub(super) fn new(rank: Reg<'k, U32>, row_bytes: u32) -> Lanes<'k> {
+    pub(super) fn new(rank: Reg<'k, U32>, row_bytes: u32, lattice: Lattice) -> Lanes<'k> {
         let (warp, lane) = (rank >> 5, rank & 31);
         let exchange = |row: Reg<'k, U32>| match row_bytes {
             128 => row & 7,
@@ -42,16 +42,22 @@ impl<'k> Lanes<'k> {
         };
         // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
         let (within, matrix) = (lane & 7, lane >> 3);
-        let matrix_row = warp.mad(16, (matrix & 1).mad(8, within));
-        let own_row = warp.mad(16, lane >> 2);
-        let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
-        Lanes { matrix: place(matrix_row, matrix >> 1), pair, row_bytes }
+        let matrix_row = lattice.row(warp.mad(2, matrix & 1), within);
+        let own_row = lattice.row(warp * 2, lane >> 2);
+        let own = [own_row, own_row + lattice.second_row()].map(|row| {
+            if lattice.has_chunks() {
+                place(row, (lane & 3) * 2)
+            } else {
+                place(row, (lane & 3) >> 1) + (lane & 1) * 8
+            }
+        });
+        Lanes { matrix: place(matrix_row, matrix >> 1), own }
     }
 
     /// The places in the slot at `start`.
     pub(super) fn within(&self, start: SharedAddress<'k>) -> Places<'k> {
         let start = start.register();
-        Places { matrix: start + self.matrix, pair: start + self.pair, row_bytes: self.row_bytes }
+        Places { matrix: start + self.matrix, own: self.own.map(|place| start + place) }
     }
 }
 
@@ -63,7 +69,12 @@ impl<'k> Places<'k> {
 
     /// Two columns of 32 bits in a group of 8, in the thread's first and second row.
     pub(super) fn pairs(&self, group: u32) -> [SharedAddress<'k>; 2] {
-        let first = SharedAddress::from_register(self.pair ^ (group * ACCESS_BYTES));
-        [first, first + 8 * self.row_bytes]
+        self.own.map(|place| SharedAddress::from_register(place ^ (group * ACCESS_BYTES)))
+    }
+
+    /// The two chunks of 16 bytes of the thread's first row, then those of its second.
+    pub(super) fn chunks(&self) -> [SharedAddress<'k>; 4] {
+        let [first, second] = self.own;
+        [first, first ^ CHUNK, second, second ^ CHUNK].map(SharedAddress::from_register)
     }
 }

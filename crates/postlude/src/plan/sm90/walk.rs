@@ -1,0 +1,50 @@
+//! The order in which tiles are walked: groups of them along one side, so that what they share stays in L2.
+//!
+//! It is a parameter of the kernel, not part of its code.
+
+use crate::problem::Problem;
+
+use super::Tile;
+
+/// In which order tiles are walked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Walk {
+    /// The side along which tiles are grouped; a group is walked along the other one.
+    pub grouped: Side,
+    /// Clusters of a group.
+    pub group: u32,
+}
+
+/// A side of the product.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// Tiles one below the other.
+    Rows,
+    /// Tiles side by side.
+    Columns,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Side; 2] = [Side::Rows, Side::Columns];
+
+    /// The word in a printed schedule.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Rows => "rows",
+            Side::Columns => "columns",
+        }
+    }
+}
+
+impl Walk {
+    /// What serves most problems.
+    pub const USUAL: Walk = Walk { grouped: Side::Rows, group: 8 };
+    /// More only makes the last group ragged.
+    pub(super) const MOST: u32 = 1024;
+
+    /// What suits a problem.
+    pub(super) fn of(_tile: Tile, _problem: &Problem) -> Walk {
+        Walk::USUAL
+    }
+}
