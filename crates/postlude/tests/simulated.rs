@@ -12,7 +12,7 @@ mod problems;
 use std::sync::Mutex;
 use std::thread;
 
-use postlude::plan::sm90::{CANDIDATES, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
 
@@ -43,9 +43,19 @@ fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
 
 /// Runs a problem under every timing on every grid into outputs laid out so; the schedule it had.
 fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Schedule {
+    check_on(&GRIDS, bound, given, layout)
+}
+
+/// The same on these grids.
+fn check_on(
+    grids: &[Option<u32>],
+    bound: &Bound,
+    given: Option<&Sm90Schedule>,
+    layout: Layout,
+) -> Sm90Schedule {
     let wanted = bound.run(&Options::default()).expect("the processor runs it");
     let mut taken = None;
-    for grid_limit in GRIDS {
+    for grid_limit in grids.iter().copied() {
         let options = Options {
             backend: Backend::Sim,
             schedule: given.cloned(),
@@ -96,12 +106,41 @@ fn for_each<T: Sync>(all: &[T], check: impl Fn(&T) + Sync) {
 
 #[test]
 fn every_tile_of_the_table_is_right() {
-    for_each(CANDIDATES, |tile| {
+    let kernels = ["residual", "two_outputs"].into_iter().cycle();
+    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    for_each(&varieties, |(tile, name)| {
         let sizes = [1, tile.rows as usize + 8, tile.columns as usize + 16, 136];
-        for name in ["residual", "two_outputs"] {
-            let bound = bound(name, sizes, Layout::Packed);
-            let schedule = schedule(&bound, *tile);
-            assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, *tile);
+        let bound = bound(name, sizes, Layout::Packed);
+        let schedule = schedule(&bound, **tile);
+        assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, **tile);
+    });
+}
+
+/// Clusters share what they load, and larger tiles take several copies: every way that is by copies on such tiles.
+#[test]
+fn every_way_of_an_operand_is_right_on_large_tiles() {
+    let outer = Stored { inner_first: true, layout: Layout::Padded };
+    let staggered = Stored { inner_first: false, layout: Layout::Gaps };
+    let tiles = CANDIDATES.iter().filter(|tile| tile.cluster != Cluster::One);
+    let varieties: Vec<(&Tile, [Stored; 2])> = tiles
+        .zip(0..)
+        .flat_map(|(tile, place)| {
+            let pairs = [[outer, outer], [staggered, staggered], [outer, staggered]];
+            let mixed = [[staggered, outer], [Stored::default(), outer]][place % 2];
+            pairs.into_iter().chain([mixed]).map(move |stored| (tile, stored))
+        })
+        .collect();
+    for_each(&varieties, |(tile, stored)| {
+        let (rows, columns) = (tile.rows * 2 + 16, tile.columns + 24);
+        let sizes = [1, rows as usize, columns as usize, 88];
+        let random = &mut Random(u64::from(rows));
+        let name = if tile.columns == 128 { "residual" } else { "bias_relu" };
+        let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if tile.takes(&needs) {
+            check_on(&[Some(2)], &bound, Some(&schedule(&bound, **tile)), Layout::Packed);
         }
     });
 }

@@ -36,11 +36,6 @@ use raster::Raster;
 /// The kernel's name in the PTX.
 pub const ENTRY: &str = "postlude";
 
-/// Registers of a thread that loads and of one that multiplies.
-const REGISTERS: [u32; 2] = [40, 232];
-/// The same where elements pass through the registers of those that load.
-const REGISTERS_WITH_ELEMENTS: [u32; 2] = [56, 224];
-
 /// What every part of the kernel needs to know.
 struct Plan<'a> {
     graph: &'a Graph,
@@ -120,8 +115,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         blocks: schedule.tile.cluster.blocks(),
     };
     let by_elements = by_elements.contains(&true);
-    let [load_registers, multiply_registers] =
-        if by_elements { REGISTERS_WITH_ELEMENTS } else { REGISTERS };
+    let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
     let tiles = schedule.load_bytes() > 0;

@@ -1,7 +1,8 @@
-//! The kernels whose resources are pinned: every tile, and every variety of epilogue on a large, a middle and a small one.
+//! The kernels whose resources are pinned: every tile, every variety of epilogue on a large, a middle and a small one, and
+//! every way of A and B.
 
 use postlude::emit::sm90::emit;
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sharing, Sm90, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 
 /// A kernel as text, with what it is called.
@@ -19,9 +20,25 @@ impl Emitted {
     pub(crate) fn name(&self) -> String {
         let Tile { rows, columns, cluster, sharing, .. } = self.tile;
         let turns = if sharing == Sharing::Tiles { "-in-turn" } else { "" };
-        format!("{} {rows}x{columns}x{cluster}{turns}", self.kernel)
+        let shared = if cluster == Cluster::Columns { "a" } else { "" };
+        let blocks = cluster.blocks();
+        format!("{} {rows}x{columns}x{blocks}{shared}{turns}", self.kernel)
     }
 }
+
+/// Kernels whose operands travel in other ways: name, source, columns and the contraction.
+const FED: &[(&str, &str, usize, usize)] = &[
+    ("outer_right", "D = A @ B", 4096, 4096),
+    ("outer_left", "D = A.T @ W.T", 4096, 4096),
+    ("outer_both", "D = A.T @ B", 4096, 4096),
+    ("staggered", "D = A @ W.T", 4096, 4095),
+    ("staggered_bias_relu", "D = relu(A @ W.T + bias[N])", 4096, 4095),
+    ("staggered_residual", "D = A @ W.T + C", 4096, 4095),
+    ("staggered_unaligned", "D = A @ W.T + C", 4095, 4095),
+    ("staggered_left", "D = A @ B", 4096, 4095),
+    ("elements_right", "D = A @ B", 4095, 4096),
+    ("elements_both", "D = A.T @ B + C", 4095, 4096),
+];
 
 /// Name, source, and the columns: what is no multiple of 8 takes the direct paths.
 const KERNELS: &[(&str, &str, usize)] = &[
@@ -62,15 +79,31 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
         let tiles: Vec<usize> =
             tiles.into_iter().filter(|tile| *columns % 8 == 0 || !in_turn(tile)).collect();
-        all.extend(tiles.into_iter().map(|tile| one(kernel, source, *columns, CANDIDATES[tile])));
+        let sizes = [4096, *columns, 4096];
+        all.extend(
+            tiles.into_iter().filter_map(|tile| one(kernel, source, sizes, CANDIDATES[tile])),
+        );
     }
     for (kernel, source) in WIDE {
-        all.extend(USUAL.map(|tile| one(kernel, source, 4096, CANDIDATES[tile])));
+        let sizes = [4096; 3];
+        all.extend(USUAL.iter().filter_map(|tile| one(kernel, source, sizes, CANDIDATES[*tile])));
+    }
+    for (kernel, source, columns, inner) in FED {
+        // The left operand without gaps along M, where M is odd, is read by elements.
+        let rows = if *kernel == "elements_both" { 4095 } else { 4096 };
+        let sizes = [rows, *columns, *inner];
+        let tiles = CANDIDATES.iter().filter(|tile| {
+            let large = tile.rows == 128 && tile.columns == 256;
+            let turns = tile.sharing == Sharing::Tiles && tile.columns == 128;
+            large || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)
+        });
+        all.extend(tiles.filter_map(|tile| one(kernel, source, sizes, *tile)));
     }
     all
 }
 
-fn one(kernel: &'static str, source: &str, columns: usize, tile: Tile) -> Emitted {
+/// A kernel on a tile, if it takes operands that lie so.
+fn one(kernel: &'static str, source: &str, sizes: [usize; 3], tile: Tile) -> Option<Emitted> {
     let scalars = ["alpha", "beta"]
         .map(|name| (name.to_owned(), postlude::Bound::Scalar(postlude::DType::F32)));
     let bindings = Bindings { names: scalars.into(), ..Bindings::default() };
@@ -78,11 +111,10 @@ fn one(kernel: &'static str, source: &str, columns: usize, tile: Tile) -> Emitte
         Kernel::infer(source, &bindings).unwrap_or_else(|error| panic!("{kernel}: {error}"));
     let compiled = parsed.compile(&Options::default());
     let graph = compiled.optimised();
-    let sizes = [("M", 4096), ("N", columns), ("K", 4096)];
-    let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+    let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem));
-    let schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
+    let schedule = fit(tile, &needs, Sm90::H200)?;
     let text = emit(graph, &schedule, MathMode::Default).to_string();
-    Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() }
+    Some(Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() })
 }

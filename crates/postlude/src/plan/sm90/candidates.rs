@@ -107,6 +107,13 @@ pub const CANDIDATES: &[Tile] = &[
     alternating(128, 128, Cluster::One),
     alternating(64, 256, Cluster::Rows),
     alternating(64, 256, Cluster::One),
+    tile(128, 256, 2, Cluster::Columns),
+    tile(256, 128, 2, Cluster::Columns),
+    tile(128, 192, 2, Cluster::Rows),
+    tile(128, 192, 2, Cluster::One),
+    alternating(128, 128, Cluster::Columns),
+    alternating(128, 192, Cluster::Rows),
+    alternating(128, 192, Cluster::One),
 ];
 
 /// Contractions up to this are short.
@@ -146,7 +153,11 @@ impl Tile {
         // Rows are staggered within blocks of 64, which two CTAs cannot share.
         let blocks = needs.operands[0] != Feed::Staggered || self.cluster.columns() == 1;
         let by_elements = needs.operands.iter().any(|feed| feed.is_by_elements());
+        // Many accumulators leave the load warpgroup few registers.
+        let roomy = self.accumulators() <= 128
+            || needs.operands.iter().all(|feed| matches!(feed, Feed::Inner | Feed::Outer));
         blocks
+            && roomy
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!by_elements || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))
     }
@@ -164,6 +175,18 @@ impl Tile {
         }
     }
 
+    /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
+    pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
+        if needs.operands.iter().any(|feed| feed.is_by_elements()) {
+            // Elements pass through registers of those that load.
+            [56, 224]
+        } else if self.accumulators() > 128 {
+            [24, 240]
+        } else {
+            [40, 232]
+        }
+    }
+
     /// Accumulators of one thread.
     pub const fn accumulators(self) -> u32 {
         self.blocks() * self.columns / 2
@@ -178,7 +201,7 @@ mod tests {
     fn accumulators_leave_registers_for_the_epilogue() {
         for tile in CANDIDATES {
             assert!(tile.blocks() >= 1 && tile.rows % (64 * tile.sharers()) == 0, "{tile:?}");
-            assert!(tile.accumulators() <= 128, "{tile:?}");
+            assert!(tile.accumulators() <= 192, "{tile:?}");
             assert!(tile.columns % 8 == 0 && tile.columns <= 256, "{tile:?}");
         }
     }
