@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
 # Tests and times Postlude on a machine with a Hopper GPU. `cargo xtask gpu` packs this script with what it runs.
 #
-#   ./check_and_time.sh FOLDER     logs, bench.json and summary.txt go to FOLDER
+#   ./check_and_time.sh FOLDER     logs, results of the benchmark and summary.txt go to FOLDER
 #
+#   CHECKS=0             no tests and no corpus
+#   SUITES="..."         what is timed, each word in a process of its own: suites of `postlude bench`, joined by commas
+#                        where they share one, or `schedules`, every schedule of the planner's table on the plain rows.
+#                        Nothing is timed where it is empty
+#   BENCH_FILTER=...     only rows of the benchmark whose names contain this
 #   SANITIZE=1           runs the corpus under compute-sanitizer too, where it is found
 #   SANITIZE_FILTER=...  only cases of the corpus whose names contain this, there (it is slow)
-#   BENCH_FILTER=...     only rows of the benchmark whose names contain this
 #   POSTLUDE_CUBLASLT    the file of cuBLASLt, where it is in no usual place
+#
+# What a word of SUITES finds goes to bench-WORD.json (with `-` for commas) row by row: a suite that runs out of time
+# leaves the rows it had.
 #
 # Every step is run whatever became of those before. Exit code 1 if one failed.
 
@@ -50,10 +57,12 @@ step() {
 }
 
 step info 60 ./postlude info
-for test in tests/*; do
-    step "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
-done
-step corpus 300 ./postlude corpus --backend cuda --folder corpus
+if [ "${CHECKS:-1}" = 1 ]; then
+    for test in tests/*; do
+        step "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
+    done
+    step corpus 300 ./postlude corpus --backend cuda --folder corpus
+fi
 
 if [ "${SANITIZE:-0}" = 1 ]; then
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
@@ -68,8 +77,32 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     fi
 fi
 
-step bench 400 ./postlude bench --backend cuda --against cublaslt --json ${BENCH_FILTER:+"$BENCH_FILTER"}
-[ -s "$out/bench.out" ] && mv "$out/bench.out" "$out/bench.json"
+# The seconds that a word of SUITES may take: about twice what it needs.
+limit() {
+    local total=30 suite
+    for suite in ${1//,/ }; do
+        case $suite in
+            first_use) total=$((total + 20)) ;;
+            layouts | unaligned) total=$((total + 60)) ;;
+            plain | fused | f16 | schedules) total=$((total + 110)) ;;
+            *) total=$((total + 150)) ;;
+        esac
+    done
+    echo "$total"
+}
+
+for word in ${SUITES-first_use,plain,fused layouts f16 unaligned random schedules}; do
+    seconds=$(limit "$word")
+    name=bench-${word//,/-}
+    case $word in
+        schedules) wanted=(--suite plain --every-schedule) ;;
+        *) wanted=(--suite "$word") ;;
+    esac
+    # No row is begun that could not end in time.
+    step "$name" "$seconds" ./postlude bench --backend cuda --against cublaslt "${wanted[@]}" \
+        --seconds "$((seconds - 20))" ${BENCH_FILTER:+"$BENCH_FILTER"} --json "$out/$name.json"
+    cat "$out/$name.out"
+done
 rm -rf "$out/cache"
 
 if [ "$failed" -eq 0 ]; then say "all right"; else say "$failed failed"; fi

@@ -53,8 +53,13 @@ pub(crate) fn pack() -> Result<(), String> {
         return Err(format!("{FOLDER} is larger than {} MB", MOST_BYTES >> 20));
     }
     println!("carry it to a machine with a Hopper GPU and run there:");
-    println!("  ./check_and_time.sh results               # tests, corpus, benchmark");
-    println!("  SANITIZE=1 ./check_and_time.sh results    # with compute-sanitizer too");
+    println!("  ./check_and_time.sh results                            # tests, corpus, benchmark");
+    println!(
+        "  CHECKS=0 SUITES=\"plain random\" ./check_and_time.sh results  # a part of the benchmark"
+    );
+    println!(
+        "  SANITIZE=1 ./check_and_time.sh results                 # with compute-sanitizer too"
+    );
     Ok(())
 }
 

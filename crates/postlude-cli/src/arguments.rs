@@ -1,5 +1,7 @@
 //! The command line: every subcommand, flag and help text.
 
+mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use postlude::sim::Timing;
 use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
+
+pub(crate) use bench::{BenchAgainst, BenchArguments, BenchBackend};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_COMMIT"), ")");
 
@@ -282,50 +286,6 @@ pub(crate) struct CorpusArguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `postlude bench`
-#[derive(Args, Debug)]
-pub(crate) struct BenchArguments {
-    /// Only rows or kernels whose name contains this
-    #[arg(default_value = "", hide_default_value = true)]
-    pub(crate) filter: String,
-    /// What runs the suite
-    #[arg(long, default_value = "auto")]
-    pub(crate) backend: BenchBackend,
-    /// What to measure against on a GPU, beside its limits
-    #[arg(long)]
-    pub(crate) against: Option<BenchAgainst>,
-    /// At most so many rounds a row on a GPU [default: 60]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) rounds: Option<u16>,
-    /// Other sizes than the suite's on the processor
-    #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
-    pub(crate) sizes: Vec<Pair<usize>>,
-    /// How many threads to use [default: all cores]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
-    pub(crate) threads: Option<u16>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// What runs the suite of `bench`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BenchBackend {
-    /// A Hopper GPU where there is one, else the processor
-    Auto,
-    /// The processor
-    Cpu,
-    /// A Hopper GPU
-    Cuda,
-}
-
-/// What the GPU's suite is measured against.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BenchAgainst {
-    /// NVIDIA's library: the best of all its algorithms, its first suggestion, its fused epilogues
-    Cublaslt,
 }
 
 /// `postlude info`

@@ -4,19 +4,33 @@
 
 mod cpu;
 mod cuda;
+mod rows;
+mod searched;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use postlude_yardstick::measure;
+use serde::Serialize;
 
 use crate::arguments::{BenchArguments, BenchBackend};
 use crate::failure::{Failure, Mistake, Outcome};
+use crate::print;
 
 /// Runs the command.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
     // What only one suite knows says which one is meant.
     let of_cpu =
         [("--size", !arguments.sizes.is_empty()), ("--threads", arguments.threads.is_some())];
-    let of_cuda =
-        [("--against", arguments.against.is_some()), ("--rounds", arguments.rounds.is_some())];
+    let of_cuda = [
+        ("--suite", !arguments.suites.is_empty()),
+        ("--against", arguments.against.is_some()),
+        ("--rounds", arguments.rounds.is_some()),
+        ("--seconds", arguments.seconds.is_some()),
+        ("--seed", arguments.seed.is_some()),
+        ("--every-schedule", arguments.every_schedule),
+        ("--schedules", !arguments.schedules.is_empty()),
+    ];
     let given = |flags: &[(&'static str, bool)]| {
         flags.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     };
@@ -41,4 +55,39 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
 fn foreign(flag: &str, place: &str, backend: &str) -> Failure {
     let fix = format!("leave it out, or say `--backend {backend}`");
     Mistake::new(format!("`{flag}` is for the suite {place}")).fix(fix).into()
+}
+
+/// Prints text, or the object that it tells of; with a file, the text is printed and the object goes there.
+fn give(
+    arguments: &BenchArguments,
+    object: &impl Serialize,
+    words: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    print::either(arguments.json == Some(None), object, words)?;
+    match &arguments.json {
+        Some(Some(path)) => write(path, object),
+        Some(None) | None => Ok(()),
+    }
+}
+
+/// Writes one object; the file is whole or as it was.
+fn write(path: &Path, object: &impl Serialize) -> Result<(), Failure> {
+    let mut line = serde_json::to_string(object).expect("compiler bug: an object without text");
+    line.push('\n');
+    let beside = beside(path);
+    fs::write(&beside, line)
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|error| Mistake::io(path, &error).into())
+}
+
+/// Whether a file could be written there, before minutes of work go into it.
+fn try_to_write(path: &Path) -> Result<(), Failure> {
+    let beside = beside(path);
+    fs::write(&beside, "")
+        .and_then(|()| fs::remove_file(&beside))
+        .map_err(|error| Mistake::io(path, &error).into())
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("json.tmp")
 }

@@ -1,7 +1,8 @@
 //! What the program is doing, for a person who waits.
 //!
-//! Invariant: nothing is written unless standard error is a terminal, and nothing stays on it.
+//! Invariant: nothing is written unless standard error is a terminal, and nothing stays on it; but for notes, which do.
 
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,6 +31,16 @@ impl Progress {
     /// Says what is being done now.
     pub(crate) fn say(&self, what: impl Into<String>) {
         self.0.set_message(what.into());
+    }
+
+    /// Notes something that is to stay, on a terminal or in a log.
+    pub(crate) fn note(&self, line: &str) {
+        if io::stderr().is_terminal() {
+            self.0.println(line);
+        } else {
+            // A log that is gone is no reason to stop.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
     }
 
     /// One more piece is done.

@@ -1,12 +1,13 @@
 //! cuBLASLt, opened at run time: what a product costs with NVIDIA's own library.
 //!
-//! In: a product `[M, K] @ [N, K].T` in row-major order with one of the library's own epilogues. Out: the algorithms that
-//! its heuristics suggest, each of which can be queued on a stream.
+//! In: a product of row-major matrices in any layout, with one of the library's own epilogues. Out: the algorithms that its
+//! heuristics suggest, each of which can be queued on a stream.
 //!
-//! The library counts columns first: a row-major `D[M, N]` is a column-major `N x M`, the product of W (as it lies in
-//! memory `K x N`, so transposed) by A (`K x M`, as it is). Its bias then runs along N, as ours does.
+//! The library counts columns first: a row-major `D[M, N]` is a column-major `N x M`, and `operand` says what our operands
+//! are then. Its bias runs along N, as ours does.
 
 mod library;
+mod operand;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -16,18 +17,17 @@ use postlude::DType;
 use postlude::runtime::{Device, DeviceBuffer, Stream};
 
 use crate::error::YardstickError;
+use crate::layout::Layout;
 use library::{
-    Layout, Library, Operation, OperationAttribute, Places, Product, TYPE_16BF, TYPE_16F, TYPE_32F,
+    Library, MatrixLayout, Operation, OperationAttribute, Places, Product, TYPE_16BF, TYPE_16F,
+    TYPE_32F,
 };
+use operand::{Operand, operands};
 
 /// Algorithms that the heuristics are asked for.
 const REQUESTED: usize = 64;
 /// What an algorithm may use beside its matrices.
 const WORKSPACE_BYTES: u64 = 32 << 20;
-/// `CUBLAS_OP_T`
-const TRANSPOSED: i32 = 1;
-/// `CUBLAS_OP_N`
-const AS_IT_IS: i32 = 0;
 
 /// What the library can do after a product by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,12 +62,14 @@ impl Epilogue {
     }
 }
 
-/// A product as the library is asked for it: `epilogue(alpha * A @ W.T + beta * C)`.
+/// A product as the library is asked for it: `epilogue(alpha * A @ W.T + beta * C)`, or the like in another layout.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Request {
-    /// Rows of A and of the result.
+    /// How A and W lie.
+    pub layout: Layout,
+    /// Rows of the result.
     pub m: usize,
-    /// Rows of W, columns of the result.
+    /// Columns of the result.
     pub n: usize,
     /// The contraction.
     pub k: usize,
@@ -88,7 +90,7 @@ pub struct Request {
 pub struct Addresses {
     /// A.
     pub left: u64,
-    /// W.
+    /// W, or B.
     pub right: u64,
     /// C; the result's own where there is none.
     pub addend: u64,
@@ -123,22 +125,24 @@ impl CublasLt {
     /// Asks for a product.
     pub fn matmul(&self, request: &Request) -> Result<Matmul<'_>, YardstickError> {
         let Request { m, n, k, .. } = *request;
+        let [first, second] = operands(request.layout, [m, n, k]);
         let operation = Operation::new(&self.library)?;
-        operation.set(OperationAttribute::TransposeLeft, TRANSPOSED)?;
-        operation.set(OperationAttribute::TransposeRight, AS_IT_IS)?;
+        operation.set(OperationAttribute::TransposeLeft, first.transposition as i32)?;
+        operation.set(OperationAttribute::TransposeRight, second.transposition as i32)?;
         operation.set(OperationAttribute::Epilogue, request.epilogue.number())?;
         let element = element(request.dtype);
         if request.epilogue.has_bias() {
             operation.set(OperationAttribute::BiasType, element)?;
             operation.set_address(OperationAttribute::BiasPointer, request.bias)?;
         }
-        let layout = |rows, columns| Layout::new(&self.library, element, rows, columns);
+        let matrix = |rows, columns| MatrixLayout::new(&self.library, element, rows, columns);
+        let stored = |operand: Operand| matrix(operand.rows, operand.columns);
         let product = Product {
             operation,
-            left: layout(k, n)?,
-            right: layout(k, m)?,
-            addend: layout(n, m)?,
-            result: layout(n, m)?,
+            left: stored(first)?,
+            right: stored(second)?,
+            addend: matrix(n, m)?,
+            result: matrix(n, m)?,
         };
         let algorithms = product.suggestions(REQUESTED, WORKSPACE_BYTES)?;
         if algorithms.is_empty() {

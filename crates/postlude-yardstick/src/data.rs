@@ -44,7 +44,7 @@ impl Placed {
     }
 
     /// Its bytes.
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.dtype.bytes_for(self.shape.iter().product()) as u64
     }
 }
@@ -179,7 +179,7 @@ impl Data {
         let result = self.product().buffer(result_set).address();
         Addresses {
             left: input("A").unwrap_or(0),
-            right: input("W").unwrap_or(0),
+            right: input("W").or_else(|| input("B")).unwrap_or(0),
             addend: input("C").unwrap_or(result),
             result,
         }

@@ -12,7 +12,7 @@ pub enum YardstickError {
     #[error("row `{row}`: {error}")]
     Kernel {
         /// The row.
-        row: &'static str,
+        row: String,
         /// What is wrong.
         error: postlude::Error,
     },
@@ -30,6 +30,20 @@ pub enum YardstickError {
         k: usize,
         /// Rounds that were kept.
         kept: usize,
+    },
+    /// No round was good.
+    #[error("the host was too slow for every one of {dropped} rounds")]
+    NoRound {
+        /// Rounds that were thrown away.
+        dropped: usize,
+    },
+    /// A schedule cannot be run.
+    #[error("schedule `{knobs}`: {error}")]
+    Schedule {
+        /// Its knobs.
+        knobs: String,
+        /// What is wrong.
+        error: Box<YardstickError>,
     },
     /// No library was found.
     #[error("cuBLASLt was not found: tried {}", tried.join(", "))]
@@ -72,9 +86,10 @@ impl YardstickError {
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         match self {
-            YardstickError::Untuned { .. } => {
+            YardstickError::Untuned { .. } | YardstickError::NoRound { .. } => {
                 Some("run it again on a machine whose processor is less busy".to_owned())
             }
+            YardstickError::Schedule { error, .. } => error.fix(),
             YardstickError::Runtime(error) => error.fix(),
             YardstickError::Kernel { error, .. } | YardstickError::Call(error) => {
                 error.diagnostics().first()?.fix()

@@ -1,6 +1,6 @@
 //! The yardstick: how fast Postlude's kernels are on a GPU, beside cuBLASLt and the hardware's own limits.
 //!
-//! In: the rows of [`suite`] and a GPU. Out: a [`report::Report`]. Rules that every number keeps:
+//! In: rows of [`suite`] and a GPU. Out: a [`report::Report`], row after row. Rules that every number keeps:
 //!
 //! - Competitors are timed in one interleaved run ([`rounds`]); what counts is the ratio of a round, not a time.
 //! - The host is hidden: a round is queued behind a kernel that waits ([`sleep`]).
@@ -10,20 +10,23 @@
 
 #![deny(unsafe_code)]
 
+mod bench;
 pub mod ceiling;
 pub mod check;
 pub mod copy;
 pub mod cublaslt;
 pub mod data;
+pub mod effort;
 mod error;
 pub mod first_use;
+pub mod layout;
 pub mod machine;
 pub mod measure;
 mod program;
 pub mod random;
 pub mod report;
 pub mod rounds;
-mod row;
+pub mod search;
 pub mod shuffle;
 pub mod sleep;
 pub mod statistics;

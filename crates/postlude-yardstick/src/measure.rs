@@ -1,21 +1,31 @@
 //! A whole run: the machine, first use, then row after row.
 //!
-//! In: which rows, how many rounds, against what. Out: a [`Report`].
+//! In: which rows, how long, against what. Out: a [`Report`], which whoever watches sees after every row. A row that fails
+//! says so and the run goes on.
 
-use std::time::Duration;
+mod ours;
+mod row;
+mod theirs;
 
+use std::time::{Duration, Instant};
+
+use postlude::cuda;
 use postlude::runtime::{Device, RuntimeError, Stream};
 
+use crate::bench::Bench;
 use crate::copy;
 use crate::cublaslt::CublasLt;
 use crate::error::YardstickError;
 use crate::first_use;
 use crate::machine::{self, Machine, State};
-use crate::report::{LibraryReport, Report, Summary};
-use crate::rounds::Plan;
-use crate::row::{self, Bench};
+use crate::report::{Found, LibraryReport, Report, RowReport, Summary};
+use crate::search::{self, Search};
 use crate::sleep::Sleep;
 use crate::suite::Row;
+
+pub use crate::effort::ROUNDS;
+pub(crate) use ours::{Ours, problem, refusal};
+pub(crate) use theirs::{Theirs, scales};
 
 /// What ours is measured against, beside the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,75 +36,89 @@ pub enum Against {
     CublasLt,
 }
 
+/// Whether first use is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FirstUseWanted {
+    /// Before everything else.
+    Yes,
+    /// Not at all.
+    No,
+}
+
 /// What is wanted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wanted<'a> {
     /// The rows.
-    pub rows: Vec<&'a Row>,
+    pub rows: Vec<Row>,
+    /// What those with random sizes were drawn from.
+    pub seed: u64,
+    /// Whether first use is measured too.
+    pub first_use: FirstUseWanted,
     /// At most so many rounds a row.
     pub rounds: usize,
+    /// No row is begun after so long.
+    pub limit: Option<Duration>,
     /// The competitor.
     pub against: Against,
+    /// The schedules to try on every row; the planner's own is measured when `None`.
+    pub search: Option<Search>,
     /// The commit that is measured.
     pub commit: &'a str,
 }
 
-/// Rounds of a row when nobody says how many.
-pub const ROUNDS: usize = 60;
-/// Load before a row is timed, for the clock to settle.
-const WARM_UP: Duration = Duration::from_secs(1);
-/// What the rounds of a row may take, when there are not more than usual.
-const BUDGET: Duration = Duration::from_millis(1500);
-/// Rounds that are run whatever they take.
-const FEWEST: usize = 10;
+/// Someone who wants to know how a run goes.
+pub trait Watch {
+    /// This is being done now.
+    fn doing(&mut self, what: &str);
+    /// The last row of the report is done.
+    fn done(&mut self, report: &Report);
+}
 
-/// Whether the suite can be run here: a Hopper GPU and its driver.
+/// Whether rows can be measured here: a Hopper GPU and its driver.
 pub fn is_possible() -> bool {
     Device::open(0).is_ok_and(|device| device.capability() == (9, 0))
 }
 
-/// Measures; `say` hears what is being done.
-pub fn measure(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> Result<Report, YardstickError> {
-    say("opening the GPU");
+/// Measures.
+pub fn measure(wanted: &Wanted<'_>, watch: &mut dyn Watch) -> Result<Report, YardstickError> {
+    let start = Instant::now();
+    watch.doing("opening the GPU");
     let (device, open_milliseconds) = first_use::open()?;
     if device.capability() != (9, 0) {
         let (device, capability) = (device.name().to_owned(), device.target());
         return Err(RuntimeError::NotHopper { device, capability }.into());
     }
-    let mut machine = Machine::of(&device);
-    say("first use");
-    let first_use = first_use::measure(&device, open_milliseconds)?;
+    let machine = Machine::of(&device);
+    let first_use = match wanted.first_use {
+        FirstUseWanted::No => None,
+        FirstUseWanted::Yes => {
+            watch.doing("first use");
+            Some(first_use::measure(&device, open_milliseconds)?)
+        }
+    };
     let stream = Stream::new(&device)?;
     let library = match wanted.against {
         Against::Limits => None,
         Against::CublasLt => Some(CublasLt::open(&device)?),
     };
-    say("copies");
+    watch.doing("copies");
     let copy_bytes_per_second = copy::bandwidth(&device, &stream)?;
     let sleep = Sleep::new(&device)?;
-    // More rounds than usual take as much longer.
-    let budget = BUDGET.mul_f64((wanted.rounds as f64 / ROUNDS as f64).max(1.0));
-    let fewest = FEWEST.min(wanted.rounds);
     let bench = Bench {
         device: &device,
+        chip: cuda::chip(&device)?,
         stream: &stream,
         sleep: &sleep,
         library: library.as_ref(),
         copy_bytes_per_second,
-        plan: Plan { warm_up: WARM_UP, rounds: wanted.rounds, fewest, budget },
+        rounds: wanted.rounds,
     };
-    let mut rows = Vec::new();
-    for row in &wanted.rows {
-        say(row.name);
-        rows.push(row::measure(&bench, row)?);
-    }
-    machine.after = State::now(device.ordinal());
     let cublaslt = library.as_ref().map(|library| LibraryReport {
         version: library.version(),
         file: library.path().display().to_string(),
     });
-    Ok(Report {
-        schema: 1,
+    let mut report = Report {
+        schema: 2,
         backend: "cuda",
         commit: wanted.commit.to_owned(),
         date: machine::today(),
@@ -102,7 +126,34 @@ pub fn measure(wanted: &Wanted<'_>, mut say: impl FnMut(&str)) -> Result<Report,
         cublaslt,
         first_use,
         copy_bytes_per_second,
-        summary: Summary::of(&rows),
-        rows,
-    })
+        seed: wanted.seed,
+        complete: false,
+        rows: Vec::new(),
+        left_out: Vec::new(),
+        suites: Vec::new(),
+        summary: Summary::default(),
+    };
+    for row in &wanted.rows {
+        if wanted.limit.is_some_and(|limit| start.elapsed() >= limit) {
+            report.left_out.push(row.name.clone());
+            continue;
+        }
+        watch.doing(&row.name);
+        report.add(measure_row(&bench, row, wanted.search.as_ref()));
+        watch.done(&report);
+    }
+    report.machine.after = State::now(device.ordinal());
+    report.complete = report.left_out.is_empty();
+    Ok(report)
+}
+
+/// One row, whatever becomes of it.
+fn measure_row(bench: &Bench<'_>, row: &Row, search: Option<&Search>) -> RowReport {
+    let start = Instant::now();
+    let found = match search {
+        None => row::measure(bench, row),
+        Some(search) => search::search(bench, row, search),
+    };
+    let found = found.unwrap_or_else(|error| Found::Failed(error.to_string()));
+    RowReport::new(row, start.elapsed().as_secs_f64(), found)
 }

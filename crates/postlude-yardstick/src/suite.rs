@@ -1,142 +1,193 @@
-//! A table: the problems that are measured.
+//! A table: the problems that are measured, suite by suite.
 //!
-//! A row is a kernel, its sizes and dtype, and cuBLASLt's own way to do the same in one call where it has one. By the
-//! names that the sources use, A is `[M, K]`, W `[N, K]`, C `[M, N]` and bias `[N]`.
+//! A row is a kernel, its sizes, dtype and layout, and cuBLASLt's own way to do the same in one call where it has one.
 
-use std::collections::BTreeMap;
+mod drawn;
+mod row;
 
-use postlude::{Bindings, Bound, DType, Kernel, Sizes};
+use postlude::DType;
 
 use crate::cublaslt::Epilogue;
-use crate::error::YardstickError;
+use crate::layout::Layout;
 
-/// One problem.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Row {
-    /// What it is called, alone and in filters.
-    pub name: &'static str,
-    /// The kernel, a one-liner.
-    pub source: &'static str,
-    /// M, N and K.
-    pub sizes: [usize; 3],
-    /// The dtype of tiles.
-    pub dtype: DType,
-    /// The epilogue of cuBLASLt that does the same; [`Epilogue::Plain`] for plain rows.
-    pub library: Option<Epilogue>,
+pub use drawn::SEED;
+pub use row::{Row, SCALARS, kernel, scalar};
+
+/// The plain product in the usual layout.
+pub const PLAIN: &str = "D = A @ W.T";
+
+/// Rows that belong together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Suite {
+    /// No rows: what a first call takes, and what a launch takes the host.
+    FirstUse,
+    /// Plain products, P1 to P8.
+    Plain,
+    /// Products with a bias, an activation or another tile.
+    Fused,
+    /// P1 in all four layouts.
+    Layouts,
+    /// P1 to P8 in f16.
+    F16,
+    /// Products whose rows do not lie at multiples of 16 bytes, beside one whose rows do.
+    Unaligned,
+    /// Aligned products of random sizes.
+    Random,
 }
 
-/// The plain product.
-pub const PLAIN: &str = "D = A @ W.T";
+impl Suite {
+    /// All of them, in the order of reports.
+    pub const ALL: [Suite; 7] = [
+        Suite::FirstUse,
+        Suite::Plain,
+        Suite::Fused,
+        Suite::Layouts,
+        Suite::F16,
+        Suite::Unaligned,
+        Suite::Random,
+    ];
+    /// What is measured when nobody says what.
+    pub const USUAL: [Suite; 3] = [Suite::FirstUse, Suite::Plain, Suite::Fused];
+
+    /// Its name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Suite::FirstUse => "first_use",
+            Suite::Plain => "plain",
+            Suite::Fused => "fused",
+            Suite::Layouts => "layouts",
+            Suite::F16 => "f16",
+            Suite::Unaligned => "unaligned",
+            Suite::Random => "random",
+        }
+    }
+
+    /// The suite of that name.
+    pub fn from_name(name: &str) -> Option<Suite> {
+        Suite::ALL.into_iter().find(|suite| suite.name() == name)
+    }
+
+    /// Its rows, in the order of reports; random ones are drawn from the seed.
+    pub fn rows(self, seed: u64) -> Vec<Row> {
+        match self {
+            Suite::FirstUse => Vec::new(),
+            Suite::Plain => plain_rows("", DType::BF16),
+            Suite::Fused => FUSED.iter().map(|line| fused_row(*line)).collect(),
+            Suite::Layouts => Layout::ALL.map(layout_row).into(),
+            Suite::F16 => plain_rows("-f16", DType::F16),
+            Suite::Unaligned => UNALIGNED.iter().map(|line| unaligned_row(*line)).collect(),
+            Suite::Random => drawn::rows(seed),
+        }
+        .into_iter()
+        .map(|row| Row { suite: self, ..row })
+        .collect()
+    }
+}
+
+/// Names, and M, N and K.
+#[rustfmt::skip] // A table: one line a row.
+const PRODUCTS: &[(&str, [usize; 3])] = &[
+    ("P1", [8192, 8192, 8192]),
+    ("P2", [4096, 4096, 4096]),
+    ("P3", [2048, 2048, 2048]),
+    ("P4", [8192, 14336, 4096]),
+    ("P5", [16384, 4096, 4096]),
+    ("P6", [8192, 8192, 1024]),
+    ("P7", [16384, 16384, 512]),
+    ("P8", [4608, 4608, 4608]),
+];
+
 const BIAS_RELU: &str = "D = relu(A @ W.T + bias[N])";
 const BIAS_GELU: &str = "D = gelu_tanh(A @ W.T + bias[N])";
 const LINCOMB: &str = "D = relu(alpha * (A @ W.T) + beta * C + bias[N])";
 
-/// What the host passes for scalars of these names.
-pub const SCALARS: &[(&str, f32)] = &[("alpha", 0.5), ("beta", 0.25)];
+type FusedLine = (&'static str, &'static str, [usize; 3], Epilogue);
 
-const BF16: DType = DType::BF16;
-
-const fn row(
-    name: &'static str,
-    source: &'static str,
-    sizes: [usize; 3],
-    dtype: DType,
-    library: Option<Epilogue>,
-) -> Row {
-    Row { name, source, sizes, dtype, library }
-}
-
-/// Every row, in the order of reports.
+/// Names, kernels, M, N and K, and what the library does instead.
 #[rustfmt::skip] // A table: one line a row.
-pub const ROWS: &[Row] = &[
-    row("P1", PLAIN, [8192, 8192, 8192], BF16, Some(Epilogue::Plain)),
-    row("P2", PLAIN, [4096, 4096, 4096], BF16, Some(Epilogue::Plain)),
-    row("P3", PLAIN, [2048, 2048, 2048], BF16, Some(Epilogue::Plain)),
-    row("P4", PLAIN, [8192, 14336, 4096], BF16, Some(Epilogue::Plain)),
-    row("P5", PLAIN, [16384, 4096, 4096], BF16, Some(Epilogue::Plain)),
-    row("P6", PLAIN, [8192, 8192, 1024], BF16, Some(Epilogue::Plain)),
-    row("P7", PLAIN, [16384, 16384, 512], BF16, Some(Epilogue::Plain)),
-    row("P8", PLAIN, [4608, 4608, 4608], BF16, Some(Epilogue::Plain)),
-    row("bias_relu_1024", BIAS_RELU, [8192, 8192, 1024], BF16, Some(Epilogue::BiasRelu)),
-    row("bias_relu_8192", BIAS_RELU, [8192, 8192, 8192], BF16, Some(Epilogue::BiasRelu)),
-    row("bias_gelu_1024", BIAS_GELU, [8192, 8192, 1024], BF16, Some(Epilogue::BiasGelu)),
-    row("bias_gelu_8192", BIAS_GELU, [8192, 8192, 8192], BF16, Some(Epilogue::BiasGelu)),
-    row("E1_1024", LINCOMB, [8192, 8192, 1024], BF16, Some(Epilogue::BiasRelu)),
-    row("E1_8192", LINCOMB, [8192, 8192, 8192], BF16, Some(Epilogue::BiasRelu)),
+const FUSED: &[FusedLine] = &[
+    ("bias_relu_1024", BIAS_RELU, [8192, 8192, 1024], Epilogue::BiasRelu),
+    ("bias_relu_8192", BIAS_RELU, [8192, 8192, 8192], Epilogue::BiasRelu),
+    ("bias_gelu_1024", BIAS_GELU, [8192, 8192, 1024], Epilogue::BiasGelu),
+    ("bias_gelu_8192", BIAS_GELU, [8192, 8192, 8192], Epilogue::BiasGelu),
+    ("E1_1024", LINCOMB, [8192, 8192, 1024], Epilogue::BiasRelu),
+    ("E1_8192", LINCOMB, [8192, 8192, 8192], Epilogue::BiasRelu),
 ];
 
-impl Row {
-    /// Whether it is the product alone.
-    pub fn is_plain(&self) -> bool {
-        self.source == PLAIN
-    }
+type UnalignedLine = (&'static str, [usize; 3], [usize; 3]);
 
-    /// The typed kernel.
-    pub fn kernel(&self) -> Result<Kernel, YardstickError> {
-        kernel(self.source, self.dtype)
-            .map_err(|error| YardstickError::Kernel { row: self.name, error })
-    }
+/// Names, M, N and K, and those of the aligned product of ours that runs in the same rounds.
+#[rustfmt::skip] // A table: one line a row.
+const UNALIGNED: &[UnalignedLine] = &[
+    ("P2-k4095", [4096, 4096, 4095], [4096, 4096, 4096]),
+    ("P2-k4094", [4096, 4096, 4094], [4096, 4096, 4096]),
+    ("P2-n4095", [4096, 4095, 4096], [4096, 4096, 4096]),
+];
 
-    /// The plain product of the same dtype.
-    pub fn plain_kernel(&self) -> Result<Kernel, YardstickError> {
-        kernel(PLAIN, self.dtype).map_err(|error| YardstickError::Kernel { row: self.name, error })
-    }
-
-    /// Its sizes by name.
-    pub fn named_sizes(&self) -> Sizes {
-        let [m, n, k] = self.sizes;
-        [("M", m), ("N", n), ("K", k)].map(|(name, size)| (name.to_owned(), size)).into()
-    }
-
-    /// Floating-point operations of the product.
-    pub fn operations(&self) -> f64 {
-        2.0 * self.sizes.map(|size| size as f64).iter().product::<f64>()
-    }
-
-    /// Whether the source reads an input of that name.
-    pub fn reads(&self, name: &str) -> bool {
-        let is_word = |character: char| character.is_alphanumeric() || character == '_';
-        self.source.split(|character| !is_word(character)).any(|word| word == name)
-    }
+fn plain_rows(suffix: &str, dtype: DType) -> Vec<Row> {
+    let row = |(name, sizes): &(&str, [usize; 3])| Row {
+        dtype,
+        ..Row::plain(format!("{name}{suffix}"), *sizes, Layout::Tn)
+    };
+    PRODUCTS.iter().map(row).collect()
 }
 
-/// A one-liner, typed.
-pub fn kernel(source: &str, dtype: DType) -> Result<Kernel, postlude::Error> {
-    let scalars = SCALARS.iter().map(|(name, _)| ((*name).to_owned(), Bound::Scalar(DType::F32)));
-    Kernel::infer(source, &Bindings { names: scalars.collect::<BTreeMap<_, _>>(), dtype })
+fn fused_row((name, source, sizes, epilogue): FusedLine) -> Row {
+    let plain = Row::plain(name, sizes, Layout::Tn);
+    Row { source: source.to_owned(), library: Some(epilogue), ..plain }
 }
 
-/// What the host passes for a scalar.
-pub fn scalar(name: &str) -> Option<f32> {
-    SCALARS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+fn layout_row(layout: Layout) -> Row {
+    let (name, sizes) = PRODUCTS[0];
+    Row::plain(format!("{name}-{}", layout.name()), sizes, layout)
+}
+
+fn unaligned_row((name, sizes, aligned): UnalignedLine) -> Row {
+    Row { aligned: Some(aligned), ..Row::plain(name, sizes, Layout::Tn) }
 }
 
 #[cfg(test)]
 mod tests {
-    use postlude::Options;
-    use postlude::Problem;
     use postlude::graph::Op;
     use postlude::plan::sm90::{Placements, Sm90, plan};
+    use postlude::{Options, Problem};
 
     use super::*;
+    use crate::effort::Effort;
+
+    fn all() -> Vec<Row> {
+        Suite::ALL.iter().flat_map(|suite| suite.rows(SEED)).collect()
+    }
 
     #[test]
-    fn every_row_types_has_its_sizes_and_can_be_planned() {
-        for row in ROWS {
+    fn every_row_types_and_has_its_sizes_and_scalars() {
+        for row in all() {
+            let kernel = row.kernel().unwrap();
+            Problem::new(kernel.defined(), &row.named_sizes()).unwrap();
+            row.plain_kernel().unwrap();
+            for input in kernel.defined().inputs().iter().filter(|input| input.dims.is_none()) {
+                assert!(scalar(&input.name).is_some(), "{}: {}", row.name, input.name);
+            }
+        }
+    }
+
+    /// Rows in other layouts and unaligned ones may be refused, and say so.
+    #[test]
+    fn every_aligned_row_in_the_usual_layout_can_be_planned() {
+        for row in all() {
             let compiled = row.kernel().unwrap().compile(&Options::default());
             let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
             let placements = Placements::packed(compiled.optimised(), &problem);
-            plan(compiled.optimised(), &problem, &placements, Sm90::H200).unwrap();
-            for input in compiled.defined().inputs().iter().filter(|input| input.dims.is_none()) {
-                assert!(scalar(&input.name).is_some(), "{}: {}", row.name, input.name);
-            }
+            let planned = plan(compiled.optimised(), &problem, &placements, Sm90::H200);
+            let usual = row.layout == Layout::Tn && row.aligned.is_none();
+            assert!(planned.is_ok() || !usual, "{}: {planned:?}", row.name);
         }
     }
 
     /// What `check` takes: an element that needs more than its own row and column cannot be checked on a sample.
     #[test]
     fn every_output_is_a_tile_of_single_elements() {
-        for row in ROWS {
+        for row in all() {
             let kernel = row.kernel().unwrap();
             for output in kernel.defined().outputs() {
                 let dims: Vec<String> = output.dims.iter().map(ToString::to_string).collect();
@@ -149,19 +200,35 @@ mod tests {
 
     #[test]
     fn no_two_rows_have_the_same_name() {
-        let mut names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        let rows = all();
+        let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), ROWS.len());
+        assert_eq!(names.len(), rows.len());
     }
 
     #[test]
     fn the_library_is_asked_for_what_the_row_reads() {
-        for row in ROWS {
+        for row in all() {
             let bias = row.library.is_some_and(Epilogue::has_bias);
             assert_eq!(bias, row.reads("bias"), "{}", row.name);
             assert_eq!(row.is_plain(), row.library == Some(Epilogue::Plain), "{}", row.name);
         }
-        assert!(!ROWS[0].reads("C") && ROWS.iter().any(|row| row.reads("C")));
+        assert!(all().iter().any(|row| row.reads("C")));
+    }
+
+    #[test]
+    fn suites_are_found_by_their_names_and_rows_know_theirs() {
+        for suite in Suite::ALL {
+            assert_eq!(Suite::from_name(suite.name()), Some(suite));
+            assert!(suite.rows(SEED).iter().all(|row| row.suite == suite));
+        }
+        assert_eq!(Suite::from_name("no such suite"), None);
+    }
+
+    #[test]
+    fn only_random_rows_are_brief() {
+        let brief = |row: &Row| row.effort == Effort::Brief;
+        assert!(all().iter().all(|row| brief(row) == (row.suite == Suite::Random)));
     }
 }

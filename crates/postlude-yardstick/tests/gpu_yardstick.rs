@@ -14,6 +14,7 @@ use postlude_yardstick::YardstickError;
 use postlude_yardstick::ceiling::Ceiling;
 use postlude_yardstick::copy;
 use postlude_yardstick::cublaslt::{Addresses, CublasLt, Epilogue, Request};
+use postlude_yardstick::layout::{Contraction, Layout};
 use postlude_yardstick::random::{self, Store};
 use postlude_yardstick::rounds::{Competitor, Plan, Track};
 use postlude_yardstick::sleep::Sleep;
@@ -118,9 +119,76 @@ fn gpu_limits_are_those_of_a_hopper() {
     assert!((3e14..1.1e15).contains(&rate), "{rate:e} operations a second");
 }
 
-/// `relu(0.5 * A @ W.T + 0.25 * C + bias)` by cuBLASLt, element by element in f64.
+/// A product for cuBLASLt with its memory, checked element by element in f64.
+#[derive(Clone, Copy)]
+struct Asked {
+    layout: Layout,
+    sizes: [usize; 3],
+    dtype: DType,
+}
+
+impl Asked {
+    /// `relu(0.5 * A @ W.T + 0.25 * C + bias)`, A and W in the layout asked for.
+    fn check(&self, library: &CublasLt, device: &Device, stream: &Stream) {
+        let (Asked { layout, dtype, .. }, [m, n, k]) = (*self, self.sizes);
+        let bytes = |count: usize| (dtype.bytes_for(count) as u64).next_multiple_of(16);
+        let [a, w, c, bias] = [(m * k, 1), (n * k, 2), (m * n, 3), (n, 4)].map(|(count, seed)| {
+            let buffer = device.allocate(bytes(count)).unwrap();
+            random::fill(device, stream, &buffer, Store::of(dtype).unwrap(), seed).unwrap();
+            buffer
+        });
+        let d = device.allocate(bytes(m * n)).unwrap();
+        let request = Request {
+            layout,
+            m,
+            n,
+            k,
+            dtype,
+            epilogue: Epilogue::BiasRelu,
+            alpha: 0.5,
+            beta: 0.25,
+            bias: bias.address(),
+        };
+        let matmul = library.matmul(&request).unwrap();
+        let addresses = Addresses {
+            left: a.address(),
+            right: w.address(),
+            addend: c.address(),
+            result: d.address(),
+        };
+        let read = |buffer: &DeviceBuffer, count| values(buffer, dtype, count, stream);
+        let (a, w, c) = (read(&a, m * k), read(&w, n * k), read(&c, m * n));
+        let bias = read(&bias, n);
+        let left = |row: usize, depth: usize| match layout.left() {
+            Contraction::Last => a[row * k + depth],
+            Contraction::First => a[depth * m + row],
+        };
+        let right = |column: usize, depth: usize| match layout.right() {
+            Contraction::Last => w[column * k + depth],
+            Contraction::First => w[depth * n + column],
+        };
+        let wanted: Vec<f64> = (0..m * n)
+            .map(|place| {
+                let (row, column) = (place / n, place % n);
+                let dot: f64 = (0..k).map(|depth| left(row, depth) * right(column, depth)).sum();
+                (0.5 * dot + 0.25 * c[place] + bias[column]).max(0.0)
+            })
+            .collect();
+        d.fill(stream, 0, d.len(), 0xff).unwrap();
+        // Some suggestions are refused when they are launched.
+        let ran = (0..matmul.algorithms())
+            .find(|algorithm| matmul.launch(*algorithm, &addresses, stream).is_ok());
+        let at = format!("{layout:?} {:?} {dtype} by algorithm {ran:?}", self.sizes);
+        assert!(ran.is_some(), "{at}");
+        for (place, (found, wanted)) in read(&d, m * n).into_iter().zip(&wanted).enumerate() {
+            let bound = wanted.abs() / 128.0 + 1e-3;
+            assert!((found - wanted).abs() <= bound, "{at}, {place}: {found}, not {wanted}");
+        }
+    }
+}
+
 #[test]
-fn gpu_cublaslt_does_what_it_is_asked_for() {
+fn gpu_cublaslt_does_what_it_is_asked_for_in_every_layout() {
     let Some((device, stream, _alone)) = device() else { return };
     let library = match CublasLt::open(&device) {
         Ok(library) => library,
@@ -131,32 +199,13 @@ fn gpu_cublaslt_does_what_it_is_asked_for() {
         Err(error) => panic!("{error}"),
     };
     eprintln!("cuBLASLt {} from {}", library.version(), library.path().display());
-    let (m, n, k, dtype) = (96, 160, 64, DType::BF16);
-    let [a, w, c, bias] = [(m * k, 1), (n * k, 2), (m * n, 3), (n, 4)]
-        .map(|(count, seed)| normal(&device, &stream, dtype, count, seed));
-    let d = device.allocate(dtype.bytes_for(m * n) as u64).unwrap();
-    d.fill(&stream, 0, d.len(), 0xff).unwrap();
-    let epilogue = Epilogue::BiasRelu;
-    let (alpha, beta) = (0.5, 0.25);
-    let request = Request { m, n, k, dtype, epilogue, alpha, beta, bias: bias.address() };
-    let matmul = library.matmul(&request).unwrap();
-    let addresses = Addresses {
-        left: a.address(),
-        right: w.address(),
-        addend: c.address(),
-        result: d.address(),
-    };
-    matmul.launch(0, &addresses, &stream).unwrap();
-    let read = |buffer: &DeviceBuffer, count| values(buffer, dtype, count, &stream);
-    let (a, w, c) = (read(&a, m * k), read(&w, n * k), read(&c, m * n));
-    let (bias, d) = (read(&bias, n), read(&d, m * n));
-    for row in 0..m {
-        for column in 0..n {
-            let dot: f64 = (0..k).map(|i| a[row * k + i] * w[column * k + i]).sum();
-            let wanted = (0.5 * dot + 0.25 * c[row * n + column] + bias[column]).max(0.0);
-            let found = d[row * n + column];
-            let bound = wanted.abs() / 128.0 + 1e-3;
-            assert!((found - wanted).abs() <= bound, "{row},{column}: {found}, not {wanted}");
+    for layout in Layout::ALL {
+        for dtype in [DType::BF16, DType::F16] {
+            Asked { layout, sizes: [96, 160, 64], dtype }.check(&library, &device, &stream);
         }
+    }
+    // Rows that lie at no multiple of 16 bytes.
+    for sizes in [[96, 160, 63], [96, 160, 62], [96, 159, 64]] {
+        Asked { layout: Layout::Tn, sizes, dtype: DType::BF16 }.check(&library, &device, &stream);
     }
 }

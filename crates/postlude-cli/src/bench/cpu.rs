@@ -72,7 +72,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
         threads: options.threads.unwrap_or(cores),
         kernels,
     };
-    print::either(arguments.json, &suite, || suite.text())?;
+    super::give(arguments, &suite, || suite.text())?;
     Ok(Outcome::Fine)
 }
 

@@ -86,6 +86,9 @@ fn each_suite_refuses_the_flags_of_the_other() {
         (&["bench", "--backend", "cuda", "--threads", "1"], "`--threads`", "cpu"),
         (&["bench", "--backend", "cpu", "--rounds", "3"], "`--rounds`", "cuda"),
         (&["bench", "--threads", "1", "--against", "cublaslt"], "`--against`", "cuda"),
+        (&["bench", "--backend", "cpu", "--suite", "layouts"], "`--suite`", "cuda"),
+        (&["bench", "--backend", "cpu", "--seconds", "3"], "`--seconds`", "cuda"),
+        (&["bench", "--backend", "cpu", "--every-schedule"], "`--every-schedule`", "cuda"),
     ] {
         let errors = postlude(arguments).mistake();
         assert!(errors.contains(flag), "{errors}");
@@ -97,6 +100,41 @@ fn each_suite_refuses_the_flags_of_the_other() {
 fn a_suite_without_such_a_row_names_its_rows() {
     let errors = postlude(&["bench", "--backend", "cuda", "no row is called so"]).mistake();
     assert!(errors.contains("P1, P2") && errors.contains("E1_1024"), "{errors}");
+    let suites = ["bench", "--suite", "layouts,unaligned", "no row is called so"];
+    let errors = postlude(&suites).mistake();
+    assert!(errors.contains("P1-nn") && errors.contains("P2-k4095"), "{errors}");
+    assert!(!errors.contains("E1_1024"), "{errors}");
+    assert!(postlude(&["bench", "--suite", "sweet"]).mistake().contains("unaligned"));
+}
+
+#[test]
+fn a_filter_is_not_taken_for_a_file_of_results() {
+    let ended = postlude(&["bench", "--backend", "cpu", "--json", "product"]);
+    let message = ended.object()["error"]["message"].to_string();
+    assert!(message.contains("stands before `--json`"), "{message}");
+}
+
+#[test]
+fn results_go_to_a_file_and_the_table_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    let sizes = ["--size", "M=16,N=16,K=16", "--threads", "1"];
+    let arguments = [&["bench", "product_f32", "--json", file.to_str().unwrap()][..], &sizes];
+    assert!(postlude(&arguments.concat()).fine().starts_with("kernel "));
+    let text = fs::read_to_string(&file).unwrap();
+    let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(object["kernels"][0]["kernel"], "product_f32");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_schedule_that_does_not_read_is_named_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.txt");
+    fs::write(&file, "schedule sm90 {\n    tile large\n}\n").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let errors = postlude(&["bench", "P3", "--backend", "cuda", "--schedules", path]).mistake();
+    assert!(errors.contains("bad.txt:2"), "{errors}");
 }
 
 /// Whatever the machine has, hiding every GPU leaves none.

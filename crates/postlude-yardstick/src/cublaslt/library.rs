@@ -188,30 +188,30 @@ impl Drop for Operation {
 }
 
 /// How a matrix lies in memory, column after column (`cublasLtMatrixLayout_t`).
-pub(super) struct Layout {
+pub(super) struct MatrixLayout {
     library: Arc<Library>,
     handle: Handle,
 }
 
-impl Layout {
+impl MatrixLayout {
     /// A matrix whose columns follow one another without gaps.
     pub(super) fn new(
         library: &Arc<Library>,
         element: i32,
         rows: usize,
         columns: usize,
-    ) -> Result<Layout, YardstickError> {
+    ) -> Result<MatrixLayout, YardstickError> {
         let mut handle = 0;
         let (rows, columns, leading) = (rows as u64, columns as u64, rows as i64);
         let create = library.table.layout_create;
         // SAFETY: writes one handle.
         let code = unsafe { create(&raw mut handle, element, rows, columns, leading) };
         check("cublasLtMatrixLayoutCreate", code)?;
-        Ok(Layout { library: library.clone(), handle })
+        Ok(MatrixLayout { library: library.clone(), handle })
     }
 }
 
-impl Drop for Layout {
+impl Drop for MatrixLayout {
     fn drop(&mut self) {
         // SAFETY: made by `new` and destroyed once.
         unsafe { (self.library.table.layout_destroy)(self.handle) };
@@ -221,10 +221,10 @@ impl Drop for Layout {
 /// An operation with the layouts of left, right, addend and result.
 pub(super) struct Product {
     pub(super) operation: Operation,
-    pub(super) left: Layout,
-    pub(super) right: Layout,
-    pub(super) addend: Layout,
-    pub(super) result: Layout,
+    pub(super) left: MatrixLayout,
+    pub(super) right: MatrixLayout,
+    pub(super) addend: MatrixLayout,
+    pub(super) result: MatrixLayout,
 }
 
 /// Where the matrices of one call are.

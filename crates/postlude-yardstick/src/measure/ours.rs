@@ -1,0 +1,63 @@
+//! A kernel of ours on every set of buffers.
+
+use std::collections::BTreeMap;
+
+use postlude::cuda::PreparedCall;
+use postlude::plan::sm90::{Placements, Sm90, Sm90Refusal, plan};
+use postlude::runtime::{Device, DeviceTensor, Stream};
+use postlude::{Compiled, Kernel, Options, Problem};
+
+use crate::data::Data;
+use crate::error::YardstickError;
+use crate::suite::Row;
+
+/// A kernel with a call for each set.
+pub(crate) struct Ours {
+    pub(crate) compiled: Compiled,
+    calls: Vec<PreparedCall>,
+}
+
+impl Ours {
+    /// Compiles and loads it, and prepares its calls.
+    pub(crate) fn prepare(
+        device: &Device,
+        kernel: &Kernel,
+        options: &Options,
+        row: &Row,
+        data: &Data,
+        results: impl Fn(usize) -> BTreeMap<String, DeviceTensor>,
+    ) -> Result<Ours, YardstickError> {
+        let compiled = kernel.compile(options);
+        let sizes = row.named_sizes();
+        let prepare = |set| {
+            let inputs = data.arguments(compiled.defined(), set);
+            compiled.prepare(device, &inputs, &results(set), &sizes)
+        };
+        let calls = (0..data.sets).map(prepare).collect::<Result<_, postlude::Error>>();
+        Ok(Ours { calls: calls.map_err(YardstickError::Call)?, compiled })
+    }
+
+    /// Queues it on a set; numbers beyond the last start again.
+    pub(crate) fn launch(&self, set: usize, stream: &Stream) -> Result<(), YardstickError> {
+        self.calls[set % self.calls.len()].launch(stream).map_err(YardstickError::Call)
+    }
+
+    /// One of its calls.
+    pub(crate) fn call(&self) -> &PreparedCall {
+        &self.calls[0]
+    }
+}
+
+/// The sizes of a row.
+pub(crate) fn problem(kernel: &Kernel, row: &Row) -> Result<Problem, YardstickError> {
+    Problem::new(kernel.defined(), &row.named_sizes())
+        .map_err(|error| YardstickError::Kernel { row: row.name.clone(), error: error.into() })
+}
+
+/// Why the planner does not take a row, if it does not. [`Data`] lies as is assumed here: without gaps, each tensor in
+/// memory of its own.
+pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, chip: Sm90) -> Option<Sm90Refusal> {
+    let compiled = kernel.compile(&Options::default());
+    let placements = Placements::packed(compiled.optimised(), problem);
+    plan(compiled.optimised(), problem, &placements, chip).err()
+}

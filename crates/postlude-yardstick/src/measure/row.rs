@@ -1,0 +1,296 @@
+//! One row: its memory, its competitors, its checks, its rounds.
+
+use postlude::runtime::Stream;
+use postlude::{Kernel, Options};
+use postlude_ptx::kernel::Half;
+
+use crate::bench::Bench;
+use crate::ceiling::Ceiling;
+use crate::check::{self, Tolerance, Verdict};
+use crate::cublaslt::Epilogue;
+use crate::data::Data;
+use crate::error::YardstickError;
+use crate::layout::Layout;
+use crate::measure::ours::{self, Ours};
+use crate::measure::theirs::{Theirs, USUAL_RATE, scales};
+use crate::random::Store;
+use crate::report::{Found, Measured, Timed};
+use crate::rounds::{Competitor, Launch, Samples, launches_of_a_sample};
+use crate::statistics::Spread;
+use crate::suite::Row;
+
+/// Who a competitor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Ours,
+    OurPlain,
+    /// Our product of the row's aligned sizes.
+    Aligned,
+    /// cuBLASLt's plain product by an algorithm.
+    Plain(usize),
+    /// Its fused product by an algorithm.
+    Fused(usize),
+    Ceiling,
+}
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Kind::Ours => "ours".to_owned(),
+            Kind::OurPlain => "ours, plain".to_owned(),
+            Kind::Aligned => "ours, aligned".to_owned(),
+            Kind::Plain(algorithm) => format!("cublaslt plain #{algorithm}"),
+            Kind::Fused(algorithm) => format!("cublaslt fused #{algorithm}"),
+            Kind::Ceiling => "ceiling".to_owned(),
+        }
+    }
+}
+
+/// A product of ours with memory of its own, for comparison.
+struct Companion {
+    row: Row,
+    ours: Ours,
+    /// What the calls work on.
+    _data: Data,
+}
+
+impl Companion {
+    /// Prepares it and checks a sample of its results.
+    fn new(
+        bench: &Bench<'_>,
+        row: &Row,
+        sizes: [usize; 3],
+        verdict: &mut Verdict,
+    ) -> Result<Companion, YardstickError> {
+        let row = Row { dtype: row.dtype, ..Row::plain(row.name.clone(), sizes, Layout::Tn) };
+        let kernel = row.kernel()?;
+        let (data, ours) = prepare(bench, &row, &kernel)?;
+        verdict.add_sample(&sample(bench, &row, &data, &ours)?);
+        Ok(Companion { row, ours, _data: data })
+    }
+}
+
+/// Memory for a row and our kernel on it.
+fn prepare(bench: &Bench<'_>, row: &Row, kernel: &Kernel) -> Result<(Data, Ours), YardstickError> {
+    let problem = ours::problem(kernel, row)?;
+    let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
+    let results = |set| data.results(set);
+    let ours = Ours::prepare(bench.device, kernel, &Options::default(), row, &data, results)?;
+    Ok((data, ours))
+}
+
+/// Runs our kernel on poisoned outputs and compares a sample with the definition.
+fn sample(
+    bench: &Bench<'_>,
+    row: &Row,
+    data: &Data,
+    ours: &Ours,
+) -> Result<Verdict, YardstickError> {
+    data.poison(0, bench.stream)?;
+    ours.launch(0, bench.stream)?;
+    check::against_definition(&ours.compiled, &row.named_sizes(), data, 0, bench.stream)
+}
+
+/// Measures a row, or says why the planner refuses it.
+pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickError> {
+    let kernel = row.kernel()?;
+    let problem = ours::problem(&kernel, row)?;
+    if let Some(refusal) = ours::refusal(&kernel, &problem, bench.chip) {
+        return Ok(Found::Refused(refusal.to_string()));
+    }
+    let (data, ours) = prepare(bench, row, &kernel)?;
+    let our_plain = if row.is_plain() {
+        None
+    } else {
+        let (plain, results) = (row.plain_kernel()?, |set| data.product_results(set));
+        Ours::prepare(bench.device, &plain, &Options::default(), row, &data, results).ok()
+    };
+    let mut verdict = sample(bench, row, &data, &ours)?;
+    let aligned = match row.aligned {
+        Some(sizes) => Some(Companion::new(bench, row, sizes, &mut verdict)?),
+        None => None,
+    };
+    let fused = match (row.library, bench.library) {
+        (Some(epilogue), Some(library)) if !row.is_plain() => {
+            Some(Theirs::tune(bench, library, row, epilogue, &data)?)
+        }
+        (Some(_) | None, _) => None,
+    };
+    let plain = match bench.library {
+        Some(library) => Some(Theirs::tune(bench, library, row, Epilogue::Plain, &data)?),
+        None => None,
+    };
+    let mut entrants =
+        Entrants { bench, row, data: &data, ours: &ours, our_plain, aligned, fused, plain };
+    entrants.check_libraries(&mut verdict)?;
+    Ok(Found::Measured(Box::new(entrants.run(verdict)?)))
+}
+
+/// Everyone who takes part in a row.
+struct Entrants<'a> {
+    bench: &'a Bench<'a>,
+    row: &'a Row,
+    data: &'a Data,
+    ours: &'a Ours,
+    our_plain: Option<Ours>,
+    aligned: Option<Companion>,
+    fused: Option<Theirs<'a>>,
+    plain: Option<Theirs<'a>>,
+}
+
+impl Entrants<'_> {
+    /// Compares every finalist of cuBLASLt with the kernel of ours that does the same.
+    fn check_libraries(&mut self, verdict: &mut Verdict) -> Result<(), YardstickError> {
+        let extent = self.row.effort.extent();
+        if let Some(fused) = &mut self.fused {
+            let (alpha, _) = scales(self.row, Epilogue::Bias);
+            let tolerance = Tolerance::of(self.row, f64::from(alpha));
+            fused.check(self.bench, self.data, self.ours, (&tolerance, extent), verdict)?;
+        }
+        let same = if self.row.is_plain() { Some(self.ours) } else { self.our_plain.as_ref() };
+        if let (Some(plain), Some(ours)) = (&mut self.plain, same) {
+            let tolerance =
+                Tolerance::of(&Row { library: Some(Epilogue::Plain), ..self.row.clone() }, 1.0);
+            plain.check(self.bench, self.data, ours, (&tolerance, extent), verdict)?;
+        }
+        Ok(())
+    }
+
+    /// Everyone's kind: ours first, the ceiling last.
+    fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = vec![Kind::Ours];
+        kinds.extend(self.our_plain.as_ref().map(|_| Kind::OurPlain));
+        kinds.extend(self.aligned.as_ref().map(|_| Kind::Aligned));
+        let finalists = |theirs: &Option<Theirs<'_>>| -> Vec<usize> {
+            theirs.as_ref().map_or_else(Vec::new, |theirs| theirs.finalists.clone())
+        };
+        kinds.extend(finalists(&self.plain).into_iter().map(Kind::Plain));
+        kinds.extend(finalists(&self.fused).into_iter().map(Kind::Fused));
+        kinds.push(Kind::Ceiling);
+        kinds
+    }
+
+    /// The final rounds.
+    fn run(&self, verdict: Verdict) -> Result<Measured, YardstickError> {
+        let kinds = self.kinds();
+        let known = self.plain.as_ref().map(|theirs| theirs.seconds);
+        let seconds = known.unwrap_or(self.row.operations() / USUAL_RATE);
+        let launches = launches_of_a_sample(seconds, kinds.len());
+        let half = match Store::of(self.row.dtype) {
+            Some(Store::Halves(half)) => half,
+            Some(Store::Single) | None => Half::BF16,
+        };
+        let ceiling = Ceiling::new(self.bench.device, self.bench.stream, half)?;
+        // As much work as a sample of the others, in one launch.
+        let (products, ceiling_operations) =
+            ceiling.launch(self.row.operations() * f64::from(launches))?;
+        let products = &products;
+        let competitors: Vec<Competitor<'_>> = kinds
+            .iter()
+            .map(|&kind| {
+                let aligned = || self.aligned.as_ref().map_or(self.row, |aligned| &aligned.row);
+                let (operations, launches) = match kind {
+                    Kind::Ceiling => (ceiling_operations, 1),
+                    Kind::Aligned => (aligned().operations(), launches),
+                    Kind::Ours | Kind::OurPlain | Kind::Plain(_) | Kind::Fused(_) => {
+                        (self.row.operations(), launches)
+                    }
+                };
+                let launch: Launch<'_> = match kind {
+                    Kind::Ceiling => Box::new(|_, stream| Ok(products.launch(stream)?)),
+                    Kind::Ours
+                    | Kind::OurPlain
+                    | Kind::Aligned
+                    | Kind::Plain(_)
+                    | Kind::Fused(_) => Box::new(move |set, stream| self.launch(kind, set, stream)),
+                };
+                Competitor { name: kind.name(), operations, launches, launch }
+            })
+            .collect();
+        let plan = self.row.effort.rounds(self.bench.rounds);
+        let samples = self.bench.track(self.data).run(&competitors, &plan, 7)?;
+        drop(competitors);
+        if samples.seconds[0].is_empty() {
+            return Err(YardstickError::NoRound { dropped: samples.dropped });
+        }
+        self.sum_up(verdict, &kinds, &samples)
+    }
+
+    fn launch(&self, kind: Kind, set: usize, stream: &Stream) -> Result<(), YardstickError> {
+        let library = |theirs: &Option<Theirs<'_>>, algorithm| match theirs {
+            Some(theirs) => theirs.matmul.launch(algorithm, &self.data.addresses(set, set), stream),
+            None => Ok(()),
+        };
+        let ours = |ours: Option<&Ours>| ours.map_or(Ok(()), |ours| ours.launch(set, stream));
+        match kind {
+            Kind::Ours => self.ours.launch(set, stream),
+            Kind::OurPlain => ours(self.our_plain.as_ref()),
+            Kind::Aligned => ours(self.aligned.as_ref().map(|aligned| &aligned.ours)),
+            Kind::Plain(algorithm) => library(&self.plain, algorithm),
+            Kind::Fused(algorithm) => library(&self.fused, algorithm),
+            Kind::Ceiling => Ok(()),
+        }
+    }
+
+    fn sum_up(
+        &self,
+        check: Verdict,
+        kinds: &[Kind],
+        samples: &Samples,
+    ) -> Result<Measured, YardstickError> {
+        let places = |wanted: fn(Kind) -> bool| {
+            kinds.iter().enumerate().filter(move |(_, kind)| wanted(**kind)).map(|(place, _)| place)
+        };
+        let place = |wanted: Kind| kinds.iter().position(|kind| *kind == wanted);
+        let plain = samples.fastest(places(|kind| matches!(kind, Kind::Plain(_))));
+        let fused = samples.fastest(places(|kind| matches!(kind, Kind::Fused(_))));
+        let first = match (&self.fused, &self.plain) {
+            (Some(fused), _) => place(Kind::Fused(fused.first)),
+            (None, Some(plain)) => place(Kind::Plain(plain.first)),
+            (None, None) => None,
+        };
+        let (ours, ceiling) = (0, kinds.len() - 1);
+        let tflops = |place: usize| samples.rate(place) / 1e12;
+        let of = |other: usize| samples.speed_ratio(ours, other);
+        // For a fused row the faster plain product or the bytes; for a plain one the ceiling or the bytes.
+        let bytes = self.data.fewest_bytes() as f64 / self.bench.copy_bytes_per_second;
+        let our_plain = place(Kind::OurPlain);
+        let product = match samples.fastest(plain.into_iter().chain(our_plain)) {
+            Some(product) if !self.row.is_plain() => samples.median(product),
+            Some(_) | None => self.row.operations() / samples.rate(ceiling),
+        };
+        let limit_seconds = product.max(bytes);
+        let timed = |(place, kind): (usize, &Kind)| Timed {
+            name: kind.name(),
+            seconds: Spread::of(&samples.seconds[place]),
+            tflops: tflops(place),
+            ours_over_this: of(place),
+        };
+        let call = self.ours.call();
+        let bar = fused.or(plain);
+        let algorithms = self.fused.as_ref().or(self.plain.as_ref());
+        Ok(Measured {
+            check,
+            schedule: call.schedule().to_string(),
+            registers: call.function().registers()?,
+            local_bytes: call.function().local_bytes()?,
+            rounds: samples.seconds[ours].len(),
+            dropped: samples.dropped,
+            sets: self.data.sets,
+            algorithms: algorithms.map_or(0, |theirs| theirs.usable),
+            competitors: kinds.iter().enumerate().map(timed).collect(),
+            ours_tflops: tflops(ours),
+            best_tflops: plain.map(tflops),
+            first_tflops: first.map(tflops),
+            fused_tflops: fused.map(tflops),
+            ceiling_tflops: tflops(ceiling),
+            of_bar: bar.map(of),
+            of_first: first.map(of),
+            of_plain: plain.map(of),
+            of_aligned: place(Kind::Aligned).map(of),
+            of_ceiling: of(ceiling),
+            limit_seconds,
+            of_limit: limit_seconds / samples.median(ours),
+        })
+    }
+}

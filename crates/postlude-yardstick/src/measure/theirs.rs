@@ -1,0 +1,129 @@
+//! A product of cuBLASLt with the algorithms that go on to the final rounds.
+
+use crate::bench::Bench;
+use crate::check::{self, Extent, Tolerance, Verdict};
+use crate::cublaslt::{CublasLt, Epilogue, Matmul, Request};
+use crate::data::Data;
+use crate::error::YardstickError;
+use crate::measure::Ours;
+use crate::rounds::{Competitor, launches_of_a_sample};
+use crate::suite::{self, Row};
+
+/// What is expected before anything is known, in operations a second.
+pub(crate) const USUAL_RATE: f64 = 6e14;
+
+/// A product with its algorithms.
+pub(crate) struct Theirs<'a> {
+    pub(crate) matmul: Matmul<'a>,
+    /// How many of its algorithms run.
+    pub(crate) usable: usize,
+    /// The fastest ones, then its first suggestion.
+    pub(crate) finalists: Vec<usize>,
+    /// Its first suggestion.
+    pub(crate) first: usize,
+    /// What the fastest took while they were tuned.
+    pub(crate) seconds: f64,
+}
+
+impl<'a> Theirs<'a> {
+    /// Times every algorithm that the library suggests, briefly, and keeps the fastest.
+    pub(crate) fn tune(
+        bench: &Bench<'_>,
+        library: &'a CublasLt,
+        row: &Row,
+        epilogue: Epilogue,
+        data: &Data,
+    ) -> Result<Theirs<'a>, YardstickError> {
+        let [m, n, k] = row.sizes;
+        let (alpha, beta) = scales(row, epilogue);
+        let bias = if epilogue.has_bias() { data.narrow_bias() } else { 0 };
+        let (layout, dtype) = (row.layout, row.dtype);
+        let request = Request { layout, m, n, k, dtype, epilogue, alpha, beta, bias };
+        let matmul = library.matmul(&request)?;
+        let addresses = data.addresses(0, 0);
+        // Some suggestions are refused when they are launched.
+        let usable: Vec<usize> = (0..matmul.algorithms())
+            .filter(|algorithm| matmul.launch(*algorithm, &addresses, bench.stream).is_ok())
+            .collect();
+        bench.stream.synchronize()?;
+        let Some(&first) = usable.first() else {
+            return Err(YardstickError::NoAlgorithm { m, n, k });
+        };
+        let launches = launches_of_a_sample(row.operations() / USUAL_RATE, usable.len());
+        let asked = &matmul;
+        let competitors: Vec<Competitor<'_>> = usable
+            .iter()
+            .map(|&algorithm| Competitor {
+                name: format!("cublaslt #{algorithm}"),
+                operations: row.operations(),
+                launches,
+                launch: Box::new(move |set, stream| {
+                    asked.launch(algorithm, &data.addresses(set, set), stream)
+                }),
+            })
+            .collect();
+        let plan = row.effort.tuning();
+        let samples = bench.track(data).run(&competitors, &plan, 11)?;
+        let kept = samples.seconds.first().map_or(0, Vec::len);
+        if kept < plan.fewest {
+            return Err(YardstickError::Untuned { m, n, k, kept });
+        }
+        let mut order: Vec<usize> = (0..usable.len()).collect();
+        order.sort_by(|a, b| samples.median(*a).total_cmp(&samples.median(*b)));
+        let seconds = samples.median(order[0]);
+        drop(competitors);
+        let fastest = order.into_iter().take(row.effort.finalists());
+        let mut finalists: Vec<usize> = fastest.map(|place| usable[place]).collect();
+        if !finalists.contains(&first) {
+            finalists.push(first);
+        }
+        Ok(Theirs { matmul, usable: usable.len(), finalists, first, seconds })
+    }
+
+    /// Compares every finalist with ours. One that disagrees while another agrees is out: it is less accurate than we
+    /// are, and faster for it. If none agrees, the row is wrong.
+    pub(crate) fn check(
+        &mut self,
+        bench: &Bench<'_>,
+        data: &Data,
+        ours: &Ours,
+        (tolerance, extent): (&Tolerance, Extent),
+        verdict: &mut Verdict,
+    ) -> Result<(), YardstickError> {
+        let stream = bench.stream;
+        data.poison(0, stream)?;
+        ours.launch(0, stream)?;
+        let (mut agree, mut disagree) = (Vec::new(), Vec::new());
+        for &algorithm in &self.finalists {
+            data.poison(1, stream)?;
+            self.matmul.launch(algorithm, &data.addresses(0, 1), stream)?;
+            let extent = if agree.is_empty() { extent } else { Extent::Sample };
+            let differences = check::compare(data.product(), [0, 1], tolerance, extent, stream)?;
+            if differences.wrong == 0 {
+                verdict.add(&differences);
+                agree.push(algorithm);
+            } else {
+                disagree.push(differences);
+            }
+        }
+        verdict.less_accurate += disagree.len();
+        match (agree.is_empty(), disagree.first()) {
+            (true, Some(differences)) => verdict.add(differences),
+            (true, None) => {}
+            (false, _) => self.finalists = agree,
+        }
+        Ok(())
+    }
+}
+
+/// What the library multiplies the product and C by.
+pub(crate) fn scales(row: &Row, epilogue: Epilogue) -> (f32, f32) {
+    let scale = |name: &str| row.reads(name).then(|| suite::scalar(name)).flatten();
+    match epilogue {
+        Epilogue::Plain => (1.0, 0.0),
+        Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu => {
+            let beta = if row.reads("C") { scale("beta").unwrap_or(1.0) } else { 0.0 };
+            (scale("alpha").unwrap_or(1.0), beta)
+        }
+    }
+}
