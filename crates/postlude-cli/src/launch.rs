@@ -70,7 +70,7 @@ struct PointerFile {
 struct MapFile {
     buffer: String,
     #[serde(default)]
-    offset: u64,
+    offset: i64,
     element: ElementFile,
     dims: Vec<u64>,
     /// Bytes between neighbours along each dim but the innermost.

@@ -7,6 +7,7 @@
 mod candidates;
 mod choose;
 mod cost;
+mod hints;
 mod needs;
 mod operand;
 mod place;
@@ -21,6 +22,7 @@ use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
+pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub use operand::{Feed, STAGGER};
@@ -59,6 +61,10 @@ pub struct Sm90Schedule {
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
+    /// Stages whose products are under way while the next one's are issued: 0 or 1.
+    pub pending: u32,
+    /// What L2 is told to keep.
+    pub hints: Hints,
     /// The order in which tiles are walked.
     pub walk: Walk,
     /// The most CTAs launched; `None` for as many as fit.
@@ -206,6 +212,7 @@ pub fn accept(
         && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
+        && schedule.pending <= 1
         && (1..=Walk::MOST).contains(&schedule.walk.group);
     if !tiles || !knobs {
         return Err(Sm90Refusal::Knob);
@@ -236,6 +243,8 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             subtile,
             load_stages,
             store_stages: 2,
+            pending: 1,
+            hints: Hints::None,
             walk: Walk::USUAL,
             grid_limit: None,
             needs: needs.clone(),
