@@ -15,8 +15,9 @@ use std::thread;
 use postlude::plan::sm90::{CANDIDATES, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
+use postlude_corpus::Random;
 
-use problems::{Bound, Data, Random, difference, lay_out};
+use problems::{Bound, Data, difference, lay_out};
 
 const TIMINGS: [Timing; 4] =
     [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
@@ -31,7 +32,7 @@ const REVERSED: usize = 3;
 /// A kernel of the table with `C` laid out as the variety wants it.
 fn bound(name: &str, sizes: [usize; 4], layout: usize) -> Bound {
     let mut bound =
-        Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(sizes[1] as u64));
+        Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random::new(sizes[1] as u64));
     if let Some(Argument::Tensor(tensor)) = bound.arguments.get("C") {
         let tensor = lay_out(&tensor.to_contiguous(), layout);
         bound.arguments.insert("C".to_owned(), Argument::Tensor(tensor));
