@@ -11,6 +11,8 @@ use postlude::dtype::{Elem, store_f32, store_i32};
 use postlude::{DType, Tensor, TensorError};
 use rayon::prelude::*;
 
+use crate::random::{bits_at, fingerprint_from, mix};
+
 /// Elements drawn at a time: a multiple of eight, for normals come in pairs, special values in fours and bits in bytes.
 const CHUNK: usize = 4096;
 
@@ -103,11 +105,7 @@ impl fmt::Display for Fill {
 /// assert_ne!(seed_for(7, "A"), seed_for(8, "A"));
 /// ```
 pub fn seed_for(seed: u64, name: &str) -> u64 {
-    // FNV-1a, then mixed.
-    let start = 0xcbf2_9ce4_8422_2325 ^ mix(seed);
-    mix(name
-        .bytes()
-        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)))
+    mix(fingerprint_from(mix(seed), name.as_bytes()))
 }
 
 /// Draws a tensor. `labels` is how many labels there are; with none every label is 0.
@@ -158,7 +156,7 @@ fn draw_whole(kind: Fill, labels: usize, seed: u64, start: usize, values: &mut [
     };
     for (offset, value) in values.iter_mut().enumerate() {
         // The high half of a product with 32 random bits: as even as the choices are few.
-        let bits = random(seed, start + offset) >> 32;
+        let bits = bits_at(seed, start + offset) >> 32;
         *value = lowest + ((bits * choices as u64) >> 32) as i32;
     }
 }
@@ -169,7 +167,7 @@ fn draw(kind: Fill, seed: u64, start: usize, values: &mut [f32]) {
         Fill::Zeros | Fill::Integers | Fill::Labels => values.fill(0.0),
         Fill::Uniform => {
             for (offset, value) in values.iter_mut().enumerate() {
-                *value = (random(seed, start + offset) >> 40) as f32 * 2f32.powi(-24);
+                *value = (bits_at(seed, start + offset) >> 40) as f32 * 2f32.powi(-24);
             }
         }
         Fill::Normal => draw_normal(seed, start, values),
@@ -189,7 +187,7 @@ fn draw(kind: Fill, seed: u64, start: usize, values: &mut [f32]) {
 /// Pairs of independent normals by the method of Box and Muller.
 fn draw_normal(seed: u64, start: usize, values: &mut [f32]) {
     for (offset, pair) in values.chunks_mut(2).enumerate() {
-        let bits = random(seed, start / 2 + offset);
+        let bits = bits_at(seed, start / 2 + offset);
         let (above, below) = (bits >> 32, bits & 0xffff_ffff);
         // Never 0, whose logarithm is infinite; at most 6.7.
         let radius = libm::sqrtf(-2.0 * libm::logf((above + 1) as f32 * 2f32.powi(-32)));
@@ -226,25 +224,13 @@ fn sprinkle(seed: u64, start: usize, values: &mut [f32]) {
     let seed = mix(seed ^ 0x5eed);
     for (offset, group) in values.chunks_mut(4).enumerate() {
         let number = start / 4 + offset;
-        let slot = (random(seed, number) >> 62) as usize;
+        let slot = (bits_at(seed, number) >> 62) as usize;
         // Steps of five visit all sixteen.
         let which = (seed as usize).wrapping_add(number * 5) % SPECIAL.len();
         if let Some(value) = group.get_mut(slot) {
             *value = SPECIAL[which];
         }
     }
-}
-
-/// Random bits of a place in a stream: splitmix64, which is a counter and a mix.
-fn random(seed: u64, place: usize) -> u64 {
-    mix(seed.wrapping_add((place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-}
-
-fn mix(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

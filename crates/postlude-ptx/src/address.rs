@@ -3,7 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::modifier::{Modifier, Parts, spelled};
-use crate::operand::{Access, Def, List, Operand, Register, Rest, Slot, Visitor};
+use crate::operand::{
+    Access, Braced, Def, List, Operand, Register, Rest, Slot, Visitor, visit_operand,
+};
 use crate::text;
 
 /// What an address counts from.
@@ -62,20 +64,6 @@ fn parse_sum(operand: &text::Operand) -> Option<(Base, i64)> {
     }
 }
 
-/// What stands between brackets.
-fn bracketed(operand: &text::Operand) -> Option<&[text::Operand]> {
-    match operand {
-        text::Operand::Address(parts) => Some(parts),
-        text::Operand::Name(_)
-        | text::Operand::Number(_)
-        | text::Operand::Not(_)
-        | text::Operand::Pair(..)
-        | text::Operand::Sum(..)
-        | text::Operand::Group(_)
-        | text::Operand::Vector(_) => None,
-    }
-}
-
 /// `[base+offset]`
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
@@ -90,7 +78,7 @@ impl Slot for Address {
         out.push(format_args!("[{}]", Sum(&self.base, self.offset)))
     }
     fn read(input: &mut Rest<'_>) -> Option<Self> {
-        let [sum] = bracketed(input.next()?)? else { return None };
+        let [sum] = input.next()?.address()? else { return None };
         let (base, offset) = parse_sum(sum)?;
         Some(Address { base, offset })
     }
@@ -110,22 +98,18 @@ pub struct TensorAddress {
 
 impl Slot for TensorAddress {
     fn write(&self, out: &mut List<'_, '_>) -> fmt::Result {
-        let coordinates: Vec<String> = self.coordinates.iter().map(Operand::to_string).collect();
-        out.push(format_args!("[{}, {{{}}}]", self.map, coordinates.join(", ")))
+        out.push(format_args!("[{}, {}]", self.map, Braced(&self.coordinates)))
     }
     fn read(input: &mut Rest<'_>) -> Option<Self> {
-        let [map, text::Operand::Vector(coordinates)] = bracketed(input.next()?)? else {
-            return None;
-        };
-        let coordinates: Option<Vec<Operand>> = coordinates.iter().map(Operand::parse).collect();
+        let [map, coordinates] = input.next()?.address()? else { return None };
+        let coordinates: Option<Vec<Operand>> =
+            coordinates.vector()?.iter().map(Operand::parse).collect();
         Some(TensorAddress { map: Register::parse(map.name()?)?, coordinates: coordinates? })
     }
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor(Access::Read, self.map);
         for coordinate in &self.coordinates {
-            if let Operand::Register(register) = coordinate {
-                visitor(Access::Read, *register);
-            }
+            visit_operand(*coordinate, visitor);
         }
     }
 }

@@ -128,7 +128,7 @@ impl<'t> Rest<'t> {
     }
 }
 
-fn visit_operand(operand: Operand, visitor: &mut Visitor<'_>) {
+pub(crate) fn visit_operand(operand: Operand, visitor: &mut Visitor<'_>) {
     match operand {
         Operand::Register(register) => visitor(Access::Read, register),
         Operand::Integer(_) | Operand::Float(_) => {}
@@ -201,7 +201,7 @@ impl<T: Display> Display for Bare<'_, T> {
 }
 
 /// `{a, b}`
-struct Braced<'a, T>(&'a [T]);
+pub(crate) struct Braced<'a, T>(pub(crate) &'a [T]);
 
 impl<T: Display> Display for Braced<'_, T> {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
@@ -210,19 +210,6 @@ impl<T: Display> Display for Braced<'_, T> {
             write!(f, "{}{each}", if at > 0 { ", " } else { "" })?;
         }
         f.write_str("}")
-    }
-}
-
-fn parts(operand: &text::Operand) -> Option<&[text::Operand]> {
-    match operand {
-        text::Operand::Vector(parts) => Some(parts),
-        text::Operand::Name(_)
-        | text::Operand::Number(_)
-        | text::Operand::Not(_)
-        | text::Operand::Pair(..)
-        | text::Operand::Sum(..)
-        | text::Operand::Group(_)
-        | text::Operand::Address(_) => None,
     }
 }
 
@@ -242,7 +229,7 @@ macro_rules! lists {
             }
             fn read(input: &mut Rest<'_>) -> Option<Self> {
                 let first = input.next()?;
-                let operands = parts(first).unwrap_or(std::slice::from_ref(first));
+                let operands = first.vector().unwrap_or(std::slice::from_ref(first));
                 let items: Option<Vec<$item>> = operands.iter().map(<$item as Parse>::parse).collect();
                 items.map($name)
             }
@@ -315,7 +302,7 @@ impl Slot for MatrixA {
     }
     fn read(input: &mut Rest<'_>) -> Option<Self> {
         let operand = input.next()?;
-        match parts(operand) {
+        match operand.vector() {
             Some(operands) => registers(operands).map(MatrixA::Fragments),
             None => Register::parse(operand.name()?).map(MatrixA::Descriptor),
         }

@@ -4,6 +4,7 @@
 //! the split goes on. Invariant: a split that waits has either done its part and stands after the step, or stands before
 //! it and will execute it again.
 
+mod access;
 mod barrier;
 mod copy;
 mod lane;

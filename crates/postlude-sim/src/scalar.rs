@@ -29,6 +29,11 @@ pub(crate) const fn bytes(ty: Scalar) -> usize {
     bits(ty) as usize / 8
 }
 
+/// Up to 8 bytes of memory as a number.
+pub(crate) fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
 /// A value from memory as a register holds it: with its sign, where the type has one.
 pub(crate) const fn extend(value: u64, ty: Scalar) -> u64 {
     match ty {

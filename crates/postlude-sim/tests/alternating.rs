@@ -2,33 +2,33 @@
 
 mod bound;
 
-use bound::{Bound, typed};
+use bound::Bound;
 use postlude::DType;
 use postlude::plan::sm90::{CANDIDATES, Sharing};
+use postlude_corpus::{Epilogue, find_epilogue};
 
-const KERNELS: &[(&str, &str)] = &[
-    ("plain", "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }"),
-    (
-        "two_vectors",
-        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], scale: f32[M]) -> D: T[M, N] { D = relu(scale * (A @ W.T) + bias) }",
-    ),
-    (
-        "residual",
-        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
-    ),
-];
+const TWO_VECTORS: Epilogue = Epilogue {
+    name: "two_vectors",
+    text: "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], scale: f32[M]) -> D: T[M, N] { D = relu(scale * (A @ W.T) + bias) }",
+};
+const WIDE_RESIDUAL: Epilogue = Epilogue {
+    name: "wide_residual",
+    text: "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
+};
 
 #[test]
 fn warpgroups_that_alternate_are_right() {
+    let plain = *find_epilogue("plain").expect("an epilogue of the list");
     for tile in CANDIDATES.iter().filter(|tile| tile.sharing == Sharing::Tiles) {
-        for (name, source) in KERNELS {
+        for epilogue in [plain, TWO_VECTORS, WIDE_RESIDUAL] {
+            let (name, source) = (epilogue.name, epilogue.source(DType::BF16));
             for (sizes, grid) in [
-                ([1, 300, 280, 200], tile.cluster),
-                ([1, 130, 520, 64], 2 * tile.cluster),
+                ([1, 300, 280, 200], tile.cluster.blocks()),
+                ([1, 130, 520, 64], 2 * tile.cluster.blocks()),
                 ([1, 64, 40, 0], 2),
             ] {
                 let about = format!("{name} {tile:?} {sizes:?} on {grid} CTAs");
-                Bound::new(&typed(source, DType::BF16), sizes, *tile, grid).check(&about);
+                Bound::new(&source, sizes, *tile, grid).check(&about);
             }
         }
     }

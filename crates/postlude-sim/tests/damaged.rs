@@ -7,6 +7,7 @@
 use postlude::emit::sm90::{emit, launch};
 use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, fit};
 use postlude::{Bindings, Kernel, MathMode, Problem};
+use postlude_corpus::Random;
 use postlude_ptx::check;
 use postlude_ptx::entry::{Entry, Item};
 use postlude_ptx::launch::Launch;
@@ -51,18 +52,6 @@ fn whole(source: &str) -> Whole {
     let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
     let buffers = vec![vec![0; 64 * 64 * 4]; graph.inputs().len() + graph.outputs().len()];
     Whole { text: entry.to_string(), entry, launch, buffers }
-}
-
-/// A counter hashed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % limit.max(1) as u64) as usize
-    }
 }
 
 /// Breaks a few things: lines, words, characters.
@@ -141,7 +130,7 @@ fn damaged_kernels_never_panic_or_hang() {
     let wholes: Vec<Whole> = SOURCES.iter().map(|source| whole(source)).collect();
     let (mut good, mut run_through) = (0, 0);
     for seed in 0..count {
-        let random = &mut Random(seed as u64);
+        let random = &mut Random::new(seed as u64);
         let whole = &wholes[seed % wholes.len()];
         let damaged = damage(&whole.text, random);
         if !reads(whole, &damaged) {

@@ -3,17 +3,15 @@
 mod bound;
 mod plain;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use plain::Plain;
 use postlude::DType;
 use postlude_ptx::launch::{Buffer, Element, Parameter, Swizzle, TensorMap};
 use postlude_sim::{Diagnosis, Finding, Timing};
 
-const PLAIN: &str = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
-
 /// Two tiles of a plain product, twice as deep as its ring.
 fn product() -> Bound {
-    Bound::new(&typed(PLAIN, DType::BF16), [1, 128, 256, 512], tile(128, 128, 1), 1)
+    Bound::new(&epilogue("plain", DType::BF16), [1, 128, 256, 512], tile(128, 128, 1), 1)
 }
 
 /// What is found when a line that contains `from` has `to` instead, in every such line.

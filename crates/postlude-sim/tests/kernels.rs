@@ -2,65 +2,42 @@
 
 mod bound;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use postlude::DType;
+use postlude_corpus::{EPILOGUES, Epilogue};
 use postlude_sim::Timing;
 
-const PLAIN: &str = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
-/// Name and source; `T` is the type of the operands.
-const KERNELS: &[(&str, &str)] = &[
-    ("plain", PLAIN),
-    ("wide", "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }"),
-    (
-        "bias_relu",
-        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
-    ),
-    ("residual", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }"),
-    (
-        "two_outputs",
-        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {
-    Z = A @ W.T + bias
-    D = relu(Z)
-}",
-    ),
-    (
-        "batch",
-        "kernel k(A: T[B, M, K], W: T[B, N, K], bias: f32[N]) -> D: T[B, M, N] { D = A @ W.T + bias }",
-    ),
-    (
-        "row_scale",
-        "kernel k(A: T[M, K], W: T[N, K], scale: f32[M]) -> D: T[M, N] { D = (A @ W.T) * scale }",
-    ),
-    (
-        "host_scalars",
-        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: f32[M, N] {
+/// A tile operand and an output of another type.
+const WIDE_SCALARS: Epilogue = Epilogue {
+    name: "wide_scalars",
+    text: "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: f32[M, N] {
     D = alpha * (A @ W.T) + beta * C
 }",
-    ),
-    (
-        "mask",
-        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }",
-    ),
-];
+};
 /// B, M, N and K: aligned, unaligned columns, a short and an odd contraction, and none.
 const SIZES: &[[usize; 4]] =
     &[[2, 128, 128, 128], [1, 70, 95, 72], [3, 65, 72, 33], [1, 40, 24, 0]];
 
+fn epilogues() -> impl Iterator<Item = &'static Epilogue> {
+    EPILOGUES.iter().chain([&WIDE_SCALARS])
+}
+
 #[test]
 fn a_plain_product_on_the_small_tile_is_right() {
-    let source = typed(PLAIN, DType::BF16);
+    let source = epilogue("plain", DType::BF16);
     Bound::new(&source, [1, 64, 64, 64], tile(64, 64, 1), 1).check("one tile");
     Bound::new(&source, [1, 128, 128, 256], tile(64, 64, 1), 2).check("four tiles");
 }
 
 #[test]
 fn every_epilogue_on_the_small_tile_is_right() {
-    for (at, (name, source)) in KERNELS.iter().enumerate() {
+    for (at, epilogue) in epilogues().enumerate() {
+        let name = epilogue.name;
         for (size, sizes) in SIZES.iter().enumerate() {
             for grid in [1, 2] {
                 let dtype = [DType::BF16, DType::F16][(at + size + grid as usize) % 2];
                 let about = format!("{name} {dtype} {sizes:?} on {grid} CTAs");
-                Bound::new(&typed(source, dtype), *sizes, tile(64, 64, 1), grid).check(&about);
+                Bound::new(&epilogue.source(dtype), *sizes, tile(64, 64, 1), grid).check(&about);
             }
         }
     }
@@ -68,13 +45,14 @@ fn every_epilogue_on_the_small_tile_is_right() {
 
 #[test]
 fn every_epilogue_on_the_large_tile_of_a_cluster_is_right() {
-    for (at, (name, source)) in KERNELS.iter().enumerate() {
+    for (at, epilogue) in epilogues().enumerate() {
+        let name = epilogue.name;
         for grid in [2, 4] {
             let mut sizes = SIZES[at % SIZES.len()];
             sizes[1] += 150;
             sizes[2] += 200;
             let about = format!("{name} {sizes:?} on {grid} CTAs");
-            Bound::new(&typed(source, DType::BF16), sizes, tile(128, 256, 2), grid).check(&about);
+            Bound::new(&epilogue.source(DType::BF16), sizes, tile(128, 256, 2), grid).check(&about);
         }
     }
 }
@@ -82,16 +60,16 @@ fn every_epilogue_on_the_large_tile_of_a_cluster_is_right() {
 #[test]
 fn every_tile_is_right() {
     for tile in postlude::plan::sm90::CANDIDATES {
-        let bound = Bound::new(&typed(PLAIN, DType::F16), [1, 200, 300, 200], *tile, 4);
+        let bound = Bound::new(&epilogue("plain", DType::F16), [1, 200, 300, 200], *tile, 4);
         bound.check(&format!("{tile:?}"));
     }
 }
 
 #[test]
 fn every_epilogue_is_clean_under_twenty_seeds() {
-    for (name, source) in KERNELS {
-        let bound = Bound::new(&typed(source, DType::BF16), [2, 70, 72, 100], tile(64, 64, 1), 2);
-        bound.check_seeds(name, 0..20);
+    for epilogue in epilogues() {
+        let bound = Bound::new(&epilogue.source(DType::BF16), [2, 70, 72, 100], tile(64, 64, 1), 2);
+        bound.check_seeds(epilogue.name, 0..20);
     }
 }
 

@@ -3,7 +3,7 @@
 mod bound;
 mod plain;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use plain::Plain;
 use postlude::DType;
 use postlude_sim::meters::{Coverage, Meter, Reading};
@@ -50,9 +50,9 @@ fn a_thread_a_row_touches_sixteen_times_the_lines_of_a_staged_tile() {
     }
 }
 
-/// A kernel's reading, and the text of its lines.
-fn read(source: &str, dtype: DType, sizes: [usize; 4]) -> (Reading, Vec<String>, usize) {
-    let bound = Bound::new(&typed(source, dtype), sizes, tile(128, 128, 1), 2);
+/// An epilogue's reading, and the text of its lines.
+fn read(name: &str, dtype: DType, sizes: [usize; 4]) -> (Reading, Vec<String>, usize) {
+    let bound = Bound::new(&epilogue(name, dtype), sizes, tile(128, 128, 1), 2);
     let mut buffers = bound.buffers.clone();
     let sizes: Vec<usize> = buffers.iter().map(Vec::len).collect();
     let mut meter = Meter::new(&sizes, &bound.regions);
@@ -72,13 +72,10 @@ fn read(source: &str, dtype: DType, sizes: [usize; 4]) -> (Reading, Vec<String>,
     (reading, bound.text.lines().map(str::to_owned).collect(), buffers.len() - 1)
 }
 
-const RESIDUAL: &str =
-    "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }";
-
 #[test]
 fn matrices_of_sixteen_bits_meet_no_bank_conflicts() {
     for dtype in [DType::BF16, DType::F16] {
-        let (reading, text, output) = read(RESIDUAL, dtype, [1, 256, 256, 128]);
+        let (reading, text, output) = read("residual", dtype, [1, 256, 256, 128]);
         let mut matrices = 0;
         for (line, counts) in &reading.lines {
             let line = &text[*line as usize - 1];
@@ -98,8 +95,7 @@ fn matrices_of_sixteen_bits_meet_no_bank_conflicts() {
 
 #[test]
 fn floats_are_staged_in_twice_the_least_wavefronts_at_most() {
-    let source = "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }";
-    let (reading, text, output) = read(source, DType::BF16, [1, 256, 256, 128]);
+    let (reading, text, output) = read("wide", DType::BF16, [1, 256, 256, 128]);
     let (mut wavefronts, mut least) = (0, 0);
     for (line, counts) in &reading.lines {
         if text[*line as usize - 1].contains("st.shared") {
@@ -115,7 +111,7 @@ fn floats_are_staged_in_twice_the_least_wavefronts_at_most() {
 
 #[test]
 fn roles_are_told_apart_and_add_up() {
-    let (reading, _, _) = read(RESIDUAL, DType::BF16, [1, 256, 256, 128]);
+    let (reading, _, _) = read("residual", DType::BF16, [1, 256, 256, 128]);
     let names: Vec<&str> = reading.roles.iter().map(|role| role.name.as_str()).collect();
     let multiply = ["multiply, warpgroup 1", "multiply, warpgroup 2"];
     assert_eq!(names[0], "load, stages");

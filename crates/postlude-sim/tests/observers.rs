@@ -4,7 +4,7 @@ mod bound;
 
 use std::collections::BTreeMap;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use postlude::DType;
 use postlude_ptx::inst::Inst;
 use postlude_ptx::modifier::WaitFor;
@@ -58,8 +58,8 @@ impl Observer for Watcher {
 
 #[test]
 fn everything_that_happens_is_told() {
-    let source = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
-    let bound = Bound::new(&typed(source, DType::BF16), [1, 256, 256, 256], tile(128, 256, 2), 2);
+    let bound =
+        Bound::new(&epilogue("plain", DType::BF16), [1, 256, 256, 256], tile(128, 256, 2), 2);
     for timing in [Timing::Eager, Timing::Lazy, Timing::Random { seed: 4 }] {
         let mut watcher = Watcher::default();
         let options = Options { timing, ..Options::default() };

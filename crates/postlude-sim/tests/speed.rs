@@ -7,11 +7,9 @@ mod bound;
 
 use std::time::Instant;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use postlude::DType;
 use postlude_sim::Timing;
-
-const PLAIN: &str = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
 
 fn time(about: &str, bound: &Bound, seconds: f64) {
     for timing in [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }] {
@@ -27,7 +25,7 @@ fn time(about: &str, bound: &Bound, seconds: f64) {
 #[test]
 #[ignore = "depends on the machine"]
 fn a_large_tile_takes_less_than_two_seconds() {
-    let source = typed(PLAIN, DType::BF16);
+    let source = epilogue("plain", DType::BF16);
     let bound = Bound::new(&source, [1, 128, 256, 512], tile(128, 256, 1), 1);
     time("128x256x512", &bound, 2.0);
 }
@@ -35,7 +33,7 @@ fn a_large_tile_takes_less_than_two_seconds() {
 #[test]
 #[ignore = "depends on the machine"]
 fn a_whole_kernel_takes_less_than_ten_seconds() {
-    let source = typed(PLAIN, DType::BF16);
+    let source = epilogue("plain", DType::BF16);
     let bound = Bound::new(&source, [1, 512, 512, 512], tile(128, 256, 2), 8);
     time("512x512x512", &bound, 10.0);
 }
@@ -43,8 +41,8 @@ fn a_whole_kernel_takes_less_than_ten_seconds() {
 #[test]
 #[ignore = "depends on the machine"]
 fn a_large_tile_with_a_function_takes_less_than_two_seconds() {
-    let source = "kernel k(A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> D: bf16[M, N] { D = relu(A @ W.T + bias) }";
-    let bound = Bound::new(source, [1, 128, 256, 512], tile(128, 256, 1), 1);
+    let source = epilogue("bias_relu", DType::BF16);
+    let bound = Bound::new(&source, [1, 128, 256, 512], tile(128, 256, 1), 1);
     time("128x256x512, bias and relu", &bound, 2.0);
     let source = source.replace("relu(", "gelu(");
     let bound = Bound::new(&source, [1, 128, 256, 512], tile(128, 256, 1), 1);

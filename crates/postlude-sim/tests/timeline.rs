@@ -2,16 +2,14 @@
 
 mod bound;
 
-use bound::{Bound, tile, typed};
+use bound::{Bound, epilogue, tile};
 use postlude::DType;
 use postlude_sim::trace::{Doing, Event, Row, Timeline, chrome, draw};
 use postlude_sim::{Options, Several, Timing, run_observed};
 
-const RESIDUAL: &str =
-    "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }";
-
 fn events(timing: Timing) -> Vec<Event> {
-    let bound = Bound::new(&typed(RESIDUAL, DType::BF16), [1, 256, 128, 512], tile(128, 128, 1), 1);
+    let bound =
+        Bound::new(&epilogue("residual", DType::BF16), [1, 256, 128, 512], tile(128, 128, 1), 1);
     let mut timeline = Timeline::new(&bound.regions);
     let mut buffers = bound.buffers.clone();
     let options = Options { timing, ..Options::default() };

@@ -1,34 +1,27 @@
 //! Shuffled orders, the same for the same seed.
 
-/// A small generator of random numbers (SplitMix64).
+use postlude_corpus::Random;
+
+/// Draws orders and samples.
 #[derive(Clone, Debug)]
-pub struct Shuffler(u64);
+pub struct Shuffler(Random);
 
 impl Shuffler {
     /// One that starts from a seed.
     pub fn new(seed: u64) -> Shuffler {
-        Shuffler(seed)
+        Shuffler(Random::new(seed))
     }
 
     /// The next 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    /// A number below `limit`, which is not zero; the bias of the remainder is far below what anyone could measure.
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.bits() % limit as u64) as usize
+        self.0.bits()
     }
 
     /// The numbers from 0 to `count`, in an order that is as likely as any other.
     pub fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
-            order.swap(last, self.below(last + 1));
+            order.swap(last, self.0.below(last + 1));
         }
         order
     }
@@ -40,7 +33,7 @@ impl Shuffler {
         }
         let mut chosen = std::collections::BTreeSet::from([0, limit - 1]);
         while chosen.len() < count {
-            chosen.insert(self.below(limit));
+            chosen.insert(self.0.below(limit));
         }
         chosen.into_iter().collect()
     }

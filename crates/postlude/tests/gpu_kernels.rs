@@ -24,9 +24,10 @@ use postlude::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
 };
 use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, Sizes, Tensor};
+use postlude_corpus::Random;
 use postlude_ptx::launch::Parameter;
 
-use problems::{Bound, Data, Random, difference, guarded};
+use problems::{Bound, Data, difference, guarded};
 
 /// Another run with other problems is one number away.
 const SEED: u64 = 20_260;
@@ -59,7 +60,7 @@ fn check_all(count: usize, seed: u64, check: impl Fn(&mut Random) -> Result<(), 
                         break;
                     }
                     let seed = seed + place as u64;
-                    if let Err(failure) = check(&mut Random(seed << 20)) {
+                    if let Err(failure) = check(&mut Random::new(seed << 20)) {
                         let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
                         failures.push(format!("seed {seed}: {failure}"));
                     }
@@ -76,7 +77,7 @@ fn check_all(count: usize, seed: u64, check: impl Fn(&mut Random) -> Result<(), 
 fn every_random_problem_is_planned_without_a_gpu() {
     let chip = Sm90::H200;
     for place in 0..200 {
-        let random = &mut Random((SEED + place) << 20);
+        let random = &mut Random::new((SEED + place) << 20);
         let bound = Bound::any(random);
         let schedule = bound.candidate(chip, random);
         let compiled = bound.kernel.compile(&Options::default());
@@ -178,7 +179,8 @@ fn gpu_problems_without_elements_are_fine() {
     let Some((_device, _alone)) = device() else { return };
     for sizes in [[0, 3, 4, 8], [2, 0, 4, 8], [2, 3, 0, 8], [2, 3, 4, 0], [2, 0, 0, 0]] {
         for name in ["batch", "shared_weights"] {
-            let bound = Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(SEED));
+            let bound =
+                Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random::new(SEED));
             let got = bound.run(&guarded(None)).unwrap_or_else(|e| panic!("{sizes:?}: {e}"));
             let want = bound.run(&Options::default()).unwrap();
             assert_eq!(difference(&got[0], &want[0]), None, "{name} {sizes:?}");
@@ -189,7 +191,7 @@ fn gpu_problems_without_elements_are_fine() {
 #[test]
 fn gpu_outputs_may_have_strides() {
     let Some((_device, _alone)) = device() else { return };
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let bound = Bound::new("bias_relu", DType::BF16, [1, 70, 90, 33], Data::Integers, &mut random);
     let want = bound.run(&Options::default()).unwrap();
     let compiled = bound.kernel.compile(&guarded(None));
@@ -253,14 +255,14 @@ fn gpu_ten_thousand_launches_from_eight_threads_are_all_right() {
     const REPEATS: usize = 10;
     let Some((device, _alone)) = device() else { return };
     let launched = AtomicUsize::new(0);
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let first = Bound::new("bias_relu", DType::BF16, [1, 8, 8, 8], Data::Integers, &mut random);
     let compiled = first.kernel.compile(&Options::default());
     thread::scope(|scope| {
         for number in 0..THREADS {
             let (device, launched, compiled) = (&device, &launched, compiled.clone());
             scope.spawn(move || {
-                let mut random = Random((SEED + 2000 + number) << 20);
+                let mut random = Random::new((SEED + 2000 + number) << 20);
                 let stream = Stream::new(device).unwrap();
                 let calls: Vec<(Owned, Tensor)> = (0..CALLS)
                     .map(|_| {
@@ -334,7 +336,7 @@ fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
 /// A fresh kernel through a cache, with nothing in memory to help it.
 fn run_through(folder: &Path, device: &Device) {
     device.trim().unwrap();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let bound = Bound::new("bias_relu", DType::F16, [1, 100, 72, 50], Data::Integers, &mut random);
     let want = bound.run(&Options::default()).unwrap();
     let options = Options { cache: Some(folder.to_owned()), ..guarded(None) };
@@ -401,7 +403,7 @@ fn gpu_kernels_leave_another_librarys_context_current() {
 fn gpu_calls_are_bound_again_to_other_memory() {
     let Some((device, _alone)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut bind =
         || Bound::new("plain", DType::BF16, [1, 64, 48, 32], Data::Integers, &mut random);
     let (first, second) = (bind(), bind());
@@ -432,7 +434,7 @@ fn gpu_outputs_may_replace_a_tile_operand() {
     let Some((device, _alone)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     for (rows, columns) in [(300, 512), (300, 511)] {
-        let mut random = Random(SEED);
+        let mut random = Random::new(SEED);
         let sizes = [1, rows, columns, 64];
         let bound = Bound::new("residual", DType::BF16, sizes, Data::Integers, &mut random);
         let compiled = bound.kernel.compile(&Options::default());

@@ -12,6 +12,7 @@ use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Kernel, MathMode, Options, Problem, Sizes,
     Tensor,
 };
+use postlude_corpus::{Random, fingerprint};
 use postlude_sim::Timing;
 
 const RECORDED: &str = include_str!("../../../golden/simulator.txt");
@@ -36,14 +37,8 @@ struct Bound {
 }
 
 /// Nearly normal: twelve uniform numbers, their sum exact on every machine.
-fn normal(counter: &mut u64) -> f64 {
-    let uniform = |counter: &mut u64| {
-        *counter = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = (*counter ^ (*counter >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 40) as f64 / f64::from(1 << 24)
-    };
-    (0..12).map(|_| uniform(counter)).sum::<f64>() - 6.0
+fn normal(random: &mut Random) -> f64 {
+    (0..12).map(|_| (random.bits() >> 40) as f64 / f64::from(1 << 24)).sum::<f64>() - 6.0
 }
 
 impl Bound {
@@ -55,9 +50,9 @@ impl Bound {
         let compiled = kernel.compile(&Options { backend: Backend::Cuda, ..Options::default() });
         let sizes: Sizes = [("M", m), ("N", n), ("K", k)].map(|(d, s)| (d.to_owned(), s)).into();
         let problem = Problem::new(compiled.optimised(), &sizes).expect("sizes of every dim");
-        let mut counter = SEED;
+        let mut random = Random::new(SEED);
         let mut tensor = |rows: usize| {
-            let values: Vec<f64> = (0..rows * k).map(|_| normal(&mut counter)).collect();
+            let values: Vec<f64> = (0..rows * k).map(|_| normal(&mut random)).collect();
             Argument::Tensor(Tensor::from_values(dtype, vec![rows, k], &values).expect("it fits"))
         };
         let arguments = Arguments::from([("A".to_owned(), tensor(m)), ("W".to_owned(), tensor(n))]);
@@ -95,15 +90,8 @@ impl Bound {
     }
 }
 
-/// FNV-1a, 64 bits: small, and enough to tell whether bits are the same.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 fn row([m, n, k]: [usize; 3], dtype: DType, result: &[u8]) -> String {
-    format!("{dtype} {m}x{n}x{k} seed {SEED} hash {:016x}", hash(result))
+    format!("{dtype} {m}x{n}x{k} seed {SEED} hash {:016x}", fingerprint(result))
 }
 
 fn cases() -> impl Iterator<Item = ([usize; 3], DType)> {

@@ -13,6 +13,7 @@ mod kernel;
 use data::{Data, data};
 use kernel::{COLUMNS, ROW_BYTES, ROWS, program};
 use postlude::runtime::{Device, DeviceBuffer, PreparedLaunch, RuntimeError, Stream};
+use postlude_corpus::fingerprint;
 use postlude_ptx::kernel::MatrixType;
 use postlude_ptx::launch::{Buffer, Program};
 use postlude_ptx::modifier::SumOverflow;
@@ -41,13 +42,6 @@ const PAIRS: [(MatrixType, MatrixType); 11] = [
 
 fn name((a, b): (MatrixType, MatrixType)) -> String {
     format!("{a:?}x{b:?}").to_lowercase()
-}
-
-/// FNV-1a, 64 bits: small, and enough to tell whether bits are the same.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Elements of a block of rows.
@@ -116,7 +110,12 @@ fn computed(device: &Device, program: &Program, data: &Data) -> Result<Vec<u8>, 
 }
 
 fn row(pair: (MatrixType, MatrixType), result: &[u8]) -> String {
-    format!("{} seed {SEED} outputs {} hash {:016x}", name(pair), result.len() / 4, hash(result))
+    format!(
+        "{} seed {SEED} outputs {} hash {:016x}",
+        name(pair),
+        result.len() / 4,
+        fingerprint(result)
+    )
 }
 
 #[test]

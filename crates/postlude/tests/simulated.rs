@@ -15,8 +15,9 @@ use std::thread;
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
+use postlude_corpus::Random;
 
-use problems::{Bound, Data, Layout, Random, Stored, difference, lay_out};
+use problems::{Bound, Data, Layout, Stored, difference, lay_out};
 
 const TIMINGS: [Timing; 4] =
     [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
@@ -25,7 +26,7 @@ const GRIDS: [Option<u32>; 3] = [None, Some(1), Some(2)];
 /// A kernel of the table with `C` laid out as the variety wants it.
 fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
     let mut bound =
-        Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random(sizes[1] as u64));
+        Bound::new(name, DType::BF16, sizes, Data::Integers, &mut Random::new(sizes[1] as u64));
     if let Some(Argument::Tensor(tensor)) = bound.arguments.get("C") {
         let tensor = lay_out(&tensor.to_contiguous(), layout);
         bound.arguments.insert("C".to_owned(), Argument::Tensor(tensor));
@@ -133,7 +134,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     for_each(&varieties, |(tile, stored)| {
         let (rows, columns) = (tile.rows * 2 + 16, tile.columns + 24);
         let sizes = [1, rows as usize, columns as usize, 88];
-        let random = &mut Random(u64::from(rows));
+        let random = &mut Random::new(u64::from(rows));
         let name = if tile.columns == 128 { "residual" } else { "bias_relu" };
         let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
         let compiled = bound.kernel.compile(&Options::default());
@@ -179,7 +180,7 @@ fn every_way_of_an_operand_is_right() {
     }
     for_each(&varieties, |(name, stored, inner)| {
         let sizes = [1, 72, 80, *inner];
-        let random = &mut Random(*inner as u64);
+        let random = &mut Random::new(*inner as u64);
         let bound = Bound::with(name, *stored, DType::BF16, sizes, Data::Integers, random);
         let taken = check(&bound, None, Layout::Packed);
         assert_eq!(taken.needs.operands, stored.map(|each| feed(each, *inner)), "{}", bound.about);

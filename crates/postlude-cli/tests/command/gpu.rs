@@ -56,8 +56,8 @@ fn a_hopper_schedule_parses_back_and_is_taken_from_a_file() {
     assert_eq!(schedule.to_string(), printed);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.txt");
-    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    sharing rows\n    cluster 1\n    stages 2\n    \
-                 subtile 32\n    load_stages 1\n    store_stages 2\n    raster_group 1\n    loads\n    \
+    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    sharing rows\n    cluster 1 x 1\n    stages 2\n    \
+                 subtile 32\n    load_stages 1\n    store_stages 2\n    pending 1\n    hints none\n    walk rows 1\n    operands inner inner\n    loads\n    \
                  stores map\n    column_values 1\n}\n";
     fs::write(&path, small).unwrap();
     let name = path.to_str().unwrap();
@@ -78,10 +78,10 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     fs::write(&path, good.replace("stages 2", "stages two")).unwrap();
     let errors = emit();
     assert!(errors.contains("s.txt:") && errors.contains("stages two"), "{errors}");
-    fs::write(&path, good.replace("    raster_group 8\n", "")).unwrap();
+    fs::write(&path, good.replace("    walk rows 8\n", "")).unwrap();
     let errors = emit();
-    assert!(errors.contains("s.txt: the schedule does not say `raster_group`"), "{errors}");
-    fs::write(&path, good.replace("raster_group 8", "raster_group 0")).unwrap();
+    assert!(errors.contains("s.txt: the schedule does not say `walk`"), "{errors}");
+    fs::write(&path, good.replace("walk rows 8", "walk rows 0")).unwrap();
     let errors = emit();
     assert!(errors.contains("knob"), "{errors}");
     fs::remove_file(&path).unwrap();

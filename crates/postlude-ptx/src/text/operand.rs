@@ -62,30 +62,22 @@ pub(super) fn write_list(parts: &[Operand], f: &mut fmt::Formatter) -> fmt::Resu
 impl Operand {
     /// The name, when it is one.
     pub fn name(&self) -> Option<&str> {
-        match self {
-            Operand::Name(text) => Some(text),
-            Operand::Number(_)
-            | Operand::Not(_)
-            | Operand::Pair(..)
-            | Operand::Sum(..)
-            | Operand::Vector(_)
-            | Operand::Group(_)
-            | Operand::Address(_) => None,
-        }
+        if let Operand::Name(text) = self { Some(text) } else { None }
     }
 
     /// The whole number, when it is one.
     pub fn integer(&self) -> Option<i128> {
-        match self {
-            Operand::Number(text) => parse_integer(text),
-            Operand::Name(_)
-            | Operand::Not(_)
-            | Operand::Pair(..)
-            | Operand::Sum(..)
-            | Operand::Vector(_)
-            | Operand::Group(_)
-            | Operand::Address(_) => None,
-        }
+        if let Operand::Number(text) = self { parse_integer(text) } else { None }
+    }
+
+    /// What stands between braces, when it is a vector.
+    pub fn vector(&self) -> Option<&[Operand]> {
+        if let Operand::Vector(parts) = self { Some(parts) } else { None }
+    }
+
+    /// What stands between brackets, when it is an address.
+    pub fn address(&self) -> Option<&[Operand]> {
+        if let Operand::Address(parts) = self { Some(parts) } else { None }
     }
 }
 

@@ -1,19 +1,18 @@
-//! Shared memory: reads, writes, atomics, and 8x8 matrices.
+//! Instructions of shared memory, 8x8 matrices among them, and how it is watched, read and written.
 
+use postlude_ptx::address::Address;
 use postlude_ptx::inst::Inst;
-use postlude_ptx::modifier::{MatrixCount, Reduction, Transposition};
-use postlude_ptx::operand::{Operand, Register};
-use postlude_ptx::types::Scalar;
+use postlude_ptx::modifier::{MatrixCount, Transposition};
+use postlude_ptx::operand::Register;
 
-use crate::atomic::combine;
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::memory::{Fault, POISON};
 use crate::observe::{Access, Kind, Space};
-use crate::scalar::{bytes, extend};
+use crate::scalar::little;
 use crate::warp::{Lanes, Warp, lanes};
 
-use super::memory::little;
+use super::access::{Change, Memory, Place, WIDEST};
 use super::{Now, Outcome};
 
 /// Bytes of a row of an 8x8 matrix.
@@ -29,17 +28,18 @@ impl Machine<'_> {
         self.report.meters.shared_requests += 1;
         match inst {
             Inst::LoadShared { ty, d, address, .. } => {
-                let at = self.address(warp, address, now.line)?;
-                self.load_shared(warp, now, &at, *ty, &d.0)?;
+                let place = self.shared_place(warp, now, address)?;
+                self.load_lanes(warp, now, &place, *ty, &d.0)?;
             }
             Inst::StoreShared { ty, address, a, .. } => {
-                let at = self.address(warp, address, now.line)?;
-                self.store_shared(warp, now, &at, *ty, &a.0)?;
+                let place = self.shared_place(warp, now, address)?;
+                self.store_lanes(warp, now, &place, *ty, &a.0)?;
             }
             Inst::AtomicShared { reduction, ty, d, address, a } => {
-                let at = self.address(warp, address, now.line)?;
+                let place = self.shared_place(warp, now, address)?;
                 let a = self.value(warp, a.0);
-                let old = self.change_shared(warp, now, &at, *ty, *reduction, &a)?;
+                let change = Change::Combine(*reduction, &a);
+                let old = self.change_lanes(warp, now, &place, *ty, &change)?;
                 self.set(warp, d.0, now.mask, old);
             }
             Inst::LoadMatrix { count, transposition, d, address } => {
@@ -55,8 +55,12 @@ impl Machine<'_> {
         Ok(Outcome::Next)
     }
 
+    fn shared_place(&self, warp: &Warp, now: Now, address: &Address) -> Result<Place, SimError> {
+        Ok(Place { memory: Memory::Shared, at: self.address(warp, address, now.line)? })
+    }
+
     /// Tells who watches, and finds addresses that are no multiple of the access's size.
-    fn watch_shared(
+    pub(super) fn watch_shared(
         &mut self,
         warp: &Warp,
         now: Now,
@@ -87,109 +91,41 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Up to 32 bytes; poison where there are none.
-    fn read_shared(
+    /// Up to 32 bytes, if there are so many; poison where nobody wrote.
+    pub(super) fn read_shared(
         &mut self,
         warp: &Warp,
-        line: u32,
+        now: Now,
         address: u32,
         size: usize,
-    ) -> Result<[u8; 32], SimError> {
-        let mut held = [POISON; 32];
-        let Some((cta, address)) = self.window(warp.cta, address) else { return Ok(held) };
-        let fault = match self.ctas[cta].shared.bytes(address, size) {
+    ) -> Result<Option<[u8; WIDEST]>, SimError> {
+        let Some((cta, address)) = self.window(warp.cta, address) else { return Ok(None) };
+        let (held, fault) = match self.ctas[cta].shared.bytes(address, size) {
             Ok((found, written)) => {
+                let mut held = [POISON; WIDEST];
                 held[..size].copy_from_slice(found);
-                (!written).then_some(Fault::Uninitialised)
+                (Some(held), (!written).then_some(Fault::Uninitialised))
             }
-            Err(fault) => Some(fault),
+            Err(fault) => (None, Some(fault)),
         };
         if let Some(fault) = fault {
-            self.blame_shared(Self::blamed(warp), line, fault, address)?;
+            self.blame_shared(Self::blamed(warp), now.line, fault, address)?;
         }
         Ok(held)
     }
 
-    fn write_shared(
+    pub(super) fn write_shared(
         &mut self,
         warp: &Warp,
-        line: u32,
+        now: Now,
         address: u32,
         held: &[u8],
     ) -> Result<(), SimError> {
         let Some((cta, address)) = self.window(warp.cta, address) else { return Ok(()) };
         match self.ctas[cta].shared.write(address, held) {
             Ok(()) => Ok(()),
-            Err(fault) => self.blame_shared(Self::blamed(warp), line, fault, address),
+            Err(fault) => self.blame_shared(Self::blamed(warp), now.line, fault, address),
         }
-    }
-
-    fn load_shared(
-        &mut self,
-        warp: &mut Warp,
-        now: Now,
-        at: &Lanes,
-        ty: Scalar,
-        d: &[Register],
-    ) -> Result<(), SimError> {
-        let size = self.access_bytes(now, ty, d.len())?;
-        self.watch_shared(warp, now, at, size * d.len(), Kind::Read)?;
-        let mut values = vec![[0; 32]; d.len()];
-        for lane in lanes(now.mask) {
-            let held = self.read_shared(warp, now.line, at[lane] as u32, size * d.len())?;
-            for (part, value) in values.iter_mut().enumerate() {
-                value[lane] = extend(little(&held[part * size..][..size]), ty);
-            }
-        }
-        for (register, value) in d.iter().zip(values) {
-            self.set(warp, *register, now.mask, value);
-        }
-        Ok(())
-    }
-
-    fn store_shared(
-        &mut self,
-        warp: &Warp,
-        now: Now,
-        at: &Lanes,
-        ty: Scalar,
-        a: &[Operand],
-    ) -> Result<(), SimError> {
-        let size = self.access_bytes(now, ty, a.len())?;
-        self.watch_shared(warp, now, at, size * a.len(), Kind::Write)?;
-        let values: Vec<Lanes> = a.iter().map(|each| self.value(warp, *each)).collect();
-        for lane in lanes(now.mask) {
-            let mut held = [0; 32];
-            for (part, value) in values.iter().enumerate() {
-                held[part * size..][..size].copy_from_slice(&value[lane].to_le_bytes()[..size]);
-            }
-            self.write_shared(warp, now.line, at[lane] as u32, &held[..size * a.len()])?;
-        }
-        self.progress += 1;
-        Ok(())
-    }
-
-    fn change_shared(
-        &mut self,
-        warp: &Warp,
-        now: Now,
-        at: &Lanes,
-        ty: Scalar,
-        reduction: Reduction,
-        a: &Lanes,
-    ) -> Result<Lanes, SimError> {
-        let size = bytes(ty);
-        self.watch_shared(warp, now, at, size, Kind::Atomic)?;
-        let mut old = [0; 32];
-        for lane in lanes(now.mask) {
-            let held = self.read_shared(warp, now.line, at[lane] as u32, size)?;
-            old[lane] = little(&held[..size]);
-            let new = combine(reduction, ty, old[lane], a[lane]);
-            let new = new.ok_or_else(|| self.unsupported(now.line, "no such reduction"))?;
-            self.write_shared(warp, now.line, at[lane] as u32, &new.to_le_bytes()[..size])?;
-        }
-        self.progress += 1;
-        Ok(old)
     }
 
     /// Rows of the matrices are at the addresses of the first 8, 16 or 32 lanes; lane `l` gets two neighbours of row
@@ -208,8 +144,8 @@ impl Machine<'_> {
             let mut held = [[0_u8; ROW]; 8];
             for (row, bytes) in held.iter_mut().enumerate() {
                 let address = at[matrix * 8 + row] as u32;
-                let found = self.read_shared(warp, now.line, address, ROW)?;
-                bytes.copy_from_slice(&found[..ROW]);
+                let found = self.read_shared(warp, now, address, ROW)?;
+                bytes.copy_from_slice(&found.unwrap_or([POISON; WIDEST])[..ROW]);
             }
             let element =
                 |row: usize, column: usize| little(&held[row][2 * column..2 * column + 2]);
@@ -251,7 +187,7 @@ impl Machine<'_> {
                     bytes.copy_from_slice(&(half as u16).to_le_bytes());
                 }
                 let address = at[matrix * 8 + row] as u32;
-                self.write_shared(warp, now.line, address, &held)?;
+                self.write_shared(warp, now, address, &held)?;
             }
         }
         self.progress += 1;

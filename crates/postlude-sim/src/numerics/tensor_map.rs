@@ -66,7 +66,7 @@ fn rows<'m>(map: &'m TensorMap, coordinates: &'m [i32]) -> impl Iterator<Item = 
     assert_eq!(map.strides.len() + 1, dims, "a stride for each dim but the innermost");
     let (pitch, count) = (row_pitch(map), map.box_sizes[1..].iter().product::<u32>());
     (0..count).map(move |row| {
-        let (mut rest, mut at, mut inside) = (row, map.offset as i64, true);
+        let (mut rest, mut at, mut inside) = (row, map.offset, true);
         for (dim, first) in coordinates.iter().enumerate().skip(1) {
             let coordinate = i64::from(*first) + i64::from(rest % map.box_sizes[dim]);
             rest /= map.box_sizes[dim];

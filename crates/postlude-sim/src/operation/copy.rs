@@ -11,6 +11,7 @@ use crate::memory::{Fault, Global, POISON};
 use crate::numerics::tensor_map::{CHUNK, Run, Written, loaded, pieces as cut, stored};
 use crate::observe::{Access, Agent, At, Kind, Space};
 use crate::report::Diagnosis;
+use crate::scalar::little;
 
 use super::Place;
 
@@ -225,8 +226,6 @@ fn reduce(map: &TensorMap, reduction: Reduction, found: &mut [u8], held: &[u8]) 
     };
     let size = map.element.bytes() as usize;
     for (old, new) in found.chunks_mut(size).zip(held.chunks(size)) {
-        let little =
-            |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         let value = combine(reduction, ty, little(old), little(new)).unwrap_or(little(new));
         old.copy_from_slice(&value.to_le_bytes()[..size]);
     }

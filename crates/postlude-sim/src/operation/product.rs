@@ -10,6 +10,7 @@ use crate::memory::Fault;
 use crate::numerics::descriptor::{Descriptor, Major};
 use crate::numerics::tensor::Core;
 use crate::observe::{Access, Agent, At, Kind, Space};
+use crate::scalar::little;
 
 use super::{Matrix, Product};
 
@@ -88,12 +89,10 @@ impl Machine<'_> {
                     }
                 };
                 for (place, element) in held.chunks(bytes as usize).enumerate() {
-                    let value =
-                        element.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
                     let place = place as u32;
                     let (row, k) = if transposed { (row + place, k) } else { (row, k + place) };
                     if let Some(slot) = matrix[row as usize].get_mut(k as usize) {
-                        *slot = value;
+                        *slot = little(element) as u32;
                     }
                 }
             }

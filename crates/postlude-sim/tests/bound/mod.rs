@@ -6,6 +6,7 @@ use postlude::emit::sm90::{emit, launch};
 use postlude::graph::Graph;
 use postlude::plan::sm90::{Needs, Placement, Placements, Sm90, Tile, fit};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
+use postlude_corpus::{Random, find_epilogue};
 use postlude_ptx::launch::Launch;
 use postlude_ptx::shared::Region;
 use postlude_sim::{Options, Report, Timing, run};
@@ -20,23 +21,6 @@ pub(crate) struct Bound {
     /// What the reference says of each output.
     reference: Vec<postlude::reference::Evaluated>,
     shapes: Vec<(DType, Vec<usize>)>,
-}
-
-/// Random bits: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// Small, so that every sum is exact whatever its order.
-    fn whole(&mut self) -> f64 {
-        (self.next() % 9) as f64 - 4.0
-    }
 }
 
 /// The tensor's bytes at other strides, gaps filled with what is no number.
@@ -70,7 +54,7 @@ impl Bound {
             .collect();
         let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
         let placements = padded(graph, &problem);
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
         for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
             let argument = if let (Some(dims), Some(placement)) = (&input.dims, placement) {
@@ -178,7 +162,7 @@ pub(crate) fn tile(rows: u32, columns: u32, cluster: u32) -> Tile {
         .expect("a tile of the list")
 }
 
-/// Elements of the operands.
-pub(crate) fn typed(source: &str, dtype: DType) -> String {
-    source.replace("T[", &format!("{dtype}["))
+/// The text of an epilogue.
+pub(crate) fn epilogue(name: &str, dtype: DType) -> String {
+    find_epilogue(name).expect("an epilogue of the list").source(dtype)
 }

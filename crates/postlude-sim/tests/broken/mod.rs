@@ -3,7 +3,7 @@
 use postlude::DType;
 use postlude_sim::Diagnosis;
 
-use crate::bound::{Bound, tile, typed};
+use crate::bound::{Bound, epilogue, tile};
 
 pub(crate) mod emitted;
 pub(crate) mod written;
@@ -42,46 +42,17 @@ impl Base {
     ];
 
     pub(crate) fn bound(self) -> Bound {
-        let plain = "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }";
-        let (source, sizes, tile, grid) = match self {
-            Base::Plain => (plain, [1, 64, 256, 576], tile(64, 64, 1), 1),
-            Base::Pair => (plain, [1, 64, 256, 128], tile(64, 64, 1), 2),
-            Base::Cluster => (plain, [1, 256, 256, 512], tile(128, 256, 2), 2),
-            Base::Residual => (
-                "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }",
-                [1, 64, 384, 64],
-                tile(64, 64, 1),
-                1,
-            ),
-            Base::Bias => (
-                "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
-                [1, 128, 384, 128],
-                tile(128, 128, 1),
-                1,
-            ),
-            Base::TwoOutputs => (
-                "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {
-    Z = A @ W.T + bias
-    D = relu(Z)
-}",
-                [1, 64, 128, 128],
-                tile(64, 64, 1),
-                1,
-            ),
-            Base::Wide => (
-                "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }",
-                [1, 64, 128, 128],
-                tile(64, 64, 1),
-                1,
-            ),
-            Base::Odd => (
-                "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }",
-                [1, 70, 95, 72],
-                tile(64, 64, 1),
-                2,
-            ),
+        let (name, sizes, tile, grid) = match self {
+            Base::Plain => ("plain", [1, 64, 256, 576], tile(64, 64, 1), 1),
+            Base::Pair => ("plain", [1, 64, 256, 128], tile(64, 64, 1), 2),
+            Base::Cluster => ("plain", [1, 256, 256, 512], tile(128, 256, 2), 2),
+            Base::Residual => ("residual", [1, 64, 384, 64], tile(64, 64, 1), 1),
+            Base::Bias => ("bias_relu", [1, 128, 384, 128], tile(128, 128, 1), 1),
+            Base::TwoOutputs => ("two_outputs", [1, 64, 128, 128], tile(64, 64, 1), 1),
+            Base::Wide => ("wide", [1, 64, 128, 128], tile(64, 64, 1), 1),
+            Base::Odd => ("residual", [1, 70, 95, 72], tile(64, 64, 1), 2),
         };
-        Bound::new(&typed(source, DType::BF16), sizes, tile, grid)
+        Bound::new(&epilogue(name, DType::BF16), sizes, tile, grid)
     }
 }
 

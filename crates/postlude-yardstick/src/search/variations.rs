@@ -2,15 +2,21 @@
 //!
 //! A knob that schedules have got is one more line in [`variations`].
 
-use postlude::plan::sm90::{CANDIDATES, Needs, Sm90, Sm90Schedule, fit};
+use postlude::plan::sm90::{CANDIDATES, Hints, Needs, Side, Sm90, Sm90Schedule, fit};
 
-/// Tiles along M that are walked together.
-const RASTER_GROUPS: &[u32] = &[4, 8, 16, 32];
+/// Clusters that are walked together.
+const GROUPS: &[u32] = &[4, 8, 16, 32];
 
-/// A schedule in every variation, itself first.
+/// A schedule in every variation, itself first: every walk, and what changes code with the usual walk.
 pub fn variations(schedule: &Sm90Schedule) -> Vec<Sm90Schedule> {
-    let all = vec![schedule.clone()];
-    vary(all, RASTER_GROUPS, |schedule, group| schedule.raster_group = group)
+    let walked = vary(vec![schedule.clone()], GROUPS, |each, group| each.walk.group = group);
+    let walked = vary(walked, &Side::ALL, |each, side| each.walk.grouped = side);
+    let hinted = vary(vec![schedule.clone()], &Hints::ALL, |each, hints| each.hints = hints);
+    let coded = vary(hinted, &[0, 1], |each, pending| each.pending = pending);
+    let mut all = walked;
+    let new: Vec<Sm90Schedule> = coded.into_iter().filter(|each| !all.contains(each)).collect();
+    all.extend(new);
+    all
 }
 
 /// Every schedule with every value of a knob.
@@ -46,7 +52,7 @@ pub fn knobs(schedule: &Sm90Schedule) -> Vec<String> {
     let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
     lines
         .filter(|line| {
-            !["", "schedule", "}", "loads", "stores", "column_values"]
+            !["", "schedule", "}", "operands", "loads", "stores", "column_values"]
                 .contains(&first(line).as_str())
         })
         .map(str::to_owned)
@@ -70,14 +76,14 @@ mod tests {
     #[test]
     fn variations_begin_with_the_schedule_itself_and_are_all_different() {
         let all = every_schedule(&Needs::plain(), Sm90::H200);
-        assert!(all.len() >= CANDIDATES.len() * RASTER_GROUPS.len(), "{}", all.len());
+        assert!(all.len() >= CANDIDATES.len() * GROUPS.len(), "{}", all.len());
         let different: HashSet<&Sm90Schedule> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         let schedule = &all[0];
         assert_eq!(variations(schedule)[0], *schedule);
         let groups: HashSet<u32> =
-            variations(schedule).iter().map(|schedule| schedule.raster_group).collect();
-        assert!(RASTER_GROUPS.iter().all(|group| groups.contains(group)));
+            variations(schedule).iter().map(|schedule| schedule.walk.group).collect();
+        assert!(GROUPS.iter().all(|group| groups.contains(group)));
     }
 
     #[test]

@@ -4,78 +4,7 @@ use postlude::plan::sm90::{CANDIDATES, Needs, Placement, Placements, Sm90, Sm90S
 use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Kernel, Options, Problem, Sizes, Tensor,
 };
-
-/// Kernels whose operands and tiles are of type `T`.
-const KERNELS: &[(&str, &str)] = &[
-    ("plain", "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }"),
-    ("wide", "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }"),
-    (
-        "bias_relu",
-        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }",
-    ),
-    ("residual", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }"),
-    (
-        "two_outputs",
-        "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {
-    Z = A @ W.T + bias
-    D = relu(Z)
-}",
-    ),
-    (
-        "row_scale",
-        "kernel k(A: T[M, K], W: T[N, K], scale: f32[M]) -> D: T[M, N] { D = (A @ W.T) * scale }",
-    ),
-    (
-        "batch",
-        "kernel k(A: T[B, M, K], W: T[B, N, K], bias: f32[N]) -> D: T[B, M, N] { D = A @ W.T + bias }",
-    ),
-    (
-        "shared_weights",
-        "kernel k(A: T[B, M, K], W: T[N, K], C: T[B, M, N]) -> D: T[B, M, N] { D = A @ W.T - C }",
-    ),
-    (
-        "host_scalars",
-        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: T[M, N] {
-    D = alpha * (A @ W.T) + beta * C
-}",
-    ),
-    (
-        "memory_scalar",
-        "kernel k(A: T[M, K], W: T[N, K], alpha: f32[]) -> D: f32[M, N] { D = alpha * (A @ W.T) }",
-    ),
-    (
-        "mask",
-        "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }",
-    ),
-];
-
-/// Random bits: splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// From `low` to `high`, both of them possible.
-    pub(crate) fn range(&mut self, low: usize, high: usize) -> usize {
-        low + (self.next() % (high - low + 1) as u64) as usize
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.range(0, from.len() - 1)]
-    }
-
-    fn value(&mut self, data: Data) -> f64 {
-        match data {
-            Data::Integers => self.range(0, 8) as f64 - 4.0,
-            Data::Floats => f64::from((self.next() >> 40) as f32 * 2f32.powi(-23) - 1.0),
-        }
-    }
-}
+use postlude_corpus::{EPILOGUES, Random, find_epilogue};
 
 /// What tensors hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +13,15 @@ pub(crate) enum Data {
     Integers,
     /// From -1 to 1.
     Floats,
+}
+
+impl Data {
+    fn draw(self, random: &mut Random) -> f64 {
+        match self {
+            Data::Integers => random.whole(),
+            Data::Floats => f64::from((random.bits() >> 40) as f32 * 2f32.powi(-23) - 1.0),
+        }
+    }
 }
 
 /// A kernel bound to data.
@@ -96,7 +34,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// A kernel of the table by name, of these sizes, with drawn data.
+    /// An epilogue by its name, of these sizes, with drawn data.
     pub(crate) fn new(
         name: &str,
         dtype: DType,
@@ -116,8 +54,7 @@ impl Bound {
         data: Data,
         random: &mut Random,
     ) -> Bound {
-        let (_, text) = KERNELS.iter().find(|(known, _)| *known == name).expect("a kernel");
-        let mut text = text.replace("T[", &format!("{dtype}["));
+        let mut text = find_epilogue(name).expect("an epilogue").source(dtype);
         if stored[0].inner_first {
             text = text.replace("M, K]", "K, M]").replace("A @", "A.T @");
         }
@@ -136,11 +73,11 @@ impl Bound {
         let mut arguments = Arguments::new();
         for input in graph.inputs() {
             let argument = match &input.dims {
-                None => Argument::Scalar(random.value(data)),
+                None => Argument::Scalar(data.draw(random)),
                 Some(dims) => {
                     let shape = problem.shape(dims);
                     let count = shape.iter().product();
-                    let values: Vec<f64> = (0..count).map(|_| random.value(data)).collect();
+                    let values: Vec<f64> = (0..count).map(|_| data.draw(random)).collect();
                     let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
                     let layout = match input.name.as_str() {
                         "A" => stored[0].layout,
@@ -157,9 +94,9 @@ impl Bound {
         Bound { about, data, kernel, problem, arguments }
     }
 
-    /// Any kernel of the table, any sizes up to 300.
+    /// Any epilogue, any sizes up to 300.
     pub(crate) fn any(random: &mut Random) -> Bound {
-        let (name, _) = *random.pick(KERNELS);
+        let name = random.pick(EPILOGUES).name;
         let dtype = *random.pick(&[DType::F16, DType::BF16]);
         let data = *random.pick(&[Data::Integers, Data::Floats]);
         let size = |random: &mut Random| match random.range(0, 3) {

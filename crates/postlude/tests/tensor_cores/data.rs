@@ -1,25 +1,9 @@
 //! Operands by seed: ordinary numbers, wide ranges, and everything special.
 
+use postlude_corpus::Random;
 use postlude_ptx::kernel::MatrixType;
 
 use super::kernel::{COLUMNS, ROW_BYTES, ROWS};
-
-/// A counter hashed (SplitMix64): the same numbers everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 /// What the elements of a CTA are like.
 #[derive(Clone, Copy)]
@@ -55,11 +39,11 @@ fn format(of: MatrixType) -> (u32, u32) {
 
 fn float(random: &mut Random, exponent_bits: u32, mantissa_bits: u32, manner: Manner) -> u32 {
     let bits = 1 + exponent_bits + mantissa_bits;
-    let any = random.next() as u32 & (((1u64 << bits) - 1) as u32);
+    let any = random.bits() as u32 & (((1u64 << bits) - 1) as u32);
     let (bias, top) = ((1 << (exponent_bits - 1)) - 1, (1 << exponent_bits) - 1);
     let exponent = match manner {
         Manner::Close => bias - 2 + random.below(4) as u32,
-        Manner::Wide => 1 + random.below(u64::from(top) - 1) as u32,
+        Manner::Wide => 1 + random.below(top as usize - 1) as u32,
         Manner::Tiny => random.below(3) as u32,
         Manner::Any => match random.below(64) {
             0 => top,
@@ -72,7 +56,7 @@ fn float(random: &mut Random, exponent_bits: u32, mantissa_bits: u32, manner: Ma
 
 fn element(random: &mut Random, of: MatrixType, manner: Manner) -> u32 {
     match of {
-        MatrixType::S8 | MatrixType::U8 => random.next() as u32 & 0xff,
+        MatrixType::S8 | MatrixType::U8 => random.bits() as u32 & 0xff,
         MatrixType::F16
         | MatrixType::BF16
         | MatrixType::TF32
@@ -86,7 +70,7 @@ fn element(random: &mut Random, of: MatrixType, manner: Manner) -> u32 {
 
 /// Operands of so many CTAs: mostly ordinary, some of every other manner.
 pub(crate) fn data(a: MatrixType, b: MatrixType, blocks: u32, seed: u64) -> Data {
-    let random = &mut Random(seed);
+    let random = &mut Random::new(seed);
     let mut data = Data { a: Vec::new(), b: Vec::new(), before: Vec::new() };
     for block in 0..blocks {
         let manner = [Manner::Close, Manner::Wide, Manner::Tiny, Manner::Any][block as usize % 4];
@@ -99,7 +83,7 @@ pub(crate) fn data(a: MatrixType, b: MatrixType, blocks: u32, seed: u64) -> Data
         let integers = matches!(a, MatrixType::S8 | MatrixType::U8);
         for _ in 0..ROWS * COLUMNS {
             let before = match (integers, random.below(4)) {
-                (true, _) => random.next() as u32,
+                (true, _) => random.bits() as u32,
                 (false, 0) => 0,
                 (false, 1) => float(random, 8, 23, Manner::Close),
                 (false, _) => float(random, 8, 23, manner),

@@ -2,7 +2,7 @@
 
 use postlude_ptx::types::Scalar;
 
-use super::{Fault, ones};
+use super::{Fault, integer, ones};
 
 /// `prmt.b32` without a mode: each hex digit of the lower half of `selector` names a byte of `a` (0 to 3) or `b` (4 to
 /// 7); with its highest bit set that byte's sign fills the place (PTX ISA, "prmt").
@@ -27,33 +27,11 @@ pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
         .fold(0, |sum, part| sum | part)
 }
 
-/// `popc`
+/// `popc`: of untyped bits only.
 pub fn population_count(ty: Scalar, a: u64) -> Result<u64, Fault> {
-    match ty {
-        Scalar::B32 => Ok(u64::from((a & ones(32)).count_ones())),
-        Scalar::B64 => Ok(u64::from(a.count_ones())),
-        Scalar::U8
-        | Scalar::U16
-        | Scalar::U32
-        | Scalar::U64
-        | Scalar::S8
-        | Scalar::S16
-        | Scalar::S32
-        | Scalar::S64
-        | Scalar::B8
-        | Scalar::B16
-        | Scalar::F16
-        | Scalar::BF16
-        | Scalar::F32
-        | Scalar::TF32
-        | Scalar::E4M3
-        | Scalar::E5M2
-        | Scalar::F16x2
-        | Scalar::BF16x2
-        | Scalar::E4M3x2
-        | Scalar::E5M2x2
-        | Scalar::Pred => Err(Fault::Unsupported),
-    }
+    let counted = matches!(ty, Scalar::B32 | Scalar::B64);
+    let (width, _) = integer(ty).filter(|_| counted).ok_or(Fault::Unsupported)?;
+    Ok(u64::from((a & ones(width)).count_ones()))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn arbitrary(random: &mut Random) -> (TensorMap, Vec<i32>) {
     let mut box_sizes = vec![inner];
     box_sizes.extend((1..dims).map(|_| 1 + random.below(4)));
     let coordinates = (0..dims).map(|_| random.below(14) as i32 - 5).collect();
-    let (buffer, offset) = (Buffer(0), u64::from(random.below(4)) * 16);
+    let (buffer, offset) = (Buffer(0), i64::from(random.below(4)) * 16);
     (TensorMap { buffer, offset, element, sizes, strides, box_sizes, swizzle }, coordinates)
 }
 
@@ -40,7 +40,7 @@ fn elements(map: &TensorMap, coordinates: &[i32]) -> Vec<(u32, Option<u64>)> {
             index.iter().zip(coordinates).map(|(i, c)| i64::from(*i) + i64::from(*c)).collect();
         let inside = place.iter().zip(&map.sizes).all(|(at, size)| *at >= 0 && *at < *size as i64);
         let outer: i64 = place[1..].iter().zip(&map.strides).map(|(at, s)| at * *s as i64).sum();
-        let at = map.offset as i64 + outer + place[0] * i64::from(map.element.bytes());
+        let at = map.offset + outer + place[0] * i64::from(map.element.bytes());
         all.push((shared, inside.then_some(at as u64)));
         let Some(dim) = (0..index.len()).find(|&d| index[d] + 1 < map.box_sizes[d]) else {
             return all;

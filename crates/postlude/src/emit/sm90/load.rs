@@ -2,12 +2,13 @@
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full.
 
 use postlude_ptx::kernel::{Kernel, Reg, TensorMap};
+use postlude_ptx::modifier::Eviction;
 use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH, Sharing};
+use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
 use super::operand::{Box, Elements};
@@ -45,8 +46,9 @@ pub(super) fn load<'k>(
     ring: &Ring<'k, Sm90a>,
 ) {
     let stages = k.region(&plan.stages);
+    let policy = (plan.schedule.hints == Hints::Operands).then(|| k.policy(Eviction::Last));
     let copies: Vec<_> =
-        parameters.operands.iter().filter_map(|operand| operand.copies()).collect();
+        parameters.operands.iter().filter_map(|operand| operand.copies(policy)).collect();
     let at = ring.producer();
     for_steps(k, parameters, raster, |boxes| {
         ring.produce(&at, |slot| {
@@ -69,7 +71,7 @@ pub(super) fn load_elements<'k>(
     let (stages, thread) = (k.region(&plan.stages), k.thread());
     let limits = [parameters.rows, parameters.columns].map(|size| [size, parameters.inner]);
     let operands = parameters.operands.each_ref();
-    let copies = operands.map(|operand| operand.copies());
+    let copies = operands.map(|operand| operand.copies(None));
     let elements: Vec<Option<Elements<'_, 'k>>> = (operands.into_iter().zip(limits))
         .map(|(operand, limits)| Elements::of(k, operand, limits, thread))
         .collect();

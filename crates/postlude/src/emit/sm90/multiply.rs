@@ -68,7 +68,7 @@ pub(super) fn multiply<'k>(
         }
         let keep = k.var(false);
         k.for_(0, raster.steps, 1, |_| {
-            ring.consume_behind(&at, |stage| {
+            let products = |stage: Reg<'k, U32>| {
                 let left = left.element(stage, schedule.stage_bytes());
                 let right = right.element(stage, schedule.stage_bytes());
                 k.wgmma_fence();
@@ -82,14 +82,20 @@ pub(super) fn multiply<'k>(
                     }
                 }
                 k.wgmma_commit();
-                k.wgmma_wait(1);
-            });
+                k.wgmma_wait(schedule.pending);
+            };
+            match schedule.pending {
+                0 => ring.consume(&at, products),
+                _ => ring.consume_behind(&at, products),
+            }
         });
         if other.is_some() {
             k.when(corner.followed, || turns.give());
         }
         k.wgmma_wait(0);
-        ring.release_held(&at);
+        if schedule.pending > 0 {
+            ring.release_held(&at);
+        }
         if other.is_some() {
             ring.skip(&at, raster.steps);
         }

@@ -5,7 +5,9 @@
 
 mod elements;
 
-use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress, TensorMap};
+use postlude_ptx::kernel::{
+    Kernel, MapParameter, NumberParameter, Policy, Reg, SharedAddress, TensorMap,
+};
 use postlude_ptx::ring::{Receivers, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
@@ -125,7 +127,7 @@ impl<'k> Operand<'k> {
     }
 
     /// Its copies, if copies bring it in.
-    pub(super) fn copies(&self) -> Option<Copies<'k>> {
+    pub(super) fn copies(&self, policy: Option<Policy<'k>>) -> Option<Copies<'k>> {
         let sources = match &self.given {
             Given::Map(map) => vec![(map.address(), None)],
             Given::Staggered(classes) => {
@@ -136,7 +138,7 @@ impl<'k> Operand<'k> {
             }
             Given::Memory(_) => return None,
         };
-        Some(Copies { part: self.part, sources })
+        Some(Copies { part: self.part, sources, policy })
     }
 }
 
@@ -144,6 +146,7 @@ impl<'k> Operand<'k> {
 pub(super) struct Copies<'k> {
     part: Part,
     sources: Vec<(TensorMap<'k>, Option<Reg<'k, U32>>)>,
+    policy: Option<Policy<'k>>,
 }
 
 impl<'k> Copies<'k> {
@@ -168,7 +171,14 @@ impl<'k> Copies<'k> {
         let to = stage + part.offset;
         let to = own.map_or(to, |rank| to + rank * share);
         let copy = |map, coordinates: [Reg<'k, U32>; 3], offset: u32| {
-            slot.load(to + offset, map, &coordinates.map(Into::into), bytes, receivers, None);
+            slot.load(
+                to + offset,
+                map,
+                &coordinates.map(Into::into),
+                bytes,
+                receivers,
+                self.policy,
+            );
         };
         match part.feed {
             Feed::Inner => {

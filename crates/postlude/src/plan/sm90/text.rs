@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Cluster, Feed, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk};
+use super::{Cluster, Feed, Hints, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -17,6 +17,8 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    subtile {}", self.subtile)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
+        writeln!(f, "    pending {}", self.pending)?;
+        writeln!(f, "    hints {}", self.hints.name())?;
         writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
@@ -46,13 +48,14 @@ impl FromStr for Sm90Schedule {
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit) = (None, None);
         let (mut loads, mut stores, mut sharing) = (None, None, None);
-        let (mut cluster, mut walk, mut operands) = (None, None, None);
+        let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
         let mut knobs = [
             ("consumers", None),
             ("stages", None),
             ("subtile", None),
             ("load_stages", None),
             ("store_stages", None),
+            ("pending", None),
             ("column_values", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -81,6 +84,10 @@ impl FromStr for Sm90Schedule {
                     let grouped = grouped.ok_or_else(bad)?;
                     walk = Some(Walk { grouped, group: number(group)? });
                 }
+                "hints" => {
+                    let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
+                    hints = Some(found.ok_or_else(bad)?);
+                }
                 "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
@@ -106,13 +113,15 @@ impl FromStr for Sm90Schedule {
             subtile: knob(2)?,
             load_stages: knob(3)?,
             store_stages: knob(4)?,
+            pending: knob(5)?,
+            hints: hints.ok_or(missing("hints"))?,
             walk: walk.ok_or(missing("walk"))?,
             grid_limit,
             needs: Needs {
                 operands: operands.ok_or(missing("operands"))?,
                 loads: loads.ok_or(missing("loads"))?,
                 stores: stores.ok_or(missing("stores"))?,
-                column_values: knob(5)?,
+                column_values: knob(6)?,
             },
         })
     }

@@ -1,12 +1,14 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, MapParameter, Reg, SharedAddress, Var};
-use postlude_ptx::modifier::{ProxySpace, Transposition, WaitFor};
+use postlude_ptx::kernel::{
+    GlobalPointer, Half, Kernel, MapParameter, Policy, Reg, SharedAddress, Var,
+};
+use postlude_ptx::modifier::{Eviction, ProxySpace, Transposition, WaitFor};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::Path;
+use crate::plan::sm90::{Hints, Path};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Memory, Parameters};
@@ -33,6 +35,7 @@ pub(super) struct Departures<'a, 'k> {
     barrier: Reg<'k, U32>,
     /// Issues the warpgroup's copies.
     leader: Reg<'k, Pred>,
+    policy: Option<Policy<'k>>,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
@@ -55,6 +58,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             lattice: Lattice::new(plan.schedule),
             barrier: warpgroup + 1,
             leader: rank.eq(0),
+            policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             slots,
             slot: k.var(0),
         }
@@ -148,7 +152,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         k.sync_named(self.barrier, 128);
         k.if_(self.leader, || {
             let at = [column.into(), spot.block_row.into(), spot.batch.into()];
-            k.tensor_store(map.address(), &at, start, None);
+            k.tensor_store(map.address(), &at, start, self.policy);
             k.bulk_commit();
         });
         let next = self.slot.get() + slot_bytes;

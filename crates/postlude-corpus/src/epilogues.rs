@@ -1,0 +1,53 @@
+//! Small kernels of any element type, one for each way in which an epilogue reads and writes.
+//!
+//! They are what tests bind to sizes and data of their own; the kernels for users are those of the library.
+
+use postlude::DType;
+
+/// A kernel whose operands and tiles are of a type yet to be named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Epilogue {
+    /// What it has beside the product.
+    pub name: &'static str,
+    /// Its text; `T` is the type.
+    pub text: &'static str,
+}
+
+impl Epilogue {
+    /// Its text with that type.
+    ///
+    /// ```
+    /// use postlude::DType;
+    /// let plain = postlude_corpus::find_epilogue("plain").unwrap();
+    /// let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f16[M, N] { D = A @ W.T }";
+    /// assert_eq!(plain.source(DType::F16), source);
+    /// ```
+    pub fn source(&self, dtype: DType) -> String {
+        self.text.replace("T[", &format!("{dtype}["))
+    }
+}
+
+const fn epilogue(name: &'static str, text: &'static str) -> Epilogue {
+    Epilogue { name, text }
+}
+
+/// All of them. Tests draw from this list by seed: another length changes what they draw.
+#[rustfmt::skip] // A table: one line a kernel.
+pub const EPILOGUES: &[Epilogue] = &[
+    epilogue("plain", "kernel k(A: T[M, K], W: T[N, K]) -> D: T[M, N] { D = A @ W.T }"),
+    epilogue("wide", "kernel k(A: T[M, K], W: T[N, K]) -> D: f32[M, N] { D = A @ W.T }"),
+    epilogue("bias_relu", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> D: T[M, N] { D = relu(A @ W.T + bias) }"),
+    epilogue("residual", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = A @ W.T + C }"),
+    epilogue("two_outputs", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (Z: f32[M, N], D: T[M, N]) {\n    Z = A @ W.T + bias\n    D = relu(Z)\n}"),
+    epilogue("row_scale", "kernel k(A: T[M, K], W: T[N, K], scale: f32[M]) -> D: T[M, N] { D = (A @ W.T) * scale }"),
+    epilogue("batch", "kernel k(A: T[B, M, K], W: T[B, N, K], bias: f32[N]) -> D: T[B, M, N] { D = A @ W.T + bias }"),
+    epilogue("shared_weights", "kernel k(A: T[B, M, K], W: T[N, K], C: T[B, M, N]) -> D: T[B, M, N] { D = A @ W.T - C }"),
+    epilogue("host_scalars", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: T[M, N] {\n    D = alpha * (A @ W.T) + beta * C\n}"),
+    epilogue("memory_scalar", "kernel k(A: T[M, K], W: T[N, K], alpha: f32[]) -> D: f32[M, N] { D = alpha * (A @ W.T) }"),
+    epilogue("mask", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }"),
+];
+
+/// The kernel of that name.
+pub fn find_epilogue(name: &str) -> Option<&'static Epilogue> {
+    EPILOGUES.iter().find(|epilogue| epilogue.name == name)
+}
