@@ -112,7 +112,7 @@ impl Case<'_> {
         let element = [Element::U8, Element::BF16, Element::F32, Element::F32][self.of.bytes - 1];
         let map = TensorMap {
             buffer: Buffer(0),
-            offset: offset as u64,
+            offset: offset as i64,
             element,
             sizes: vec![inner as u64, outer as u64],
             strides: vec![(inner * self.of.bytes) as u64],

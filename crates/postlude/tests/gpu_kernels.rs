@@ -19,7 +19,7 @@ use std::thread;
 
 use postlude::cuda::{PreparedCall, chip};
 use postlude::emit;
-use postlude::plan::sm90::{self, STAGE_DEPTH, Sm90};
+use postlude::plan::sm90::{self, Sm90};
 use postlude::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
 };
@@ -27,7 +27,7 @@ use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, S
 use postlude_corpus::Random;
 use postlude_ptx::launch::Parameter;
 
-use problems::{Bound, Data, difference, guarded};
+use problems::{Bound, Data, Stored, difference, guarded};
 
 /// Another run with other problems is one number away.
 const SEED: u64 = 20_260;
@@ -141,27 +141,34 @@ fn gpu_random_problems_agree_with_the_reference() {
     check_all(200, SEED, |random| check_against_reference(&device, random));
 }
 
-/// One larger problem on a grid so small that every CTA computes many tiles, against the CPU, to the bit.
-fn check_small_grids(device: &Device, random: &mut Random) -> Result<(), String> {
-    let (name, dtype) =
-        *random.pick(&[("plain", DType::F16), ("bias_relu", DType::BF16), ("wide", DType::BF16)]);
+/// One larger problem, its operands stored in any way, against the CPU, to the bit: with the planner's schedule on the
+/// whole GPU, or with any schedule on grids so small that every CTA computes many tiles.
+fn check_larger(device: &Device, random: &mut Random) -> Result<(), String> {
+    let names = ["plain", "bias_relu", "wide", "residual", "two_outputs", "row_scale"];
+    let (name, dtype) = (*random.pick(&names), *random.pick(&[DType::F16, DType::BF16]));
     let chip = chip(device).map_err(|error| error.to_string())?;
-    let (m, n) = (random.range(1, 2500), random.range(1, 2500));
-    // Stages do not depend on sizes, so that a small problem tells them.
-    let small = Bound::new(name, dtype, [1, 64, n, 8], Data::Integers, random);
-    let schedule = small.candidate(chip, random);
-    let k = random.range(1, (5 * schedule.stages * STAGE_DEPTH) as usize);
-    let bound = Bound::new(name, dtype, [1, m, n, k], Data::Integers, random);
-    let about = format!("{} with {:?}, {} stages", bound.about, schedule.tile, schedule.stages);
+    let size = |random: &mut Random| match random.range(0, 2) {
+        0 => random.range(1, 312) * 8,
+        _ => random.range(1, 2500),
+    };
+    let sizes = [1, size(random), size(random), size(random)];
+    let stored = [0; 2].map(|_| Stored::any(random));
+    let bound = Bound::with(name, stored, dtype, sizes, Data::Integers, random);
     let wanted = bound
         .run(&Options { threads: Some(2), ..Options::default() })
-        .map_err(|error| format!("{about} on the CPU: {error}"))?;
-    for limit in [1, 2, 6] {
-        let options = Options { grid_limit: Some(limit), ..guarded(Some(schedule.clone())) };
+        .map_err(|error| format!("{} on the CPU: {error}", bound.about))?;
+    let (schedule, limits) = match random.range(0, 1) {
+        0 => (None, &[None][..]),
+        _ => (Some(bound.candidate(chip, random)), &[Some(1), Some(2), Some(6)][..]),
+    };
+    let tile = schedule.as_ref().map(|schedule| schedule.tile);
+    for grid_limit in limits.iter().copied() {
+        let about = format!("{} with {tile:?} on {grid_limit:?} CTAs", bound.about);
+        let options = Options { grid_limit, ..guarded(schedule.clone()) };
         let got = bound.run(&options).map_err(|error| format!("{about}: refused: {error}"))?;
         for (got, want) in got.iter().zip(&wanted) {
             if let Some(what) = difference(got, want) {
-                return Err(format!("{about}, {limit} CTAs: {what}"));
+                return Err(format!("{about}: {what}"));
             }
         }
     }
@@ -169,9 +176,9 @@ fn check_small_grids(device: &Device, random: &mut Random) -> Result<(), String>
 }
 
 #[test]
-fn gpu_small_grids_agree_with_the_cpu_to_the_bit() {
+fn gpu_larger_problems_agree_with_the_cpu_to_the_bit() {
     let Some((device, _alone)) = device() else { return };
-    check_all(100, SEED + 1000, |random| check_small_grids(&device, random));
+    check_all(400, SEED + 1000, |random| check_larger(&device, random));
 }
 
 #[test]

@@ -27,7 +27,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Sm90Schedule, as_stored};
+use crate::plan::sm90::{Feed, Sm90Schedule, as_stored};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -103,7 +103,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.graph, schedule);
-    let by_elements = schedule.needs.operands.map(|feed| feed.is_by_elements());
+    let by_elements = schedule.needs.operands.map(Feed::is_by_elements);
     let agents = Agents {
         producers: match by_elements {
             [false, false] => 1,

@@ -258,7 +258,7 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |(subtile, load_stages): &(u32, u32)| {
         let (subtile, load_stages, stages) = (*subtile, *load_stages, FEWEST_STAGES);
-        Sm90Schedule { subtile, load_stages, stages, ..schedule.clone() }.shared_bytes()
+        Sm90Schedule { stages, subtile, load_stages, ..schedule.clone() }.shared_bytes()
     };
     choices(needs).iter().map(with).min().unwrap_or(0)
 }

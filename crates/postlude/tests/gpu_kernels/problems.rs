@@ -206,7 +206,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    fn any(random: &mut Random) -> Stored {
+    pub(crate) fn any(random: &mut Random) -> Stored {
         Stored { inner_first: random.range(0, 1) == 1, layout: *random.pick(&Layout::ALL) }
     }
 }

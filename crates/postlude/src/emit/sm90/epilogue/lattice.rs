@@ -49,7 +49,7 @@ impl Lattice {
     }
 
     /// The first column of the thread that is number `quarter` of its row's four.
-    pub(super) fn first_column<'k>(self, quarter: Reg<'k, U32>) -> Reg<'k, U32> {
+    pub(super) fn first_column(self, quarter: Reg<'_, U32>) -> Reg<'_, U32> {
         quarter * if self.staggered_columns { 16 } else { 2 }
     }
 
