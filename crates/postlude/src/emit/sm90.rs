@@ -14,6 +14,7 @@ mod multiply;
 mod parameters;
 mod ranges;
 mod raster;
+mod slot;
 mod values;
 
 use postlude_ptx::entry::Entry;

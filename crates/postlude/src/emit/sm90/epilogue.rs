@@ -90,7 +90,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             warpgroup,
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
-            lanes: Lanes::new(rank, plan.schedule.slot_row_bytes()),
+            lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),

@@ -5,12 +5,12 @@ use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
-use crate::dtype::DType;
 use crate::plan::sm90::{SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
 use super::parameters::{Parameters, Source};
 use super::raster::Raster;
+use super::slot::SlotLayout;
 
 /// Bytes of a row of a stage.
 const ROW_BYTES: u32 = STAGE_DEPTH * 2;
@@ -64,14 +64,11 @@ pub(super) fn load_tiles<'k>(
     warpgroup: u32,
 ) {
     let schedule = plan.schedule;
-    let maps: Vec<(TensorMap<'k>, u32)> = parameters
+    let tiles: Vec<(TensorMap<'k>, SlotLayout)> = parameters
         .sources
         .iter()
-        .filter_map(|(input, source)| match source {
-            Source::Map(map) => {
-                let wide = plan.graph.inputs()[input.0 as usize].dtype == DType::F32;
-                Some((map.address(), if wide { 2 } else { 1 }))
-            }
+        .filter_map(|(_, source)| match source {
+            Source::Map(tile) => Some((tile.map.address(), tile.layout)),
             Source::Host(_) | Source::Memory(_) => None,
         })
         .collect();
@@ -87,13 +84,16 @@ pub(super) fn load_tiles<'k>(
         for block in 0..schedule.tile.blocks() {
             let row = corner.row + (own + block) * SLOT_ROWS;
             k.for_(0, schedule.tile.columns, schedule.subtile, |offset| {
-                for (map, parts) in &maps {
-                    for part in 0..*parts {
-                        let column = corner.column + offset + part * schedule.subtile / parts;
+                for (map, layout) in &tiles {
+                    for part in 0..layout.slots() {
+                        let column = corner.column + offset + part * layout.columns();
                         ring.produce(&at, |slot| {
-                            let place = [column.into(), row.into(), corner.batch.into()];
-                            let to = slots + slot.stage * bytes;
-                            slot.load(to, *map, &place, bytes, Receivers::Own, None);
+                            let start = slots + slot.stage * bytes;
+                            for each in layout.boxes(row, column, corner.batch) {
+                                let to = start + each.offset;
+                                let from = &each.coordinates;
+                                slot.load(to, *map, from, each.bytes, Receivers::Own, None);
+                            }
                         });
                     }
                 }

@@ -1,6 +1,6 @@
 //! A table of the tiles that are tried.
 
-use super::{Needs, Path};
+use super::Needs;
 
 /// The tile of a CTA, and who computes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,7 +74,7 @@ impl Tile {
     /// After a short contraction, finishing a tile takes long enough to be hidden behind the next one's products; but
     /// where outputs go straight to memory, ptxas serialises the products of warpgroups that alternate (C7514).
     pub fn is_automatic(self, columns: usize, inner: usize, needs: &Needs) -> bool {
-        let hidden = inner <= SHORT && needs.stores.iter().all(|path| *path == Path::Map);
+        let hidden = inner <= SHORT && needs.stores.iter().all(|path| path.major().is_some());
         match (self.sharing, self.rows, self.columns, self.cluster) {
             (Sharing::Tiles, 128, 128, 2) => columns > 128 && hidden,
             (Sharing::Rows, 128, 256, 2) => columns > 128 && !hidden,

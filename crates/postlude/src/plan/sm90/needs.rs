@@ -34,12 +34,21 @@ impl Needs {
         Needs { loads: Vec::new(), stores: vec![Path::Map], column_values: 0 }
     }
 
+    /// Whether a tile operand arrives through slots.
+    pub fn maps_loads(&self) -> bool {
+        self.loads.iter().any(|path| path.major().is_some())
+    }
+
+    /// Whether an output leaves through slots.
+    pub fn maps_stores(&self) -> bool {
+        self.stores.iter().any(|path| path.major().is_some())
+    }
+
     /// Whether a kernel for these needs can be used where `other` is needed: every path at least as general.
     pub fn covers(&self, other: &Needs) -> bool {
         let general = |ours: &[Path], theirs: &[Path]| {
-            let place = |path: &Path| Path::ALL.iter().position(|each| each == path);
             ours.len() == theirs.len()
-                && ours.iter().zip(theirs).all(|(ours, theirs)| place(ours) >= place(theirs))
+                && ours.iter().zip(theirs).all(|(ours, theirs)| ours.covers(*theirs))
         };
         general(&self.loads, &other.loads)
             && general(&self.stores, &other.stores)

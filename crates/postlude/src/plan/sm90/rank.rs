@@ -3,7 +3,7 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, FEWEST_STAGES, Needs, Path, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile,
+    CANDIDATES, FEWEST_STAGES, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile,
     WITH_LOADS, WITHOUT_LOADS, cost, fit, place, refuse,
 };
 use crate::graph::Graph;
@@ -72,7 +72,7 @@ pub fn plan_all(
 
 /// Shared memory of a tile with as little of everything as a schedule may have.
 fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
-    let choices = if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
+    let choices = if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS };
     let schedule = |(subtile, load_stages)| Sm90Schedule {
         tile,
         cluster: tile.cluster,
