@@ -1,6 +1,7 @@
 //! The kernels whose resources are pinned: every tile, and every variety of epilogue on a large, a middle and a small one.
 
 use postlude::emit::sm90::emit;
+use postlude::graph::Graph;
 use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sharing, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 
@@ -48,6 +49,15 @@ const WIDE: &[(&str, &str)] = &[
         "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
     ),
 ];
+/// Kernels whose tiles all have columns without gaps.
+const TRANSPOSED: &[(&str, &str)] = &[
+    ("transposed_output", "D = relu(A @ W.T + bias[N])"),
+    ("transposed_residual", "D = relu(A @ W.T + C + bias[N])"),
+    (
+        "transposed_wide",
+        "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
+    ),
+];
 
 /// Tiles on which every epilogue is pinned: the first, a middle one, the smallest, and one whose warpgroups alternate.
 const USUAL: [usize; 4] = [0, 5, 8, 9];
@@ -62,15 +72,40 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
         let tiles: Vec<usize> =
             tiles.into_iter().filter(|tile| *columns % 8 == 0 || !in_turn(tile)).collect();
-        all.extend(tiles.into_iter().map(|tile| one(kernel, source, *columns, CANDIDATES[tile])));
+        let one = |tile| one(kernel, source, *columns, CANDIDATES[tile], Placements::packed);
+        all.extend(tiles.into_iter().map(one));
     }
     for (kernel, source) in WIDE {
-        all.extend(USUAL.map(|tile| one(kernel, source, 4096, CANDIDATES[tile])));
+        all.extend(
+            USUAL.map(|tile| one(kernel, source, 4096, CANDIDATES[tile], Placements::packed)),
+        );
+    }
+    for (kernel, source) in TRANSPOSED {
+        all.extend(USUAL.map(|tile| one(kernel, source, 4096, CANDIDATES[tile], transposed)));
     }
     all
 }
 
-fn one(kernel: &'static str, source: &str, columns: usize, tile: Tile) -> Emitted {
+/// Columns of tiles without gaps.
+fn transposed(graph: &Graph, problem: &Problem) -> Placements {
+    let mut placements = Placements::packed(graph, problem);
+    let tiles = placements.inputs.iter_mut().zip(graph.inputs()).filter_map(|(place, input)| {
+        let tile = input.dims.as_ref() == Some(&graph.outputs()[0].dims);
+        place.as_mut().filter(|_| tile)
+    });
+    for placement in tiles.chain(&mut placements.outputs) {
+        placement.strides = vec![1, problem.rows as isize];
+    }
+    placements
+}
+
+fn one(
+    kernel: &'static str,
+    source: &str,
+    columns: usize,
+    tile: Tile,
+    place: fn(&Graph, &Problem) -> Placements,
+) -> Emitted {
     let scalars = ["alpha", "beta"]
         .map(|name| (name.to_owned(), postlude::Bound::Scalar(postlude::DType::F32)));
     let bindings = Bindings { names: scalars.into(), ..Bindings::default() };
@@ -81,7 +116,7 @@ fn one(kernel: &'static str, source: &str, columns: usize, tile: Tile) -> Emitte
     let sizes = [("M", 4096), ("N", columns), ("K", 4096)];
     let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-    let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem));
+    let needs = Needs::of(graph, &problem, &place(graph, &problem));
     let schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
     let text = emit(graph, &schedule, MathMode::Default).to_string();
     Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() }
