@@ -7,6 +7,8 @@ use postlude::DType;
 use postlude::graph::Graph;
 use postlude::plan::sm90::{CANDIDATES, Needs, Path, Placement, Placements, Sharing, Tile};
 use postlude::problem::Problem;
+use postlude_sim::meters::Meter;
+use postlude_sim::{Options, run_observed};
 
 const PLAIN: &str = "kernel k(A: T[B, M, K], W: T[B, N, K]) -> D: T[B, M, N] { D = A @ W.T }";
 const WIDE: &str = "kernel k(A: T[B, M, K], W: T[B, N, K]) -> D: f32[B, M, N] { D = A @ W.T }";
@@ -123,5 +125,36 @@ fn every_transposed_tile_is_clean_under_twenty_seeds() {
         let kernel = (*source, *names);
         let bound = bound(kernel, DType::BF16, [2, 72, 71, 100], tile(64, 64, 1), (64, 2));
         bound.check_seeds(name, 0..20);
+    }
+}
+
+#[test]
+fn transposed_slots_meet_no_bank_conflicts() {
+    for (source, requests) in [(RESIDUAL, 2 * 128 * 128 / 256), (WIDE_RESIDUAL, 2 * 128 * 128 / 32)]
+    {
+        for subtile in [64, 32] {
+            let kernel: (&str, &[&str]) = (source, &["C", "D"]);
+            let tile = tile(128, 128, 1);
+            let bound = bound(kernel, DType::BF16, [1, 128, 128, 64], tile, (subtile, 1));
+            let mut buffers = bound.buffers.clone();
+            let sizes: Vec<usize> = buffers.iter().map(Vec::len).collect();
+            let mut meter = Meter::new(&sizes, &bound.regions);
+            let options = Options { regions: bound.regions.clone(), ..Options::default() };
+            run_observed(&bound.text, &bound.launch, &mut buffers, &options, &mut meter)
+                .unwrap_or_else(|error| panic!("{error}"));
+            let text: Vec<&str> = bound.text.lines().collect();
+            let mut staged = 0;
+            for (line, counts) in meter.read().lines {
+                let line = text[line as usize - 1];
+                if ["ldmatrix", "stmatrix", "ld.shared", "st.shared"]
+                    .iter()
+                    .any(|name| line.contains(name))
+                {
+                    staged += counts.shared_requests;
+                    assert_eq!(counts.wavefronts, counts.least_wavefronts, "{line}");
+                }
+            }
+            assert_eq!(staged, requests, "each element of C and D once");
+        }
     }
 }

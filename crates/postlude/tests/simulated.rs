@@ -16,17 +16,14 @@ use postlude::plan::sm90::{CANDIDATES, Needs, Path, Sm90, Sm90Schedule, Tile, fi
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
 
-use problems::{Bound, Data, Random, difference, lay_out};
+use problems::{
+    Bound, Data, GAPS, PACKED, REVERSED, Random, TRANSPOSED, TRANSPOSED_WITH_GAPS, difference,
+    lay_out,
+};
 
 const TIMINGS: [Timing; 4] =
     [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
 const GRIDS: [Option<u32>; 3] = [None, Some(1), Some(2)];
-
-/// How `lay_out` lays tensors out.
-const PACKED: usize = 0;
-const GAPS: usize = 1;
-const TRANSPOSED: usize = 2;
-const REVERSED: usize = 3;
 
 /// A kernel of the table with `C` laid out as the variety wants it.
 fn bound(name: &str, sizes: [usize; 4], layout: usize) -> Bound {
@@ -117,7 +114,8 @@ fn every_path_of_a_load_is_right() {
     let paths = [
         (PACKED, Path::Map),
         (GAPS, Path::Contiguous),
-        (TRANSPOSED, Path::Strided),
+        (TRANSPOSED, Path::MapTransposed),
+        (TRANSPOSED_WITH_GAPS, Path::MapTransposed),
         (REVERSED, Path::Strided),
     ];
     for_each(&paths, |(layout, path)| {
@@ -131,15 +129,17 @@ fn every_path_of_a_load_is_right() {
 #[test]
 fn every_path_of_a_store_is_right() {
     let paths = [
-        (80, PACKED, Path::Map),
-        (81, PACKED, Path::Contiguous),
-        (80, GAPS, Path::Contiguous),
-        (80, TRANSPOSED, Path::Strided),
-        (80, REVERSED, Path::Strided),
+        (72, 80, PACKED, Path::Map),
+        (72, 81, PACKED, Path::Contiguous),
+        (72, 80, GAPS, Path::Contiguous),
+        (72, 80, TRANSPOSED, Path::MapTransposed),
+        (72, 81, TRANSPOSED_WITH_GAPS, Path::MapTransposed),
+        (71, 80, TRANSPOSED, Path::Strided),
+        (72, 80, REVERSED, Path::Strided),
     ];
-    for_each(&paths, |(columns, layout, path)| {
+    for_each(&paths, |(rows, columns, layout, path)| {
         for name in ["plain", "wide", "two_outputs", "batch"] {
-            let taken = check(&bound(name, [2, 72, *columns, 72], PACKED), None, *layout);
+            let taken = check(&bound(name, [2, *rows, *columns, 72], PACKED), None, *layout);
             assert!(taken.needs.stores.iter().all(|store| store == path), "{name}");
         }
     });
