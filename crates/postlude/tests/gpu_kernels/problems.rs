@@ -93,6 +93,8 @@ pub(crate) struct Bound {
     pub(crate) kernel: Kernel,
     pub(crate) problem: Problem,
     pub(crate) arguments: Arguments,
+    /// How outputs of a run are laid out.
+    pub(crate) output_layout: usize,
 }
 
 impl Bound {
@@ -123,14 +125,14 @@ impl Bound {
                     let count = shape.iter().product();
                     let values: Vec<f64> = (0..count).map(|_| random.value(data)).collect();
                     let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
-                    let layout = if input.name == "C" { random.range(0, 3) } else { 0 };
+                    let layout = if input.name == "C" { random.range(0, 4) } else { PACKED };
                     Argument::Tensor(lay_out(&tensor, layout))
                 }
             };
             arguments.insert(input.name.clone(), argument);
         }
         let about = format!("{name} {dtype} {sizes:?} {data:?}");
-        Bound { about, data, kernel, problem, arguments }
+        Bound { about, data, kernel, problem, arguments, output_layout: PACKED }
     }
 
     /// Any kernel of the table, any sizes up to 300.
@@ -146,7 +148,8 @@ impl Bound {
         if random.range(0, 15) == 0 {
             sizes[3] = 0;
         }
-        Bound::new(name, dtype, sizes, data, random)
+        let output_layout = *random.pick(&[PACKED, PACKED, TRANSPOSED, TRANSPOSED_WITH_GAPS]);
+        Bound { output_layout, ..Bound::new(name, dtype, sizes, data, random) }
     }
 
     /// Where the call's tensors will lie.
@@ -161,6 +164,10 @@ impl Bound {
                 let alignment = 1 << bytes.trailing_zeros().min(8);
                 *placement = Some(Placement { strides: tensor.strides().to_vec(), alignment });
             }
+        }
+        let outputs = compiled.outputs(&self.problem).expect("they fit");
+        for (output, placement) in outputs.iter().zip(&mut placements.outputs) {
+            placement.strides = self.laid_out(output).strides().to_vec();
         }
         placements
     }
@@ -180,9 +187,18 @@ impl Bound {
     /// Runs it on a backend.
     pub(crate) fn run(&self, options: &Options) -> Result<Vec<Tensor>, postlude::Error> {
         let compiled = self.kernel.compile(options);
-        let mut outputs = compiled.outputs(&self.problem)?;
+        let outputs = compiled.outputs(&self.problem)?;
+        let mut outputs: Vec<Tensor> = outputs.iter().map(|each| self.laid_out(each)).collect();
         compiled.run_into(&self.problem, &self.arguments, &mut outputs)?;
-        Ok(outputs)
+        Ok(outputs.iter().map(Tensor::to_contiguous).collect())
+    }
+
+    /// An output as a run has it.
+    fn laid_out(&self, output: &Tensor) -> Tensor {
+        match self.output_layout {
+            PACKED => output.clone(),
+            layout => lay_out(output, layout),
+        }
     }
 }
 
@@ -207,22 +223,34 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     Some(format!("{} elements differ, first {place:?}: {got} instead of {want}", wrong.len()))
 }
 
-/// The same values, packed, with gaps, transposed or backwards.
+/// How [`lay_out`] lays tensors out.
+pub(crate) const PACKED: usize = 0;
+pub(crate) const GAPS: usize = 1;
+pub(crate) const TRANSPOSED: usize = 2;
+pub(crate) const REVERSED: usize = 3;
+/// Columns padded to multiples of 16 bytes, whatever the type.
+pub(crate) const TRANSPOSED_WITH_GAPS: usize = 4;
+
+/// The same values elsewhere.
 pub(crate) fn lay_out(tensor: &Tensor, layout: usize) -> Tensor {
     let shape = tensor.shape().to_vec();
     let rank = shape.len();
     let mut held = shape.clone();
     match layout {
-        1 => held[rank - 1] += 3,
-        2 => held.swap(rank - 2, rank - 1),
+        GAPS => held[rank - 1] += 3,
+        TRANSPOSED => held.swap(rank - 2, rank - 1),
+        TRANSPOSED_WITH_GAPS => {
+            held.swap(rank - 2, rank - 1);
+            held[rank - 1] = held[rank - 1].next_multiple_of(8);
+        }
         _ => {}
     }
     let mut strides = postlude::tensor::contiguous(&held);
     let elements: usize = held.iter().product();
     let mut offset = 0;
     match layout {
-        2 => strides.swap(rank - 2, rank - 1),
-        3 => {
+        TRANSPOSED | TRANSPOSED_WITH_GAPS => strides.swap(rank - 2, rank - 1),
+        REVERSED => {
             offset = elements.max(1) - 1;
             for stride in &mut strides {
                 *stride = -*stride;
