@@ -9,7 +9,7 @@ const HALVES: [DType; 2] = [DType::F16, DType::BF16];
 
 /// The paths of C and D, both with these strides and this alignment. Sizes are of B, M and N.
 fn paths(dtype: DType, sizes: [usize; 3], strides: [isize; 3], alignment: u64) -> [Path; 2] {
-    let ast = syntax::parse(&KERNEL.replace('T', dtype.name()).replace(&format!(".{dtype}"), ".T"));
+    let ast = syntax::parse(&KERNEL.replace("T[", &format!("{dtype}[")));
     let graph = define::define(&check::check(&ast.expect("it parses")).expect("it types"));
     let sizes = ["B", "M", "N", "K"].into_iter().zip(sizes.into_iter().chain([64]));
     let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).collect();
