@@ -192,7 +192,8 @@ fn every_path_of_a_load_is_right() {
     let paths = [
         (Layout::Packed, Path::Map),
         (Layout::Gaps, Path::Contiguous),
-        (Layout::Transposed, Path::Strided),
+        (Layout::Transposed, Path::MapTransposed),
+        (Layout::TransposedPadded, Path::MapTransposed),
         (Layout::Reversed, Path::Strided),
     ];
     for_each(&paths, |(layout, path)| {
@@ -206,15 +207,18 @@ fn every_path_of_a_load_is_right() {
 #[test]
 fn every_path_of_a_store_is_right() {
     let paths = [
-        (80, Layout::Packed, Path::Map),
-        (81, Layout::Packed, Path::Contiguous),
-        (80, Layout::Gaps, Path::Contiguous),
-        (80, Layout::Transposed, Path::Strided),
-        (80, Layout::Reversed, Path::Strided),
+        (72, 80, Layout::Packed, Path::Map),
+        (72, 81, Layout::Packed, Path::Contiguous),
+        (72, 80, Layout::Gaps, Path::Contiguous),
+        (72, 80, Layout::Transposed, Path::MapTransposed),
+        (72, 81, Layout::TransposedPadded, Path::MapTransposed),
+        (71, 80, Layout::Transposed, Path::Strided),
+        (72, 80, Layout::Reversed, Path::Strided),
     ];
-    for_each(&paths, |(columns, layout, path)| {
+    for_each(&paths, |(rows, columns, layout, path)| {
         for name in ["plain", "wide", "two_outputs", "batch"] {
-            let taken = check(&bound(name, [2, 72, *columns, 72], Layout::Packed), None, *layout);
+            let taken =
+                check(&bound(name, [2, *rows, *columns, 72], Layout::Packed), None, *layout);
             assert!(taken.needs.stores.iter().all(|store| store == path), "{name}");
         }
     });

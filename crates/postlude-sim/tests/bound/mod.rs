@@ -4,7 +4,7 @@
 
 use postlude::emit::sm90::{emit, launch};
 use postlude::graph::Graph;
-use postlude::plan::sm90::{Needs, Placement, Placements, Sm90, Tile, fit};
+use postlude::plan::sm90::{Needs, Placement, Placements, Sm90, Sm90Schedule, Tile, fit};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
 use postlude_corpus::{Random, find_epilogue};
 use postlude_ptx::launch::Launch;
@@ -23,13 +23,13 @@ pub(crate) struct Bound {
     shapes: Vec<(DType, Vec<usize>)>,
 }
 
-/// The tensor's bytes at other strides, gaps filled with what is no number.
-fn laid_out(tensor: &Tensor, strides: &[isize]) -> Vec<u8> {
+/// The tensor's bytes at other strides, gaps filled with something else.
+fn laid_out(tensor: &Tensor, strides: &[isize], gap: u8) -> Vec<u8> {
     let steps = tensor.shape().iter().zip(strides);
     let last: usize = steps.map(|(size, stride)| size.saturating_sub(1) * *stride as usize).sum();
     let row = strides.iter().rev().nth(1).map_or(1, |stride| *stride as usize);
     let elements = if tensor.is_empty() { 0 } else { (last + 1).next_multiple_of(row.max(1)) };
-    let mut bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
+    let mut bytes = vec![gap; tensor.dtype().bytes_for(elements)];
     let mut index = vec![0; tensor.shape().len()];
     for value in tensor.values() {
         let place = index.iter().zip(strides).map(|(at, stride)| at * *stride as usize).sum();
@@ -39,9 +39,31 @@ fn laid_out(tensor: &Tensor, strides: &[isize]) -> Vec<u8> {
     bytes
 }
 
+/// Between the elements of inputs: no number.
+const NAN: u8 = 0xff;
+/// Between the elements of outputs, and in them before a run.
+const UNTOUCHED: u8 = 0x11;
+
 impl Bound {
     /// Sizes are of B, M, N and K; `grid` limits the CTAs.
     pub(crate) fn new(source: &str, sizes: [usize; 4], tile: Tile, grid: u32) -> Bound {
+        Bound::placed(
+            source,
+            sizes,
+            tile,
+            |_, _, _| {},
+            |schedule| schedule.grid_limit = Some(grid),
+        )
+    }
+
+    /// The same with tensors moved and the tile's schedule changed.
+    pub(crate) fn placed(
+        source: &str,
+        sizes: [usize; 4],
+        tile: Tile,
+        place: impl FnOnce(&Graph, &Problem, &mut Placements),
+        change: impl FnOnce(&mut Sm90Schedule),
+    ) -> Bound {
         let kernel = Kernel::parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
         let compiled = kernel.compile(&postlude::Options::default());
         let graph = compiled.optimised();
@@ -53,7 +75,8 @@ impl Bound {
             .map(|(dim, size)| (dim.to_owned(), size))
             .collect();
         let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-        let placements = padded(graph, &problem);
+        let mut placements = padded(graph, &problem);
+        place(graph, &problem, &mut placements);
         let mut random = Random::new(7);
         let (mut arguments, mut scalars, mut buffers) = (Arguments::new(), Vec::new(), Vec::new());
         for (input, placement) in graph.inputs().iter().zip(&placements.inputs) {
@@ -62,7 +85,7 @@ impl Bound {
                 let values: Vec<f64> =
                     (0..shape.iter().product()).map(|_| random.whole()).collect();
                 let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
-                buffers.push(laid_out(&tensor, &placement.strides));
+                buffers.push(laid_out(&tensor, &placement.strides, NAN));
                 scalars.push(None);
                 Argument::Tensor(tensor)
             } else {
@@ -75,11 +98,16 @@ impl Bound {
         }
         let mut outputs = compiled.outputs(&problem).expect("they fit");
         compiled.run_into(&problem, &arguments, &mut outputs).expect("the CPU runs it");
-        let wanted: Vec<Vec<u8>> = outputs.iter().map(|each| each.bytes().to_vec()).collect();
-        buffers.extend(wanted.iter().map(|bytes| vec![0x11; bytes.len()]));
+        let wanted: Vec<Vec<u8>> = outputs
+            .iter()
+            .zip(&placements.outputs)
+            .map(|(each, placement)| laid_out(each, &placement.strides, UNTOUCHED))
+            .collect();
+        buffers.extend(wanted.iter().map(|bytes| vec![UNTOUCHED; bytes.len()]));
         let needs = Needs::of(graph, &problem, &placements);
         let mut schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
-        schedule.grid_limit = Some(grid);
+        change(&mut schedule);
+        assert!(schedule.shared_bytes() <= Sm90::H200.shared_bytes, "{schedule}");
         let entry = emit(graph, &schedule, MathMode::Default);
         let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
         let text = entry.to_string();

@@ -15,6 +15,7 @@ mod operand;
 mod parameters;
 mod ranges;
 mod raster;
+mod slot;
 mod values;
 
 use postlude_ptx::entry::Entry;

@@ -28,7 +28,7 @@ pub(crate) use needs::column_values;
 pub use operand::{Feed, STAGGER};
 pub(crate) use operand::{Operand, operands};
 pub(crate) use place::tile_operands;
-pub use place::{Path, Placement, Placements};
+pub use place::{Major, Path, Placement, Placements};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
 pub(crate) use stored::as_stored;
@@ -94,26 +94,28 @@ impl Sm90Schedule {
         (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
     }
 
-    /// Bytes of a slot's row: one subtile of a 16-bit type, or half of one of a 32-bit type.
-    pub fn slot_row_bytes(&self) -> u32 {
-        self.subtile * 2
-    }
-
-    /// Bytes of a slot that tile operands arrive in or tile outputs leave through.
+    /// Bytes of a slot that tile operands arrive in or tile outputs leave through: 64 rows of a subtile of a 16-bit type,
+    /// or of half of one of a 32-bit type.
     pub fn slot_bytes(&self) -> u32 {
-        SLOT_ROWS * self.slot_row_bytes()
+        SLOT_ROWS * self.subtile * 2
     }
 
     /// Bytes of all slots that tile operands arrive in.
     pub fn load_bytes(&self) -> u32 {
-        let mapped = self.needs.loads.contains(&Path::Map);
-        if mapped { self.consumers() * self.load_stages * self.slot_bytes() } else { 0 }
+        if self.needs.maps_loads() {
+            self.consumers() * self.load_stages * self.slot_bytes()
+        } else {
+            0
+        }
     }
 
     /// Bytes of all slots that tile outputs leave through.
     pub fn store_bytes(&self) -> u32 {
-        let mapped = self.needs.stores.contains(&Path::Map);
-        if mapped { self.consumers() * self.store_stages * self.slot_bytes() } else { 0 }
+        if self.needs.maps_stores() {
+            self.consumers() * self.store_stages * self.slot_bytes()
+        } else {
+            0
+        }
     }
 
     /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
@@ -265,7 +267,7 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
 
 /// Subtiles and slots for tile operands, best first.
 fn choices(needs: &Needs) -> Vec<(u32, u32)> {
-    let all = if needs.loads.contains(&Path::Map) { WITH_LOADS } else { WITHOUT_LOADS };
+    let all = if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS };
     all.iter().copied().filter(|(subtile, _)| needs.takes_subtile(*subtile)).collect()
 }
 
@@ -308,7 +310,8 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let schedule = fit(*tile, &Needs::plain(), Sm90::H200).expect("it fits");
+            let needs = Needs { loads: Path::ALL.to_vec(), ..Needs::plain() };
+            let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Bound {
     pub(crate) kernel: Kernel,
     pub(crate) problem: Problem,
     pub(crate) arguments: Arguments,
+    /// How outputs of a run are laid out.
+    pub(crate) output_layout: Layout,
 }
 
 impl Bound {
@@ -91,7 +93,7 @@ impl Bound {
             arguments.insert(input.name.clone(), argument);
         }
         let about = format!("{name} {dtype} {sizes:?} {data:?} {stored:?}");
-        Bound { about, data, kernel, problem, arguments }
+        Bound { about, data, kernel, problem, arguments, output_layout: Layout::Packed }
     }
 
     /// Any epilogue, any sizes up to 300.
@@ -108,7 +110,10 @@ impl Bound {
             sizes[3] = 0;
         }
         let stored = [0; 2].map(|_| Stored::any(random));
-        Bound::with(name, stored, dtype, sizes, data, random)
+        let layouts =
+            [Layout::Packed, Layout::Packed, Layout::Transposed, Layout::TransposedPadded];
+        let output_layout = *random.pick(&layouts);
+        Bound { output_layout, ..Bound::with(name, stored, dtype, sizes, data, random) }
     }
 
     /// Where the call's tensors will lie.
@@ -120,6 +125,10 @@ impl Bound {
                 let start = (tensor.offset() * tensor.dtype().bits() / 8) as u64;
                 *placement = Some(Placement::at(tensor.strides().to_vec(), start));
             }
+        }
+        let outputs = compiled.outputs(&self.problem).expect("they fit");
+        for (output, placement) in outputs.iter().zip(&mut placements.outputs) {
+            placement.strides = self.laid_out(output).strides().to_vec();
         }
         placements
     }
@@ -139,9 +148,18 @@ impl Bound {
     /// Runs it on a backend.
     pub(crate) fn run(&self, options: &Options) -> Result<Vec<Tensor>, postlude::Error> {
         let compiled = self.kernel.compile(options);
-        let mut outputs = compiled.outputs(&self.problem)?;
+        let outputs = compiled.outputs(&self.problem)?;
+        let mut outputs: Vec<Tensor> = outputs.iter().map(|each| self.laid_out(each)).collect();
         compiled.run_into(&self.problem, &self.arguments, &mut outputs)?;
-        Ok(outputs)
+        Ok(outputs.iter().map(Tensor::to_contiguous).collect())
+    }
+
+    /// An output as a run has it.
+    fn laid_out(&self, output: &Tensor) -> Tensor {
+        match self.output_layout {
+            Layout::Packed => output.clone(),
+            layout => lay_out(output, layout),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! every way of A and B.
 
 use postlude::emit::sm90::emit;
+use postlude::graph::Graph;
 use postlude::plan::sm90::{CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 
@@ -65,6 +66,15 @@ const WIDE: &[(&str, &str)] = &[
         "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
     ),
 ];
+/// Kernels whose tiles all have columns without gaps.
+const TRANSPOSED: &[(&str, &str)] = &[
+    ("transposed_output", "D = relu(A @ W.T + bias[N])"),
+    ("transposed_residual", "D = relu(A @ W.T + C + bias[N])"),
+    (
+        "transposed_wide",
+        "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
+    ),
+];
 
 /// Tiles on which every epilogue is pinned: the first, a middle one, the smallest, and one whose warpgroups alternate.
 const USUAL: [usize; 4] = [0, 5, 8, 9];
@@ -80,13 +90,16 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let tiles: Vec<usize> =
             tiles.into_iter().filter(|tile| *columns % 8 == 0 || !in_turn(tile)).collect();
         let sizes = [4096, *columns, 4096];
-        all.extend(
-            tiles.into_iter().filter_map(|tile| one(kernel, source, sizes, CANDIDATES[tile])),
-        );
+        let one = |tile| one(kernel, source, sizes, CANDIDATES[tile], Placements::packed);
+        all.extend(tiles.into_iter().filter_map(one));
     }
     for (kernel, source) in WIDE {
-        let sizes = [4096; 3];
-        all.extend(USUAL.iter().filter_map(|tile| one(kernel, source, sizes, CANDIDATES[*tile])));
+        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
+        all.extend(USUAL.into_iter().filter_map(one));
+    }
+    for (kernel, source) in TRANSPOSED {
+        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], transposed);
+        all.extend(USUAL.into_iter().filter_map(one));
     }
     for (kernel, source, columns, inner) in FED {
         // The left operand without gaps along M, where M is odd, is read by elements.
@@ -97,13 +110,33 @@ pub(crate) fn emitted() -> Vec<Emitted> {
             let turns = tile.sharing == Sharing::Tiles && tile.columns == 128;
             large || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)
         });
-        all.extend(tiles.filter_map(|tile| one(kernel, source, sizes, *tile)));
+        let one = |tile: &Tile| one(kernel, source, sizes, *tile, Placements::packed);
+        all.extend(tiles.filter_map(one));
     }
     all
 }
 
+/// Columns of tiles without gaps.
+fn transposed(graph: &Graph, problem: &Problem) -> Placements {
+    let mut placements = Placements::packed(graph, problem);
+    let tiles = placements.inputs.iter_mut().zip(graph.inputs()).filter_map(|(place, input)| {
+        let tile = input.dims.as_ref() == Some(&graph.outputs()[0].dims);
+        place.as_mut().filter(|_| tile)
+    });
+    for placement in tiles.chain(&mut placements.outputs) {
+        placement.strides = vec![1, problem.rows as isize];
+    }
+    placements
+}
+
 /// A kernel on a tile, if it takes operands that lie so.
-fn one(kernel: &'static str, source: &str, sizes: [usize; 3], tile: Tile) -> Option<Emitted> {
+fn one(
+    kernel: &'static str,
+    source: &str,
+    sizes: [usize; 3],
+    tile: Tile,
+    place: fn(&Graph, &Problem) -> Placements,
+) -> Option<Emitted> {
     let scalars = ["alpha", "beta"]
         .map(|name| (name.to_owned(), postlude::Bound::Scalar(postlude::DType::F32)));
     let bindings = Bindings { names: scalars.into(), ..Bindings::default() };
@@ -113,7 +146,7 @@ fn one(kernel: &'static str, source: &str, sizes: [usize; 3], tile: Tile) -> Opt
     let graph = compiled.optimised();
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-    let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem));
+    let needs = Needs::of(graph, &problem, &place(graph, &problem));
     let schedule = fit(tile, &needs, Sm90::H200)?;
     let text = emit(graph, &schedule, MathMode::Default).to_string();
     Some(Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() })

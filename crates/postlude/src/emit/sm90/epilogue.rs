@@ -93,7 +93,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             row: lattice.row(warp * 2, lane >> 2),
             column,
             lattice,
-            lanes: Lanes::new(rank, plan.schedule.slot_row_bytes(), lattice),
+            lanes: Lanes::new(k, rank, plan.schedule, lattice),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, column),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),

@@ -2,18 +2,19 @@
 
 mod operand;
 
-use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, Swizzle, TensorMap};
+use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Path, Placements, SLOT_ROWS, Side, Sm90, Sm90Schedule, operands, tile_operands,
+    Major, Path, Placements, Side, Sm90, Sm90Schedule, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
 use super::host;
 use super::operand::Part;
 use super::parameters::body_inputs;
+use super::slot::SlotLayout;
 
 /// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with
 /// its tensor's first element. `scalars` are what the host passes, by place in the signature.
@@ -84,7 +85,10 @@ impl Facts<'_> {
         path: Path,
     ) {
         match path {
-            Path::Map => parameters.push(self.tile(buffer, dtype, strides)),
+            Path::Map => parameters.push(self.tile(buffer, dtype, strides, Major::Row)),
+            Path::MapTransposed => {
+                parameters.push(self.tile(buffer, dtype, strides, Major::Column));
+            }
             Path::Contiguous | Path::Strided => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
                 let bytes = |stride| (stride * dtype.bits() as isize / 8) as u64;
@@ -93,20 +97,25 @@ impl Facts<'_> {
         }
     }
 
-    /// A tile operand or output as [batch, rows, columns], in boxes of one slot.
-    fn tile(&self, buffer: Buffer, dtype: DType, strides: [isize; 3]) -> Parameter {
-        let problem = self.problem;
-        let sizes =
-            [problem.product_columns(), problem.rows, problem.batch].map(|size| size.max(1));
-        let row_bytes = self.schedule.slot_row_bytes();
+    /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.
+    fn tile(&self, buffer: Buffer, dtype: DType, strides: [isize; 3], major: Major) -> Parameter {
+        let (problem, [batch, row, column]) = (self.problem, strides);
+        let (rows, columns) = (problem.rows, problem.product_columns());
+        let (inner, outer, stride) = match major {
+            Major::Row => (columns, rows, row),
+            Major::Column => (rows, columns, column),
+        };
+        let sizes = [inner, outer, problem.batch].map(|size| size.max(1));
+        let layout = SlotLayout::new(self.schedule, dtype, major);
+        let [box_inner, box_outer] = layout.box_sizes();
         Parameter::Map(TensorMap {
             buffer,
             offset: 0,
             element: element(dtype),
             sizes: sizes.map(|size| size as u64).to_vec(),
-            strides: map_strides(dtype, [strides[1], strides[0]], sizes),
-            box_sizes: vec![row_bytes * 8 / dtype.bits() as u32, SLOT_ROWS, 1],
-            swizzle: if row_bytes == 128 { Swizzle::B128 } else { Swizzle::B64 },
+            strides: map_strides(dtype, [stride, batch], sizes),
+            box_sizes: vec![box_inner, box_outer, 1],
+            swizzle: layout.swizzle(),
         })
     }
 }

@@ -7,20 +7,20 @@ use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
-use crate::dtype::DType;
 use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
-use super::operand::{Box, Elements};
+use super::operand::{Elements, Piece};
 use super::parameters::{Parameters, Source};
 use super::raster::{Corner, Raster};
+use super::slot::SlotLayout;
 
-/// Runs `body` for every step of every tile, with the boxes of A and B.
+/// Runs `body` for every step of every tile, with the pieces of A and B.
 fn for_steps<'k>(
     k: Kernel<'k, Sm90a>,
     parameters: &Parameters<'k>,
     raster: &Raster<'k>,
-    body: impl FnOnce([Box<'k>; 2]),
+    body: impl FnOnce([Piece<'k>; 2]),
 ) {
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
     let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
@@ -30,8 +30,8 @@ fn for_steps<'k>(
         k.for_(0, raster.steps, 1, |step| {
             let depth = step.mad(STAGE_DEPTH, first);
             body([
-                Box { first: corner.row, depth, batch: batches[0] },
-                Box { first: corner.column, depth, batch: batches[1] },
+                Piece { first: corner.row, depth, batch: batches[0] },
+                Piece { first: corner.column, depth, batch: batches[1] },
             ]);
         });
     });
@@ -50,10 +50,10 @@ pub(super) fn load<'k>(
     let copies: Vec<_> =
         parameters.operands.iter().filter_map(|operand| operand.copies(policy)).collect();
     let at = ring.producer();
-    for_steps(k, parameters, raster, |boxes| {
+    for_steps(k, parameters, raster, |pieces| {
         ring.produce(&at, |slot| {
             let stage = stages + slot.stage * plan.schedule.stage_bytes();
-            for (copies, place) in copies.iter().zip(boxes) {
+            for (copies, place) in copies.iter().zip(pieces) {
                 copies.issue(slot, stage, raster.rank(), place);
             }
         });
@@ -77,7 +77,7 @@ pub(super) fn load_elements<'k>(
         .collect();
     let copied = copies.iter().any(Option::is_some);
     let at = ring.producer();
-    for_steps(k, parameters, raster, |boxes| {
+    for_steps(k, parameters, raster, |pieces| {
         let stage = |number: Reg<'k, U32>| stages + number * plan.schedule.stage_bytes();
         let leader = copied.then(|| thread.eq(0));
         ring.produce_written(
@@ -85,14 +85,14 @@ pub(super) fn load_elements<'k>(
             thread & 31,
             leader,
             |slot| {
-                for (copies, place) in copies.iter().zip(boxes) {
+                for (copies, place) in copies.iter().zip(pieces) {
                     if let Some(copies) = copies {
                         copies.issue(slot, stage(slot.stage), raster.rank(), place);
                     }
                 }
             },
             |number| {
-                for (elements, place) in elements.iter().zip(boxes) {
+                for (elements, place) in elements.iter().zip(pieces) {
                     if let Some(elements) = elements {
                         elements.bring(stage(number), place);
                     }
@@ -112,14 +112,11 @@ pub(super) fn load_tiles<'k>(
     warpgroup: u32,
 ) {
     let schedule = plan.schedule;
-    let maps: Vec<(TensorMap<'k>, u32)> = parameters
+    let tiles: Vec<(TensorMap<'k>, SlotLayout)> = parameters
         .sources
         .iter()
-        .filter_map(|(input, source)| match source {
-            Source::Map(map) => {
-                let wide = plan.graph.inputs()[input.0 as usize].dtype == DType::F32;
-                Some((map.address(), if wide { 2 } else { 1 }))
-            }
+        .filter_map(|(_, source)| match source {
+            Source::Map(tile) => Some((tile.map.address(), tile.layout)),
             Source::Host(_) | Source::Memory(_) => None,
         })
         .collect();
@@ -135,13 +132,16 @@ pub(super) fn load_tiles<'k>(
         for block in 0..schedule.tile.blocks() {
             let row = corner.row + (own + block) * SLOT_ROWS;
             k.for_(0, schedule.tile.columns, schedule.subtile, |offset| {
-                for (map, parts) in &maps {
-                    for part in 0..*parts {
-                        let column = corner.column + offset + part * schedule.subtile / parts;
+                for (map, layout) in &tiles {
+                    for part in 0..layout.slots() {
+                        let column = corner.column + offset + part * layout.columns();
                         ring.produce(&at, |slot| {
-                            let place = [column.into(), row.into(), corner.batch.into()];
-                            let to = slots + slot.stage * bytes;
-                            slot.load(to, *map, &place, bytes, Receivers::Own, None);
+                            let start = slots + slot.stage * bytes;
+                            for each in layout.boxes(row, column, corner.batch) {
+                                let to = start + each.offset;
+                                let from = &each.coordinates;
+                                slot.load(to, *map, from, each.bytes, Receivers::Own, None);
+                            }
                         });
                     }
                 }

@@ -90,9 +90,9 @@ pub(super) struct Operand<'k> {
     pub(super) batched: NumberParameter<'k, U32>,
 }
 
-/// Which of its boxes an operand is at.
+/// Which piece of an operand a stage holds.
 #[derive(Clone, Copy)]
-pub(super) struct Box<'k> {
+pub(super) struct Piece<'k> {
     /// The first row of A or column of B.
     pub(super) first: Reg<'k, U32>,
     /// The first element along the contraction.
@@ -156,7 +156,7 @@ impl<'k> Copies<'k> {
         slot: &Slot<'_, 'k, Sm90a>,
         stage: SharedAddress<'k>,
         rank: Reg<'k, U32>,
-        at: Box<'k>,
+        at: Piece<'k>,
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();

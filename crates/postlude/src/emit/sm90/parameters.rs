@@ -11,6 +11,7 @@ use crate::graph::{Graph, InputId, Op};
 use crate::plan::sm90::{Path, Sm90Schedule, tile_operands};
 
 use super::operand::{Operand, Part};
+use super::slot::SlotLayout;
 
 /// How an input of the body arrives.
 pub(super) enum Source<'k> {
@@ -19,7 +20,13 @@ pub(super) enum Source<'k> {
     /// In memory.
     Memory(Memory<'k>),
     /// A tile, in memory that a tensor map describes.
-    Map(MapParameter<'k>),
+    Map(MappedTile<'k>),
+}
+
+/// A tile that a tensor map describes, and how it lies in slots.
+pub(super) struct MappedTile<'k> {
+    pub(super) map: MapParameter<'k>,
+    pub(super) layout: SlotLayout,
 }
 
 /// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns.
@@ -32,7 +39,7 @@ pub(super) struct Memory<'k> {
 /// How an output leaves.
 pub(super) enum Destination<'k> {
     /// Through shared memory and a tensor map.
-    Map(MapParameter<'k>),
+    Map(MappedTile<'k>),
     /// Element by element.
     Direct(Memory<'k>),
 }
@@ -89,11 +96,14 @@ impl<'k> Parameters<'k> {
                 let declared = &graph.inputs()[input.0 as usize];
                 let name = format!("input{}", input.0);
                 let tile = tiles.iter().position(|tile| *tile == input);
-                let mapped = tile.is_some_and(|tile| schedule.needs.loads[tile] == Path::Map);
-                let source = match declared.dims {
-                    None => Source::Host(k.parameter_f32(&name)),
-                    Some(_) if mapped => Source::Map(k.parameter_map(&name)),
-                    Some(_) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
+                let major = tile.and_then(|tile| schedule.needs.loads[tile].major());
+                let layout = major.map(|major| SlotLayout::new(schedule, declared.dtype, major));
+                let source = match (&declared.dims, layout) {
+                    (None, _) => Source::Host(k.parameter_f32(&name)),
+                    (Some(_), Some(layout)) => {
+                        Source::Map(MappedTile { map: k.parameter_map(&name), layout })
+                    }
+                    (Some(_), None) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
                 };
                 (input, source)
             })
@@ -104,10 +114,12 @@ impl<'k> Parameters<'k> {
             .enumerate()
             .map(|(place, output)| {
                 let name = format!("output{place}");
-                if schedule.needs.stores[place] == Path::Map {
-                    Destination::Map(k.parameter_map(&name))
-                } else {
-                    Destination::Direct(Memory::declare(k, &name, output.dtype))
+                match schedule.needs.stores[place].major() {
+                    Some(major) => {
+                        let layout = SlotLayout::new(schedule, output.dtype, major);
+                        Destination::Map(MappedTile { map: k.parameter_map(&name), layout })
+                    }
+                    None => Destination::Direct(Memory::declare(k, &name, output.dtype)),
                 }
             })
             .collect();
@@ -127,13 +139,13 @@ impl<'k> Parameters<'k> {
     pub(super) fn prefetch(&self) {
         self.operands.iter().for_each(Operand::prefetch);
         for (_, source) in &self.sources {
-            if let Source::Map(map) = source {
-                map.prefetch();
+            if let Source::Map(tile) = source {
+                tile.map.prefetch();
             }
         }
         for destination in &self.destinations {
-            if let Destination::Map(map) = destination {
-                map.prefetch();
+            if let Destination::Map(tile) = destination {
+                tile.map.prefetch();
             }
         }
     }
@@ -176,7 +188,9 @@ impl<'k> Memory<'k> {
             Path::Map | Path::Contiguous => {
                 from.offset(i64::from(columns) * self.dtype.bits() as i64 / 8)
             }
-            Path::Strided => from + self.strides[2].load() * u64::from(columns),
+            Path::MapTransposed | Path::Strided => {
+                from + self.strides[2].load() * u64::from(columns)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Feed, Needs, Path};
+use super::{Feed, Needs};
 
 /// The tile of a CTA, and who computes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -126,7 +126,7 @@ impl Tile {
     /// After a short contraction, finishing a tile takes long enough to be hidden behind the next one's products; but
     /// where outputs go straight to memory, ptxas serialises the products of warpgroups that alternate (C7514).
     pub fn is_automatic(self, columns: usize, inner: usize, needs: &Needs) -> bool {
-        let hidden = inner <= SHORT && needs.stores.iter().all(|path| *path == Path::Map);
+        let hidden = inner <= SHORT && needs.stores.iter().all(|path| path.major().is_some());
         if needs.operands.iter().any(|feed| feed.is_by_elements()) {
             let (size, alone) = ((self.rows, self.columns), self.cluster == Cluster::One);
             return alone && [(128, 256), (128, 128), (64, 64)].contains(&size);

@@ -48,6 +48,11 @@ impl Needs {
             // All load warps are busy with the product's operands.
             self.loads.iter_mut().for_each(Path::make_direct);
         }
+        if self.operands.contains(&Feed::Staggered) {
+            // Rows or columns come in another order, which column-major slots do not undo.
+            let paths = self.loads.iter_mut().chain(&mut self.stores);
+            paths.filter(|path| **path == Path::MapTransposed).for_each(Path::make_direct);
+        }
         if self.operands[1] == Feed::Staggered {
             // A thread then has whole chunks of a row, which slots take in 16-bit types only.
             let inputs = place::tile_operands(graph).into_iter();
@@ -67,12 +72,21 @@ impl Needs {
         columns == 64 || (columns == 32 && self.operands[1] != Feed::Staggered)
     }
 
+    /// Whether a tile operand arrives through slots.
+    pub fn maps_loads(&self) -> bool {
+        self.loads.iter().any(|path| path.major().is_some())
+    }
+
+    /// Whether an output leaves through slots.
+    pub fn maps_stores(&self) -> bool {
+        self.stores.iter().any(|path| path.major().is_some())
+    }
+
     /// Whether a kernel for these needs can be used where `other` is needed: every path at least as general.
     pub fn covers(&self, other: &Needs) -> bool {
         let general = |ours: &[Path], theirs: &[Path]| {
-            let place = |path: &Path| Path::ALL.iter().position(|each| each == path);
             ours.len() == theirs.len()
-                && ours.iter().zip(theirs).all(|(ours, theirs)| place(ours) >= place(theirs))
+                && ours.iter().zip(theirs).all(|(ours, theirs)| ours.covers(*theirs))
         };
         let feeds = self.operands.iter().zip(other.operands);
         feeds.into_iter().all(|(ours, theirs)| ours.covers(theirs))

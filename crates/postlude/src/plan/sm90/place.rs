@@ -30,8 +30,10 @@ pub struct Placements {
 /// How a tile operand or a tile output travels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Path {
-    /// By tensor map, through shared memory.
+    /// By tensor map, through shared memory; columns follow one another without gaps.
     Map,
+    /// The same with rows that follow one another without gaps.
+    MapTransposed,
     /// Straight between registers and memory; columns follow one another without gaps.
     Contiguous,
     /// Straight between registers and memory, at any strides.
@@ -40,23 +42,53 @@ pub enum Path {
 
 impl Path {
     /// Every path, best first.
-    pub const ALL: [Path; 3] = [Path::Map, Path::Contiguous, Path::Strided];
+    pub const ALL: [Path; 4] = [Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided];
 
     /// Straight between registers and memory, if it is not yet.
     pub(super) fn make_direct(&mut self) {
-        if *self == Path::Map {
-            *self = Path::Contiguous;
-        }
+        *self = match *self {
+            Path::Map | Path::Contiguous => Path::Contiguous,
+            Path::MapTransposed | Path::Strided => Path::Strided,
+        };
     }
 
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
             Path::Map => "map",
+            Path::MapTransposed => "map_transposed",
             Path::Contiguous => "contiguous",
             Path::Strided => "strided",
         }
     }
+
+    /// What a tensor map has innermost on this path; `None` where there is no map.
+    pub const fn major(self) -> Option<Major> {
+        match self {
+            Path::Map => Some(Major::Row),
+            Path::MapTransposed => Some(Major::Column),
+            Path::Contiguous | Path::Strided => None,
+        }
+    }
+
+    /// Whether code for this path moves whatever could take the other one, too.
+    pub const fn covers(self, other: Path) -> bool {
+        match self {
+            Path::Map => matches!(other, Path::Map),
+            Path::MapTransposed => matches!(other, Path::MapTransposed),
+            Path::Contiguous => matches!(other, Path::Map | Path::Contiguous),
+            Path::Strided => true,
+        }
+    }
+}
+
+/// Whose elements are neighbours in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Major {
+    /// A row's.
+    Row,
+    /// A column's.
+    Column,
 }
 
 /// What tensor maps want of addresses and strides, in bytes.
@@ -144,24 +176,30 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
         .map(|(output, placement)| {
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
             let path = path(output.dtype, strides, placement.alignment(), problem);
-            // Copies out of shared memory write whole 16-byte chunks, even beyond the last column.
-            let row_bits = problem.product_columns() * output.dtype.bits();
-            let whole = row_bits.is_multiple_of(8 * MAP_ALIGNMENT as usize);
-            if path == Path::Map && !whole { Path::Contiguous } else { path }
+            // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
+            let whole = |elements: usize| {
+                (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
+            };
+            match path {
+                Path::Map if !whole(problem.product_columns()) => Path::Contiguous,
+                Path::MapTransposed if !whole(problem.rows) => Path::Strided,
+                Path::Map | Path::MapTransposed | Path::Contiguous | Path::Strided => path,
+            }
         })
         .collect()
 }
 
 fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) -> Path {
     let [batch, row, column] = strides;
-    if column != 1 && problem.product_columns() > 1 {
-        return Path::Strided;
-    }
-    let mapped = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+    let mappable = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
         && alignment.is_multiple_of(MAP_ALIGNMENT)
-        && (problem.rows <= 1 || fits_map(row, dtype))
         && (problem.batch <= 1 || fits_map(batch, dtype));
-    if mapped { Path::Map } else { Path::Contiguous }
+    if column == 1 || problem.product_columns() <= 1 {
+        let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
+        return if mapped { Path::Map } else { Path::Contiguous };
+    }
+    let mapped = mappable && row == 1 && fits_map(column, dtype);
+    if mapped { Path::MapTransposed } else { Path::Strided }
 }
 
 /// Whether a map can step by this stride.
@@ -184,3 +222,6 @@ pub(super) fn refuse(problem: &Problem) -> Result<(), Sm90Refusal> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

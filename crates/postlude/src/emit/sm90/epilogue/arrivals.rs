@@ -1,19 +1,20 @@
 //! Tile operands on their way in: from the load warps' slots, or straight from memory.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg, SharedAddress};
-use postlude_ptx::modifier::{LoadCache, Transposition};
+use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::ring::{Consumer, Ring};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, F32, U32};
+use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
 use crate::graph::InputId;
-use crate::plan::sm90::{Path, tile_operands};
+use crate::plan::sm90::{Major, Path, tile_operands};
 
 use super::super::Plan;
 use super::super::parameters::{Parameters, Source};
+use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
-use super::lanes::{Lanes, Places};
+use super::lanes::{Floats, Lanes, Packed, SlotAccess};
 use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
@@ -67,7 +68,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
     pub(super) fn pointers(&self, spot: &Spot<'k>) -> Vec<Option<[GlobalPointer<'k>; 2]>> {
         let of = |(input, _, path): &(InputId, DType, Path)| match path {
-            Path::Map => None,
+            Path::Map | Path::MapTransposed => None,
             Path::Contiguous | Path::Strided => {
                 let memory = self.parameters.memory(*input);
                 Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
@@ -85,13 +86,12 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         subtile: Subtile,
     ) -> Arrived<'k> {
         let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
-            let values = match (path, spot.loads[place]) {
-                (Path::Contiguous | Path::Strided, Some(pointers)) => {
+            let values = match (path.major(), spot.loads[place]) {
+                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major),
+                (None, Some(pointers)) => {
                     self.read_direct(evaluator, *input, *dtype, *path, pointers, spot, subtile)
                 }
-                (Path::Map | Path::Contiguous | Path::Strided, _) => {
-                    self.read_slots(lanes, *dtype, subtile)
-                }
+                (None, None) => panic!("compiler bug: an operand without a place"),
             };
             (*input, values)
         };
@@ -99,54 +99,38 @@ impl<'a, 'k> Arrivals<'a, 'k> {
     }
 
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
-    fn read_slots(&self, lanes: &Lanes<'k>, dtype: DType, subtile: Subtile) -> Vec<[Value<'k>; 4]> {
+    fn read_slots(
+        &self,
+        access: &dyn SlotAccess<'k>,
+        dtype: DType,
+        major: Major,
+    ) -> Vec<[Value<'k>; 4]> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
         };
         let k = self.k;
-        let groups = subtile.columns / 8;
-        let mut values = Vec::new();
-        let half = match dtype {
-            DType::F16 => Some(Half::F16),
-            DType::BF16 => Some(Half::BF16),
-            _ => None,
+        let layout = SlotLayout::new(self.plan.schedule, dtype, major);
+        let groups = layout.columns() / 8;
+        let unpack = |half: Half, packed: Packed<'k>| {
+            let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
+            [upper[0], upper[1], lower[0], lower[1]]
         };
-        for _ in 0..if half.is_some() { 1 } else { 2 } {
+        let mut values: Vec<Floats<'k>> = Vec::new();
+        for _ in 0..layout.slots() {
             ring.consume(at, |stage| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
-                let places = lanes.within(start);
-                if let (Some(half), true) = (half, self.lattice.has_chunks()) {
-                    values = self.read_chunks(&places, half);
-                } else if let Some(half) = half {
-                    for access in 0..groups / 2 {
-                        let four = k.load_matrices::<4>(places.matrix(access), Transposition::None);
-                        let pairs = four.map(|pair| k.unpack_halves(half, pair));
-                        for [first, second] in [[pairs[0], pairs[1]], [pairs[2], pairs[3]]] {
-                            values
-                                .push([first[0], first[1], second[0], second[1]].map(Value::Float));
-                        }
-                    }
-                } else {
-                    for group in 0..groups / 2 {
-                        let [first, second] =
-                            places.pairs(group).map(|from| k.load_shared::<F32, 2>(from));
-                        values.push([first[0], first[1], second[0], second[1]].map(Value::Float));
-                    }
-                }
+                let packed = |half| {
+                    let packed = access.read_packed(start, groups).into_iter();
+                    packed.map(|packed| unpack(half, packed)).collect()
+                };
+                values.extend(match dtype {
+                    DType::F16 => packed(Half::F16),
+                    DType::BF16 => packed(Half::BF16),
+                    _ => access.read_floats(start, groups),
+                });
             });
         }
-        values
-    }
-
-    /// A 16-bit slot whose rows a thread has in chunks.
-    fn read_chunks(&self, places: &Places<'k>, half: Half) -> Vec<[Value<'k>; 4]> {
-        let k = self.k;
-        let chunks = places.chunks().map(|from| {
-            let pairs = k.load_shared::<B32, 4>(from).map(|pair| k.unpack_halves(half, pair));
-            pairs.concat()
-        });
-        let group = |group: usize| std::array::from_fn(|each| Value::Float(chunks[each][group]));
-        (0..8).map(group).collect()
+        values.into_iter().map(|four| four.map(Value::Float)).collect()
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements are.

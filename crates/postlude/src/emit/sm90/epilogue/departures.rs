@@ -1,18 +1,16 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
-use postlude_ptx::kernel::{
-    GlobalPointer, Half, Kernel, MapParameter, Policy, Reg, SharedAddress, Var,
-};
-use postlude_ptx::modifier::{Eviction, ProxySpace, Transposition, WaitFor};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Policy, Reg, SharedAddress, Var};
+use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, F32, Pred, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::plan::sm90::{Hints, Path};
 
 use super::super::Plan;
-use super::super::parameters::{Destination, Memory, Parameters};
-use super::lanes::{Lanes, Places};
+use super::super::parameters::{Destination, MappedTile, Memory, Parameters};
+use super::lanes::{Floats, Lanes, Packed};
 use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
@@ -20,9 +18,25 @@ use super::{Spot, Subtile};
 #[derive(Clone, Copy)]
 pub(super) enum Ready<'k> {
     /// 16-bit pairs, one a row: packed at once, so that they take half the registers.
-    Packed([Reg<'k, B32>; 2]),
+    Packed(Packed<'k>),
     /// As they were computed.
-    Whole([Reg<'k, F32>; 4]),
+    Whole(Floats<'k>),
+}
+
+impl<'k> Ready<'k> {
+    fn packed(self) -> Packed<'k> {
+        match self {
+            Ready::Packed(pairs) => pairs,
+            Ready::Whole(_) => panic!("compiler bug: 16-bit slots take pairs"),
+        }
+    }
+
+    fn whole(self) -> Floats<'k> {
+        match self {
+            Ready::Whole(values) => values,
+            Ready::Packed(_) => panic!("compiler bug: packed values go through 16-bit slots"),
+        }
+    }
 }
 
 /// The tile outputs of a warpgroup.
@@ -78,7 +92,7 @@ impl<'a, 'k> Departures<'a, 'k> {
     /// An output's values of one group as they will leave.
     pub(super) fn ready(&self, output: usize, values: [Reg<'k, F32>; 4]) -> Ready<'k> {
         match (&self.parameters.destinations[output], self.half(output)) {
-            (Destination::Map(_), Some(half)) if !self.lattice.has_chunks() => {
+            (Destination::Map(_), Some(half)) => {
                 let pack = |row: usize| self.k.pack_halves(half, values[row], values[row + 1]);
                 Ready::Packed([pack(0), pack(2)])
             }
@@ -109,15 +123,20 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let path = self.plan.schedule.needs.stores[output];
                 self.store(memory, path, half, pointers, spot, subtile, groups);
             }
-            (Destination::Map(map), _) => {
-                let slots: Vec<&[Ready<'k>]> = match half {
-                    Some(_) => vec![groups],
-                    None => groups.chunks_exact(groups.len() / 2).collect(),
-                };
-                let columns = subtile.columns / slots.len() as u32;
-                for (place, groups) in slots.into_iter().enumerate() {
+            (Destination::Map(tile), _) => {
+                let columns = tile.layout.columns();
+                let access = lanes.of(tile.layout.major);
+                for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot(lanes, map, half, column, spot, groups);
+                    self.send_slot(tile, column, spot, |start| {
+                        if half.is_some() {
+                            let packed = groups.iter().map(|ready| ready.packed());
+                            access.write_packed(start, &packed.collect::<Vec<_>>());
+                        } else {
+                            let whole = groups.iter().map(|ready| ready.whole());
+                            access.write_floats(start, &whole.collect::<Vec<_>>());
+                        }
+                    });
                 }
             }
             (Destination::Direct(_), None) => panic!("compiler bug: an output without a place"),
@@ -127,68 +146,29 @@ impl<'a, 'k> Departures<'a, 'k> {
     /// Frees a slot, fills it and copies it.
     fn send_slot(
         &self,
-        lanes: &Lanes<'k>,
-        map: &MapParameter<'k>,
-        half: Option<Half>,
+        tile: &MappedTile<'k>,
         column: Reg<'k, U32>,
         spot: &Spot<'k>,
-        groups: &[Ready<'k>],
+        fill: impl FnOnce(SharedAddress<'k>),
     ) {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
         k.when(self.leader, || k.bulk_wait(stages - 1, WaitFor::Read));
         k.sync_named(self.barrier, 128);
         let start = self.slots + self.slot.get();
-        let places = lanes.within(start);
-        match half {
-            Some(half) if self.lattice.has_chunks() => self.put_chunks(&places, half, groups),
-            _ => {
-                for (access, two) in groups.chunks(2).enumerate() {
-                    self.put(&places, access as u32, two);
-                }
-            }
-        }
+        fill(start);
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.sync_named(self.barrier, 128);
         k.if_(self.leader, || {
-            let at = [column.into(), spot.block_row.into(), spot.batch.into()];
-            k.tensor_store(map.address(), &at, start, self.policy);
+            let map = tile.map.address();
+            for each in tile.layout.boxes(spot.block_row, column, spot.batch) {
+                k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
+            }
             k.bulk_commit();
         });
         let next = self.slot.get() + slot_bytes;
         let wrapped = next.eq(stages * slot_bytes);
         self.slot.set(k.imm(0).select(next, wrapped));
-    }
-
-    /// Puts all of a 16-bit slot whose rows a thread has in chunks.
-    fn put_chunks(&self, places: &Places<'k>, half: Half, groups: &[Ready<'k>]) {
-        for (each, to) in places.chunks().into_iter().enumerate() {
-            let pair = |first: usize| match (groups[first], groups[first + 1]) {
-                (Ready::Whole(low), Ready::Whole(high)) => {
-                    self.k.pack_halves(half, low[each], high[each])
-                }
-                _ => panic!("compiler bug: a chunk is packed from groups"),
-            };
-            self.k.store_shared(to, [pair(0), pair(2), pair(4), pair(6)]);
-        }
-    }
-
-    /// Puts two groups of 8 columns into a slot.
-    fn put(&self, places: &Places<'k>, access: u32, two: &[Ready<'k>]) {
-        match *two {
-            [Ready::Packed(first), Ready::Packed(second)] => {
-                let four = [first[0], first[1], second[0], second[1]];
-                self.k.store_matrices(places.matrix(access), four, Transposition::None);
-            }
-            [Ready::Whole(first), Ready::Whole(second)] => {
-                for (group, four) in [first, second].into_iter().enumerate() {
-                    let [upper, lower] = places.pairs(2 * access + group as u32);
-                    self.k.store_shared(upper, [four[0], four[1]]);
-                    self.k.store_shared(lower, [four[2], four[3]]);
-                }
-            }
-            _ => panic!("compiler bug: a slot is filled by pairs of groups"),
-        }
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
@@ -203,11 +183,8 @@ impl<'a, 'k> Departures<'a, 'k> {
         groups: &[Ready<'k>],
     ) {
         let k = self.k;
-        for (group, values) in groups.iter().enumerate() {
-            let Ready::Whole(values) = values else {
-                panic!("compiler bug: packed values go through slots")
-            };
-            for (element, value) in values.iter().enumerate() {
+        for (group, ready) in groups.iter().enumerate() {
+            for (element, value) in ready.whole().iter().enumerate() {
                 let column = self.lattice.column(subtile.offset, group as u32, element as u32 % 2);
                 let to = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);

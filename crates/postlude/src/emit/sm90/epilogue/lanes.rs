@@ -1,80 +1,97 @@
 //! Where a thread's elements lie in a slot: swizzled rows, as copies by tensor map write and read them.
 //!
-//! A row is a power of two of 16-byte chunks, exchanged by the row's place in the pattern (PTX ISA, "Swizzling Modes"): a
-//! chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row for 64. Slots start at
-//! multiples of the pattern, so an address is exclusive-ored as a whole.
+//! A row is a power of two of 16-byte chunks, exchanged by the row's place in the pattern (PTX ISA, "Swizzling Modes").
+//! Slots start at multiples of the pattern, so an address is exclusive-ored as a whole.
 
-use postlude_ptx::kernel::{Reg, SharedAddress};
-use postlude_ptx::types::U32;
+mod chunks;
+mod columns;
+mod rows;
+
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
+use postlude_ptx::modifier::Transposition;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{B32, F32, U32};
+
+use crate::plan::sm90::{Major, Sm90Schedule};
 
 use super::lattice::Lattice;
+use chunks::ChunkLanes;
+use columns::ColumnLanes;
+use rows::RowLanes;
 
-/// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
-const ACCESS_BYTES: u32 = 32;
 const CHUNK: u32 = 16;
 
-/// A thread's places in every slot, in bytes from the slot's start.
-pub(super) struct Lanes<'k> {
-    /// Its row of the matrices that one instruction moves.
-    matrix: Reg<'k, U32>,
-    /// Its own two columns of 32 bits, or its first eight of 16 bits, in each of its rows.
-    own: [Reg<'k, U32>; 2],
+/// A 16-bit pair of neighbouring columns for each of a thread's two rows: its share of a group of 8 columns.
+pub(super) type Packed<'k> = [Reg<'k, B32>; 2];
+/// The same as four floats, the first row's before the second's.
+pub(super) type Floats<'k> = [Reg<'k, F32>; 4];
+
+/// Moves a thread's share between registers and the slot at `start`, groups of 8 columns from left to right. The number of
+/// groups is even.
+pub(super) trait SlotAccess<'k> {
+    fn kernel(&self) -> Kernel<'k, Sm90a>;
+
+    /// Whether matrix instructions exchange rows and columns.
+    fn transposition(&self) -> Transposition;
+
+    /// For each two groups, the thread's row for a matrix instruction.
+    fn matrices(&self, start: SharedAddress<'k>, groups: u32) -> Vec<SharedAddress<'k>>;
+
+    fn read_floats(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Floats<'k>>;
+
+    fn write_floats(&self, start: SharedAddress<'k>, groups: &[Floats<'k>]);
+
+    fn read_packed(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Packed<'k>> {
+        let read = |from| {
+            let [a, b, c, d] = self.kernel().load_matrices::<4>(from, self.transposition());
+            [[a, b], [c, d]]
+        };
+        self.matrices(start, groups).into_iter().flat_map(read).collect()
+    }
+
+    fn write_packed(&self, start: SharedAddress<'k>, groups: &[Packed<'k>]) {
+        let places = self.matrices(start, groups.len() as u32);
+        for (to, two) in places.into_iter().zip(groups.chunks_exact(2)) {
+            let four = [two[0][0], two[0][1], two[1][0], two[1][1]];
+            self.kernel().store_matrices(to, four, self.transposition());
+        }
+    }
 }
 
-/// A thread's places in one slot.
-#[derive(Clone, Copy)]
-pub(super) struct Places<'k> {
-    matrix: Reg<'k, U32>,
-    own: [Reg<'k, U32>; 2],
+/// A thread's places in every slot, for each order that a tile of the epilogue has.
+pub(super) struct Lanes<'k> {
+    rows: Option<Box<dyn SlotAccess<'k> + 'k>>,
+    columns: Option<ColumnLanes<'k>>,
 }
 
 impl<'k> Lanes<'k> {
     /// For the thread of this rank in its warpgroup.
-    pub(super) fn new(rank: Reg<'k, U32>, row_bytes: u32, lattice: Lattice) -> Lanes<'k> {
-        let (warp, lane) = (rank >> 5, rank & 31);
-        let exchange = |row: Reg<'k, U32>| match row_bytes {
-            128 => row & 7,
-            64 => (row >> 1) & 3,
-            _ => panic!("compiler bug: rows of {row_bytes} bytes"),
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        rank: Reg<'k, U32>,
+        schedule: &Sm90Schedule,
+        lattice: Lattice,
+    ) -> Lanes<'k> {
+        let paths = schedule.needs.loads.iter().chain(&schedule.needs.stores);
+        let any = |major| paths.clone().any(|path| path.major() == Some(major));
+        Lanes {
+            rows: any(Major::Row).then(|| -> Box<dyn SlotAccess<'k> + 'k> {
+                if lattice.has_chunks() {
+                    Box::new(ChunkLanes::new(k, rank, lattice))
+                } else {
+                    Box::new(RowLanes::new(k, rank, schedule, lattice))
+                }
+            }),
+            columns: any(Major::Column).then(|| ColumnLanes::new(k, rank, schedule)),
+        }
+    }
+
+    /// The places of one order.
+    pub(super) fn of(&self, major: Major) -> &dyn SlotAccess<'k> {
+        let access: Option<&dyn SlotAccess<'k>> = match major {
+            Major::Row => self.rows.as_deref(),
+            Major::Column => self.columns.as_ref().map(|lanes| lanes as _),
         };
-        let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
-            row * row_bytes + (chunk ^ exchange(row)) * CHUNK
-        };
-        // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
-        let (within, matrix) = (lane & 7, lane >> 3);
-        let matrix_row = lattice.row(warp.mad(2, matrix & 1), within);
-        let own_row = lattice.row(warp * 2, lane >> 2);
-        let own = [own_row, own_row + lattice.second_row()].map(|row| {
-            if lattice.has_chunks() {
-                place(row, (lane & 3) * 2)
-            } else {
-                place(row, (lane & 3) >> 1) + (lane & 1) * 8
-            }
-        });
-        Lanes { matrix: place(matrix_row, matrix >> 1), own }
-    }
-
-    /// The places in the slot at `start`.
-    pub(super) fn within(&self, start: SharedAddress<'k>) -> Places<'k> {
-        let start = start.register();
-        Places { matrix: start + self.matrix, own: self.own.map(|place| start + place) }
-    }
-}
-
-impl<'k> Places<'k> {
-    /// The row for a matrix instruction on 16 columns of 16 bits.
-    pub(super) fn matrix(&self, access: u32) -> SharedAddress<'k> {
-        SharedAddress::from_register(self.matrix ^ (access * ACCESS_BYTES))
-    }
-
-    /// Two columns of 32 bits in a group of 8, in the thread's first and second row.
-    pub(super) fn pairs(&self, group: u32) -> [SharedAddress<'k>; 2] {
-        self.own.map(|place| SharedAddress::from_register(place ^ (group * ACCESS_BYTES)))
-    }
-
-    /// The two chunks of 16 bytes of the thread's first row, then those of its second.
-    pub(super) fn chunks(&self) -> [SharedAddress<'k>; 4] {
-        let [first, second] = self.own;
-        [first, first ^ CHUNK, second, second ^ CHUNK].map(SharedAddress::from_register)
+        access.unwrap_or_else(|| panic!("compiler bug: no tile is {major:?}-major"))
     }
 }

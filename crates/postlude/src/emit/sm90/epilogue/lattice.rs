@@ -40,12 +40,7 @@ impl Lattice {
 
     /// A thread's rows of a block, from its first.
     pub(super) fn rows(self) -> [u32; 2] {
-        [0, self.second_row()]
-    }
-
-    /// From a thread's first row of a block to its second.
-    pub(super) fn second_row(self) -> u32 {
-        if self.staggered_rows { 1 } else { 8 }
+        [0, if self.staggered_rows { 1 } else { 8 }]
     }
 
     /// The first column of the thread that is number `quarter` of its row's four.

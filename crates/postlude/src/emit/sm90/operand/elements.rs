@@ -11,7 +11,7 @@ use postlude_ptx::types::{B16, B32, U32};
 use crate::plan::sm90::{Feed, STAGE_DEPTH};
 
 use super::super::parameters::Memory;
-use super::{Box, Given, LINE_BYTES, Operand, Part};
+use super::{Given, LINE_BYTES, Operand, Part, Piece};
 
 /// Elements of a chunk.
 const CHUNK: u32 = 8;
@@ -51,7 +51,7 @@ impl<'a, 'k> Elements<'a, 'k> {
     }
 
     /// Brings in this thread's chunks of a stage.
-    pub(in super::super) fn bring(&self, stage: SharedAddress<'k>, at: Box<'k>) {
+    pub(in super::super) fn bring(&self, stage: SharedAddress<'k>, at: Piece<'k>) {
         let turns = self.part.size * CHUNKS / THREADS;
         let k = self.k;
         k.for_(0, turns, AT_ONCE, |turn| {
@@ -77,7 +77,7 @@ impl<'a, 'k> Elements<'a, 'k> {
     fn read(
         &self,
         place: [Reg<'k, U32>; 2],
-        at: Box<'k>,
+        at: Piece<'k>,
     ) -> ([Reg<'k, U32>; 2], [Reg<'k, B32>; 4]) {
         let (k, [row, chunk]) = (self.k, place);
         let (row, depth) = (at.first + row, chunk.mad(CHUNK, at.depth));

@@ -1,0 +1,94 @@
+//! Slots of row-major tiles: a chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row for
+//! 64.
+
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
+use postlude_ptx::modifier::Transposition;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32};
+
+use crate::plan::sm90::Sm90Schedule;
+
+use super::super::lattice::Lattice;
+use super::{CHUNK, Floats, SlotAccess};
+
+/// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
+const ACCESS_BYTES: u32 = 32;
+
+/// A thread's places, in bytes from a slot's start.
+pub(super) struct RowLanes<'k> {
+    k: Kernel<'k, Sm90a>,
+    /// Its row of the matrices that one instruction moves.
+    matrix: Reg<'k, U32>,
+    /// Its own two columns of 32 bits, in each of its rows.
+    pairs: [Reg<'k, U32>; 2],
+}
+
+impl<'k> RowLanes<'k> {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        rank: Reg<'k, U32>,
+        schedule: &Sm90Schedule,
+        lattice: Lattice,
+    ) -> RowLanes<'k> {
+        let row_bytes = schedule.subtile * 2;
+        let (warp, lane) = (rank >> 5, rank & 31);
+        let exchange = |row: Reg<'k, U32>| match row_bytes {
+            128 => row & 7,
+            64 => (row >> 1) & 3,
+            _ => panic!("compiler bug: rows of {row_bytes} bytes"),
+        };
+        let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
+            row * row_bytes + (chunk ^ exchange(row)) * CHUNK
+        };
+        // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
+        let (within, matrix) = (lane & 7, lane >> 3);
+        let matrix_row = lattice.row(warp.mad(2, matrix & 1), within);
+        let own_row = lattice.row(warp * 2, lane >> 2);
+        let pair = |offset| place(own_row + offset, (lane & 3) >> 1) + (lane & 1) * 8;
+        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pairs: lattice.rows().map(pair) }
+    }
+
+    /// For each group, the two columns of the thread's first and second row.
+    fn pairs(
+        &self,
+        start: SharedAddress<'k>,
+        groups: u32,
+    ) -> impl Iterator<Item = [SharedAddress<'k>; 2]> {
+        let rows = self.pairs.map(|pair| start.register() + pair);
+        (0..groups).map(move |group| {
+            rows.map(|row| SharedAddress::from_register(row ^ (group * ACCESS_BYTES)))
+        })
+    }
+}
+
+impl<'k> SlotAccess<'k> for RowLanes<'k> {
+    fn kernel(&self) -> Kernel<'k, Sm90a> {
+        self.k
+    }
+
+    fn transposition(&self) -> Transposition {
+        Transposition::None
+    }
+
+    fn matrices(&self, start: SharedAddress<'k>, groups: u32) -> Vec<SharedAddress<'k>> {
+        let first = start.register() + self.matrix;
+        let access = |access| SharedAddress::from_register(first ^ (access * ACCESS_BYTES));
+        (0..groups / 2).map(access).collect()
+    }
+
+    fn read_floats(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Floats<'k>> {
+        let read = |rows: [SharedAddress<'k>; 2]| {
+            let [upper, lower] = rows.map(|from| self.k.load_shared::<F32, 2>(from));
+            [upper[0], upper[1], lower[0], lower[1]]
+        };
+        self.pairs(start, groups).map(read).collect()
+    }
+
+    fn write_floats(&self, start: SharedAddress<'k>, groups: &[Floats<'k>]) {
+        let places = self.pairs(start, groups.len() as u32);
+        for ([upper, lower], four) in places.zip(groups) {
+            self.k.store_shared(upper, [four[0], four[1]]);
+            self.k.store_shared(lower, [four[2], four[3]]);
+        }
+    }
+}
