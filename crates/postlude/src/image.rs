@@ -8,15 +8,14 @@ use crate::plan::sm90::{Placement, Placements};
 use crate::problem::{Argument, Arguments, Problem};
 use crate::tensor::{Tensor, advance};
 
-/// Bytes from the start of a tensor's memory to its first element.
+/// Bytes from the start of a tensor's memory to its first element; one without elements is in nobody's way.
 pub(crate) fn start(tensor: &Tensor) -> usize {
-    tensor.offset() * tensor.dtype().bits() / 8
+    if tensor.is_empty() { 0 } else { tensor.offset() * tensor.dtype().bits() / 8 }
 }
 
-/// Where a tensor lies; one without elements is in nobody's way.
+/// Where a tensor lies.
 pub(crate) fn placement(tensor: &Tensor) -> Placement {
-    let start = if tensor.is_empty() { 0 } else { start(tensor) };
-    Placement::at(tensor.strides().to_vec(), start as u64)
+    Placement::at(tensor.strides().to_vec(), start(tensor) as u64)
 }
 
 /// Where the tensors of a call on host memory would lie, outputs without gaps.

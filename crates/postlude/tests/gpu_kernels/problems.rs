@@ -122,7 +122,9 @@ impl Bound {
         let mut placements = Placements::packed(graph, &self.problem);
         for (input, placement) in graph.inputs().iter().zip(&mut placements.inputs) {
             if let Some(Argument::Tensor(tensor)) = self.arguments.get(&input.name) {
-                let start = (tensor.offset() * tensor.dtype().bits() / 8) as u64;
+                // One without elements is in nobody's way.
+                let offset = if tensor.is_empty() { 0 } else { tensor.offset() };
+                let start = (offset * tensor.dtype().bits() / 8) as u64;
                 *placement = Some(Placement::at(tensor.strides().to_vec(), start));
             }
         }

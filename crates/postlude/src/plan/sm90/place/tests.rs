@@ -15,7 +15,7 @@ fn paths(dtype: DType, sizes: [usize; 3], strides: [isize; 3], alignment: u64) -
     let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).collect();
     let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
     let mut placements = Placements::packed(&graph, &problem);
-    let placement = Placement { strides: strides.to_vec(), alignment };
+    let placement = Placement::at(strides.to_vec(), alignment);
     placements.inputs[2] = Some(placement.clone());
     placements.outputs[0] = placement;
     let needs = Needs::of(&graph, &problem, &placements);
