@@ -29,6 +29,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
         ("--seconds", arguments.seconds.is_some()),
         ("--seed", arguments.seed.is_some()),
         ("--every-schedule", arguments.every_schedule),
+        ("--every-tile", arguments.every_tile),
         ("--schedules", !arguments.schedules.is_empty()),
     ];
     let given = |flags: &[(&'static str, bool)]| {

@@ -24,7 +24,7 @@ use crate::measure::{Ours, Theirs, problem, refusal, scales};
 use crate::report::{Found, Searched};
 use crate::suite::Row;
 
-pub use variations::{every_schedule, knobs, telling, variations};
+pub use variations::{every_schedule, every_tile, knobs, telling, variations};
 
 /// More threads wait for the driver's compiler.
 const MOST_THREADS: usize = 16;
@@ -43,6 +43,8 @@ pub struct Search {
 pub enum Table {
     /// Every tile, in every variation.
     Whole,
+    /// Every tile, as it is usually walked.
+    Tiles,
     /// The planner's choice alone.
     Choice,
 }
@@ -124,6 +126,7 @@ fn entries(
     let needs = Needs::of(graph, problem, &placements);
     let table = match search.table {
         Table::Whole => every_schedule(&needs, bench.chip),
+        Table::Tiles => every_tile(&needs, bench.chip),
         Table::Choice => Vec::new(),
     };
     let table = std::iter::once(planned.clone())

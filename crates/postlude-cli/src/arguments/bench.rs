@@ -35,6 +35,9 @@ pub(crate) struct BenchArguments {
     /// Time every schedule of the planner's table on each row, and say which is best
     #[arg(long)]
     pub(crate) every_schedule: bool,
+    /// Time every tile of the planner's table on each row, and say which is best
+    #[arg(long, conflicts_with = "every_schedule")]
+    pub(crate) every_tile: bool,
     /// Time the schedules of these files, or of the files in these folders, on each row
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(crate) schedules: Vec<PathBuf>,

@@ -35,7 +35,8 @@ fn wanted(arguments: &BenchArguments) -> Result<Wanted<'static>, Failure> {
     let seed = arguments.seed.unwrap_or(SEED);
     let suites =
         if arguments.suites.is_empty() { &Suite::USUAL[..] } else { arguments.suites.as_slice() };
-    let searches = arguments.every_schedule || !arguments.schedules.is_empty();
+    let searches =
+        arguments.every_schedule || arguments.every_tile || !arguments.schedules.is_empty();
     let first_use = suites.contains(&Suite::FirstUse) && !searches;
     let all: Vec<Row> = Suite::ALL
         .iter()
@@ -81,7 +82,11 @@ fn search(arguments: &BenchArguments) -> Result<Search, Failure> {
             given.push(named(path)?);
         }
     }
-    let table = if arguments.every_schedule { Table::Whole } else { Table::Choice };
+    let table = match (arguments.every_schedule, arguments.every_tile) {
+        (true, _) => Table::Whole,
+        (false, true) => Table::Tiles,
+        (false, false) => Table::Choice,
+    };
     Ok(Search { table, given })
 }
 

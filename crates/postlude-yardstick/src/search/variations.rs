@@ -41,8 +41,12 @@ fn vary<T: Copy>(
 
 /// Every tile of the table that fits, whether or not the planner takes it by itself, in every variation.
 pub fn every_schedule(needs: &Needs, chip: Sm90) -> Vec<Sm90Schedule> {
-    let fitting = CANDIDATES.iter().filter_map(|tile| fit(*tile, needs, chip));
-    fitting.flat_map(|schedule| variations(&schedule)).collect()
+    every_tile(needs, chip).iter().flat_map(variations).collect()
+}
+
+/// Every tile of the table that fits, whether or not the planner takes it by itself.
+pub fn every_tile(needs: &Needs, chip: Sm90) -> Vec<Sm90Schedule> {
+    CANDIDATES.iter().filter_map(|tile| fit(*tile, needs, chip)).collect()
 }
 
 /// The knobs of a schedule, in the words of its text, without what the problem decides.

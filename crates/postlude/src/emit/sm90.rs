@@ -128,7 +128,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         }
         k.fence_barrier_init();
     });
-    k.cluster_sync(Alignment::Aligned);
+    meet(k, schedule, Alignment::Aligned);
     let raster = Raster::new(k, &parameters, schedule);
     let warpgroup = k.uniform(thread >> 7);
     k.if_else(
@@ -151,8 +151,19 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             multiply::multiply(k, plan, &parameters, &raster, &ring, warpgroup - 1);
         },
     );
-    // A CTA must not leave while another's copies still arrive in its shared memory.
-    k.cluster_sync(Alignment::Any);
+    if schedule.tile.cluster.blocks() > 1 {
+        // A CTA must not leave while another's copies still arrive in its shared memory.
+        meet(k, schedule, Alignment::Any);
+    }
+}
+
+/// All threads that share barriers meet. A cluster's barrier waits for the memory of the whole GPU; a CTA alone need not.
+fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule, alignment: Alignment) {
+    if schedule.tile.cluster.blocks() > 1 {
+        k.cluster_sync(alignment);
+    } else {
+        k.sync();
+    }
 }
 
 #[cfg(test)]

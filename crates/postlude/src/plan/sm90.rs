@@ -158,7 +158,7 @@ impl Sm90Schedule {
 
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
     pub fn code(&self) -> Sm90Schedule {
-        Sm90Schedule { grid_limit: None, walk: Walk::USUAL, ..self.clone() }
+        Sm90Schedule { grid_limit: None, walk: Walk::usual(self.tile.cluster), ..self.clone() }
     }
 
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
@@ -247,7 +247,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             store_stages: 2,
             pending: 1,
             hints: Hints::None,
-            walk: Walk::USUAL,
+            walk: Walk::usual(tile.cluster),
             grid_limit: None,
             needs: needs.clone(),
         })

@@ -39,7 +39,10 @@ impl<'k> Raster<'k> {
         parameters: &Parameters<'k>,
         schedule: &Sm90Schedule,
     ) -> Raster<'k> {
-        let up = |size: Reg<'k, U32>, by: u32| (size + (by - 1)) / by;
+        let up = |size: Reg<'k, U32>, by: u32| {
+            let size = size + (by - 1);
+            if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
+        };
         let tile = schedule.tile;
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
         let columns = up(parameters.columns, tile.columns * tile.cluster.columns());

@@ -116,25 +116,24 @@ pub const CANDIDATES: &[Tile] = &[
     alternating(128, 192, Cluster::One),
 ];
 
-/// Contractions up to this are short.
-const SHORT: usize = 1024;
-
 impl Tile {
-    /// Whether planning takes this tile by itself for a product of so many columns and such a contraction. Few tiles do for
-    /// any number of rows, so that many sizes share few modules; the others wait for a schedule that names them.
+    /// Whether planning takes this tile by itself for a product of so many columns. Few tiles do for any number of rows, so
+    /// that many sizes share few modules; the others wait for a schedule that names them.
     ///
-    /// After a short contraction, finishing a tile takes long enough to be hidden behind the next one's products; but
-    /// where outputs go straight to memory, ptxas serialises the products of warpgroups that alternate (C7514).
-    pub fn is_automatic(self, columns: usize, inner: usize, needs: &Needs) -> bool {
-        let hidden = inner <= SHORT && needs.stores.iter().all(|path| path.major().is_some());
+    /// Warpgroups that take tiles in turn hide the end of one behind the products of the next, and are best whatever the
+    /// size; but where outputs go straight to memory, ptxas serialises their products (C7514).
+    pub fn is_automatic(self, columns: usize, needs: &Needs) -> bool {
+        let hidden = needs.stores.iter().all(|path| path.major().is_some());
         if needs.operands.iter().any(|feed| feed.is_by_elements()) {
             let (size, alone) = ((self.rows, self.columns), self.cluster == Cluster::One);
             return alone && [(128, 256), (128, 128), (64, 64)].contains(&size);
         }
+        let beside = columns > 128 && needs.operands[0] != Feed::Staggered;
         match (self.sharing, self.rows, self.columns, self.cluster) {
-            (Sharing::Tiles, 128, 128, Cluster::Rows) => columns > 128 && hidden,
-            (Sharing::Rows, 128, 256, Cluster::Rows) => columns > 128 && !hidden,
-            (Sharing::Rows, 256, 128, Cluster::Rows) => columns <= 128,
+            (Sharing::Tiles, 128, 128, Cluster::Columns) => hidden && beside,
+            (Sharing::Tiles, 128, 128, Cluster::Rows) => hidden && !beside,
+            (Sharing::Rows, 128, 256, Cluster::Rows) => !hidden && columns > 128,
+            (Sharing::Rows, 256, 128, Cluster::Rows) => !hidden && columns <= 128,
             (Sharing::Rows, 128, 128, Cluster::Rows)
             | (Sharing::Rows, 64, 128 | 64, Cluster::One) => true,
             _ => false,

@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Walk, cost, fit,
-    least_bytes, place, refuse,
+    CANDIDATES, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, cost, fit, least_bytes,
+    place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -40,10 +40,9 @@ pub fn candidates(
     let judge = |tile: &Tile| {
         let verdict = if !tile.takes(&needs) {
             Err(Sm90Refusal::OperandTile)
-        } else if !tile.is_automatic(problem.product_columns(), problem.inner, &needs) {
+        } else if !tile.is_automatic(problem.product_columns(), &needs) {
             Err(Sm90Refusal::OnRequest)
         } else if let Some(schedule) = fit(*tile, &needs, chip) {
-            let schedule = Sm90Schedule { walk: Walk::of(*tile, problem), ..schedule };
             let cycles = cost::cycles(&schedule, problem, chip);
             Ok(Ranked { schedule, cycles })
         } else {

@@ -2,9 +2,7 @@
 //!
 //! It is a parameter of the kernel, not part of its code.
 
-use crate::problem::Problem;
-
-use super::Tile;
+use super::Cluster;
 
 /// In which order tiles are walked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,13 +36,15 @@ impl Side {
 }
 
 impl Walk {
-    /// What serves most problems.
-    pub const USUAL: Walk = Walk { grouped: Side::Rows, group: 8 };
+    /// What serves most problems: groups of clusters along the side that a cluster is long on.
+    pub const fn usual(cluster: Cluster) -> Walk {
+        let grouped = match cluster {
+            Cluster::One | Cluster::Rows => Side::Rows,
+            Cluster::Columns => Side::Columns,
+        };
+        Walk { grouped, group: 8 }
+    }
+
     /// More only makes the last group ragged.
     pub(super) const MOST: u32 = 1024;
-
-    /// What suits a problem.
-    pub(super) fn of(_tile: Tile, _problem: &Problem) -> Walk {
-        Walk::USUAL
-    }
 }
