@@ -2,6 +2,7 @@
 
 use postlude_ptx::address::{Address, TensorAddress};
 use postlude_ptx::inst::Inst;
+use postlude_ptx::launch::Swizzle;
 use postlude_ptx::modifier::{Reduction, WaitFor};
 use postlude_ptx::operand::Operand;
 
@@ -105,6 +106,12 @@ impl Machine<'_> {
             return Ok(None);
         }
         let map = Box::new(map.clone());
+        let first = self.value(warp, tensor.coordinates[0])[lane] as i32;
+        let bytes = i64::from(first) * i64::from(map.element.bytes());
+        if map.swizzle != Swizzle::None && bytes % 16 != 0 {
+            let message = format!("the innermost coordinate {first} is between 16-byte chunks");
+            self.blame(Self::blamed(warp), now.line, Diagnosis::Misaligned, message)?;
+        }
         // A box that lies outside altogether lies outside wherever that is.
         let corner = tensor.coordinates.iter().enumerate().map(|(dim, each)| {
             let (size, length) = (map.sizes[dim] as i32, map.box_sizes[dim] as i32);

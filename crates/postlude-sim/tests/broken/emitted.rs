@@ -43,6 +43,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("B never loaded", Base::Plain, Edit::Drop(Which::At(1), LOAD), Diagnosis::TransactionMismatch, "try_wait", None),
     broken("A loaded where B goes", Base::Plain, Edit::Replace(Which::At(0), LOAD, "], [%rd", "+8192], [%rd"), Diagnosis::OverwriteUnderCopy, LOAD, Some("stages")),
     broken("load to an address between rows", Base::Plain, Edit::Replace(Which::At(1), LOAD, "+8192]", "+8208]"), Diagnosis::Misaligned, LOAD, Some("stages")),
+    broken("load from between two chunks", Base::Plain, Edit::Coordinate(Which::At(0), LOAD, "4"), Diagnosis::Misaligned, LOAD, None),
     broken("no fence before a store", Base::Plain, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "stmatrix", Some("stores")),
     broken("no fence before a wide store", Base::Wide, Edit::Drop(Which::All, PROXY), Diagnosis::MissingProxyFence, "st.shared", Some("stores")),
     broken("no fence before the first of two outputs", Base::TwoOutputs, Edit::Drop(Which::At(0), PROXY), Diagnosis::MissingProxyFence, "st.shared", Some("stores")),

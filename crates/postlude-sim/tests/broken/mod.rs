@@ -78,6 +78,8 @@ pub(crate) enum Edit {
     After(Which, &'static str, &'static str),
     /// A line that matches the pattern comes twice.
     Twice(Which, &'static str),
+    /// The first coordinate of lines that match the pattern is another.
+    Coordinate(Which, &'static str, &'static str),
     /// A wait for a phase, by its place among all, is always over.
     NoWait(usize),
     /// A wait starts with the other parity.
@@ -167,6 +169,13 @@ fn apply(edit: Edit, lines: &mut Vec<String>) {
         Edit::Twice(which, pattern) => {
             for place in places(lines, which, pattern).into_iter().rev() {
                 lines.insert(place, lines[place].clone());
+            }
+        }
+        Edit::Coordinate(which, pattern, other) => {
+            for place in places(lines, which, pattern) {
+                let (before, rest) = lines[place].split_once('{').expect("it has coordinates");
+                let (_, after) = rest.split_once(',').expect("it has several");
+                lines[place] = format!("{before}{{{other},{after}");
             }
         }
         Edit::NoWait(number) => {

@@ -28,7 +28,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Feed, Sm90Schedule, as_stored};
+use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -48,9 +48,17 @@ struct Plan<'a> {
     columns: Region,
     barriers: Region,
     load_barriers: Region,
+    staging: Region,
+    staging_barriers: Region,
 }
 
 impl Plan<'_> {
+    /// The ring that staggered operands arrive in.
+    fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(load::MOVERS), blocks: 1 };
+        Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
+    }
+
     /// The ring that a warpgroup's tile operands arrive in.
     fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
         let stages = self.schedule.load_stages;
@@ -64,15 +72,21 @@ impl Plan<'_> {
 pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let mut planner = Planner::new();
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
+    let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
     let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
     let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
+    let arriving = match schedule.staging_bytes() {
+        0 => 0,
+        _ => Ring::<Sm90a>::barrier_bytes(STAGING_SLOTS),
+    };
     let load_barriers = planner.reserve(
         "tile operands' barriers",
-        schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages),
+        schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages) - arriving,
         8,
     );
+    let staging_barriers = planner.reserve("staggered operands' barriers", arriving, 8);
     assert!(
         planner.total() == u64::from(schedule.shared_bytes()),
         "compiler bug: the schedule counted other bytes of shared memory"
@@ -91,6 +105,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         columns,
         barriers,
         load_barriers,
+        staging,
+        staging_barriers,
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
@@ -104,18 +120,19 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.graph, schedule);
-    let by_elements = schedule.needs.operands.map(Feed::is_by_elements);
+    let staggered = schedule.staging_bytes() > 0;
+    let writers = if staggered { load::MOVERS } else { 4 };
     let agents = Agents {
-        producers: match by_elements {
+        producers: match schedule.needs.operands.map(Feed::is_written) {
             [false, false] => 1,
-            // The warps of the load warpgroup, and whoever has the other operand copied.
-            [true, true] => 4,
-            [true, false] | [false, true] => 5,
+            [true, true] => writers,
+            // One more has the other operand copied.
+            [true, false] | [false, true] => writers + 1,
         },
         consumers: Consumers::Warpgroups(schedule.tile.sharers()),
         blocks: schedule.tile.cluster.blocks(),
     };
-    let by_elements = by_elements.contains(&true);
+    let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
@@ -125,6 +142,9 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         ring.initialise();
         if tiles {
             (0..schedule.consumers()).for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
+        }
+        if staggered {
+            plan.staging(k).initialise();
         }
         k.fence_barrier_init();
     });
@@ -137,6 +157,11 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             k.decrease_registers(load_registers);
             if by_elements {
                 load::load_elements(k, plan, &parameters, &raster, &ring);
+            } else if staggered {
+                k.if_(thread.eq(0), || load::load_staggered(k, plan, &parameters, &raster));
+                k.if_(thread.ge(32), || {
+                    load::move_staggered(k, plan, &parameters, &raster, &ring);
+                });
             } else {
                 k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
             }

@@ -25,7 +25,8 @@ pub use choose::{Wanted, schedules};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
-pub use operand::{Feed, STAGGER};
+pub use operand::Feed;
+pub(crate) use operand::STAGGER;
 pub(crate) use operand::{Operand, operands};
 pub(crate) use place::tile_operands;
 pub use place::{Major, Path, Placement, Placements};
@@ -75,6 +76,10 @@ pub struct Sm90Schedule {
 
 /// Depth of one stage: 128 bytes of a 16-bit type, one swizzled row.
 pub const STAGE_DEPTH: u32 = 64;
+/// Slots of what arrives staggered: one is filled while another is emptied.
+pub(crate) const STAGING_SLOTS: u32 = 2;
+/// Bytes of a staggered row as it arrives: a stage's, and up to seven elements before them.
+pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 /// Rows of a slot: what one warpgroup's instruction computes.
 pub const SLOT_ROWS: u32 = 64;
 
@@ -128,15 +133,29 @@ impl Sm90Schedule {
         self.tile_column_bytes() * self.consumers() / self.tile.sharers()
     }
 
+    /// Bytes of staggered operands in the order in which they arrive, before they are moved to their stages.
+    pub fn staging_bytes(&self) -> u32 {
+        STAGING_SLOTS * self.staging_slot_bytes()
+    }
+
+    /// Bytes of what arrives for one stage.
+    pub(crate) fn staging_slot_bytes(&self) -> u32 {
+        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
+        let rows = sides.filter(|(_, feed)| *feed == Feed::Staggered).map(|(rows, _)| rows);
+        rows.sum::<u32>() * STAGGERED_ROW_BYTES
+    }
+
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
     pub fn barrier_bytes(&self) -> u32 {
         let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
-        16 * (self.stages + loads)
+        let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
+        16 * (self.stages + loads + staging)
     }
 
     /// Dynamic shared memory.
     pub fn shared_bytes(&self) -> u32 {
         self.stages * self.stage_bytes()
+            + self.staging_bytes()
             + self.load_bytes()
             + self.store_bytes()
             + self.column_bytes()
@@ -209,8 +228,8 @@ pub fn accept(
     let tile = schedule.tile;
     let tiles = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
     let knobs = tile.takes(&schedule.needs)
-        && schedule.needs.clone().settled(graph) == schedule.needs
-        && schedule.needs.takes_subtile(schedule.subtile)
+        && schedule.needs.clone().settled() == schedule.needs
+        && [32, 64].contains(&schedule.subtile)
         && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
@@ -266,9 +285,8 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
 }
 
 /// Subtiles and slots for tile operands, best first.
-fn choices(needs: &Needs) -> Vec<(u32, u32)> {
-    let all = if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS };
-    all.iter().copied().filter(|(subtile, _)| needs.takes_subtile(*subtile)).collect()
+fn choices(needs: &Needs) -> &'static [(u32, u32)] {
+    if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS }
 }
 
 /// Subtiles and slots where a tile operand arrives by map.

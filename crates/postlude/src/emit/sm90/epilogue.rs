@@ -1,5 +1,8 @@
 //! The epilogue: the graph applied to a warpgroup's accumulators.
 //!
+//! Thread t of a warpgroup holds, for each 8-column group j, columns 8j + 2(t mod 4) + {0, 1} of rows
+//! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
+//!
 //! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once and
 //! shared. Then block by block, subtile by subtile: tile operands arrive, the graph is applied to every element, outputs
 //! leave.
@@ -8,7 +11,6 @@ mod arrivals;
 mod columns;
 mod departures;
 mod lanes;
-mod lattice;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
@@ -25,7 +27,6 @@ use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready};
 use lanes::Lanes;
-use lattice::Lattice;
 
 pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
@@ -37,7 +38,6 @@ pub(super) struct Epilogue<'a, 'k> {
     column: Reg<'k, U32>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
-    lattice: Lattice,
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
     arrivals: Arrivals<'a, 'k>,
@@ -83,19 +83,16 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let lattice = Lattice::new(plan.schedule);
-        let column = lattice.first_column(lane & 3);
         Epilogue {
             k,
             plan,
             parameters,
             warpgroup,
-            row: lattice.row(warp * 2, lane >> 2),
-            column,
-            lattice,
-            lanes: Lanes::new(k, rank, plan.schedule, lattice),
+            row: warp.mad(16, lane >> 2),
+            column: (lane & 3) * 2,
+            lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, warpgroup, rank, column),
+            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
         }
@@ -125,8 +122,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             evaluator.ask(&mut known, Kind::AlongRows, &place);
             (place, known)
         };
-        let rows = (0..tile.blocks())
-            .map(|block| self.lattice.rows().map(|half| row(block * SLOT_ROWS + half)));
+        let rows = (0..tile.blocks()).map(|block| [0, 8].map(|half| row(block * SLOT_ROWS + half)));
         Begun {
             scalars,
             rows: rows.collect(),
@@ -155,10 +151,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 evaluator.extend(&mut known, Kind::AlongRows, &place, None);
                 known
             });
-            for number in 0..self.plan.schedule.tile.columns / subtile {
-                let part = self.lattice.groups(accumulators, number, subtile);
-                let subtile = Subtile { offset: number * subtile, columns: subtile };
-                self.visit(&evaluator, &spot, subtile, &known, &part);
+            for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
+                let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };
+                self.visit(&evaluator, &spot, subtile, &known, part);
             }
         }
     }
@@ -189,15 +184,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot: &Spot<'k>,
         subtile: Subtile,
         known: &[Known<'k>; 2],
-        part: &[[Var<'k, F32>; 4]],
+        part: &[Var<'k, F32>],
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
-        for (group, four) in part.iter().enumerate() {
-            let column = |element| self.lattice.column(subtile.offset, group as u32, element);
-            let columns = [0, 1].map(column);
-            let results = self.visit_group(evaluator, spot, columns, known, four, |element| {
+        for (group, four) in part.chunks_exact(4).enumerate() {
+            let offset = subtile.offset + 8 * group as u32;
+            let results = self.visit_group(evaluator, spot, offset, known, four, |element| {
                 self.operands(&arrived, group, element)
             });
             for (output, result) in results.into_iter().enumerate() {
@@ -227,12 +221,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        columns: [u32; 2],
+        offset: u32,
         known: &[Known<'k>; 2],
-        four: &[Var<'k, F32>; 4],
+        four: &[Var<'k, F32>],
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Vec<[Reg<'k, F32>; 4]> {
-        let along_columns = self.columns.read(columns);
+        let along_columns = self.columns.read(offset);
         let outputs = self.plan.graph.outputs();
         let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); outputs.len()];
         for (element, accumulator) in four.iter().enumerate() {
@@ -242,7 +236,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
             }
-            let column = if self.indexed { spot.column + columns[column] } else { spot.column };
+            let column =
+                if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
             evaluator.extend(&mut all, Kind::Tile, &place, Some(accumulator.get()));
             for (result, output) in results.iter_mut().zip(outputs) {

@@ -1,7 +1,7 @@
 //! The load roles: one thread keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full.
 
-use postlude_ptx::kernel::{Kernel, Reg, TensorMap};
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};
 use postlude_ptx::modifier::Eviction;
 use postlude_ptx::ring::{Receivers, Ring};
 use postlude_ptx::target::Sm90a;
@@ -10,10 +10,13 @@ use postlude_ptx::types::U32;
 use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, Sharing};
 
 use super::Plan;
-use super::operand::{Elements, Piece};
+use super::operand::{Elements, Moved, Piece};
 use super::parameters::{Parameters, Source};
 use super::raster::{Corner, Raster};
 use super::slot::SlotLayout;
+
+/// Warps that move staggered rows: all of the load warpgroup but one.
+pub(super) const MOVERS: u32 = 3;
 
 /// Runs `body` for every step of every tile, with the pieces of A and B.
 fn for_steps<'k>(
@@ -68,38 +71,101 @@ pub(super) fn load_elements<'k>(
     raster: &Raster<'k>,
     ring: &Ring<'k, Sm90a>,
 ) {
-    let (stages, thread) = (k.region(&plan.stages), k.thread());
+    let thread = k.thread();
     let limits = [parameters.rows, parameters.columns].map(|size| [size, parameters.inner]);
-    let operands = parameters.operands.each_ref();
-    let copies = operands.map(|operand| operand.copies(None));
-    let elements: Vec<Option<Elements<'_, 'k>>> = (operands.into_iter().zip(limits))
+    let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().zip(limits))
         .map(|(operand, limits)| Elements::of(k, operand, limits, thread))
         .collect();
-    let copied = copies.iter().any(Option::is_some);
+    let writers = Writers { plan, parameters, raster, ring, first: 0 };
+    writers.write(k, |stage, pieces| {
+        for (elements, piece) in elements.iter().zip(pieces) {
+            if let Some(elements) = elements {
+                elements.bring(stage, piece);
+            }
+        }
+    });
+}
+
+/// The role of the first load warp where A or B is staggered: copies to where they arrive.
+pub(super) fn load_staggered<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+) {
+    let (ring, slots) = (plan.staging(k), k.region(&plan.staging));
+    let staggered = parameters.staggered(k);
     let at = ring.producer();
     for_steps(k, parameters, raster, |pieces| {
-        let stage = |number: Reg<'k, U32>| stages + number * plan.schedule.stage_bytes();
-        let leader = copied.then(|| thread.eq(0));
-        ring.produce_written(
-            &at,
-            thread & 31,
-            leader,
-            |slot| {
-                for (copies, place) in copies.iter().zip(pieces) {
-                    if let Some(copies) = copies {
-                        copies.issue(slot, stage(slot.stage), raster.rank(), place);
-                    }
+        ring.produce(&at, |slot| {
+            let start = slots + slot.stage * plan.schedule.staging_slot_bytes();
+            for (staggered, piece) in staggered.iter().zip(pieces) {
+                if let Some(staggered) = staggered {
+                    staggered.issue(slot, start, piece);
                 }
-            },
-            |number| {
-                for (elements, place) in elements.iter().zip(pieces) {
-                    if let Some(elements) = elements {
-                        elements.bring(stage(number), place);
-                    }
-                }
-            },
-        );
+            }
+        });
     });
+}
+
+/// The role of the other load warps there: what arrived is moved to its stage. What copies can bring in as it is, the
+/// first of their threads has copied.
+pub(super) fn move_staggered<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    raster: &Raster<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
+    let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
+    let staggered = parameters.staggered(k);
+    let movers: Vec<_> = staggered.iter().flatten().map(|each| each.mover(lane)).collect();
+    let at = arrived.consumer(lane);
+    let writers = Writers { plan, parameters, raster, ring, first: 32 };
+    writers.write(k, |stage, _| {
+        arrived.consume(&at, |slot| {
+            let from = slots + slot * plan.schedule.staging_slot_bytes();
+            let moved = Moved { from, to: stage, first: warp - 1, step: MOVERS };
+            for mover in &movers {
+                mover(moved);
+            }
+        });
+    });
+}
+
+/// Warps that write A or B to stages; the thread `first` has the other one copied, if it comes by map.
+struct Writers<'a, 'k> {
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+    raster: &'a Raster<'k>,
+    ring: &'a Ring<'k, Sm90a>,
+    first: u32,
+}
+
+impl<'k> Writers<'_, 'k> {
+    fn write(&self, k: Kernel<'k, Sm90a>, write: impl FnOnce(SharedAddress<'k>, [Piece<'k>; 2])) {
+        let (stages, thread) = (k.region(&self.plan.stages), k.thread());
+        let copies = self.parameters.operands.each_ref().map(|operand| operand.copies(None));
+        let leader = copies.iter().any(Option::is_some).then(|| thread.eq(self.first));
+        let stage = |number: Reg<'k, U32>| stages + number * self.plan.schedule.stage_bytes();
+        let at = self.ring.producer();
+        for_steps(k, self.parameters, self.raster, |pieces| {
+            self.ring.produce_written(
+                &at,
+                thread & 31,
+                leader,
+                |slot| {
+                    for (copies, piece) in copies.iter().zip(pieces) {
+                        if let Some(copies) = copies {
+                            copies.issue(slot, stage(slot.stage), self.raster.rank(), piece);
+                        }
+                    }
+                },
+                |number| write(stage(number), pieces),
+            );
+        });
+    }
 }
 
 /// The tile operands of one warpgroup, in the order in which its epilogue reads them. By a warp of its own: A and B of

@@ -4,10 +4,12 @@
 //! deep, whose lines of 128 bytes run along the rows.
 
 mod elements;
+mod staggered;
 
 use postlude_ptx::kernel::{
     Kernel, MapParameter, NumberParameter, Policy, Reg, SharedAddress, TensorMap,
 };
+use postlude_ptx::launch::Swizzle;
 use postlude_ptx::ring::{Receivers, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
@@ -18,10 +20,12 @@ use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER};
 use super::parameters::Memory;
 
 pub(super) use elements::Elements;
+use staggered::Class;
+pub(super) use staggered::{Moved, Staggered};
 
 /// Bytes of a row or a line of a stage.
 pub(super) const LINE_BYTES: u32 = 128;
-/// Rows of a slab, and of the blocks that A's rows are staggered in.
+/// Rows of a slab.
 const BLOCK: u32 = 64;
 
 /// An operand's part of a stage.
@@ -32,8 +36,6 @@ pub(super) struct Part {
     pub(super) size: u32,
     /// CTAs that load it together, each a share for all.
     pub(super) sharers: u32,
-    /// Rows among which staggering changes the order: A's by blocks, since each is one warpgroup's; B's all.
-    pub(super) span: u32,
     /// Bytes from the stage's start.
     pub(super) offset: u32,
 }
@@ -44,21 +46,19 @@ impl Part {
         let tile = schedule.tile;
         let [left, right] = schedule.needs.operands;
         [
-            Part {
-                feed: left,
-                size: tile.rows,
-                sharers: tile.cluster.columns(),
-                span: BLOCK,
-                offset: 0,
-            },
+            Part { feed: left, size: tile.rows, sharers: tile.cluster.columns(), offset: 0 },
             Part {
                 feed: right,
                 size: tile.columns,
                 sharers: tile.cluster.rows(),
-                span: tile.columns,
                 offset: tile.rows * LINE_BYTES,
             },
         ]
+    }
+
+    /// How copies lay it out.
+    pub(super) fn swizzle(&self) -> Swizzle {
+        if self.feed == Feed::Staggered { Swizzle::None } else { Swizzle::B128 }
     }
 
     /// The box of one copy: innermost first, without the batch.
@@ -66,7 +66,7 @@ impl Part {
         match self.feed {
             Feed::Inner => [STAGE_DEPTH, self.size / self.sharers],
             Feed::Outer => [BLOCK, STAGE_DEPTH / self.sharers],
-            Feed::Staggered => [STAGE_DEPTH, self.span / STAGGER / self.sharers],
+            Feed::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
             Feed::InnerElements | Feed::OuterElements => {
                 panic!("compiler bug: a box of what no map copies")
             }
@@ -77,8 +77,7 @@ impl Part {
 /// What the kernel gets of an operand.
 pub(super) enum Given<'k> {
     Map(MapParameter<'k>),
-    /// A map for every class of rows, and the elements before each class's first.
-    Staggered(Vec<(MapParameter<'k>, NumberParameter<'k, U32>)>),
+    Staggered(Vec<Class<'k>>),
     Memory(Memory<'k>),
 }
 
@@ -128,24 +127,25 @@ impl<'k> Operand<'k> {
 
     /// Its copies, if copies bring it in.
     pub(super) fn copies(&self, policy: Option<Policy<'k>>) -> Option<Copies<'k>> {
-        let sources = match &self.given {
-            Given::Map(map) => vec![(map.address(), None)],
-            Given::Staggered(classes) => {
-                let class = |(map, before): &(MapParameter<'k>, NumberParameter<'k, U32>)| {
-                    (map.address(), Some(before.load()))
-                };
-                classes.iter().map(class).collect()
-            }
-            Given::Memory(_) => return None,
-        };
-        Some(Copies { part: self.part, sources, policy })
+        match &self.given {
+            Given::Map(map) => Some(Copies { part: self.part, map: map.address(), policy }),
+            Given::Staggered(_) | Given::Memory(_) => None,
+        }
+    }
+
+    /// The same operand as it arrives so many bytes behind a slot's start, if it is staggered.
+    pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>, offset: u32) -> Option<Staggered<'_, 'k>> {
+        match &self.given {
+            Given::Staggered(classes) => Some(Staggered { k, part: self.part, classes, offset }),
+            Given::Map(_) | Given::Memory(_) => None,
+        }
     }
 }
 
 /// The copies that bring an operand's part of a stage in.
 pub(super) struct Copies<'k> {
     part: Part,
-    sources: Vec<(TensorMap<'k>, Option<Reg<'k, U32>>)>,
+    map: TensorMap<'k>,
     policy: Option<Policy<'k>>,
 }
 
@@ -170,10 +170,10 @@ impl<'k> Copies<'k> {
         let beside = |from: Reg<'k, U32>| own.map_or(from, |rank| rank.mad(outer, from));
         let to = stage + part.offset;
         let to = own.map_or(to, |rank| to + rank * share);
-        let copy = |map, coordinates: [Reg<'k, U32>; 3], offset: u32| {
+        let copy = |coordinates: [Reg<'k, U32>; 3], offset: u32| {
             slot.load(
                 to + offset,
-                map,
+                self.map,
                 &coordinates.map(Into::into),
                 bytes,
                 receivers,
@@ -182,28 +182,17 @@ impl<'k> Copies<'k> {
         };
         match part.feed {
             Feed::Inner => {
-                copy(self.sources[0].0, [at.depth, beside(at.first), at.batch], 0);
+                copy([at.depth, beside(at.first), at.batch], 0);
             }
             Feed::Outer => {
                 let depth = beside(at.depth);
                 for slab in 0..part.size / BLOCK {
                     let place = [at.first + slab * BLOCK, depth, at.batch];
-                    copy(self.sources[0].0, place, slab * BLOCK * LINE_BYTES);
+                    copy(place, slab * BLOCK * LINE_BYTES);
                 }
             }
-            Feed::Staggered => {
-                let rows = part.span / STAGGER;
-                let first = beside(at.first >> STAGGER.trailing_zeros());
-                for span in 0..part.size / part.span {
-                    for (class, (map, before)) in (0..).zip(&self.sources) {
-                        let depth = before.map_or(at.depth, |before| at.depth + before);
-                        let offset = (span * part.span + class * rows) * LINE_BYTES;
-                        copy(*map, [depth, first + span * rows, at.batch], offset);
-                    }
-                }
-            }
-            Feed::InnerElements | Feed::OuterElements => {
-                panic!("compiler bug: copies of what no map describes")
+            Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
+                panic!("compiler bug: copies of what threads write")
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Op};
 use crate::plan::sm90::{Path, Sm90Schedule, tile_operands};
 
-use super::operand::{Operand, Part};
+use super::operand::{Operand, Part, Staggered};
 use super::slot::SlotLayout;
 
 /// How an input of the body arrives.
@@ -134,6 +134,14 @@ impl<'k> Parameters<'k> {
             sources,
             destinations,
         }
+    }
+
+    /// What is staggered of A and B, one behind the other where both arrive.
+    pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
+        let [left, right] = &self.operands;
+        let left = left.staggered(k, 0);
+        let behind = left.as_ref().map_or(0, Staggered::bytes);
+        [left, right.staggered(k, behind)]
     }
 
     pub(super) fn prefetch(&self) {

@@ -124,11 +124,11 @@ impl Tile {
     /// size; but where outputs go straight to memory, ptxas serialises their products (C7514).
     pub fn is_automatic(self, columns: usize, needs: &Needs) -> bool {
         let hidden = needs.stores.iter().all(|path| path.major().is_some());
-        if needs.operands.iter().any(|feed| feed.is_by_elements()) {
+        if needs.operands.iter().any(|feed| feed.is_written()) {
             let (size, alone) = ((self.rows, self.columns), self.cluster == Cluster::One);
             return alone && [(128, 256), (128, 128), (64, 64)].contains(&size);
         }
-        let beside = columns > 128 && needs.operands[0] != Feed::Staggered;
+        let beside = columns > 128;
         match (self.sharing, self.rows, self.columns, self.cluster) {
             (Sharing::Tiles, 128, 128, Cluster::Columns) => hidden && beside,
             (Sharing::Tiles, 128, 128, Cluster::Rows) => hidden && !beside,
@@ -146,19 +146,18 @@ impl Tile {
         let whole = |(feed, (size, sharers)): (Feed, (u32, u32))| match feed {
             Feed::Inner => size % (8 * sharers) == 0,
             Feed::Outer => size % 64 == 0,
-            Feed::Staggered => size % (64 * sharers) == 0,
-            Feed::InnerElements | Feed::OuterElements => true,
+            Feed::Staggered | Feed::InnerElements | Feed::OuterElements => true,
         };
-        // Rows are staggered within blocks of 64, which two CTAs cannot share.
-        let blocks = needs.operands[0] != Feed::Staggered || self.cluster.columns() == 1;
-        let by_elements = needs.operands.iter().any(|feed| feed.is_by_elements());
+        let written = needs.operands.iter().any(|feed| feed.is_written());
         // Many accumulators leave the load warpgroup few registers.
         let roomy = self.accumulators() <= 128
             || needs.operands.iter().all(|feed| matches!(feed, Feed::Inner | Feed::Outer));
-        blocks
-            && roomy
+        let mixed = needs.operands.contains(&Feed::Staggered)
+            && needs.operands.iter().any(|feed| feed.is_by_elements());
+        roomy
+            && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
-            && (!by_elements || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))
+            && (!written || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))
     }
 
     /// 64-row blocks of one warpgroup.
@@ -176,7 +175,7 @@ impl Tile {
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
-        if needs.operands.iter().any(|feed| feed.is_by_elements()) {
+        if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
             [56, 224]
         } else if self.accumulators() > 128 {

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use crate::dtype::DType;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
@@ -33,7 +32,7 @@ impl Needs {
             stores: place::stores(graph, problem, placements),
             column_values: column_values(&as_stored(graph)).len() as u32,
         };
-        needs.settled(graph)
+        needs.settled()
     }
 
     /// One aligned output of 16 or 32 bits and nothing else.
@@ -43,33 +42,12 @@ impl Needs {
     }
 
     /// The same with the paths that go together with how A and B travel.
-    pub(super) fn settled(mut self, graph: &Graph) -> Needs {
-        if self.operands.iter().any(|feed| feed.is_by_elements()) {
+    pub(super) fn settled(mut self) -> Needs {
+        if self.operands.iter().any(|feed| feed.is_written()) {
             // All load warps are busy with the product's operands.
             self.loads.iter_mut().for_each(Path::make_direct);
         }
-        if self.operands.contains(&Feed::Staggered) {
-            // Rows or columns come in another order, which column-major slots do not undo.
-            let paths = self.loads.iter_mut().chain(&mut self.stores);
-            paths.filter(|path| **path == Path::MapTransposed).for_each(Path::make_direct);
-        }
-        if self.operands[1] == Feed::Staggered {
-            // A thread then has whole chunks of a row, which slots take in 16-bit types only.
-            let inputs = place::tile_operands(graph).into_iter();
-            let inputs = inputs.map(|input| graph.inputs()[input.0 as usize].dtype);
-            let outputs = graph.outputs().iter().map(|output| output.dtype);
-            let paths = self.loads.iter_mut().zip(inputs);
-            paths
-                .chain(self.stores.iter_mut().zip(outputs))
-                .filter(|(_, dtype)| *dtype == DType::F32)
-                .for_each(|(path, _)| path.make_direct());
-        }
         self
-    }
-
-    /// Whether an epilogue can work on so many columns at a time.
-    pub(super) fn takes_subtile(&self, columns: u32) -> bool {
-        columns == 64 || (columns == 32 && self.operands[1] != Feed::Staggered)
     }
 
     /// Whether a tile operand arrives through slots.

@@ -14,7 +14,7 @@ pub enum Feed {
     /// By tensor map; rows of A, or columns of B, lie without gaps.
     Outer,
     /// The contraction lies without gaps, but rows begin anywhere. Every eighth row begins at the same distance from a
-    /// multiple of 16 bytes, so eight tensor maps read them all. Rows of a tile then come in another order.
+    /// multiple of 16 bytes, so eight tensor maps read them all, and threads move what arrives to its place.
     Staggered,
     /// Element by element; threads run along the contraction.
     InnerElements,
@@ -38,9 +38,14 @@ impl Feed {
         }
     }
 
-    /// Whether threads read it, and not copies by tensor map.
+    /// Whether threads read it element by element.
     pub const fn is_by_elements(self) -> bool {
         matches!(self, Feed::InnerElements | Feed::OuterElements)
+    }
+
+    /// Whether threads of the load warpgroup write it to its stage, and not copies by tensor map.
+    pub const fn is_written(self) -> bool {
+        matches!(self, Feed::Staggered | Feed::InnerElements | Feed::OuterElements)
     }
 
     /// Whether a kernel with this feed can be used where `other` was planned.
@@ -50,7 +55,7 @@ impl Feed {
 }
 
 /// Classes of rows of a staggered operand: 16 bytes are so many 16-bit elements.
-pub const STAGGER: u32 = 8;
+pub(crate) const STAGGER: u32 = 8;
 
 /// Elements between neighbours of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +106,12 @@ pub(crate) fn operands<'a>(
 
 /// How A and B travel.
 pub(super) fn feeds(graph: &Graph, problem: &Problem, placements: &Placements) -> [Feed; 2] {
-    operands(graph, problem, placements).map(|operand| feed(&operand, problem))
+    let feeds = operands(graph, problem, placements).map(|operand| feed(&operand, problem));
+    if !feeds.iter().any(|feed| feed.is_by_elements()) {
+        return feeds;
+    }
+    // The whole load warpgroup reads elements, and has nobody to spare.
+    feeds.map(|feed| if feed == Feed::Staggered { Feed::InnerElements } else { feed })
 }
 
 fn feed(operand: &Operand<'_>, problem: &Problem) -> Feed {

@@ -15,7 +15,6 @@ use super::super::parameters::{Parameters, Source};
 use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
 use super::lanes::{Floats, Lanes, Packed, SlotAccess};
-use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
 /// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
@@ -37,7 +36,6 @@ pub(super) struct Arrivals<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    lattice: Lattice,
     operands: Vec<(InputId, DType, Path)>,
     ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
 }
@@ -61,8 +59,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
             (ring, at, k.region(&plan.loads) + warpgroup * bytes)
         });
-        let lattice = Lattice::new(plan.schedule);
-        Arrivals { k, plan, parameters, lattice, operands, ring }
+        Arrivals { k, plan, parameters, operands, ring }
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
@@ -147,7 +144,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let memory = self.parameters.memory(input);
         let group = |group: u32| {
             std::array::from_fn(|element| {
-                let column = self.lattice.column(subtile.offset, group, element as u32 % 2);
+                let column = subtile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.

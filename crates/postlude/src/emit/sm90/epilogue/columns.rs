@@ -113,15 +113,11 @@ impl<'a, 'k> Columns<'a, 'k> {
         k.sync_named(self.barrier, workers);
     }
 
-    /// The values at two columns, each so many columns from the thread's first of the tile.
-    pub(super) fn read(&self, offsets: [u32; 2]) -> Vec<(NodeId, [Value<'k>; 2])> {
+    /// The values at two neighbouring columns, `offset` columns from the thread's first of the tile.
+    pub(super) fn read(&self, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
         let value = |(number, node): (usize, &NodeId)| {
-            let from = |offset: u32| self.own + self.offset(number, offset);
-            let pair = if offsets[1] == offsets[0] + 1 {
-                self.k.load_shared::<B32, 2>(from(offsets[0]))
-            } else {
-                offsets.map(|offset| self.k.load_shared::<B32, 1>(from(offset))[0])
-            };
+            let from = self.own + self.offset(number, offset);
+            let pair = self.k.load_shared::<B32, 2>(from);
             (*node, pair.map(|bits| self.value(self.plan.graph.ty(*node).elem, bits)))
         };
         self.nodes.iter().enumerate().map(value).collect()

@@ -11,7 +11,6 @@ use crate::plan::sm90::{Hints, Path};
 use super::super::Plan;
 use super::super::parameters::{Destination, MappedTile, Memory, Parameters};
 use super::lanes::{Floats, Lanes, Packed};
-use super::lattice::Lattice;
 use super::{Spot, Subtile};
 
 /// Two columns of a thread's two rows, as they leave.
@@ -44,7 +43,6 @@ pub(super) struct Departures<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    lattice: Lattice,
     /// The warpgroup's own barrier.
     barrier: Reg<'k, U32>,
     /// Issues the warpgroup's copies.
@@ -69,7 +67,6 @@ impl<'a, 'k> Departures<'a, 'k> {
             k,
             plan,
             parameters,
-            lattice: Lattice::new(plan.schedule),
             barrier: warpgroup + 1,
             leader: rank.eq(0),
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
@@ -185,7 +182,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         let k = self.k;
         for (group, ready) in groups.iter().enumerate() {
             for (element, value) in ready.whole().iter().enumerate() {
-                let column = self.lattice.column(subtile.offset, group as u32, element as u32 % 2);
+                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(pointers[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 match half {

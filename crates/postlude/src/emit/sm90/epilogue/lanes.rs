@@ -3,7 +3,6 @@
 //! A row is a power of two of 16-byte chunks, exchanged by the row's place in the pattern (PTX ISA, "Swizzling Modes").
 //! Slots start at multiples of the pattern, so an address is exclusive-ored as a whole.
 
-mod chunks;
 mod columns;
 mod rows;
 
@@ -14,8 +13,6 @@ use postlude_ptx::types::{B32, F32, U32};
 
 use crate::plan::sm90::{Major, Sm90Schedule};
 
-use super::lattice::Lattice;
-use chunks::ChunkLanes;
 use columns::ColumnLanes;
 use rows::RowLanes;
 
@@ -60,7 +57,7 @@ pub(super) trait SlotAccess<'k> {
 
 /// A thread's places in every slot, for each order that a tile of the epilogue has.
 pub(super) struct Lanes<'k> {
-    rows: Option<Box<dyn SlotAccess<'k> + 'k>>,
+    rows: Option<RowLanes<'k>>,
     columns: Option<ColumnLanes<'k>>,
 }
 
@@ -70,18 +67,11 @@ impl<'k> Lanes<'k> {
         k: Kernel<'k, Sm90a>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
-        lattice: Lattice,
     ) -> Lanes<'k> {
         let paths = schedule.needs.loads.iter().chain(&schedule.needs.stores);
         let any = |major| paths.clone().any(|path| path.major() == Some(major));
         Lanes {
-            rows: any(Major::Row).then(|| -> Box<dyn SlotAccess<'k> + 'k> {
-                if lattice.has_chunks() {
-                    Box::new(ChunkLanes::new(k, rank, lattice))
-                } else {
-                    Box::new(RowLanes::new(k, rank, schedule, lattice))
-                }
-            }),
+            rows: any(Major::Row).then(|| RowLanes::new(k, rank, schedule)),
             columns: any(Major::Column).then(|| ColumnLanes::new(k, rank, schedule)),
         }
     }
@@ -89,7 +79,7 @@ impl<'k> Lanes<'k> {
     /// The places of one order.
     pub(super) fn of(&self, major: Major) -> &dyn SlotAccess<'k> {
         let access: Option<&dyn SlotAccess<'k>> = match major {
-            Major::Row => self.rows.as_deref(),
+            Major::Row => self.rows.as_ref().map(|lanes| lanes as _),
             Major::Column => self.columns.as_ref().map(|lanes| lanes as _),
         };
         access.unwrap_or_else(|| panic!("compiler bug: no tile is {major:?}-major"))

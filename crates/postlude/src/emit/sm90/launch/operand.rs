@@ -1,6 +1,6 @@
 //! What a launch passes of A and B.
 
-use postlude_ptx::launch::{Buffer, Parameter, Swizzle, TensorMap};
+use postlude_ptx::launch::{Buffer, Parameter, TensorMap};
 
 use crate::plan::sm90::{Feed, Operand, STAGGER};
 use crate::problem::Problem;
@@ -54,7 +54,7 @@ impl View<'_> {
             sizes: sizes.map(|size| size as u64).to_vec(),
             strides: map_strides(dtype, [stride, strides.batch], sizes),
             box_sizes: vec![inner, outer, 1],
-            swizzle: Swizzle::B128,
+            swizzle: self.part.swizzle(),
         })
     }
 

@@ -8,7 +8,6 @@ use postlude_ptx::types::{F32, U32};
 
 use crate::plan::sm90::Sm90Schedule;
 
-use super::super::lattice::Lattice;
 use super::{CHUNK, Floats, SlotAccess};
 
 /// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
@@ -19,8 +18,9 @@ pub(super) struct RowLanes<'k> {
     k: Kernel<'k, Sm90a>,
     /// Its row of the matrices that one instruction moves.
     matrix: Reg<'k, U32>,
-    /// Its own two columns of 32 bits, in each of its rows.
-    pairs: [Reg<'k, U32>; 2],
+    /// Its own two columns of 32 bits, in the first of its rows.
+    pair: Reg<'k, U32>,
+    row_bytes: u32,
 }
 
 impl<'k> RowLanes<'k> {
@@ -28,7 +28,6 @@ impl<'k> RowLanes<'k> {
         k: Kernel<'k, Sm90a>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
-        lattice: Lattice,
     ) -> RowLanes<'k> {
         let row_bytes = schedule.subtile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
@@ -42,10 +41,10 @@ impl<'k> RowLanes<'k> {
         };
         // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
         let (within, matrix) = (lane & 7, lane >> 3);
-        let matrix_row = lattice.row(warp.mad(2, matrix & 1), within);
-        let own_row = lattice.row(warp * 2, lane >> 2);
-        let pair = |offset| place(own_row + offset, (lane & 3) >> 1) + (lane & 1) * 8;
-        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pairs: lattice.rows().map(pair) }
+        let matrix_row = warp.mad(16, (matrix & 1).mad(8, within));
+        let own_row = warp.mad(16, lane >> 2);
+        let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
+        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes }
     }
 
     /// For each group, the two columns of the thread's first and second row.
@@ -54,9 +53,10 @@ impl<'k> RowLanes<'k> {
         start: SharedAddress<'k>,
         groups: u32,
     ) -> impl Iterator<Item = [SharedAddress<'k>; 2]> {
-        let rows = self.pairs.map(|pair| start.register() + pair);
+        let (first, row_bytes) = (start.register() + self.pair, self.row_bytes);
         (0..groups).map(move |group| {
-            rows.map(|row| SharedAddress::from_register(row ^ (group * ACCESS_BYTES)))
+            let upper = SharedAddress::from_register(first ^ (group * ACCESS_BYTES));
+            [upper, upper + 8 * row_bytes]
         })
     }
 }
