@@ -241,6 +241,21 @@ impl<'k, A: Tma> Ring<'k, A> {
         self.advance(&at.0);
     }
 
+    /// The same by a whole warp, of which one lane fills. What all lanes know alike stays in uniform registers, which
+    /// copies take.
+    pub fn produce_by_warp(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
+        let k = self.kernel;
+        let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
+        self.wait(self.empty, &at.0);
+        let full = Barrier::at(self.full + stage * BARRIER);
+        k.if_(k.elect(), || {
+            let promise = k.barrier_promise(full);
+            fill(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+            k.keep_promise(promise, bytes.get());
+        });
+        self.advance(&at.0);
+    }
+
     /// Waits for an empty slot, lets a warp `write` into it, and goes on. `lane` is the thread's in its warp. Where a
     /// leader is given, that one thread also lets `copy` copy into the slot.
     pub fn produce_written(

@@ -67,7 +67,7 @@ fn a_slot_that_nobody_releases_is_a_deadlock_that_names_its_barrier() {
         assert!(!report.finished);
         has(&report.findings, Diagnosis::ArrivalUnderflow);
         let message = &report.findings[0].message;
-        assert!(message.contains("warp 0 lanes 0x1"), "{message}");
+        assert!(message.contains("CTA 0 warp 0, line"), "{message}");
         assert!(message.contains("in phase 0, 0 of 2 arrivals"), "{message}");
     }
 }

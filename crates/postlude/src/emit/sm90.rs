@@ -150,7 +150,8 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     });
     meet(k, schedule, Alignment::Aligned);
     let raster = Raster::new(k, &parameters, schedule);
-    let warpgroup = k.uniform(thread >> 7);
+    let warp = k.uniform(thread >> 5);
+    let warpgroup = warp >> 2;
     k.if_else(
         warpgroup.eq(0),
         || {
@@ -158,15 +159,15 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             if by_elements {
                 load::load_elements(k, plan, &parameters, &raster, &ring);
             } else if staggered {
-                k.if_(thread.eq(0), || load::load_staggered(k, plan, &parameters, &raster));
-                k.if_(thread.ge(32), || {
+                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &raster));
+                k.if_(warp.ge(1), || {
                     load::move_staggered(k, plan, &parameters, &raster, &ring);
                 });
             } else {
-                k.if_(thread.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
             }
             for each in (0..schedule.consumers()).filter(|_| tiles) {
-                k.if_(thread.eq(32 * (each + 1)), || {
+                k.if_(warp.eq(each + 1), || {
                     load::load_tiles(k, plan, &parameters, &raster, each);
                 });
             }

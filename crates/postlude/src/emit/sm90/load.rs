@@ -40,7 +40,7 @@ fn for_steps<'k>(
     });
 }
 
-/// One thread's role: copies of A and B.
+/// One warp's role: copies of A and B.
 pub(super) fn load<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -54,7 +54,7 @@ pub(super) fn load<'k>(
         parameters.operands.iter().filter_map(|operand| operand.copies(policy)).collect();
     let at = ring.producer();
     for_steps(k, parameters, raster, |pieces| {
-        ring.produce(&at, |slot| {
+        ring.produce_by_warp(&at, |slot| {
             let stage = stages + slot.stage * plan.schedule.stage_bytes();
             for (copies, place) in copies.iter().zip(pieces) {
                 copies.issue(slot, stage, raster.rank(), place);
@@ -97,7 +97,7 @@ pub(super) fn load_staggered<'k>(
     let staggered = parameters.staggered(k);
     let at = ring.producer();
     for_steps(k, parameters, raster, |pieces| {
-        ring.produce(&at, |slot| {
+        ring.produce_by_warp(&at, |slot| {
             let start = slots + slot.stage * plan.schedule.staging_slot_bytes();
             for (staggered, piece) in staggered.iter().zip(pieces) {
                 if let Some(staggered) = staggered {
@@ -201,7 +201,7 @@ pub(super) fn load_tiles<'k>(
                 for (map, layout) in &tiles {
                     for part in 0..layout.slots() {
                         let column = corner.column + offset + part * layout.columns();
-                        ring.produce(&at, |slot| {
+                        ring.produce_by_warp(&at, |slot| {
                             let start = slots + slot.stage * bytes;
                             for each in layout.boxes(row, column, corner.batch) {
                                 let to = start + each.offset;

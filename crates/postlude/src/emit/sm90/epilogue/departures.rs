@@ -45,8 +45,8 @@ pub(super) struct Departures<'a, 'k> {
     parameters: &'a Parameters<'k>,
     /// The warpgroup's own barrier.
     barrier: Reg<'k, U32>,
-    /// Issues the warpgroup's copies.
-    leader: Reg<'k, Pred>,
+    /// Whether this is the warp that issues the warpgroup's copies; always the same lane of it does.
+    issues: Reg<'k, Pred>,
     policy: Option<Policy<'k>>,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
@@ -68,7 +68,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             plan,
             parameters,
             barrier: warpgroup + 1,
-            leader: rank.eq(0),
+            issues: k.uniform(rank >> 5).eq(0),
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             slots,
             slot: k.var(0),
@@ -150,13 +150,13 @@ impl<'a, 'k> Departures<'a, 'k> {
     ) {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
-        k.when(self.leader, || k.bulk_wait(stages - 1, WaitFor::Read));
+        self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
         k.sync_named(self.barrier, 128);
         let start = self.slots + self.slot.get();
         fill(start);
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.sync_named(self.barrier, 128);
-        k.if_(self.leader, || {
+        self.issue(|| {
             let map = tile.map.address();
             for each in tile.layout.boxes(spot.block_row, column, spot.batch) {
                 k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
@@ -196,8 +196,13 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
+    /// What one thread does for the warpgroup.
+    fn issue(&self, body: impl FnOnce()) {
+        self.k.if_(self.issues, || self.k.if_(self.k.elect(), body));
+    }
+
     /// Waits until everything has left.
     pub(super) fn drain(&self) {
-        self.k.when(self.leader, || self.k.bulk_wait(0, WaitFor::Complete));
+        self.issue(|| self.k.bulk_wait(0, WaitFor::Complete));
     }
 }
