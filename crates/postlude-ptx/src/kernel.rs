@@ -31,7 +31,8 @@ pub use copy::Delivery;
 pub use matrix::{Accumulator, DescriptorLayout, Major, MatrixSource, MatrixType, Sign, WgmmaForm};
 pub use parameter::{MapParameter, NumberParameter, PointerParameter};
 pub use pointer::{
-    Barrier, ClusterBarrier, Descriptor, GlobalPointer, Policy, SharedAddress, TensorMap,
+    Barrier, ClusterAddress, ClusterBarrier, Descriptor, GlobalPointer, Policy, SharedAddress,
+    TensorMap,
 };
 
 /// Everything emitted so far, appended through cells.

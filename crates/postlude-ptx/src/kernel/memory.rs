@@ -6,10 +6,10 @@ use crate::modifier::{
     VectorWidth, Window,
 };
 use crate::operand::{DefVector, Defs, Operand, Register, Trailing, Use, UseVector, Uses};
-use crate::target::{Architecture, CpAsync, Tma};
+use crate::target::{Architecture, Clusters, CpAsync, Tma};
 use crate::types::{B32, Scalar, Type, U32};
 
-use super::{GlobalPointer, Guard, Kernel, Reg, SharedAddress, Src, Var};
+use super::{ClusterAddress, GlobalPointer, Guard, Kernel, Reg, SharedAddress, Src, Var};
 
 const fn width(count: usize) -> VectorWidth {
     match count {
@@ -161,6 +161,18 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         let values = self.fresh_array();
         let (width, ty, d) = (width(N), T::CLASS.declared(), Defs(registers(&values)));
         let window = Window::Shared;
+        self.code.push(Inst::LoadShared { window, width, ty, d, address: from.slot() });
+        values
+    }
+
+    /// Reads 1, 2 or 4 neighbours from a CTA of the cluster.
+    pub fn load_cluster<T: Type, const N: usize>(self, from: ClusterAddress<'k>) -> [Reg<'k, T>; N]
+    where
+        A: Clusters,
+    {
+        let values = self.fresh_array();
+        let (width, ty, d) = (width(N), T::CLASS.declared(), Defs(registers(&values)));
+        let window = Window::Cluster;
         self.code.push(Inst::LoadShared { window, width, ty, d, address: from.slot() });
         values
     }

@@ -125,6 +125,24 @@ impl<'k> ClusterBarrier<'k> {
     }
 }
 
+/// An address in the shared memory of a CTA of the cluster.
+#[derive(Clone, Copy)]
+pub struct ClusterAddress<'k> {
+    base: Reg<'k, U32>,
+    offset: u32,
+}
+
+impl ClusterAddress<'_> {
+    pub(super) fn slot(self) -> Address {
+        address(self.base, self.offset.into())
+    }
+
+    /// The address so many bytes on.
+    pub fn advance(self, bytes: u32) -> Self {
+        ClusterAddress { offset: self.offset + bytes, ..self }
+    }
+}
+
 /// A descriptor of a matrix in shared memory.
 #[derive(Clone, Copy)]
 pub struct Descriptor<'k>(pub(super) Reg<'k, U64>);
@@ -173,6 +191,18 @@ impl<'k, A: Clusters> Kernel<'k, A> {
         let (a, rank) = (Use(barrier.0.register().operand()), rank.into().use_());
         self.code.push(Inst::MapAddress { d: d.def(), a, rank });
         ClusterBarrier { base: d, offset: 0 }
+    }
+
+    /// The same address of another CTA of the cluster.
+    pub fn remote_address(
+        self,
+        address: SharedAddress<'k>,
+        rank: impl Into<Src<'k, U32>>,
+    ) -> ClusterAddress<'k> {
+        let d = self.code.fresh::<U32>();
+        let (a, rank) = (Use(address.register().operand()), rank.into().use_());
+        self.code.push(Inst::MapAddress { d: d.def(), a, rank });
+        ClusterAddress { base: d, offset: 0 }
     }
 }
 

@@ -13,6 +13,7 @@ mod machine;
 mod multiply;
 mod operand;
 mod parameters;
+mod parts;
 mod ranges;
 mod raster;
 mod slot;
@@ -50,6 +51,7 @@ struct Plan<'a> {
     load_barriers: Region,
     staging: Region,
     staging_barriers: Region,
+    partials: Region,
 }
 
 impl Plan<'_> {
@@ -73,6 +75,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let mut planner = Planner::new();
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
     let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
+    let partials = planner.reserve("parts of sums", schedule.partial_bytes(), 128);
     let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
     let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
@@ -107,6 +110,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         load_barriers,
         staging,
         staging_barriers,
+        partials,
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
@@ -130,7 +134,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             [true, false] | [false, true] => writers + 1,
         },
         consumers: Consumers::Warpgroups(schedule.tile.sharers()),
-        blocks: schedule.tile.cluster.blocks(),
+        blocks: schedule.tile.cluster.sharers(),
     };
     let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
@@ -165,6 +169,9 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
                 });
             } else {
                 k.if_(warp.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+                if schedule.tile.cluster.parts() > 1 {
+                    k.if_(warp.ge(1), || raster.for_each(|_| parts::attend(k)));
+                }
             }
             for each in (0..schedule.consumers()).filter(|_| tiles) {
                 k.if_(warp.eq(each + 1), || {

@@ -145,6 +145,12 @@ impl Sm90Schedule {
         rows.sum::<u32>() * STAGGERED_ROW_BYTES
     }
 
+    /// Bytes of a tile's sums, where its contraction is computed in parts.
+    pub fn partial_bytes(&self) -> u32 {
+        let parts = self.tile.cluster.parts();
+        if parts > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
+    }
+
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
     pub fn barrier_bytes(&self) -> u32 {
         let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
@@ -156,6 +162,7 @@ impl Sm90Schedule {
     pub fn shared_bytes(&self) -> u32 {
         self.stages * self.stage_bytes()
             + self.staging_bytes()
+            + self.partial_bytes()
             + self.load_bytes()
             + self.store_bytes()
             + self.column_bytes()

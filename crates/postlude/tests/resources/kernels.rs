@@ -21,7 +21,11 @@ impl Emitted {
     pub(crate) fn name(&self) -> String {
         let Tile { rows, columns, cluster, sharing, .. } = self.tile;
         let turns = if sharing == Sharing::Tiles { "-in-turn" } else { "" };
-        let shared = if cluster == Cluster::Columns { "a" } else { "" };
+        let shared = match cluster {
+            Cluster::One | Cluster::Rows => "",
+            Cluster::Columns => "a",
+            Cluster::Halves | Cluster::Quarters => "k",
+        };
         let blocks = cluster.blocks();
         format!("{} {rows}x{columns}x{blocks}{shared}{turns}", self.kernel)
     }

@@ -12,7 +12,7 @@ mod columns;
 mod departures;
 mod lanes;
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, Var};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
@@ -135,7 +135,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         corner: &Corner<'k>,
         begun: Begun<'k>,
-        blocks: &[Vec<Var<'k, F32>>],
+        blocks: &[Vec<Reg<'k, F32>>],
     ) {
         let (k, evaluator) = (self.k, self.evaluator());
         let Begun { mut scalars, rows, columns } = begun;
@@ -184,7 +184,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot: &Spot<'k>,
         subtile: Subtile,
         known: &[Known<'k>; 2],
-        part: &[Var<'k, F32>],
+        part: &[Reg<'k, F32>],
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
@@ -223,7 +223,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot: &Spot<'k>,
         offset: u32,
         known: &[Known<'k>; 2],
-        four: &[Var<'k, F32>],
+        four: &[Reg<'k, F32>],
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Vec<[Reg<'k, F32>; 4]> {
         let along_columns = self.columns.read(offset);
@@ -239,7 +239,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let column =
                 if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
-            evaluator.extend(&mut all, Kind::Tile, &place, Some(accumulator.get()));
+            evaluator.extend(&mut all, Kind::Tile, &place, Some(*accumulator));
             for (result, output) in results.iter_mut().zip(outputs) {
                 let Some(value) = all[output.value.index()] else {
                     panic!("compiler bug: an output without a value")

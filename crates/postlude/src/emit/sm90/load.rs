@@ -12,6 +12,7 @@ use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, Sharing};
 use super::Plan;
 use super::operand::{Elements, Moved, Piece};
 use super::parameters::{Parameters, Source};
+use super::parts;
 use super::raster::{Corner, Raster};
 use super::slot::SlotLayout;
 
@@ -27,6 +28,7 @@ fn for_steps<'k>(
 ) {
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
     let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
+    let first = raster.first_step().map_or(first, |step| step.mad(STAGE_DEPTH, first));
     let batched = parameters.operands.each_ref().map(|operand| operand.batched.load());
     raster.for_each(|corner: &Corner<'k>| {
         let batches = batched.map(|batched| corner.batch * batched);
@@ -37,6 +39,9 @@ fn for_steps<'k>(
                 Piece { first: corner.column, depth, batch: batches[1] },
             ]);
         });
+        if raster.first_step().is_some() {
+            parts::attend(k);
+        }
     });
 }
 

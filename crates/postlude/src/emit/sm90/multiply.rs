@@ -11,6 +11,7 @@ use crate::plan::sm90::{Feed, STAGE_DEPTH, Sharing};
 use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
+use super::parts::Parts;
 use super::raster::Raster;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
@@ -54,6 +55,8 @@ pub(super) fn multiply<'k>(
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
     let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
+    let number = warpgroup.mad(128, rank);
+    let parts = (tile.cluster.parts() > 1).then(|| Parts::new(k, plan, raster, number));
     let at = ring.consumer(rank);
     let turns = Turns { k, warpgroup, first: schedule.consumers() * 2 + 1 };
     if other.is_some() {
@@ -99,7 +102,12 @@ pub(super) fn multiply<'k>(
         if other.is_some() {
             ring.skip(&at, raster.steps);
         }
-        epilogue.finish(corner, begun, &blocks);
+        if let Some(parts) = &parts {
+            parts.gather(&blocks, |sums| epilogue.finish(corner, begun, sums));
+        } else {
+            let sums = |block: &Vec<Var<'k, F32>>| block.iter().map(|sum| sum.get()).collect();
+            epilogue.finish(corner, begun, &blocks.iter().map(sums).collect::<Vec<Vec<_>>>());
+        }
     });
     epilogue.drain();
 }

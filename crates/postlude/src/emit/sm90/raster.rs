@@ -20,7 +20,8 @@ pub(super) struct Raster<'k> {
     total: Reg<'k, U32>,
     per_batch: Reg<'k, U32>,
     rank: Reg<'k, U32>,
-    /// Steps along the contraction; at least one, since the first product clears the accumulators.
+    /// Steps along the contraction, or along this CTA's part of it; at least one, since the first product clears the
+    /// accumulators.
     pub(super) steps: Reg<'k, U32>,
 }
 
@@ -51,6 +52,9 @@ impl<'k> Raster<'k> {
         let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
         let steps = up(parameters.inner, STAGE_DEPTH).max(1);
+        // Every part has as many steps; those beyond the contraction add zeros.
+        let parts = tile.cluster.parts();
+        let steps = if parts > 1 { up(steps, parts) } else { steps };
         let rank = k.cluster_rank();
         Raster {
             k,
@@ -63,6 +67,11 @@ impl<'k> Raster<'k> {
             rank,
             steps,
         }
+    }
+
+    /// The first step of this CTA's part of the contraction, where there are several.
+    pub(super) fn first_step(&self) -> Option<Reg<'k, U32>> {
+        (self.schedule.tile.cluster.parts() > 1).then(|| self.rank * self.steps)
     }
 
     /// This CTA's number in its cluster.

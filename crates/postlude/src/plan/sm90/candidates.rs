@@ -41,7 +41,7 @@ impl Sharing {
     }
 }
 
-/// CTAs that share loads. Larger clusters do not fill a chip of 132 SMs.
+/// CTAs that work together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cluster {
     /// Each by itself.
@@ -50,17 +50,22 @@ pub enum Cluster {
     Rows,
     /// Two tiles side by side: they load A once for both.
     Columns,
+    /// Two CTAs compute one tile, each half of its contraction.
+    Halves,
+    /// Four CTAs compute one tile, each a quarter of its contraction.
+    Quarters,
 }
 
 impl Cluster {
     /// All of them.
-    pub const ALL: [Cluster; 3] = [Cluster::One, Cluster::Rows, Cluster::Columns];
+    pub const ALL: [Cluster; 5] =
+        [Cluster::One, Cluster::Rows, Cluster::Columns, Cluster::Halves, Cluster::Quarters];
 
     /// Tiles one below the other; as many CTAs share B.
     pub const fn rows(self) -> u32 {
         match self {
             Cluster::Rows => 2,
-            Cluster::One | Cluster::Columns => 1,
+            Cluster::One | Cluster::Columns | Cluster::Halves | Cluster::Quarters => 1,
         }
     }
 
@@ -68,19 +73,34 @@ impl Cluster {
     pub const fn columns(self) -> u32 {
         match self {
             Cluster::Columns => 2,
-            Cluster::One | Cluster::Rows => 1,
+            Cluster::One | Cluster::Rows | Cluster::Halves | Cluster::Quarters => 1,
         }
+    }
+
+    /// Parts that the contraction of a tile is computed in.
+    pub const fn parts(self) -> u32 {
+        match self {
+            Cluster::One | Cluster::Rows | Cluster::Columns => 1,
+            Cluster::Halves => 2,
+            Cluster::Quarters => 4,
+        }
+    }
+
+    /// CTAs whose loads some other one gets, too; 1 where each has its own.
+    pub const fn sharers(self) -> u32 {
+        self.rows() * self.columns()
     }
 
     /// CTAs.
     pub const fn blocks(self) -> u32 {
-        self.rows() * self.columns()
+        self.sharers() * self.parts()
     }
 }
 
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} x {}", self.rows(), self.columns())
+        write!(f, "{} x {}", self.rows(), self.columns())?;
+        if self.parts() > 1 { write!(f, " x {}", self.parts()) } else { Ok(()) }
     }
 }
 
@@ -114,6 +134,12 @@ pub const CANDIDATES: &[Tile] = &[
     alternating(128, 128, Cluster::Columns),
     alternating(128, 192, Cluster::Rows),
     alternating(128, 192, Cluster::One),
+    tile(128, 128, 2, Cluster::Halves),
+    tile(128, 128, 2, Cluster::Quarters),
+    tile(64, 128, 1, Cluster::Halves),
+    tile(64, 128, 1, Cluster::Quarters),
+    tile(64, 64, 1, Cluster::Halves),
+    tile(64, 64, 1, Cluster::Quarters),
 ];
 
 impl Tile {
@@ -154,7 +180,11 @@ impl Tile {
             || needs.operands.iter().all(|feed| matches!(feed, Feed::Inner | Feed::Outer));
         let mixed = needs.operands.contains(&Feed::Staggered)
             && needs.operands.iter().any(|feed| feed.is_by_elements());
+        // Only one of the CTAs that share a contraction finishes its tile, and only there would tile operands be read.
+        let parts = self.cluster.parts() == 1
+            || (self.sharing == Sharing::Rows && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
+            && parts
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))

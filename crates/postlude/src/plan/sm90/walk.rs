@@ -39,7 +39,7 @@ impl Walk {
     /// What serves most problems: groups of clusters along the side that a cluster is long on.
     pub const fn usual(cluster: Cluster) -> Walk {
         let grouped = match cluster {
-            Cluster::One | Cluster::Rows => Side::Rows,
+            Cluster::One | Cluster::Rows | Cluster::Halves | Cluster::Quarters => Side::Rows,
             Cluster::Columns => Side::Columns,
         };
         Walk { grouped, group: 8 }
