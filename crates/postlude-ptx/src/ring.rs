@@ -44,7 +44,7 @@ impl Consumers {
 /// Who takes part in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Agents {
-    /// Threads of the CTA that call [`Ring::produce`] for every slot; or warps that call [`Ring::produce_written`], and
+    /// Threads of the CTA that call [`Ring::produce`] for every slot, or warps that call [`Ring::produce_by_warp`]; or warps that call [`Ring::produce_written`], and
     /// one more where one of them copies.
     pub producers: u32,
     /// Who reads.

@@ -1,6 +1,6 @@
 //! The Hopper kernel: one warpgroup loads, the others multiply and finish their rows.
 //!
-//! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares the loads of B.
+//! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares loads.
 //! Each warpgroup of the others multiplies its rows, applies the graph to its accumulators in registers and sends the
 //! tile out through a small ring of store slots. Sizes and strides are parameters: the code depends on the schedule and on
 //! dtypes alone.

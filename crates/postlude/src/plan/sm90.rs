@@ -68,7 +68,7 @@ pub struct Sm90Schedule {
     pub hints: Hints,
     /// The order in which tiles are walked.
     pub walk: Walk,
-    /// The most CTAs launched; `None` for as many as fit.
+    /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub grid_limit: Option<u32>,
     /// What the epilogue needs beside the accumulators.
     pub needs: Needs,
@@ -234,6 +234,9 @@ pub fn accept(
     }
     let tile = schedule.tile;
     let tiles = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
+    if !tiles {
+        return Err(Sm90Refusal::Knob);
+    }
     let knobs = tile.takes(&schedule.needs)
         && schedule.needs.clone().settled() == schedule.needs
         && [32, 64].contains(&schedule.subtile)
@@ -242,7 +245,7 @@ pub fn accept(
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
         && schedule.pending <= 1
         && (1..=Walk::MOST).contains(&schedule.walk.group);
-    if !tiles || !knobs {
+    if !knobs {
         return Err(Sm90Refusal::Knob);
     }
     let [rows, columns] = schedule.clusters(problem);
@@ -335,7 +338,8 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let needs = Needs { loads: Path::ALL.to_vec(), ..Needs::plain() };
+            let loads = if tile.cluster.parts() == 1 { Path::ALL.to_vec() } else { Vec::new() };
+            let needs = Needs { loads, ..Needs::plain() };
             let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }

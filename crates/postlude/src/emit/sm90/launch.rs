@@ -91,7 +91,7 @@ impl Facts<'_> {
             }
             Path::Contiguous | Path::Strided => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
-                let bytes = |stride| (stride * dtype.bits() as isize / 8) as u64;
+                let bytes = |stride: isize| (stride.wrapping_mul(dtype.bits() as isize) / 8) as u64;
                 parameters.extend(strides.map(|stride| Parameter::U64(bytes(stride))));
             }
         }

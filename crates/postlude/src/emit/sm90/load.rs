@@ -1,4 +1,4 @@
-//! The load roles: one thread keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
+//! The load roles: one warp keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};

@@ -104,11 +104,12 @@ impl<'k> Operand<'k> {
         let given = match part.feed {
             Feed::Inner | Feed::Outer => Given::Map(k.parameter_map(name)),
             Feed::Staggered => {
-                let class = |class: u32| {
-                    let map = k.parameter_map(&format!("{name}{class}"));
-                    (map, k.parameter_u32(&format!("{name}{class}_before")))
-                };
-                Given::Staggered((0..STAGGER).map(class).collect())
+                // Maps are aligned to 64 bytes: numbers between them would cost as much again.
+                let maps: Vec<MapParameter<'k>> =
+                    (0..STAGGER).map(|class| k.parameter_map(&format!("{name}{class}"))).collect();
+                let before =
+                    (0..STAGGER).map(|class| k.parameter_u32(&format!("{name}{class}_before")));
+                Given::Staggered(maps.into_iter().zip(before).collect())
             }
             Feed::InnerElements | Feed::OuterElements => {
                 Given::Memory(Memory::declare(k, name, dtype))

@@ -143,25 +143,21 @@ pub const CANDIDATES: &[Tile] = &[
 ];
 
 impl Tile {
-    /// Whether planning takes this tile by itself for a product of so many columns. Few tiles do for any number of rows, so
-    /// that many sizes share few modules; the others wait for a schedule that names them.
+    /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
-    /// Warpgroups that take tiles in turn hide the end of one behind the products of the next, and are best whatever the
-    /// size; but where outputs go straight to memory, ptxas serialises their products (C7514).
-    pub fn is_automatic(self, columns: usize, needs: &Needs) -> bool {
+    /// Warpgroups that take tiles in turn hide the end of one behind the products of the next; but where outputs go
+    /// straight to memory, ptxas serialises their products (C7514).
+    pub fn is_automatic(self, needs: &Needs) -> bool {
         let hidden = needs.stores.iter().all(|path| path.major().is_some());
-        if needs.operands.iter().any(|feed| feed.is_written()) {
-            let (size, alone) = ((self.rows, self.columns), self.cluster == Cluster::One);
-            return alone && [(128, 256), (128, 128), (64, 64)].contains(&size);
-        }
-        let beside = columns > 128;
         match (self.sharing, self.rows, self.columns, self.cluster) {
-            (Sharing::Tiles, 128, 128, Cluster::Columns) => hidden && beside,
-            (Sharing::Tiles, 128, 128, Cluster::Rows) => hidden && !beside,
-            (Sharing::Rows, 128, 256, Cluster::Rows) => !hidden && columns > 128,
-            (Sharing::Rows, 256, 128, Cluster::Rows) => !hidden && columns <= 128,
-            (Sharing::Rows, 128, 128, Cluster::Rows)
-            | (Sharing::Rows, 64, 128 | 64, Cluster::One) => true,
+            (Sharing::Tiles, 128, 128, Cluster::Columns | Cluster::One) => hidden,
+            (Sharing::Rows, 128, 256, Cluster::Rows)
+            | (Sharing::Rows, 128, 192 | 128, Cluster::Rows | Cluster::One)
+            | (Sharing::Rows, 64, 128 | 64, Cluster::One)
+            | (Sharing::Rows, _, _, Cluster::Halves | Cluster::Quarters) => true,
+            (Sharing::Rows, 128, 256, Cluster::One) => {
+                needs.operands.iter().any(|feed| feed.is_written())
+            }
             _ => false,
         }
     }

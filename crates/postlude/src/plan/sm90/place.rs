@@ -1,7 +1,6 @@
 //! Where tensors lie, and which way each therefore travels.
 //!
-//! In: strides and alignments of one call. Out: a [`Path`] for every tile operand and tile output of the epilogue, or the
-//! reason why an operand of the product cannot be read.
+//! In: strides and alignments of one call. Out: a [`Path`] for every tile operand and tile output of the epilogue.
 
 use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Kind, Op};

@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, cost, fit, least_bytes,
-    place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, cost,
+    fit, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -27,6 +27,11 @@ pub struct Ranked {
     pub cycles: f64,
 }
 
+/// Numbers of rows, from few to many.
+const USUAL_ROWS: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+/// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
+const FEW: usize = 4;
+
 /// Every candidate in the order of the table, or why the problem is refused whatever the tile.
 pub fn candidates(
     graph: &Graph,
@@ -37,10 +42,16 @@ pub fn candidates(
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
+    let fitting: Vec<Sm90Schedule> = CANDIDATES
+        .iter()
+        .filter(|tile| tile.is_automatic(&needs))
+        .filter_map(|tile| fit(*tile, &needs, chip))
+        .collect();
+    let few = few(&fitting, problem, chip);
     let judge = |tile: &Tile| {
         let verdict = if !tile.takes(&needs) {
             Err(Sm90Refusal::OperandTile)
-        } else if !tile.is_automatic(problem.product_columns(), &needs) {
+        } else if !few.contains(tile) {
             Err(Sm90Refusal::OnRequest)
         } else if let Some(schedule) = fit(*tile, &needs, chip) {
             let cycles = cost::cycles(&schedule, problem, chip);
@@ -54,7 +65,32 @@ pub fn candidates(
     Ok(CANDIDATES.iter().map(judge).collect())
 }
 
-/// Every schedule that fits, best first; at least one.
+/// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
+/// most.
+fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
+    let cycles = |schedule: &Sm90Schedule| {
+        USUAL_ROWS
+            .map(|rows| cost::cycles(schedule, &Problem { rows, ..problem.clone() }, chip).ln())
+    };
+    let all: Vec<_> = schedules.iter().map(cycles).collect();
+    let mut taken = [f64::INFINITY; USUAL_ROWS.len()];
+    let mut few = Vec::new();
+    for _ in 0..FEW {
+        let with = |costs: &[f64; USUAL_ROWS.len()]| -> f64 {
+            costs.iter().zip(&taken).map(|(cost, taken)| cost.min(*taken)).sum()
+        };
+        let next = all.iter().enumerate().min_by(|a, b| with(a.1).total_cmp(&with(b.1)));
+        let Some((place, costs)) = next else { break };
+        taken.iter_mut().zip(costs).for_each(|(taken, cost)| *taken = taken.min(*cost));
+        if !few.contains(&schedules[place].tile) {
+            few.push(schedules[place].tile);
+        }
+    }
+    few
+}
+
+/// Every schedule that fits, best first; at least one. Behind those that are taken by themselves come smaller tiles, for
+/// graphs whose values do not fit the registers that the others leave.
 pub fn plan_all(
     graph: &Graph,
     problem: &Problem,
@@ -66,10 +102,19 @@ pub fn plan_all(
         candidates.into_iter().filter_map(|candidate| candidate.verdict.ok()).collect();
     // A stable sort: among equals the table's order decides.
     ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
-    if ranked.is_empty() {
-        return Err(Sm90Refusal::NoCandidate);
+    let mut schedules: Vec<Sm90Schedule> =
+        ranked.into_iter().map(|ranked| ranked.schedule).collect();
+    let needs = Needs::of(graph, problem, placements);
+    let smaller = CANDIDATES.iter().filter(|tile| {
+        let alone = tile.cluster == Cluster::One && tile.sharing == Sharing::Rows;
+        alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
+    });
+    for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {
+        if !schedules.contains(&schedule) {
+            schedules.push(schedule);
+        }
     }
-    Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
+    if schedules.is_empty() { Err(Sm90Refusal::NoCandidate) } else { Ok(schedules) }
 }
 
 #[cfg(test)]
@@ -104,7 +149,9 @@ mod tests {
         assert_eq!(best.as_ref(), Ok(&all[0]));
         let costs: Vec<f64> =
             all.iter().map(|schedule| cost::cycles(schedule, &problem, Sm90::H200)).collect();
-        assert!(costs.is_sorted(), "{costs:?}");
+        assert!(costs.iter().all(|cost| *cost >= costs[0]), "{costs:?}");
+        // A graph that spills in the best one finds one that leaves more registers.
+        assert!(all.iter().any(|schedule| schedule.tile.accumulators() <= 32));
     }
 
     #[test]

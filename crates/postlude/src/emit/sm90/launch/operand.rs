@@ -14,7 +14,9 @@ const ALIGNMENT: u64 = 16;
 /// The parameters of an operand, in the order in which the kernel declares them.
 pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -> Vec<Parameter> {
     let batched = operand.placement.is_batched();
-    let view = View { operand, part, batches: if batched { problem.batch } else { 1 } };
+    // Without a contraction nothing is read, and strides may be anything.
+    let batches = if batched && problem.inner > 0 { problem.batch } else { 1 };
+    let view = View { operand, part, batches };
     let strides = operand.strides;
     let mut parameters = match part.feed {
         // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
@@ -22,7 +24,9 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         Feed::Inner => vec![view.map(0, [problem.inner, operand.size], strides.outer)],
         Feed::Outer => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
         Feed::Staggered => {
-            (0..STAGGER as usize).flat_map(|class| view.class(class, problem.inner)).collect()
+            let classes = (0..STAGGER as usize).map(|class| view.class(class, problem.inner));
+            let (maps, before): (Vec<Parameter>, Vec<Parameter>) = classes.unzip();
+            maps.into_iter().chain(before).collect()
         }
         Feed::InnerElements | Feed::OuterElements => {
             let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
@@ -59,19 +63,19 @@ impl View<'_> {
     }
 
     /// The map of every eighth row, and how many elements lie in it before the first of a row.
-    fn class(&self, class: usize, inner: usize) -> [Parameter; 2] {
+    fn class(&self, class: usize, inner: usize) -> (Parameter, Parameter) {
         let Operand { size, strides, placement, .. } = *self.operand;
         // A class without rows only fills the tile's last rows; it gets the first class's, which are there.
         let class = if class < size { class } else { 0 };
-        let offset = self.bytes(strides.outer * class as isize);
+        let offset = self.bytes(strides.outer.wrapping_mul(class as isize));
         let beyond = placement.start.wrapping_add(offset as u64) % ALIGNMENT;
         let before = beyond as usize / self.bytes(1) as usize;
         let sizes = [before + inner, (size - class).div_ceil(STAGGER as usize)];
-        let stride = strides.outer * STAGGER as isize;
-        [self.map(offset - beyond as i64, sizes, stride), Parameter::U32(before as u32)]
+        let stride = strides.outer.wrapping_mul(STAGGER as isize);
+        (self.map(offset - beyond as i64, sizes, stride), Parameter::U32(before as u32))
     }
 
     fn bytes(&self, elements: isize) -> i64 {
-        elements as i64 * self.operand.dtype.bits() as i64 / 8
+        (elements as i64).wrapping_mul(self.operand.dtype.bits() as i64) / 8
     }
 }
