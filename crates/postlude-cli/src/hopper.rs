@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use postlude::plan::ScheduleTextError;
-use postlude::plan::sm90::{self, Placements, Sharing, Sm90, Sm90Schedule};
+use postlude::plan::sm90::{self, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule};
 use postlude::{Compiled, Options, Problem};
 
 use crate::arguments::{CompileArguments, Pair};
@@ -78,6 +78,7 @@ impl<'a> Planned<'a> {
         let candidates = candidates.map_err(|refusal| self.loaded.failure(refusal))?;
         let taken = self.schedule()?;
         let mut text = "# candidates, with cycles as the model counts them\n".to_owned();
+        let mut on_request = 0;
         for candidate in candidates {
             let tile = candidate.tile;
             let size = format!("{} x {}", tile.rows, tile.columns);
@@ -87,10 +88,18 @@ impl<'a> Planned<'a> {
                     let stages = ranked.schedule.stages;
                     format!("{stages} stages, {:.0} cycles{mark}", ranked.cycles)
                 }
+                Err(Sm90Refusal::OnRequest) => {
+                    on_request += 1;
+                    continue;
+                }
                 Err(refusal) => format!("refused: {refusal}"),
             };
             let turns = if tile.sharing == Sharing::Tiles { ", tiles in turn" } else { "" };
             text.push_str(&format!("# {size:<9} cluster {}{turns}: {verdict}\n", tile.cluster));
+        }
+        if on_request > 0 {
+            let refusal = Sm90Refusal::OnRequest;
+            text.push_str(&format!("# {on_request} others, each {refusal}\n"));
         }
         Ok(text)
     }
