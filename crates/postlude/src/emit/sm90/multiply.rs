@@ -1,12 +1,14 @@
 //! The multiply role: a warpgroup's rows of every tile, from the ring to the epilogue.
 
-use postlude_ptx::kernel::{DescriptorLayout, Kernel, Major, MatrixType, Reg, Var, WgmmaForm};
+use postlude_ptx::kernel::{
+    Descriptor, DescriptorLayout, Kernel, Major, MatrixType, Reg, Var, WgmmaForm,
+};
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, Sharing};
+use crate::plan::sm90::{Feed, STAGE_DEPTH, Sharing, Sm90Schedule};
 
 use super::Plan;
 use super::epilogue::Epilogue;
@@ -37,21 +39,9 @@ pub(super) fn multiply<'k>(
 ) {
     let schedule = plan.schedule;
     let tile = schedule.tile;
-    let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
-        DType::F16 => MatrixType::F16,
-        _ => MatrixType::BF16,
-    };
-    let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
-        schedule.needs.operands.map(layout);
-    let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
     let rank = k.thread() & 127;
-    let stages = k.region(&plan.stages);
-    let (own_rows, other) = match tile.sharing {
-        Sharing::Rows => (stages + warpgroup * (tile.blocks() * BLOCK_BYTES), None),
-        Sharing::Tiles => (stages, Some(warpgroup)),
-    };
-    let left = k.descriptor(own_rows, left_layout);
-    let right = k.descriptor(stages + tile.rows * STAGE_DEPTH * 2, right_layout);
+    let other = (tile.sharing == Sharing::Tiles).then_some(warpgroup);
+    let products = Products::new(k, plan, warpgroup);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
     let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
@@ -71,25 +61,10 @@ pub(super) fn multiply<'k>(
         }
         let keep = k.var(false);
         k.for_(0, raster.steps, 1, |_| {
-            let products = |stage: Reg<'k, U32>| {
-                let left = left.element(stage, schedule.stage_bytes());
-                let right = right.element(stage, schedule.stage_bytes());
-                k.wgmma_fence();
-                for step in 0..STAGE_DEPTH / form.k() {
-                    for (block, accumulators) in blocks.iter().enumerate() {
-                        let a = left.advance(step * left_step + block as u32 * BLOCK_BYTES);
-                        k.wgmma(&form, accumulators, a, right.advance(step * right_step), keep);
-                    }
-                    if step == 0 {
-                        keep.set(true);
-                    }
-                }
-                k.wgmma_commit();
-                k.wgmma_wait(schedule.pending);
-            };
+            let issue = |stage| products.issue(&blocks, stage, keep);
             match schedule.pending {
-                0 => ring.consume(&at, products),
-                _ => ring.consume_behind(&at, products),
+                0 => ring.consume(&at, issue),
+                _ => ring.consume_behind(&at, issue),
             }
         });
         if other.is_some() {
@@ -110,6 +85,57 @@ pub(super) fn multiply<'k>(
         }
     });
     epilogue.drain();
+}
+
+/// The matrix products of one stage.
+struct Products<'a, 'k> {
+    k: Kernel<'k, Sm90a>,
+    schedule: &'a Sm90Schedule,
+    form: WgmmaForm,
+    /// The first stage of A's rows and of B, and the bytes that one instruction's depth takes of each.
+    left: (Descriptor<'k>, u32),
+    right: (Descriptor<'k>, u32),
+}
+
+impl<'a, 'k> Products<'a, 'k> {
+    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, warpgroup: Reg<'k, U32>) -> Self {
+        let (schedule, tile) = (plan.schedule, plan.schedule.tile);
+        let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
+            DType::F16 => MatrixType::F16,
+            _ => MatrixType::BF16,
+        };
+        let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
+            schedule.needs.operands.map(layout);
+        let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
+        let stages = k.region(&plan.stages);
+        let own_rows = match tile.sharing {
+            Sharing::Rows => stages + warpgroup * (tile.blocks() * BLOCK_BYTES),
+            Sharing::Tiles => stages,
+        };
+        let columns = stages + tile.rows * STAGE_DEPTH * 2;
+        let left = (k.descriptor(own_rows, left_layout), left_step);
+        let right = (k.descriptor(columns, right_layout), right_step);
+        Products { k, schedule, form, left, right }
+    }
+
+    /// Issues those of a stage; the first of a tile do not keep what the accumulators held.
+    fn issue(&self, blocks: &[Vec<Var<'k, F32>>], stage: Reg<'k, U32>, keep: Var<'k, Pred>) {
+        let (k, bytes) = (self.k, self.schedule.stage_bytes());
+        let [left, right] = [self.left.0, self.right.0].map(|first| first.element(stage, bytes));
+        k.wgmma_fence();
+        for step in 0..STAGE_DEPTH / self.form.k() {
+            for (block, accumulators) in blocks.iter().enumerate() {
+                let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
+                let b = right.advance(step * self.right.1);
+                k.wgmma(&self.form, accumulators, a, b, keep);
+            }
+            if step == 0 {
+                keep.set(true);
+            }
+        }
+        k.wgmma_commit();
+        k.wgmma_wait(self.schedule.pending);
+    }
 }
 
 /// Whose products come next, where warpgroups alternate. Without turns one could read a slot before it was filled: it

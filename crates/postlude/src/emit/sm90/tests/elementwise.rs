@@ -152,7 +152,7 @@ fn small_tiles_never_spill() {
 fn few_spill_on_large_tiles() {
     let wanted = |name: &str, output: &str| output == "bf16" || LONG.contains(&name);
     if let Some(spills) = spills(tile(128, 256), wanted) {
-        assert!(spills.len() <= 8 && spills.iter().all(|(_, bytes)| *bytes <= 32), "{spills:?}");
+        assert!(spills.len() <= 5 && spills.iter().all(|(_, bytes)| *bytes <= 36), "{spills:?}");
     }
 }
 
