@@ -165,6 +165,23 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         values
     }
 
+    /// Reads 1, 2 or 4 neighbours where the guard holds; elsewhere each is `otherwise`.
+    pub fn load_shared_if<T: Type, const N: usize>(
+        self,
+        guard: impl Into<Guard<'k>>,
+        from: SharedAddress<'k>,
+        otherwise: impl Into<Src<'k, T>>,
+    ) -> [Reg<'k, T>; N] {
+        let (values, otherwise) = (self.fresh_array::<T, N>(), otherwise.into());
+        for each in values {
+            Var(each).set(otherwise);
+        }
+        let (width, ty, d) = (width(N), T::CLASS.declared(), Defs(registers(&values)));
+        let (window, address) = (Window::Shared, from.slot());
+        self.when(guard, || self.code.push(Inst::LoadShared { window, width, ty, d, address }));
+        values
+    }
+
     /// Reads 1, 2 or 4 neighbours from a CTA of the cluster.
     pub fn load_cluster<T: Type, const N: usize>(self, from: ClusterAddress<'k>) -> [Reg<'k, T>; N]
     where

@@ -8,7 +8,7 @@
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress};
 use postlude_ptx::ring::{Receivers, Slot};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, U32};
+use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::plan::sm90::{STAGGER, STAGGERED_ROW_BYTES};
 
@@ -37,6 +37,8 @@ struct Shift<'k> {
     from: Reg<'k, U32>,
     /// Which of their bytes are its elements.
     bytes: Reg<'k, B32>,
+    /// Whether some are the second's.
+    both: Reg<'k, Pred>,
 }
 
 impl<'k> Staggered<'_, 'k> {
@@ -75,7 +77,7 @@ impl<'k> Staggered<'_, 'k> {
             let before = before.load();
             let from = (before >> 1).mad(4, lane * 4);
             let bytes = (before & 1).mad(ONE_ELEMENT, UNSHIFTED).cast();
-            Shift { from, bytes }
+            Shift { from, bytes, both: (before & 1).ne(0) }
         };
         let shifts: Vec<Shift<'k>> = self.classes.iter().map(shift).collect();
         let offsets: Vec<u32> = (0..STAGGER).map(|class| self.class_offset(class)).collect();
@@ -91,7 +93,7 @@ impl<'k> Staggered<'_, 'k> {
                     .map(|(shift, offset)| {
                         let from = from + shift.from + *offset;
                         let [low] = k.load_shared::<B32, 1>(from);
-                        let [high] = k.load_shared::<B32, 1>(from + 4);
+                        let [high] = k.load_shared_if::<B32, 1>(shift.both, from + 4, 0_u32);
                         low.permute(high, shift.bytes)
                     })
                     .collect();
