@@ -203,7 +203,7 @@ impl Tile {
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
         if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
-            if self.consumers == 1 { [128, 224] } else { [56, 224] }
+            if self.consumers == 1 { [128, 224] } else { [72, 216] }
         } else if self.accumulators() > 128 {
             [24, 240]
         } else {

@@ -22,6 +22,9 @@ pub(in super::super) type Class<'k> = (MapParameter<'k>, NumberParameter<'k, U32
 const UNSHIFTED: u32 = 0x3210;
 const ONE_ELEMENT: u32 = 0x2222;
 
+/// Rows of each class that a warp asks for before it stores the first.
+const AT_ONCE: u32 = 2;
+
 /// A staggered operand's part of a slot of what arrives.
 pub(in super::super) struct Staggered<'a, 'k> {
     pub(super) k: Kernel<'k, Sm90a>,
@@ -83,24 +86,24 @@ impl<'k> Staggered<'_, 'k> {
         let offsets: Vec<u32> = (0..STAGGER).map(|class| self.class_offset(class)).collect();
         let (k, part, rows) = (self.k, self.part, self.class_rows());
         move |Moved { from, to, first, step }: Moved<'k>| {
-            // Rows of all classes with the same number are neighbours: one pattern of the swizzle.
-            k.for_(first, rows, step, |row| {
-                let from = from + row * STAGGERED_ROW_BYTES;
-                let pattern = to + part.offset + row.mad(STAGGER * LINE_BYTES, lane * 4);
-                let words: Vec<Reg<'k, B32>> = shifts
-                    .iter()
-                    .zip(&offsets)
-                    .map(|(shift, offset)| {
-                        let from = from + shift.from + *offset;
+            k.for_(first, rows / AT_ONCE, step, |group| {
+                let from = from + group * (AT_ONCE * STAGGERED_ROW_BYTES);
+                // Rows of all classes with the same number are neighbours: one pattern of the swizzle.
+                let pattern_bytes = STAGGER * LINE_BYTES;
+                let pattern = group.mad(AT_ONCE * pattern_bytes, lane * 4);
+                let pattern = (to + part.offset + pattern).register();
+                let mut words = Vec::new();
+                for row in 0..AT_ONCE {
+                    for (class, (shift, offset)) in (0..).zip(shifts.iter().zip(&offsets)) {
+                        let from = from + shift.from + (row * STAGGERED_ROW_BYTES + offset);
                         let [low] = k.load_shared::<B32, 1>(from);
                         let [high] = k.load_shared_if::<B32, 1>(shift.both, from + 4, 0_u32);
-                        low.permute(high, shift.bytes)
-                    })
-                    .collect();
-                for (class, word) in (0..).zip(words) {
-                    let line = pattern.register() ^ (class * 16);
-                    let to = SharedAddress::from_register(line) + class * LINE_BYTES;
-                    k.store_shared(to, [word]);
+                        words.push((row, class, low.permute(high, shift.bytes)));
+                    }
+                }
+                for (row, class, word) in words {
+                    let line = SharedAddress::from_register(pattern ^ (class * 16));
+                    k.store_shared(line + (row * pattern_bytes + class * LINE_BYTES), [word]);
                 }
             });
         }
@@ -112,7 +115,7 @@ impl<'k> Staggered<'_, 'k> {
 pub(in super::super) struct Moved<'k> {
     pub(in super::super) from: SharedAddress<'k>,
     pub(in super::super) to: SharedAddress<'k>,
-    /// The first row of each class, and how many there are to the next.
+    /// Its first group of rows, and how many there are to the next.
     pub(in super::super) first: Reg<'k, U32>,
     pub(in super::super) step: u32,
 }
