@@ -40,6 +40,9 @@ struct Warp {
     /// The named barrier it waits at.
     meeting: Option<u32>,
     strong: strong::State,
+    /// What it knew when it last fenced the barriers that it made; and what it learned of others' barriers from such.
+    fenced: Clock,
+    made: Clock,
     /// Its parts of matrix products.
     products: usize,
     /// The last wait for each barrier in shared memory.
@@ -103,6 +106,8 @@ struct Agents {
     /// Slots, and their moments.
     slots: Vec<(u32, u32)>,
     complete: bool,
+    /// Barriers that its issuer knows of.
+    made: Clock,
 }
 
 /// Matrix products of a warpgroup.
@@ -295,6 +300,11 @@ impl Order {
                 let state = self.warp(cta, warp);
                 let Warp { strong, seen, .. } = state;
                 strong.fence(*order, *scope, seen);
+                self.tick(id);
+            }
+            Inst::FenceBarrierInit {} => {
+                let state = self.warp(cta, warp);
+                state.fenced = state.seen.clone();
                 self.tick(id);
             }
             Inst::ClusterArrive { order, .. } => self.relaxed = *order == ArriveOrder::Relaxed,

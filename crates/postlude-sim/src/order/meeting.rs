@@ -17,6 +17,9 @@ pub(super) struct Meeting {
     /// What those know that arrived in this round, and in the one before.
     open: Clock,
     complete: Clock,
+    /// The same of those that arrived relaxed, behind a fence for barriers they made: it tells of barriers alone.
+    open_made: Clock,
+    complete_made: Clock,
     /// Warps that wait for the end of this round.
     pub(super) waiting: Vec<u32>,
 }
@@ -29,6 +32,7 @@ impl Meeting {
         }
         self.round = round;
         self.complete = std::mem::take(&mut self.open);
+        self.complete_made = std::mem::take(&mut self.open_made);
         std::mem::take(&mut self.waiting)
     }
 
@@ -115,7 +119,7 @@ impl Order {
         phases.open.join(&seen);
         phases.now.insert(touch.by, at.line);
         let made = phases.made;
-        if seen.get(made.by) < made.moment {
+        if seen.get(made.by) < made.moment && !self.knows(at, made) {
             self.clash_barrier(Fault::BeforeInit, cta, address, (made, Does::Write), touch);
         }
         if let Agent::Warp { .. } = at.agent {
@@ -140,9 +144,18 @@ impl Order {
         waited.times += u32::from(waited.step != step);
         (waited.phase, waited.step, waited.line) = (phase, step, line);
         let made = phases.made;
-        if seen.get(made.by) < made.moment {
+        if seen.get(made.by) < made.moment && !self.knows(at, made) {
             self.clash_barrier(Fault::BeforeInit, cta, address, (made, Does::Write), touch);
         }
+    }
+
+    /// Whether somebody knows that a barrier was made from a fence for just that.
+    fn knows(&self, at: At, made: Touch) -> bool {
+        let warp = match at.agent {
+            Agent::Warp { cta, warp } => Some(&self.ctas[cta as usize].warps[warp as usize].made),
+            Agent::Operation(number) => self.operations.get(&number).map(|agents| &agents.made),
+        };
+        warp.is_some_and(|known| known.get(made.by) >= made.moment)
     }
 
     pub(crate) fn met(&mut self, at: At, barrier: u32, round: u64, waits: bool) {
@@ -163,12 +176,15 @@ impl Order {
 
     pub(crate) fn cluster_arrived(&mut self, at: At, round: u64) {
         let Agent::Warp { cta, warp } = at.agent else { return };
-        let seen = self.warp(cta, warp).seen.clone();
+        let state = self.warp(cta, warp);
+        let (seen, fenced) = (state.seen.clone(), state.fenced.clone());
         let relaxed = std::mem::take(&mut self.relaxed);
         let cluster = self.cluster(cta);
         let meeting = self.clusters.entry(cluster).or_default();
         meeting.turn(round);
-        if !relaxed {
+        if relaxed {
+            meeting.open_made.join(&fenced);
+        } else {
             meeting.open.join(&seen);
         }
         self.tick(Id { cta, local: warp });
@@ -179,8 +195,10 @@ impl Order {
         let cluster = self.cluster(cta);
         let meeting = self.clusters.entry(cluster).or_default();
         meeting.turn(round + 1);
-        let complete = meeting.complete.clone();
-        self.warp(cta, warp).seen.join(&complete);
+        let (complete, made) = (meeting.complete.clone(), meeting.complete_made.clone());
+        let state = self.warp(cta, warp);
+        state.seen.join(&complete);
+        state.made.join(&made);
     }
 
     pub(crate) fn issued(&mut self, at: At, operation: Operation, number: u64) {
@@ -212,7 +230,8 @@ impl Order {
             };
             slots.push(self.settle_in(cta, new));
         }
-        self.operations.insert(number, Agents { cta, slots, complete: false });
+        let made = self.warp(cta, warp).made.clone();
+        self.operations.insert(number, Agents { cta, slots, complete: false, made });
         self.tick(Id { cta, local: warp });
     }
 

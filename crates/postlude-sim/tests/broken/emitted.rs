@@ -79,6 +79,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("cluster does not meet at its end", Base::Cluster, Edit::Drop(Which::Last, "barrier.cluster.wait"), Diagnosis::EndedCta, "mbarrier.arrive.shared::cluster", None),
     broken("multicast to one CTA of two", Base::Cluster, Edit::Replace(Which::All, "mov.b16", ", 3;", ", 1;"), Diagnosis::TransactionMismatch, "try_wait", None),
     broken("barriers used before they are made", Base::Plain, Edit::Drop(Which::At(0), "bar.sync 0"), Diagnosis::WaitBeforeInit, "mbarrier", None),
+    broken("barriers of a cluster not fenced", Base::Cluster, Edit::Drop(Which::All, "fence.mbarrier_init"), Diagnosis::WaitBeforeInit, "mbarrier", None),
     broken("barrier made twice", Base::Plain, Edit::Twice(Which::At(3), "mbarrier.init"), Diagnosis::InitialisedTwice, "mbarrier.init", Some("barriers")),
     broken("barrier never made", Base::Plain, Edit::Drop(Which::At(3), "mbarrier.init"), Diagnosis::NoBarrier, "mbarrier", None),
     broken("two CTAs store one tile", Base::Pair, Edit::Replace(Which::All, "%clusterid.x", "%clusterid.x", "0"), Diagnosis::UnorderedGlobal, STORE, None),

@@ -21,7 +21,7 @@ mod values;
 
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
-use postlude_ptx::modifier::Alignment;
+use postlude_ptx::modifier::{Alignment, ArriveOrder};
 use postlude_ptx::ring::{Agents, Consumers, Ring};
 use postlude_ptx::shared::{Planner, Region};
 use postlude_ptx::target::{Architecture, Sm90a};
@@ -152,7 +152,13 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         }
         k.fence_barrier_init();
     });
-    meet(k, schedule, Alignment::Aligned);
+    if schedule.tile.cluster.blocks() > 1 {
+        // Only barriers have to be known to others, and their fence sees to that: a release would wait for all memory.
+        k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
+        k.cluster_wait(Alignment::Aligned);
+    } else {
+        k.sync();
+    }
     let raster = Raster::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
@@ -186,16 +192,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     );
     if schedule.tile.cluster.blocks() > 1 {
         // A CTA must not leave while another's copies still arrive in its shared memory.
-        meet(k, schedule, Alignment::Any);
-    }
-}
-
-/// All threads that share barriers meet. A cluster's barrier waits for the memory of the whole GPU; a CTA alone need not.
-fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule, alignment: Alignment) {
-    if schedule.tile.cluster.blocks() > 1 {
-        k.cluster_sync(alignment);
-    } else {
-        k.sync();
+        k.cluster_sync(Alignment::Any);
     }
 }
 
