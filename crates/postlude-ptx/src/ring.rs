@@ -245,14 +245,8 @@ impl<'k, A: Tma> Ring<'k, A> {
     /// copies take.
     pub fn produce_by_warp(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
         let k = self.kernel;
-        let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
         self.wait(self.empty, &at.0);
-        let full = Barrier::at(self.full + stage * BARRIER);
-        k.if_(k.elect(), || {
-            let promise = k.barrier_promise(full);
-            fill(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
-            k.keep_promise(promise, bytes.get());
-        });
+        k.if_(k.elect(), || self.copy_into(at.0.stage.get(), fill));
         self.advance(&at.0);
     }
 
@@ -267,21 +261,27 @@ impl<'k, A: Tma> Ring<'k, A> {
         write: impl FnOnce(Reg<'k, U32>),
     ) {
         let k = self.kernel;
-        let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
+        let stage = at.0.stage.get();
         self.wait(self.empty, &at.0);
-        let full = Barrier::at(self.full + stage * BARRIER);
         if let Some(leader) = leader {
-            k.if_(leader, || {
-                let promise = k.barrier_promise(full);
-                copy(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
-                k.keep_promise(promise, bytes.get());
-            });
+            k.if_(leader, || self.copy_into(stage, copy));
         }
         write(stage);
+        let full = Barrier::at(self.full + stage * BARRIER);
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.warp_sync();
         k.when(lane.eq(0), || k.barrier_arrive(full));
         self.advance(&at.0);
+    }
+
+    /// Promises what `copy` copies into an empty slot, and lets it.
+    fn copy_into(&self, stage: Reg<'k, U32>, copy: impl FnOnce(&Slot<'_, 'k, A>)) {
+        let (k, bytes) = (self.kernel, Cell::new(0));
+        let full = Barrier::at(self.full + stage * BARRIER);
+        let promise = k.barrier_promise(full);
+        copy(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+        assert!(bytes.get() > 0, "compiler bug: a promise of nothing");
+        k.keep_promise(promise, bytes.get());
     }
 
     /// Waits for a full slot, lets `read` use it, releases it and goes on. When `read` returns, this group's reads

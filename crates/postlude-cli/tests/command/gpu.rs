@@ -81,9 +81,12 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     fs::write(&path, good.replace("    walk rows 8\n", "")).unwrap();
     let errors = emit();
     assert!(errors.contains("s.txt: the schedule does not say `walk`"), "{errors}");
-    fs::write(&path, good.replace("walk rows 8", "walk rows 0")).unwrap();
-    let errors = emit();
-    assert!(errors.contains("knob"), "{errors}");
+    let consumers = good.lines().find(|line| line.contains("consumers")).unwrap();
+    for (knob, other) in [("walk rows 8", "walk rows 0"), (consumers, "consumers 0")] {
+        fs::write(&path, good.replace(knob, other)).unwrap();
+        let errors = emit();
+        assert!(errors.contains("knob"), "{errors}");
+    }
     fs::remove_file(&path).unwrap();
     assert!(emit().contains("s.txt"));
 }

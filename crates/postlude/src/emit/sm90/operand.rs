@@ -15,7 +15,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER};
+use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER, Sm90Schedule};
 
 use super::parameters::Memory;
 
@@ -42,7 +42,7 @@ pub(super) struct Part {
 
 impl Part {
     /// A's and B's of a stage.
-    pub(super) fn of(schedule: &crate::plan::sm90::Sm90Schedule) -> [Part; 2] {
+    pub(super) fn of(schedule: &Sm90Schedule) -> [Part; 2] {
         let tile = schedule.tile;
         let [left, right] = schedule.needs.operands;
         [
@@ -104,7 +104,7 @@ impl<'k> Operand<'k> {
         let given = match part.feed {
             Feed::Inner | Feed::Outer => Given::Map(k.parameter_map(name)),
             Feed::Staggered => {
-                // Maps are aligned to 64 bytes: numbers between them would cost as much again.
+                // Maps are aligned to 64 bytes: numbers between them would cost half as much again.
                 let maps: Vec<MapParameter<'k>> =
                     (0..STAGGER).map(|class| k.parameter_map(&format!("{name}{class}"))).collect();
                 let before =

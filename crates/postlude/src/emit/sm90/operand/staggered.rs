@@ -1,8 +1,8 @@
 //! An operand whose rows begin anywhere: copies bring in what surrounds them, threads move it to its place.
 //!
 //! Every eighth row begins at the same distance from a multiple of 16 bytes: eight classes of rows, a tensor map each, that
-//! begins at the multiple before the class's first row. (Copies do not begin between two multiples: an inner coordinate
-//! that is no multiple of 16 bytes is an illegal instruction.) A row arrives with up to seven elements before its own. A
+//! begins at the multiple before the class's first row. (No swizzled copy begins between two multiples: with an
+//! innermost coordinate there it is an illegal instruction.) A row arrives with up to seven elements before its own. A
 //! warp moves one row at a time, a lane two elements.
 
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress};
