@@ -246,7 +246,9 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn produce_by_warp(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
         let k = self.kernel;
         self.wait(self.empty, &at.0);
-        k.if_(k.elect(), || self.copy_into(at.0.stage.get(), fill));
+        let stage = at.0.stage.get();
+        let full = Barrier::at(self.full + stage * BARRIER);
+        k.if_(k.elect(), || self.copy_into(stage, full, fill));
         self.advance(&at.0);
     }
 
@@ -263,11 +265,11 @@ impl<'k, A: Tma> Ring<'k, A> {
         let k = self.kernel;
         let stage = at.0.stage.get();
         self.wait(self.empty, &at.0);
+        let full = Barrier::at(self.full + stage * BARRIER);
         if let Some(leader) = leader {
-            k.if_(leader, || self.copy_into(stage, copy));
+            k.if_(leader, || self.copy_into(stage, full, copy));
         }
         write(stage);
-        let full = Barrier::at(self.full + stage * BARRIER);
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.warp_sync();
         k.when(lane.eq(0), || k.barrier_arrive(full));
@@ -275,9 +277,13 @@ impl<'k, A: Tma> Ring<'k, A> {
     }
 
     /// Promises what `copy` copies into an empty slot, and lets it.
-    fn copy_into(&self, stage: Reg<'k, U32>, copy: impl FnOnce(&Slot<'_, 'k, A>)) {
+    fn copy_into(
+        &self,
+        stage: Reg<'k, U32>,
+        full: Barrier<'k>,
+        copy: impl FnOnce(&Slot<'_, 'k, A>),
+    ) {
         let (k, bytes) = (self.kernel, Cell::new(0));
-        let full = Barrier::at(self.full + stage * BARRIER);
         let promise = k.barrier_promise(full);
         copy(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
         assert!(bytes.get() > 0, "compiler bug: a promise of nothing");
