@@ -35,12 +35,23 @@ say() { echo "$*" | tee -a "$out/summary.txt"; }
 
 # step NAME SECONDS COMMAND...: standard output to NAME.out, errors to NAME.err
 step() {
-    local name=$1 limit=$2 start=$SECONDS code
+    attempt "$@"
+    report "$1"
+}
+
+attempt() {
+    local name=$1 limit=$2 start=$SECONDS
     shift 2
     timeout --kill-after=10 "$limit" "$@" >"$out/$name.out" 2>"$out/$name.err"
-    code=$?
+    echo "$? $((SECONDS - start)) $limit" >"$out/$name.ended"
+}
+
+report() {
+    local name=$1 code seconds limit
+    read -r code seconds limit <"$out/$name.ended"
+    rm "$out/$name.ended"
     if [ "$code" -eq 0 ]; then
-        say "ok      $name ($((SECONDS - start)) s)"
+        say "ok      $name ($seconds s)"
     else
         failed=$((failed + 1))
         case $code in
@@ -57,18 +68,25 @@ step() {
 }
 
 step info 60 ./postlude info
+# What is only right or wrong shares the GPU; what is timed has it alone.
+checks=()
+check() {
+    checks+=("$1")
+    attempt "$@" &
+}
+
 if [ "${CHECKS:-1}" = 1 ]; then
     for test in tests/*; do
-        step "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
+        check "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
     done
-    step corpus 300 ./postlude corpus --backend cuda --folder corpus
+    check corpus 300 ./postlude corpus --backend cuda --folder corpus
 fi
 
 if [ "${SANITIZE:-0}" = 1 ]; then
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
     if [ -n "$sanitizer" ]; then
         for tool in memcheck synccheck; do
-            step "$tool" 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+            check "$tool" 500 "$sanitizer" --tool "$tool" --error-exitcode 9 \
                 ./postlude corpus --backend cuda --folder corpus ${SANITIZE_FILTER:+"$SANITIZE_FILTER"}
         done
     else
@@ -76,6 +94,9 @@ if [ "${SANITIZE:-0}" = 1 ]; then
         say "FAILED  compute-sanitizer was asked for and not found"
     fi
 fi
+
+wait
+for name in ${checks[@]+"${checks[@]}"}; do report "$name"; done
 
 # The seconds that a word of SUITES may take: about twice what it needs.
 limit() {

@@ -108,6 +108,29 @@ struct State {
     set: usize,
     /// What the host needs to queue a round, as far as is known.
     host: Duration,
+    /// Rounds in a row that the host was too slow for.
+    late: u32,
+    /// Samples are cut to this part of their launches: one over it.
+    part: u32,
+}
+
+/// So many rounds in a row that come too late are no accident: the driver's queue is full. A launch of the library can
+/// be several kernels, which nothing says beforehand.
+const TOO_OFTEN: u32 = 2;
+
+impl State {
+    /// The launches of a sample, as far as the queue has room.
+    fn launches(&self, one: &Competitor<'_>) -> u32 {
+        (one.launches / self.part).max(1)
+    }
+
+    /// The host was too slow for a round.
+    fn is_late(&mut self) {
+        self.late += 1;
+        if self.late == TOO_OFTEN {
+            (self.late, self.part, self.host) = (0, self.part * 2, Duration::from_millis(1));
+        }
+    }
 }
 
 impl Track<'_> {
@@ -123,7 +146,7 @@ impl Track<'_> {
             .map(|_| Ok([Event::new(self.device)?, Event::new(self.device)?]))
             .collect::<Result<Vec<[Event; 2]>, RuntimeError>>()?;
         let host = Duration::from_millis(1);
-        let mut state = State { shuffler: Shuffler::new(seed), set: 0, host };
+        let mut state = State { shuffler: Shuffler::new(seed), set: 0, host, late: 0, part: 1 };
         let start = Instant::now();
         while start.elapsed() < plan.warm_up {
             self.round(competitors, &events, &mut state)?;
@@ -165,7 +188,7 @@ impl Track<'_> {
         for competitor in state.shuffler.order(competitors.len()) {
             let (one, [before, after]) = (&competitors[competitor], &events[competitor]);
             before.record(self.stream)?;
-            for _ in 0..one.launches {
+            for _ in 0..state.launches(one) {
                 (one.launch)(state.set, self.stream)?;
                 state.set = (state.set + 1) % self.sets;
             }
@@ -175,11 +198,13 @@ impl Track<'_> {
         self.stream.synchronize()?;
         state.host = host.min(Duration::from_millis(80));
         if host.as_nanos() as u64 >= slept {
+            state.is_late();
             return Ok(None);
         }
+        state.late = 0;
         let mut seconds = Vec::with_capacity(competitors.len());
         for (one, [before, after]) in competitors.iter().zip(events) {
-            seconds.push(after.since(before)?.as_secs_f64() / f64::from(one.launches));
+            seconds.push(after.since(before)?.as_secs_f64() / f64::from(state.launches(one)));
         }
         Ok(Some(seconds))
     }
@@ -211,6 +236,21 @@ mod tests {
     fn the_fastest_has_the_smallest_median() {
         assert_eq!(samples().fastest([1, 0, 2]), Some(0));
         assert_eq!(samples().fastest([]), None);
+    }
+
+    #[test]
+    fn samples_are_cut_when_the_queue_is_full_again_and_again() {
+        let launch: Launch<'_> = Box::new(|_, _| Ok(()));
+        let one = Competitor { name: String::new(), operations: 1.0, launches: 5, launch };
+        let host = Duration::from_millis(80);
+        let mut state = State { shuffler: Shuffler::new(1), set: 0, host, late: 0, part: 1 };
+        state.is_late();
+        assert_eq!(state.launches(&one), 5);
+        for wanted in [2, 1, 1] {
+            state.is_late();
+            assert_eq!(state.launches(&one), wanted);
+            state.is_late();
+        }
     }
 
     #[test]

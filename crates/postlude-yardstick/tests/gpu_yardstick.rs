@@ -167,11 +167,14 @@ impl Asked {
             Contraction::Last => w[column * k + depth],
             Contraction::First => w[depth * n + column],
         };
-        let wanted: Vec<f64> = (0..m * n)
+        // Each with the sum of its terms' magnitudes: the library may round any of them.
+        let wanted: Vec<(f64, f64)> = (0..m * n)
             .map(|place| {
                 let (row, column) = (place / n, place % n);
                 let dot: f64 = (0..k).map(|depth| left(row, depth) * right(column, depth)).sum();
-                (0.5 * dot + 0.25 * c[place] + bias[column]).max(0.0)
+                let terms = [0.5 * dot, 0.25 * c[place], bias[column]];
+                let magnitude = terms.iter().map(|term| term.abs()).sum();
+                (terms.iter().sum::<f64>().max(0.0), magnitude)
             })
             .collect();
         d.fill(stream, 0, d.len(), 0xff).unwrap();
@@ -180,8 +183,9 @@ impl Asked {
             .find(|algorithm| matmul.launch(*algorithm, &addresses, stream).is_ok());
         let at = format!("{layout:?} {:?} {dtype} by algorithm {ran:?}", self.sizes);
         assert!(ran.is_some(), "{at}");
-        for (place, (found, wanted)) in read(&d, m * n).into_iter().zip(&wanted).enumerate() {
-            let bound = wanted.abs() / 128.0 + 1e-3;
+        let found = read(&d, m * n).into_iter().zip(&wanted);
+        for (place, (found, (wanted, magnitude))) in found.enumerate() {
+            let bound = magnitude / 128.0 + 1e-3;
             assert!((found - wanted).abs() <= bound, "{at}, {place}: {found}, not {wanted}");
         }
     }
