@@ -4,8 +4,8 @@
 //! arrival counts follow from the declared agents, promised bytes from the copies that are made, and a slot is filled
 //! again only after every reader in every CTA that the producer writes to has released it.
 //!
-//! All agents must make the same number of steps. Within a cluster every CTA's producer waits for the readers of all
-//! CTAs, since its multicast copies write to each of them.
+//! All agents must make the same number of steps. The CTAs of a cluster stand in a grid; a CTA's multicast copies write to
+//! its row and to its column of it, and its producer waits for the readers of both.
 
 use std::cell::Cell;
 
@@ -49,8 +49,46 @@ pub struct Agents {
     pub producers: u32,
     /// Who reads.
     pub consumers: Consumers,
-    /// CTAs whose slots the producers write: the cluster with multicast copies, else 1.
-    pub blocks: u32,
+    /// The grid of CTAs that multicast copies cross, its rows numbered before its columns.
+    pub grid: Grid,
+}
+
+/// CTAs of a cluster, numbered down the first column, then the second.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Grid {
+    /// CTAs one below the other, a power of two.
+    pub rows: u32,
+    /// CTAs side by side.
+    pub columns: u32,
+}
+
+impl Grid {
+    /// A CTA by itself.
+    pub const ONE: Grid = Grid { rows: 1, columns: 1 };
+
+    /// CTAs that a CTA's copies write to: its row and its column.
+    pub const fn reached(self) -> u32 {
+        self.rows + self.columns - 1
+    }
+
+    /// The row and the column of the CTA of this number.
+    pub fn place<'k>(self, rank: Reg<'k, U32>) -> [Reg<'k, U32>; 2] {
+        assert!(self.rows.is_power_of_two(), "compiler bug: a grid of {} rows", self.rows);
+        [rank & (self.rows - 1), rank >> self.rows.trailing_zeros()]
+    }
+
+    /// The CTA that thread `which` of a group releases in: those of the column of `rank` first, then the others of its
+    /// row.
+    fn reach<'k>(self, rank: Reg<'k, U32>, which: Reg<'k, U32>) -> Reg<'k, U32> {
+        let [row, column] = self.place(rank);
+        let below = column.mad(self.rows, which);
+        if self.columns == 1 {
+            return below;
+        }
+        let beside = which.max(self.rows) - self.rows;
+        let beside = (beside + 1).select(beside, beside.ge(column)).mad(self.rows, row);
+        below.select(beside, which.lt(self.rows))
+    }
 }
 
 impl Agents {
@@ -61,7 +99,7 @@ impl Agents {
 
     /// Arrivals that release a slot.
     pub const fn releases(self) -> u32 {
-        self.consumers.count() * self.blocks
+        self.consumers.count() * self.grid.reached()
     }
 }
 
@@ -108,7 +146,7 @@ pub struct Slot<'r, 'k, A> {
     pub stage: Reg<'k, U32>,
     full: Barrier<'k>,
     bytes: &'r Cell<u32>,
-    blocks: u32,
+    grid: Grid,
 }
 
 /// Who receives a copy.
@@ -141,7 +179,7 @@ impl<'k, A: Tma> Slot<'_, 'k, A> {
             Receivers::Own => (None, bytes),
             Receivers::Multicast { mask, count } => {
                 assert!(
-                    count <= self.blocks,
+                    count == self.grid.rows || count == self.grid.columns,
                     "compiler bug: copies to CTAs that the ring leaves out"
                 );
                 (Some(mask), bytes * count)
@@ -203,7 +241,8 @@ impl<'k, A: Tma> Ring<'k, A> {
     /// With several CTAs, the first threads of a group each release the slot of one CTA.
     pub fn consumer(&self, rank: Reg<'k, U32>) -> Consumer<'k> {
         let k = self.kernel;
-        let blocks = self.agents.blocks;
+        let grid = self.agents.grid;
+        let blocks = grid.reached();
         let releaser = match self.agents.consumers {
             Consumers::Warpgroups(_) | Consumers::Warps(_) => rank.lt(blocks),
             Consumers::Threads(_) => {
@@ -215,7 +254,8 @@ impl<'k, A: Tma> Ring<'k, A> {
             Target::Own
         } else {
             // Threads that release nothing still need a CTA that exists.
-            Target::Cluster(k.remote(Barrier::at(self.empty), rank.min(blocks - 1)))
+            let block = grid.reach(k.cluster_rank(), rank.min(blocks - 1));
+            Target::Cluster(k.remote(Barrier::at(self.empty), block))
         };
         let (held_stage, held) = (k.var(0), k.var(false));
         Consumer { cursor: self.cursor(0), releaser, target, held_stage, held }
@@ -230,7 +270,7 @@ impl<'k, A: Tma> Ring<'k, A> {
         self.wait(self.empty, &at.0);
         let full = Barrier::at(self.full + stage * BARRIER);
         let promise = k.barrier_promise(full);
-        fill(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+        fill(&Slot { kernel: k, stage, full, bytes: &bytes, grid: self.agents.grid });
         if bytes.get() > 0 {
             k.keep_promise(promise, bytes.get());
         } else {
@@ -285,7 +325,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     ) {
         let (k, bytes) = (self.kernel, Cell::new(0));
         let promise = k.barrier_promise(full);
-        copy(&Slot { kernel: k, stage, full, bytes: &bytes, blocks: self.agents.blocks });
+        copy(&Slot { kernel: k, stage, full, bytes: &bytes, grid: self.agents.grid });
         assert!(bytes.get() > 0, "compiler bug: a promise of nothing");
         k.keep_promise(promise, bytes.get());
     }

@@ -8,7 +8,7 @@ use postlude_ptx::kernel::{
     TensorMap, Var, WgmmaForm, build,
 };
 use postlude_ptx::modifier::{Alignment, ProxySpace, Transposition, WaitFor};
-use postlude_ptx::ring::{Agents, Consumers, Receivers, Ring};
+use postlude_ptx::ring::{Agents, Consumers, Grid, Receivers, Ring};
 use postlude_ptx::shared::Planner;
 use postlude_ptx::target::{Architecture, Sm90a, Wgmma};
 use postlude_ptx::types::{F32, U32};
@@ -103,7 +103,8 @@ fn kernel(blocks: u32) -> Entry {
         let steps = k.parameter_u32("steps").load();
         k.use_plan(&plan);
         let consumers = Consumers::Warpgroups(GROUPS);
-        let agents = Agents { producers: 1, consumers, blocks };
+        let grid = Grid { rows: blocks, columns: 1 };
+        let agents = Agents { producers: 1, consumers, grid };
         let ring = Ring::new(k, k.region(&barriers), STAGES, agents);
         let thread = k.thread();
         k.if_(thread.eq(0), || {

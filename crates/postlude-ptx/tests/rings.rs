@@ -5,7 +5,7 @@ mod ptxas;
 use postlude_ptx::check::check;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, build};
-use postlude_ptx::ring::{Agents, Consumers, Ring};
+use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::F32;
 
@@ -14,7 +14,7 @@ const SLOT: u32 = 1024;
 
 /// Bytes copied into slots, or written there by 32 threads, and read with loads.
 fn kernel(agents: Agents, copied: bool) -> Entry {
-    let attributes = Attributes::new(256).cluster([agents.blocks, 1, 1]);
+    let attributes = Attributes::new(256).cluster([agents.grid.rows, 1, 1]);
     build::<Sm90a>("ring", attributes, |k| {
         let source = k.parameter_pointer("source").load();
         let ring = Ring::new(k, k.shared(STAGES * SLOT), STAGES, agents);
@@ -58,7 +58,8 @@ fn lines(entry: &Entry, word: &str) -> Vec<String> {
 
 #[test]
 fn bytes_of_all_copies_are_promised_together() {
-    let agents = Agents { producers: 1, consumers: Consumers::Warps(4), blocks: 2 };
+    let agents =
+        Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid { rows: 2, columns: 1 } };
     let entry = kernel(agents, true);
     let promises = lines(&entry, "expect_tx");
     assert!(matches!(&promises[..], [one] if one.ends_with(", 768;")), "{promises:?}");
@@ -71,7 +72,7 @@ fn bytes_of_all_copies_are_promised_together() {
 
 #[test]
 fn without_copies_every_producer_arrives_after_its_writes() {
-    let agents = Agents { producers: 32, consumers: Consumers::Threads(224), blocks: 1 };
+    let agents = Agents { producers: 32, consumers: Consumers::Threads(224), grid: Grid::ONE };
     let entry = kernel(agents, false);
     assert!(lines(&entry, "expect_tx").is_empty());
     let counts = lines(&entry, "mbarrier.init");

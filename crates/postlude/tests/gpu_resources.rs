@@ -1,7 +1,7 @@
 //! What emitted kernels take of an SM, as the driver's own compiler says it.
 //!
 //! `golden/sm90_resources.txt` holds what the pinned assembler says; the driver's may differ, and must not spill, use a
-//! stack, serialise products or take more registers.
+//! stack, serialise products or take more registers. As many CTAs as a grid has must run at a time.
 
 #![allow(clippy::print_stderr)] // A skipped test says so.
 
@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernels::{Emitted, emitted};
+use postlude::cuda::chip;
 use postlude::runtime::Device;
 use postlude::runtime::cache::DiskCache;
 
@@ -34,6 +35,11 @@ fn complaint(device: &Device, cache: &DiskCache, kernel: &Emitted) -> Option<Str
     };
     let local = function.local_bytes().expect("the driver knows its kernels");
     let registers = function.registers().expect("the driver knows its kernels");
+    let resident = function.resident_blocks(&kernel.launch()).expect("the driver knows its GPU");
+    let planned = chip(device).expect("a Hopper GPU").together(kernel.tile.cluster.blocks());
+    if resident < planned {
+        return Some(format!("{name}: {resident} CTAs run at a time, not {planned}"));
+    }
     let bad = local > 0 || registers > allowed(&name) || function.log().serialises_products();
     bad.then(|| format!("{name}: {registers} registers, {local} bytes\n{}", function.log().text()))
 }

@@ -110,7 +110,9 @@ fn every_tile_of_the_table_is_right() {
     let kernels = ["residual", "two_outputs"].into_iter().cycle();
     let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
     for_each(&varieties, |(tile, name)| {
-        let sizes = [1, tile.rows as usize + 8, tile.columns as usize + 16, 136];
+        let (rows, columns) =
+            (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
+        let sizes = [1, rows as usize + 8, columns as usize - 8, 136];
         // Where CTAs share a contraction, nobody loads tile operands.
         let name = if tile.cluster.parts() > 1 { "two_outputs" } else { name };
         let bound = bound(name, sizes, Layout::Packed);
@@ -132,10 +134,10 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     let varieties: Vec<(&Tile, [Stored; 2])> = CANDIDATES
         .iter()
         .flat_map(|tile| {
-            let pairs = match tile.cluster {
-                Cluster::One => &written[..],
-                Cluster::Rows | Cluster::Columns => &shared[..],
-                Cluster::Halves | Cluster::Quarters => &shared[..1],
+            let pairs = match (tile.cluster, tile.cluster.parts()) {
+                (Cluster::ONE, _) => &written[..],
+                (_, 1) => &shared[..],
+                _ => &shared[..1],
             };
             pairs.iter().map(move |stored| (tile, *stored))
         })

@@ -22,7 +22,7 @@ mod values;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
 use postlude_ptx::modifier::{Alignment, ArriveOrder};
-use postlude_ptx::ring::{Agents, Consumers, Ring};
+use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
 use postlude_ptx::shared::{Planner, Region};
 use postlude_ptx::target::{Architecture, Sm90a};
 use postlude_ptx::types::U32;
@@ -57,14 +57,15 @@ struct Plan<'a> {
 impl Plan<'_> {
     /// The ring that staggered operands arrive in.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
-        let agents = Agents { producers: 1, consumers: Consumers::Warps(load::MOVERS), blocks: 1 };
+        let agents =
+            Agents { producers: 1, consumers: Consumers::Warps(load::MOVERS), grid: Grid::ONE };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
     /// The ring that a warpgroup's tile operands arrive in.
     fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
         let stages = self.schedule.load_stages;
-        let agents = Agents { producers: 1, consumers: Consumers::Warps(4), blocks: 1 };
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
         let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
         Ring::new(k, k.region(&self.load_barriers) + own, stages, agents)
     }
@@ -134,7 +135,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             [true, false] | [false, true] => writers + 1,
         },
         consumers: Consumers::Warpgroups(schedule.tile.sharers()),
-        blocks: schedule.tile.cluster.sharers(),
+        grid: raster::grid(schedule.tile.cluster),
     };
     let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);

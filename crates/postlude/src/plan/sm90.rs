@@ -47,7 +47,20 @@ pub struct Sm90 {
 impl Sm90 {
     /// An H200 or H100 SXM.
     pub const H200: Sm90 = Sm90 { processors: 132, shared_bytes: 232_448 };
+
+    /// CTAs, one an SM, that run at a time in clusters of so many. A cluster stays within a group of SMs, which have 16
+    /// or 18 of them: larger ones leave some of a group idle.
+    pub const fn together(self, blocks: u32) -> u32 {
+        let whole =
+            if blocks > 2 { self.processors / GROUP * LARGE_CLUSTERS } else { self.processors };
+        let whole = whole - whole % blocks;
+        if whole < blocks { blocks } else { whole }
+    }
 }
+
+/// Of so many SMs, as many take clusters of four.
+const GROUP: u32 = 33;
+const LARGE_CLUSTERS: u32 = 32;
 
 /// How a product is run on Hopper.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -56,7 +69,7 @@ pub struct Sm90Schedule {
     pub tile: Tile,
     /// Slots of the ring that A and B arrive in.
     pub stages: u32,
-    /// Columns that the epilogue works on at a time: 64 or 32.
+    /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
     pub subtile: u32,
     /// Slots of each warpgroup's ring that tile operands arrive in.
     pub load_stages: u32,
@@ -201,8 +214,9 @@ impl Sm90Schedule {
     pub fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
         let [rows, columns] = self.clusters(problem);
         let clusters = rows.saturating_mul(columns).saturating_mul(problem.batch as u64);
-        let limit = self.grid_limit.unwrap_or(chip.processors).min(chip.processors);
         let blocks = self.tile.cluster.blocks();
+        let together = chip.together(blocks);
+        let limit = self.grid_limit.map_or(together, |limit| limit.min(together));
         (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
     }
 }
@@ -239,7 +253,8 @@ pub fn accept(
     }
     let knobs = tile.takes(&schedule.needs)
         && schedule.needs.clone().settled() == schedule.needs
-        && [32, 64].contains(&schedule.subtile)
+        && [16, 32, 64].contains(&schedule.subtile)
+        && tile.columns.is_multiple_of(schedule.subtile)
         && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
@@ -264,7 +279,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     if !tile.takes(needs) {
         return None;
     }
-    let choices = choices(needs);
+    let choices = choices(tile, needs);
     (FEWEST_STAGES..=MOST_STAGES)
         .rev()
         .flat_map(|stages| choices.iter().map(move |(subtile, loads)| (stages, *subtile, *loads)))
@@ -291,20 +306,22 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
         let (subtile, load_stages, stages) = (*subtile, *load_stages, FEWEST_STAGES);
         Sm90Schedule { stages, subtile, load_stages, ..schedule.clone() }.shared_bytes()
     };
-    choices(needs).iter().map(with).min().unwrap_or(0)
+    choices(tile, needs).iter().map(with).min().unwrap_or(0)
 }
 
 /// Subtiles and slots for tile operands, best first.
-fn choices(needs: &Needs) -> &'static [(u32, u32)] {
-    if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS }
+fn choices(tile: Tile, needs: &Needs) -> Vec<(u32, u32)> {
+    let all = if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS };
+    let whole = |(subtile, _): &(u32, u32)| tile.columns.is_multiple_of(*subtile);
+    all.iter().copied().filter(whole).collect()
 }
 
 /// Subtiles and slots where a tile operand arrives by map.
-const WITH_LOADS: &[(u32, u32)] = &[(64, 4), (64, 2), (32, 4), (32, 2)];
+const WITH_LOADS: &[(u32, u32)] = &[(64, 4), (64, 2), (32, 4), (32, 2), (16, 4), (16, 2)];
 /// Subtiles where no tile operand arrives by map.
-const WITHOUT_LOADS: &[(u32, u32)] = &[(64, 1), (32, 1)];
+const WITHOUT_LOADS: &[(u32, u32)] = &[(64, 1), (32, 1), (16, 1)];
 /// More hide nothing.
-const MOST_STAGES: u32 = 8;
+const MOST_STAGES: u32 = 12;
 /// Fewer do not overlap loads with products.
 const FEWEST_STAGES: u32 = 2;
 

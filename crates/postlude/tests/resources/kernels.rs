@@ -3,31 +3,41 @@
 
 use postlude::emit::sm90::emit;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sharing, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
+use postlude_ptx::launch::Launch;
 
 /// A kernel as text, with what it is called.
 pub(crate) struct Emitted {
     kernel: &'static str,
-    tile: Tile,
+    /// The tile.
+    pub(crate) tile: Tile,
     /// The PTX.
     pub(crate) text: String,
-    /// Shared memory of a launch.
+    /// Threads and shared memory of a launch.
+    threads: u32,
     pub(crate) shared_bytes: u32,
 }
 
 impl Emitted {
+    /// A launch of one cluster, without parameters.
+    pub(crate) fn launch(&self) -> Launch {
+        let cluster = [self.tile.cluster.blocks(), 1, 1];
+        let (threads, shared_bytes) = (self.threads, self.shared_bytes);
+        let (parameters, workspace_bytes) = (Vec::new(), 0);
+        Launch { grid: cluster, cluster, threads, shared_bytes, parameters, workspace_bytes }
+    }
+
     /// As in the file.
     pub(crate) fn name(&self) -> String {
         let Tile { rows, columns, cluster, sharing, .. } = self.tile;
         let turns = if sharing == Sharing::Tiles { "-in-turn" } else { "" };
-        let shared = match cluster {
-            Cluster::One | Cluster::Rows => "",
-            Cluster::Columns => "a",
-            Cluster::Halves | Cluster::Quarters => "k",
+        let together = match (cluster.rows(), cluster.columns(), cluster.parts()) {
+            (1, 1, 1) => String::new(),
+            (1, 1, parts) => format!("-k{parts}"),
+            (rows, columns, _) => format!("-{rows}x{columns}"),
         };
-        let blocks = cluster.blocks();
-        format!("{} {rows}x{columns}x{blocks}{shared}{turns}", self.kernel)
+        format!("{} {rows}x{columns}{together}{turns}", self.kernel)
     }
 }
 
@@ -153,5 +163,6 @@ fn one(
     let needs = Needs::of(graph, &problem, &place(graph, &problem));
     let schedule = fit(tile, &needs, Sm90::H200)?;
     let text = emit(graph, &schedule, MathMode::Default).to_string();
-    Some(Emitted { kernel, tile, text, shared_bytes: schedule.shared_bytes() })
+    let (threads, shared_bytes) = (schedule.threads(), schedule.shared_bytes());
+    Some(Emitted { kernel, tile, text, threads, shared_bytes })
 }

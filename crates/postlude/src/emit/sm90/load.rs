@@ -55,14 +55,17 @@ pub(super) fn load<'k>(
 ) {
     let stages = k.region(&plan.stages);
     let policy = (plan.schedule.hints == Hints::Operands).then(|| k.policy(Eviction::Last));
-    let copies: Vec<_> =
-        parameters.operands.iter().filter_map(|operand| operand.copies(policy)).collect();
+    let copies: Vec<_> = parameters
+        .operands
+        .iter()
+        .filter_map(|operand| operand.copies(k, policy, raster.place()))
+        .collect();
     let at = ring.producer();
     for_steps(k, parameters, raster, |pieces| {
         ring.produce_by_warp(&at, |slot| {
             let stage = stages + slot.stage * plan.schedule.stage_bytes();
             for (copies, place) in copies.iter().zip(pieces) {
-                copies.issue(slot, stage, raster.rank(), place);
+                copies.issue(slot, stage, place);
             }
         });
     });
@@ -151,7 +154,11 @@ struct Writers<'a, 'k> {
 impl<'k> Writers<'_, 'k> {
     fn write(&self, k: Kernel<'k, Sm90a>, write: impl FnOnce(SharedAddress<'k>, [Piece<'k>; 2])) {
         let (stages, thread) = (k.region(&self.plan.stages), k.thread());
-        let copies = self.parameters.operands.each_ref().map(|operand| operand.copies(None));
+        let copies = self
+            .parameters
+            .operands
+            .each_ref()
+            .map(|operand| operand.copies(k, None, self.raster.place()));
         let leader = copies.iter().any(Option::is_some).then(|| thread.eq(self.first));
         let stage = |number: Reg<'k, U32>| stages + number * self.plan.schedule.stage_bytes();
         let at = self.ring.producer();
@@ -163,7 +170,7 @@ impl<'k> Writers<'_, 'k> {
                 |slot| {
                     for (copies, piece) in copies.iter().zip(pieces) {
                         if let Some(copies) = copies {
-                            copies.issue(slot, stage(slot.stage), self.raster.rank(), piece);
+                            copies.issue(slot, stage(slot.stage), piece);
                         }
                     }
                 },

@@ -10,7 +10,7 @@ use postlude_ptx::kernel::{
     Kernel, MapParameter, NumberParameter, Policy, Reg, SharedAddress, TensorMap,
 };
 use postlude_ptx::launch::Swizzle;
-use postlude_ptx::ring::{Receivers, Slot};
+use postlude_ptx::ring::{Grid, Receivers, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
@@ -18,6 +18,7 @@ use crate::dtype::DType;
 use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER, Sm90Schedule};
 
 use super::parameters::Memory;
+use super::raster;
 
 pub(super) use elements::Elements;
 use staggered::Class;
@@ -34,10 +35,18 @@ pub(super) struct Part {
     pub(super) feed: Feed,
     /// Rows of A's tile, or columns of B's.
     pub(super) size: u32,
-    /// CTAs that load it together, each a share for all.
+    /// CTAs that load it together, each a share for all: those of a row of the cluster load A, those of a column B.
     pub(super) sharers: u32,
+    pub(super) along: Along,
     /// Bytes from the stage's start.
     pub(super) offset: u32,
+}
+
+/// Which CTAs of a cluster share an operand.
+#[derive(Clone, Copy)]
+pub(super) enum Along {
+    Row(Grid),
+    Column(Grid),
 }
 
 impl Part {
@@ -45,15 +54,46 @@ impl Part {
     pub(super) fn of(schedule: &Sm90Schedule) -> [Part; 2] {
         let tile = schedule.tile;
         let [left, right] = schedule.needs.operands;
+        let grid = raster::grid(tile.cluster);
         [
-            Part { feed: left, size: tile.rows, sharers: tile.cluster.columns(), offset: 0 },
+            Part {
+                feed: left,
+                size: tile.rows,
+                sharers: grid.columns,
+                along: Along::Row(grid),
+                offset: 0,
+            },
             Part {
                 feed: right,
                 size: tile.columns,
-                sharers: tile.cluster.rows(),
+                sharers: grid.rows,
+                along: Along::Column(grid),
                 offset: tile.rows * LINE_BYTES,
             },
         ]
+    }
+
+    /// For the CTA at this row and column of its cluster: its number among those that share the operand, and all of
+    /// them.
+    fn shared<'k>(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        [row, column]: [Reg<'k, U32>; 2],
+    ) -> Option<(Reg<'k, U32>, Receivers<'k>)> {
+        let count = self.sharers;
+        if count == 1 {
+            return None;
+        }
+        let (own, among, others, step) = match self.along {
+            Along::Row(grid) => (column, row, grid.rows, grid.rows),
+            Along::Column(grid) => (row, column * grid.rows, grid.columns, 1),
+        };
+        let first: u16 = (0..count).map(|each| 1 << (each * step)).sum();
+        let mask = match others {
+            1 => first.into(),
+            _ => k.truncate_u16(k.imm(u32::from(first)) << among).into(),
+        };
+        Some((own, Receivers::Multicast { mask, count }))
     }
 
     /// How copies lay it out.
@@ -127,9 +167,17 @@ impl<'k> Operand<'k> {
     }
 
     /// Its copies, if copies bring it in.
-    pub(super) fn copies(&self, policy: Option<Policy<'k>>) -> Option<Copies<'k>> {
+    pub(super) fn copies(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        policy: Option<Policy<'k>>,
+        place: [Reg<'k, U32>; 2],
+    ) -> Option<Copies<'k>> {
         match &self.given {
-            Given::Map(map) => Some(Copies { part: self.part, map: map.address(), policy }),
+            Given::Map(map) => {
+                let (part, shared) = (self.part, self.part.shared(k, place));
+                Some(Copies { part, map: map.address(), policy, shared })
+            }
             Given::Staggered(_) | Given::Memory(_) => None,
         }
     }
@@ -148,26 +196,24 @@ pub(super) struct Copies<'k> {
     part: Part,
     map: TensorMap<'k>,
     policy: Option<Policy<'k>>,
+    /// This CTA's number among those that share the copies, and all of them.
+    shared: Option<(Reg<'k, U32>, Receivers<'k>)>,
 }
 
 impl<'k> Copies<'k> {
-    /// Issues the copies of one stage; `rank` says which share is this CTA's.
+    /// Issues the copies of one stage.
     pub(super) fn issue(
         &self,
         slot: &Slot<'_, 'k, Sm90a>,
         stage: SharedAddress<'k>,
-        rank: Reg<'k, U32>,
         at: Piece<'k>,
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();
         let (bytes, share) = (inner * outer * 2, outer * LINE_BYTES);
-        let receivers = match part.sharers {
-            1 => Receivers::Own,
-            count => Receivers::Multicast { mask: ((1u16 << count) - 1).into(), count },
-        };
+        let receivers = self.shared.map_or(Receivers::Own, |(_, receivers)| receivers);
         // A share's place among the sharers', in rows and in bytes.
-        let own = (part.sharers > 1).then_some(rank);
+        let own = self.shared.map(|(own, _)| own);
         let beside = |from: Reg<'k, U32>| own.map_or(from, |rank| rank.mad(outer, from));
         let to = stage + part.offset;
         let to = own.map_or(to, |rank| to + rank * share);

@@ -1,12 +1,18 @@
 //! Which tile a cluster works on: groups of tiles walked together, so that what they share stays in L2.
 
 use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::ring::Grid;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{STAGE_DEPTH, Sm90Schedule};
+use crate::plan::sm90::{Cluster, STAGE_DEPTH, Sm90Schedule};
 
 use super::parameters::Parameters;
+
+/// The CTAs of a cluster as they share loads.
+pub(super) fn grid(cluster: Cluster) -> Grid {
+    Grid { rows: cluster.rows(), columns: cluster.columns() }
+}
 
 /// Counts of tiles.
 pub(super) struct Raster<'k> {
@@ -20,6 +26,8 @@ pub(super) struct Raster<'k> {
     total: Reg<'k, U32>,
     per_batch: Reg<'k, U32>,
     rank: Reg<'k, U32>,
+    /// This CTA's row and column in its cluster.
+    place: [Reg<'k, U32>; 2],
     /// Steps along the contraction, or along this CTA's part of it; at least one, since the first product clears the
     /// accumulators.
     pub(super) steps: Reg<'k, U32>,
@@ -65,6 +73,7 @@ impl<'k> Raster<'k> {
             total,
             per_batch,
             rank,
+            place: grid(tile.cluster).place(rank),
             steps,
         }
     }
@@ -77,6 +86,11 @@ impl<'k> Raster<'k> {
     /// This CTA's number in its cluster.
     pub(super) fn rank(&self) -> Reg<'k, U32> {
         self.rank
+    }
+
+    /// This CTA's row and column in its cluster.
+    pub(super) fn place(&self) -> [Reg<'k, U32>; 2] {
+        self.place
     }
 
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
@@ -116,14 +130,14 @@ impl<'k> Raster<'k> {
         let row = along.select(across, self.columns_grouped);
         let column = across.select(along, self.columns_grouped);
         let followed = (number + self.k.clusters()).lt(self.total);
-        // One side of a cluster is a single tile, and the rank is the place along the other.
-        let beside = |number: Reg<'k, U32>, count: u32| match count {
+        let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
             1 => number,
-            count => number.mad(count, self.rank),
+            count => number.mad(count, place),
         };
+        let [below, right] = self.place;
         Corner {
-            row: beside(row, tile.cluster.rows()) * tile.rows,
-            column: beside(column, tile.cluster.columns()) * tile.columns,
+            row: beside(row, tile.cluster.rows(), below) * tile.rows,
+            column: beside(column, tile.cluster.columns(), right) * tile.columns,
             batch,
             followed,
         }

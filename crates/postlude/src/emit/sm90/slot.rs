@@ -69,6 +69,7 @@ impl SlotLayout {
         match self.box_sizes()[0] * self.element_bytes {
             128 => Swizzle::B128,
             64 => Swizzle::B64,
+            32 => Swizzle::B32,
             bytes => panic!("compiler bug: rows of {bytes} bytes"),
         }
     }

@@ -41,59 +41,57 @@ impl Sharing {
     }
 }
 
-/// CTAs that work together.
+/// CTAs that work together: on neighbouring tiles, or on one tile's contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Cluster {
-    /// Each by itself.
-    One,
-    /// Two tiles one below the other: they load B once for both.
-    Rows,
-    /// Two tiles side by side: they load A once for both.
-    Columns,
-    /// Two CTAs compute one tile, each half of its contraction.
-    Halves,
-    /// Four CTAs compute one tile, each a quarter of its contraction.
-    Quarters,
+pub struct Cluster {
+    rows: u32,
+    columns: u32,
+    parts: u32,
 }
 
 impl Cluster {
+    /// Each by itself.
+    pub const ONE: Cluster = Cluster::tiles(1, 1);
+    /// Two CTAs compute one tile, each half of its contraction.
+    pub const HALVES: Cluster = Cluster { rows: 1, columns: 1, parts: 2 };
+    /// Four CTAs compute one tile, each a quarter of its contraction.
+    pub const QUARTERS: Cluster = Cluster { rows: 1, columns: 1, parts: 4 };
+
     /// All of them.
-    pub const ALL: [Cluster; 5] =
-        [Cluster::One, Cluster::Rows, Cluster::Columns, Cluster::Halves, Cluster::Quarters];
+    pub const ALL: [Cluster; 8] = [
+        Cluster::ONE,
+        Cluster::tiles(2, 1),
+        Cluster::tiles(1, 2),
+        Cluster::tiles(2, 2),
+        Cluster::tiles(4, 1),
+        Cluster::tiles(1, 4),
+        Cluster::HALVES,
+        Cluster::QUARTERS,
+    ];
+
+    /// Neighbouring tiles: those one below the other load B once for all, those side by side A.
+    const fn tiles(rows: u32, columns: u32) -> Cluster {
+        Cluster { rows, columns, parts: 1 }
+    }
 
     /// Tiles one below the other; as many CTAs share B.
     pub const fn rows(self) -> u32 {
-        match self {
-            Cluster::Rows => 2,
-            Cluster::One | Cluster::Columns | Cluster::Halves | Cluster::Quarters => 1,
-        }
+        self.rows
     }
 
     /// Tiles side by side; as many CTAs share A.
     pub const fn columns(self) -> u32 {
-        match self {
-            Cluster::Columns => 2,
-            Cluster::One | Cluster::Rows | Cluster::Halves | Cluster::Quarters => 1,
-        }
+        self.columns
     }
 
     /// Parts that the contraction of a tile is computed in.
     pub const fn parts(self) -> u32 {
-        match self {
-            Cluster::One | Cluster::Rows | Cluster::Columns => 1,
-            Cluster::Halves => 2,
-            Cluster::Quarters => 4,
-        }
-    }
-
-    /// CTAs whose loads some other one gets, too; 1 where each has its own.
-    pub const fn sharers(self) -> u32 {
-        self.rows() * self.columns()
+        self.parts
     }
 
     /// CTAs.
     pub const fn blocks(self) -> u32 {
-        self.sharers() * self.parts()
+        self.rows * self.columns * self.parts
     }
 }
 
@@ -112,34 +110,102 @@ const fn alternating(rows: u32, columns: u32, cluster: Cluster) -> Tile {
     Tile { rows, columns, consumers: 2, cluster, sharing: Sharing::Tiles }
 }
 
+const ONE: Cluster = Cluster::ONE;
+const BELOW: Cluster = Cluster::tiles(2, 1);
+const BESIDE: Cluster = Cluster::tiles(1, 2);
+const SQUARE: Cluster = Cluster::tiles(2, 2);
+const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
+
 /// Tiles in the order of preference among equals.
 pub const CANDIDATES: &[Tile] = &[
-    tile(128, 256, 2, Cluster::Rows),
-    tile(256, 128, 2, Cluster::Rows),
-    tile(128, 256, 2, Cluster::One),
-    tile(256, 128, 2, Cluster::One),
-    tile(128, 128, 2, Cluster::Rows),
-    tile(128, 128, 2, Cluster::One),
-    tile(64, 256, 1, Cluster::One),
-    tile(64, 128, 1, Cluster::One),
-    tile(64, 64, 1, Cluster::One),
-    alternating(128, 128, Cluster::Rows),
-    alternating(128, 128, Cluster::One),
-    alternating(64, 256, Cluster::Rows),
-    alternating(64, 256, Cluster::One),
-    tile(128, 256, 2, Cluster::Columns),
-    tile(256, 128, 2, Cluster::Columns),
-    tile(128, 192, 2, Cluster::Rows),
-    tile(128, 192, 2, Cluster::One),
-    alternating(128, 128, Cluster::Columns),
-    alternating(128, 192, Cluster::Rows),
-    alternating(128, 192, Cluster::One),
-    tile(128, 128, 2, Cluster::Halves),
-    tile(128, 128, 2, Cluster::Quarters),
-    tile(64, 128, 1, Cluster::Halves),
-    tile(64, 128, 1, Cluster::Quarters),
-    tile(64, 64, 1, Cluster::Halves),
-    tile(64, 64, 1, Cluster::Quarters),
+    tile(128, 256, 2, BELOW),
+    tile(256, 128, 2, BELOW),
+    tile(128, 256, 2, ONE),
+    tile(256, 128, 2, ONE),
+    tile(128, 128, 2, BELOW),
+    tile(128, 128, 2, ONE),
+    tile(64, 256, 1, ONE),
+    tile(64, 128, 1, ONE),
+    tile(64, 64, 1, ONE),
+    alternating(128, 128, BELOW),
+    alternating(128, 128, ONE),
+    alternating(64, 256, BELOW),
+    alternating(64, 256, ONE),
+    tile(128, 256, 2, BESIDE),
+    tile(256, 128, 2, BESIDE),
+    tile(128, 192, 2, BELOW),
+    tile(128, 192, 2, ONE),
+    alternating(128, 128, BESIDE),
+    alternating(128, 192, BELOW),
+    alternating(128, 192, ONE),
+    tile(128, 128, 2, Cluster::HALVES),
+    tile(128, 128, 2, Cluster::QUARTERS),
+    tile(64, 128, 1, Cluster::HALVES),
+    tile(64, 128, 1, Cluster::QUARTERS),
+    tile(64, 64, 1, Cluster::HALVES),
+    tile(64, 64, 1, Cluster::QUARTERS),
+    tile(64, 16, 1, ONE),
+    tile(64, 32, 1, ONE),
+    tile(64, 48, 1, ONE),
+    tile(64, 80, 1, ONE),
+    tile(64, 96, 1, ONE),
+    tile(64, 112, 1, ONE),
+    tile(64, 16, 1, Cluster::QUARTERS),
+    tile(64, 32, 1, Cluster::QUARTERS),
+    tile(64, 32, 1, Cluster::HALVES),
+    tile(64, 96, 1, Cluster::HALVES),
+    tile(64, 32, 1, SQUARE),
+    tile(64, 48, 1, SQUARE),
+    tile(64, 64, 1, SQUARE),
+    tile(64, 80, 1, SQUARE),
+    tile(64, 96, 1, SQUARE),
+    tile(64, 128, 1, SQUARE),
+    tile(64, 160, 1, SQUARE),
+    tile(64, 32, 1, FOUR_BESIDE),
+    tile(64, 64, 1, FOUR_BESIDE),
+    tile(128, 64, 2, ONE),
+    tile(128, 80, 2, ONE),
+    tile(128, 96, 2, ONE),
+    tile(128, 112, 2, ONE),
+    tile(128, 144, 2, ONE),
+    tile(128, 160, 2, ONE),
+    tile(128, 224, 2, ONE),
+    tile(128, 96, 2, BELOW),
+    tile(128, 160, 2, BELOW),
+    tile(128, 224, 2, BELOW),
+    tile(128, 64, 2, SQUARE),
+    tile(128, 96, 2, SQUARE),
+    tile(128, 112, 2, SQUARE),
+    tile(128, 128, 2, SQUARE),
+    tile(128, 144, 2, SQUARE),
+    tile(128, 160, 2, SQUARE),
+    tile(128, 192, 2, SQUARE),
+    tile(128, 256, 2, SQUARE),
+    tile(128, 80, 2, FOUR_BESIDE),
+    tile(128, 128, 2, FOUR_BESIDE),
+    tile(192, 96, 3, ONE),
+    tile(192, 128, 3, ONE),
+    tile(192, 176, 3, ONE),
+    tile(192, 192, 3, ONE),
+    tile(192, 112, 3, BESIDE),
+    tile(192, 128, 3, BESIDE),
+    tile(192, 144, 3, BESIDE),
+    tile(192, 192, 3, BESIDE),
+    tile(192, 96, 3, SQUARE),
+    tile(192, 128, 3, SQUARE),
+    tile(192, 176, 3, SQUARE),
+    tile(192, 80, 3, FOUR_BESIDE),
+    tile(192, 112, 3, FOUR_BESIDE),
+    tile(192, 192, 3, BELOW),
+    tile(256, 80, 2, SQUARE),
+    tile(256, 96, 2, SQUARE),
+    alternating(128, 112, SQUARE),
+    alternating(128, 128, SQUARE),
+    alternating(128, 112, FOUR_BESIDE),
+    alternating(128, 128, FOUR_BESIDE),
+    alternating(128, 160, BELOW),
+    alternating(128, 160, SQUARE),
+    alternating(128, 192, SQUARE),
 ];
 
 impl Tile {
@@ -149,16 +215,9 @@ impl Tile {
     /// straight to memory, ptxas serialises their products (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
         let hidden = needs.stores.iter().all(|path| path.major().is_some());
-        match (self.sharing, self.rows, self.columns, self.cluster) {
-            (Sharing::Tiles, 128, 128, Cluster::Columns | Cluster::One) => hidden,
-            (Sharing::Rows, 128, 256, Cluster::Rows)
-            | (Sharing::Rows, 128, 192 | 128, Cluster::Rows | Cluster::One)
-            | (Sharing::Rows, 64, 128 | 64, Cluster::One)
-            | (Sharing::Rows, _, _, Cluster::Halves | Cluster::Quarters) => true,
-            (Sharing::Rows, 128, 256, Cluster::One) => {
-                needs.operands.iter().any(|feed| feed.is_written())
-            }
-            _ => false,
+        match self.sharing {
+            Sharing::Tiles => hidden,
+            Sharing::Rows => true,
         }
     }
 
@@ -167,8 +226,9 @@ impl Tile {
         let sides = [(self.rows, self.cluster.columns()), (self.columns, self.cluster.rows())];
         let whole = |(feed, (size, sharers)): (Feed, (u32, u32))| match feed {
             Feed::Inner => size % (8 * sharers) == 0,
-            Feed::Outer => size % 64 == 0,
-            Feed::Staggered | Feed::InnerElements | Feed::OuterElements => true,
+            Feed::Outer | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
+                size % 64 == 0
+            }
         };
         let written = needs.operands.iter().any(|feed| feed.is_written());
         // Many accumulators leave the load warpgroup few registers.
@@ -183,7 +243,10 @@ impl Tile {
             && parts
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
-            && (!written || (self.cluster == Cluster::One && self.sharing == Sharing::Rows))
+            && (!written
+                || (self.cluster == Cluster::ONE
+                    && self.sharing == Sharing::Rows
+                    && self.consumers <= 2))
     }
 
     /// 64-row blocks of one warpgroup.
@@ -204,6 +267,8 @@ impl Tile {
         if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
             if self.consumers == 1 { [128, 224] } else { [72, 216] }
+        } else if self.consumers == 3 {
+            [32, 160]
         } else if self.accumulators() > 128 {
             [24, 240]
         } else {

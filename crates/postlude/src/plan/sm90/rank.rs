@@ -108,7 +108,7 @@ pub fn plan_all(
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
     let needs = Needs::of(graph, problem, placements);
     let smaller = CANDIDATES.iter().filter(|tile| {
-        let alone = tile.cluster == Cluster::One && tile.sharing == Sharing::Rows;
+        let alone = tile.cluster == Cluster::ONE && tile.sharing == Sharing::Rows;
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
     for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {

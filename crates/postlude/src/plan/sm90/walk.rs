@@ -38,11 +38,8 @@ impl Side {
 impl Walk {
     /// What serves most problems: groups of clusters along the side that a cluster is long on.
     pub const fn usual(cluster: Cluster) -> Walk {
-        let grouped = match cluster {
-            Cluster::One | Cluster::Rows | Cluster::Halves | Cluster::Quarters => Side::Rows,
-            Cluster::Columns => Side::Columns,
-        };
-        Walk { grouped, group: 8 }
+        let wide = cluster.columns() > cluster.rows();
+        Walk { grouped: if wide { Side::Columns } else { Side::Rows }, group: 8 }
     }
 
     /// More only makes the last group ragged.

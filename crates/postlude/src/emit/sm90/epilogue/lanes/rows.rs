@@ -1,5 +1,5 @@
 //! Slots of row-major tiles: a chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row for
-//! 64.
+//! 64, with a quarter for 32.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
@@ -34,6 +34,7 @@ impl<'k> RowLanes<'k> {
         let exchange = |row: Reg<'k, U32>| match row_bytes {
             128 => row & 7,
             64 => (row >> 1) & 3,
+            32 => (row >> 2) & 1,
             _ => panic!("compiler bug: rows of {row_bytes} bytes"),
         };
         let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
