@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use postlude_ptx::launch::Launch;
+
 use crate::cuda::check::Checked;
 use crate::cuda::{GpuKernel, chip};
 use crate::emit;
@@ -46,6 +48,8 @@ pub struct PreparedCall {
     problem: Problem,
     schedule: Sm90Schedule,
     function: Function,
+    /// CTAs that run at a time, once that was asked.
+    resident: Option<u32>,
     /// `None` where no output has an element.
     launch: Option<PreparedLaunch>,
 }
@@ -68,6 +72,7 @@ impl PreparedCall {
             problem: checked.problem.clone(),
             schedule,
             function: program.function,
+            resident: None,
             launch: None,
         };
         call.bind(&checked)?;
@@ -119,7 +124,7 @@ impl PreparedCall {
         if checked.is_empty {
             return Ok(());
         }
-        let facts = emit::sm90::launch(
+        let mut facts = emit::sm90::launch(
             &self.kernel.optimised,
             &self.schedule,
             &checked.problem,
@@ -127,6 +132,7 @@ impl PreparedCall {
             &checked.scalars,
             &checked.placements,
         );
+        facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
         match &mut self.launch {
             Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,
             other => {
@@ -134,5 +140,19 @@ impl PreparedCall {
             }
         }
         Ok(())
+    }
+
+    /// CTAs that run at a time: those of a persistent kernel that do not would only begin when others end. How many
+    /// large clusters a GPU holds depends on which of its SMs are in use.
+    fn resident(&mut self, facts: &Launch) -> Result<u32, Error> {
+        if facts.cluster[0] <= 2 {
+            return Ok(u32::MAX);
+        }
+        if let Some(resident) = self.resident {
+            return Ok(resident);
+        }
+        let resident = self.function.resident_blocks(facts)?;
+        self.resident = Some(resident);
+        Ok(resident)
     }
 }

@@ -48,19 +48,14 @@ impl Sm90 {
     /// An H200 or H100 SXM.
     pub const H200: Sm90 = Sm90 { processors: 132, shared_bytes: 232_448 };
 
-    /// CTAs, one an SM, that run at a time in clusters of so many. A cluster stays within a group of SMs, which have 16
-    /// or 18 of them: larger ones leave some of a group idle.
+    /// CTAs, one an SM, that run at a time in clusters of so many. A cluster stays within a group of SMs: larger ones
+    /// leave some of each group idle, on an H200 twelve of all.
     pub const fn together(self, blocks: u32) -> u32 {
-        let whole =
-            if blocks > 2 { self.processors / GROUP * LARGE_CLUSTERS } else { self.processors };
+        let whole = if blocks > 2 { self.processors / 11 * 10 } else { self.processors };
         let whole = whole - whole % blocks;
         if whole < blocks { blocks } else { whole }
     }
 }
-
-/// Of so many SMs, as many take clusters of four.
-const GROUP: u32 = 33;
-const LARGE_CLUSTERS: u32 = 32;
 
 /// How a product is run on Hopper.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -288,7 +283,8 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             stages,
             subtile,
             load_stages,
-            store_stages: 2,
+            // As many bytes on their way, however narrow a slot is.
+            store_stages: 128 / subtile,
             pending: 1,
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
