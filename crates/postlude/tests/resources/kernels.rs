@@ -90,15 +90,25 @@ const TRANSPOSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tiles on which every epilogue is pinned: the first, a middle one, the smallest, and one whose warpgroups alternate.
-const USUAL: [usize; 4] = [0, 5, 8, 9];
+/// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, one whose warpgroups alternate, and
+/// one of three.
+fn usual() -> Vec<usize> {
+    let wanted = [(128, 256, 2), (128, 128, 1), (64, 64, 1), (128, 128, 2), (192, 128, 1)];
+    let place = |(rows, columns, blocks): (u32, u32, u32)| {
+        let like = |tile: &Tile| {
+            (tile.rows, tile.columns, tile.cluster.blocks()) == (rows, columns, blocks)
+        };
+        CANDIDATES.iter().position(like).expect("a tile of the table")
+    };
+    wanted.map(place).to_vec()
+}
 
 /// Every pinned kernel.
 pub(crate) fn emitted() -> Vec<Emitted> {
     let mut all = Vec::new();
     for (kernel, source, columns) in KERNELS {
         let tiles: Vec<usize> =
-            if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { USUAL.to_vec() };
+            if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { usual() };
         // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
         let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
         let tiles: Vec<usize> =
@@ -109,11 +119,11 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     }
     for (kernel, source) in WIDE {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
-        all.extend(USUAL.into_iter().filter_map(one));
+        all.extend(usual().into_iter().filter_map(one));
     }
     for (kernel, source) in TRANSPOSED {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], transposed);
-        all.extend(USUAL.into_iter().filter_map(one));
+        all.extend(usual().into_iter().filter_map(one));
     }
     for (kernel, source, columns, inner) in FED {
         // The left operand without gaps along M, where M is odd, is read by elements.

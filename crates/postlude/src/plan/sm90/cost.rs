@@ -1,72 +1,99 @@
 //! What a schedule costs: waves of tiles, each as long as its products, its bytes or its threads take.
 //!
-//! The constants are fitted to times of every tile of the table on an H200: P1 to P8 and 43 problems of random sizes. Only
-//! the order of schedules matters, so what all have alike is left out.
+//! The constants are fitted to times of a hundred tiles on an H200: P1 to P8 and 120 problems of random sizes. Only the
+//! order of schedules matters, so what all have alike is left out.
 
 use crate::problem::Problem;
 
-use super::{Feed, STAGE_DEPTH, Sharing, Sm90, Sm90Schedule};
+use super::{Feed, SLOT_ROWS, STAGE_DEPTH, Sharing, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
-/// How much longer a stage takes where one warpgroup waits for its own products.
-const ALONE: f64 = 4.5;
-/// Bytes that one SM draws from L2 in a cycle when all do.
-const L2_BYTES: f64 = 52.0;
-/// Bytes of a line of L2, and how many more are drawn where a tile's rows do not begin with one.
-const LINE_BYTES: usize = 128;
-const BETWEEN_LINES: f64 = 1.75;
+/// How much longer products take than they would without waits and at the full clock: where warpgroups share a tile,
+/// where they take turns, and where there is one.
+const SHARED: f64 = 1.3;
+const IN_TURN: f64 = 1.27;
+const ALONE: f64 = 1.0;
+/// Cycles in which one row of a stage reaches an SM, and which a stage takes at least.
+const ROW: f64 = 1.86;
+const SHORTEST: f64 = 135.0;
+/// Rows of stages that L2 gives out in a cycle, by what the distance between two of them is a multiple of, in bytes.
+const L2_ROWS: [(usize, f64); 2] = [(64, 41.0), (32, 37.5)];
+const L2_OTHER_ROWS: f64 = 28.5;
 /// Cycles in which threads bring in a row of a stage, from where copies put it or element by element.
 const STAGGERED_ROW: f64 = 5.0;
 const ELEMENTS_ROW: f64 = 40.0;
-/// Cycles between the last product of a tile and its last byte, and for each of its elements.
-const FINISH: f64 = 4150.0;
-const FINISH_ELEMENT: f64 = 0.005;
-/// Cycles until the warpgroups of a CTA take turns.
-const TURNS: f64 = 700.0;
-/// Cycles until the CTAs of a cluster have met.
-const CLUSTER: f64 = 4300.0;
+/// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
+const FINISH: f64 = 170.0;
+const FINISH_SLOT: f64 = 210.0;
+const FINISH_COLUMN: f64 = 4.9;
+/// How much longer that takes while another warpgroup multiplies.
+const BESIDE_PRODUCTS: f64 = 1.2;
+/// Cycles until two CTAs of a cluster have met, or more, which are fewer in all.
+const PAIR: f64 = 2040.0;
+const LARGE_CLUSTER: f64 = 1190.0;
 /// Cycles until the parts of a sum have met twice, and for each element of a part.
-const PARTS: f64 = 2000.0;
-const PART_ELEMENT: f64 = 0.0625;
+const PARTS: f64 = 870.0;
+const PART_ELEMENT: f64 = 0.163;
 
 /// Cycles for the whole problem, as the model sees it.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let tile = schedule.tile;
-    let (cluster, blocks) = (tile.cluster, f64::from(tile.cluster.blocks()));
-    let running = f64::from(schedule.grid(problem, chip)) / blocks;
+    let cluster = tile.cluster;
+    let blocks = f64::from(schedule.grid(problem, chip));
+    let running = blocks / f64::from(cluster.blocks());
     let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
     let waves = (rows * columns * problem.batch as f64 / running).ceil();
     let steps = (problem.inner as f64 / f64::from(STAGE_DEPTH)).ceil().max(1.0);
-    let multiplied = (steps / f64::from(cluster.parts())).ceil() * step(schedule, problem);
-    let elements = f64::from(tile.rows * tile.columns);
-    let parts = f64::from(cluster.parts() - 1);
-    let gathered = if parts > 0.0 { PARTS + parts * elements * PART_ELEMENT } else { 0.0 };
-    let finished = FINISH + elements * FINISH_ELEMENT + gathered;
-    let begun = if blocks > 1.0 { CLUSTER } else { 0.0 };
+    let steps = (steps / f64::from(cluster.parts())).ceil();
+    let multiplied = steps * step(schedule, problem, blocks);
+    let finished = finish(schedule);
+    let begun = match cluster.blocks() {
+        1 => 0.0,
+        2 => PAIR,
+        _ => LARGE_CLUSTER,
+    };
     begun
         + match tile.sharing {
             Sharing::Rows => waves * (multiplied + finished),
-            // Hidden but for the last.
-            Sharing::Tiles => waves * multiplied.max(finished / 2.0) + finished + TURNS,
+            // Two tiles are under way at a time; only the last one's end is seen.
+            Sharing::Tiles => {
+                let both = multiplied + finished * BESIDE_PRODUCTS;
+                waves * multiplied.max(both / 2.0) + finished
+            }
         }
 }
 
-/// Cycles of one stage.
-fn step(schedule: &Sm90Schedule, problem: &Problem) -> f64 {
+/// Cycles from the last product of a tile to its end.
+fn finish(schedule: &Sm90Schedule) -> f64 {
     let tile = schedule.tile;
-    let depth = f64::from(STAGE_DEPTH);
-    let alone = if tile.consumers == 1 { ALONE } else { 1.0 };
-    let product = f64::from(tile.rows * tile.columns) * depth / MULTIPLY_ADDS * alone;
+    let slots = tile.rows / SLOT_ROWS / tile.sharers() * (tile.columns / schedule.subtile);
+    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.subtile);
+    let others = f64::from(tile.cluster.parts() - 1);
+    let gathered = f64::from(tile.rows * tile.columns) * PART_ELEMENT * others;
+    let met = if others > 0.0 { PARTS } else { 0.0 };
+    FINISH + f64::from(slots) * slot + met + gathered
+}
+
+/// Cycles of one stage while so many CTAs run.
+fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
+    let tile = schedule.tile;
+    let waits = match (tile.sharing, tile.consumers) {
+        (_, 1) => ALONE,
+        (Sharing::Rows, _) => SHARED,
+        (Sharing::Tiles, _) => IN_TURN,
+    };
+    let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
         (tile.columns, tile.cluster.rows(), problem.product_columns()),
     ];
-    let (mut bytes, mut threads) = (0.0, 0.0);
+    let (mut drawn, mut threads) = (0.0, 0.0);
     for (feed, (size, sharers, extent)) in schedule.needs.operands.into_iter().zip(sides) {
-        let line = if feed == Feed::Outer { extent } else { problem.inner } * 2;
-        let between = if line.is_multiple_of(LINE_BYTES) { 1.0 } else { BETWEEN_LINES };
-        bytes += f64::from(size / sharers) * depth * 2.0 * between;
+        let distance = if feed == Feed::Outer { extent } else { problem.inner } * 2;
+        let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
+        let rate = known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate);
+        drawn += f64::from(size) / f64::from(sharers) * blocks / rate;
         threads += f64::from(size)
             * match feed {
                 Feed::Inner | Feed::Outer => 0.0,
@@ -74,5 +101,6 @@ fn step(schedule: &Sm90Schedule, problem: &Problem) -> f64 {
                 Feed::InnerElements | Feed::OuterElements => ELEMENTS_ROW,
             };
     }
-    product.max(bytes / L2_BYTES).max(threads)
+    let received = f64::from(tile.rows + tile.columns) * ROW;
+    products.max(received).max(drawn).max(threads).max(SHORTEST)
 }

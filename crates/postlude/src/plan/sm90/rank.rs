@@ -27,8 +27,10 @@ pub struct Ranked {
     pub cycles: f64,
 }
 
-/// Numbers of rows, from few to many.
-const USUAL_ROWS: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+/// Numbers of rows that tiles are chosen for: so many from each power of two to the next.
+const BETWEEN: usize = 8;
+const LEAST_ROWS: f64 = 64.0;
+const POWERS: usize = 8;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
 const FEW: usize = 4;
 
@@ -70,15 +72,20 @@ pub fn candidates(
 /// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
 /// most.
 fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
-    let cycles = |schedule: &Sm90Schedule| {
-        USUAL_ROWS
-            .map(|rows| cost::cycles(schedule, &Problem { rows, ..problem.clone() }, chip).ln())
+    let steps = 0..=BETWEEN * POWERS;
+    let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
+    // Most sizes are multiples of 8.
+    let usual: Vec<Problem> = rows
+        .map(|rows| Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() })
+        .collect();
+    let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
+        usual.iter().map(|problem| cost::cycles(schedule, problem, chip).ln()).collect()
     };
-    let all: Vec<_> = schedules.iter().map(cycles).collect();
-    let mut taken = [f64::INFINITY; USUAL_ROWS.len()];
+    let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
+    let mut taken = vec![f64::INFINITY; usual.len()];
     let mut few = Vec::new();
     for _ in 0..FEW {
-        let with = |costs: &[f64; USUAL_ROWS.len()]| -> f64 {
+        let with = |costs: &[f64]| -> f64 {
             costs.iter().zip(&taken).map(|(cost, taken)| cost.min(*taken)).sum()
         };
         let next = all.iter().enumerate().min_by(|a, b| with(a.1).total_cmp(&with(b.1)));
