@@ -84,14 +84,19 @@ pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 pub const SLOT_ROWS: u32 = 64;
 
 impl Sm90Schedule {
-    /// Warpgroups that multiply; one more loads.
+    /// Warpgroups that multiply.
     pub fn consumers(&self) -> u32 {
         self.tile.consumers
     }
 
+    /// Warpgroups that load.
+    pub fn loaders(&self) -> u32 {
+        self.tile.loaders(&self.needs)
+    }
+
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        128 * (self.tile.consumers + 1)
+        128 * (self.loaders() + self.consumers())
     }
 
     /// Bytes of A and B in one stage.

@@ -142,6 +142,9 @@ pub const CANDIDATES: &[Tile] = &[
     tile(64, 64, 1, Cluster::Quarters),
 ];
 
+/// Columns of the widest product that ptxas compiles for four warpgroups.
+const WIDEST_OF_FOUR: u32 = 192;
+
 impl Tile {
     /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
@@ -199,9 +202,20 @@ impl Tile {
         }
     }
 
+    /// Warpgroups that load: staggered rows keep two busy.
+    ///
+    /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
+    /// whatever `setmaxnreg` says (C7602).
+    pub(crate) fn loaders(self, needs: &Needs) -> u32 {
+        let wide = self.columns > WIDEST_OF_FOUR && self.consumers > 1;
+        if needs.operands.contains(&Feed::Staggered) && !wide { 2 } else { 1 }
+    }
+
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
-        if needs.operands.iter().any(|feed| feed.is_written()) {
+        if self.loaders(needs) == 2 {
+            if self.consumers == 1 { [128, 240] } else { [40, 216] }
+        } else if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
             if self.consumers == 1 { [128, 224] } else { [72, 216] }
         } else if self.accumulators() > 128 {
@@ -227,6 +241,23 @@ mod tests {
             assert!(tile.blocks() >= 1 && tile.rows % (64 * tile.sharers()) == 0, "{tile:?}");
             assert!(tile.accumulators() <= 192, "{tile:?}");
             assert!(tile.columns % 8 == 0 && tile.columns <= 256, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn registers_are_those_that_a_cta_starts_with() {
+        const FILE: u32 = 65536;
+        for feed in Feed::ALL {
+            let needs = Needs { operands: [feed, Feed::Inner], ..Needs::plain() };
+            for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
+                let [loading, multiplying] = tile.registers(&needs);
+                let groups = [tile.loaders(&needs), tile.consumers];
+                let threads = 128 * (groups[0] + groups[1]);
+                let start = (FILE / threads).min(255) / 8 * 8;
+                let wanted = 128 * (groups[0] * loading + groups[1] * multiplying);
+                assert!(wanted <= start * threads && loading <= start, "{tile:?} {feed:?}");
+                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {feed:?}");
+            }
         }
     }
 }
