@@ -279,13 +279,18 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             subtile,
             load_stages,
             store_stages: 2,
-            pending: 1,
+            pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
             grid_limit: None,
             needs: needs.clone(),
         })
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
+}
+
+/// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
+fn pending(stages: u32, needs: &Needs) -> u32 {
+    u32::from(stages > 2 || !needs.operands.contains(&Feed::Staggered))
 }
 
 /// The least shared memory that a schedule of a tile may have.
