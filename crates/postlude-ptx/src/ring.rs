@@ -44,8 +44,8 @@ impl Consumers {
 /// Who takes part in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Agents {
-    /// Threads of the CTA that call [`Ring::produce`] for every slot, or warps that call [`Ring::produce_by_warp`]; or warps that call [`Ring::produce_written`], and
-    /// one more where one of them copies.
+    /// Threads of the CTA that call [`Ring::produce`] for every slot, or warps that call [`Ring::produce_by_warp`]; or warps that call [`Ring::produce_written`]
+    /// or [`Ring::produce_moved`], and one more where one of them copies.
     pub producers: u32,
     /// Who reads.
     pub consumers: Consumers,
@@ -302,18 +302,58 @@ impl<'k, A: Tma> Ring<'k, A> {
         copy: impl FnOnce(&Slot<'_, 'k, A>),
         write: impl FnOnce(Reg<'k, U32>),
     ) {
-        let k = self.kernel;
+        let full = self.begin_written(at, leader, copy);
+        write(at.0.stage.get());
+        self.end_written(lane, full);
+        self.advance(&at.0);
+    }
+
+    /// The same by a warp that moves what it writes from a full slot of another ring. One fence orders its reads there
+    /// and its writes here.
+    pub fn produce_moved(
+        &self,
+        at: &Producer<'k>,
+        (from, from_at): (&Ring<'k, A>, &Consumer<'k>),
+        lane: Reg<'k, U32>,
+        leader: Option<Reg<'k, Pred>>,
+        copy: impl FnOnce(&Slot<'_, 'k, A>),
+        move_: impl FnOnce(Reg<'k, U32>, Reg<'k, U32>),
+    ) {
+        assert!(
+            matches!(from.agents.consumers, Consumers::Warps(_)),
+            "compiler bug: a warp moves what others than warps read"
+        );
+        let full = self.begin_written(at, leader, copy);
+        from.wait(from.full, &from_at.cursor);
+        move_(from_at.cursor.stage.get(), at.0.stage.get());
+        self.end_written(lane, full);
+        from.release(from_at, from_at.cursor.stage.get(), from_at.releaser);
+        from.advance(&from_at.cursor);
+        self.advance(&at.0);
+    }
+
+    /// Waits for an empty slot, and lets the leader copy.
+    fn begin_written(
+        &self,
+        at: &Producer<'k>,
+        leader: Option<Reg<'k, Pred>>,
+        copy: impl FnOnce(&Slot<'_, 'k, A>),
+    ) -> Barrier<'k> {
         let stage = at.0.stage.get();
         self.wait(self.empty, &at.0);
         let full = Barrier::at(self.full + stage * BARRIER);
         if let Some(leader) = leader {
-            k.if_(leader, || self.copy_into(stage, full, copy));
+            self.kernel.if_(leader, || self.copy_into(stage, full, copy));
         }
-        write(stage);
+        full
+    }
+
+    /// Orders what a warp accessed before what copies and matrix products will do, and arrives.
+    fn end_written(&self, lane: Reg<'k, U32>, full: Barrier<'k>) {
+        let k = self.kernel;
         k.fence_proxy_async(ProxySpace::SharedCta);
         k.warp_sync();
         k.when(lane.eq(0), || k.barrier_arrive(full));
-        self.advance(&at.0);
     }
 
     /// Promises what `copy` copies into an empty slot, and lets it.

@@ -84,3 +84,39 @@ fn without_copies_every_producer_arrives_after_its_writes() {
     assert_eq!(check(&entry), []);
     ptxas::assemble(&entry);
 }
+
+#[test]
+fn a_warp_that_moves_orders_both_slots_with_one_fence() {
+    let stage = Agents { producers: 2, consumers: Consumers::Threads(32), blocks: 1 };
+    let staging = Agents { producers: 1, consumers: Consumers::Warps(2), blocks: 1 };
+    let entry = build::<Sm90a>("moved", Attributes::new(64), |k| {
+        let (from, to) = (k.shared(0), k.shared(STAGES * SLOT));
+        let barriers = k.shared(2 * STAGES * SLOT);
+        let arrived = Ring::new(k, barriers, STAGES, staging);
+        let behind = barriers + Ring::<Sm90a>::barrier_bytes(STAGES);
+        let ring = Ring::new(k, behind, STAGES, stage);
+        let lane = k.thread() & 31;
+        let (from_at, at) = (arrived.consumer(lane), ring.producer());
+        k.for_(0, 9, 1, |_| {
+            ring.produce_moved(
+                &at,
+                (&arrived, &from_at),
+                lane,
+                None,
+                |_| {},
+                |slot, stage| {
+                    let word = k.load_shared::<F32, 1>(from + slot * SLOT + lane * 4);
+                    k.store_shared(to + stage * SLOT + lane * 4, word);
+                },
+            );
+        });
+    });
+    assert_eq!(lines(&entry, "fence.proxy.async").len(), 1);
+    assert_eq!(lines(&entry, "mbarrier.arrive").len(), 2);
+    let text = entry.to_string();
+    let place = |word| text.find(word).unwrap();
+    assert!(place("st.shared") < place("fence.proxy.async"));
+    assert!(place("bar.warp.sync") < place("mbarrier.arrive"));
+    assert_eq!(check(&entry), []);
+    ptxas::assemble(&entry);
+}

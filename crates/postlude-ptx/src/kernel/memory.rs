@@ -165,21 +165,16 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         values
     }
 
-    /// Reads 1, 2 or 4 neighbours where the guard holds; elsewhere each is `otherwise`.
-    pub fn load_shared_if<T: Type, const N: usize>(
+    /// Reads 1, 2 or 4 neighbours into variables.
+    pub fn load_shared_into<T: Type, const N: usize>(
         self,
-        guard: impl Into<Guard<'k>>,
+        values: [Var<'k, T>; N],
         from: SharedAddress<'k>,
-        otherwise: impl Into<Src<'k, T>>,
-    ) -> [Reg<'k, T>; N] {
-        let (values, otherwise) = (self.fresh_array::<T, N>(), otherwise.into());
-        for each in values {
-            Var(each).set(otherwise);
-        }
-        let (width, ty, d) = (width(N), T::CLASS.declared(), Defs(registers(&values)));
+    ) {
+        let (width, ty) = (width(N), T::CLASS.declared());
+        let d = Defs(registers(&values.map(|each| each.0)));
         let (window, address) = (Window::Shared, from.slot());
-        self.when(guard, || self.code.push(Inst::LoadShared { window, width, ty, d, address }));
-        values
+        self.code.push(Inst::LoadShared { window, width, ty, d, address });
     }
 
     /// Reads 1, 2 or 4 neighbours from a CTA of the cluster.

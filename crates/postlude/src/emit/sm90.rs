@@ -1,4 +1,4 @@
-//! The Hopper kernel: one warpgroup loads, the others multiply and finish their rows.
+//! The Hopper kernel: one warpgroup loads or two do, the others multiply and finish their rows.
 //!
 //! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares loads.
 //! Each warpgroup of the others multiplies its rows, applies the graph to its accumulators in registers and sends the
@@ -55,10 +55,15 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Warps that move staggered rows: all that load but one.
+    fn movers(&self) -> u32 {
+        self.schedule.loaders() * 4 - 1
+    }
+
     /// The ring that staggered operands arrive in.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
         let agents =
-            Agents { producers: 1, consumers: Consumers::Warps(load::MOVERS), grid: Grid::ONE };
+            Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid: Grid::ONE };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
@@ -126,7 +131,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.graph, schedule);
     let staggered = schedule.staging_bytes() > 0;
-    let writers = if staggered { load::MOVERS } else { 4 };
+    let writers = if staggered { plan.movers() } else { 4 };
     let agents = Agents {
         producers: match schedule.needs.operands.map(Feed::is_written) {
             [false, false] => 1,
@@ -164,7 +169,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
     k.if_else(
-        warpgroup.eq(0),
+        warpgroup.lt(schedule.loaders()),
         || {
             k.decrease_registers(load_registers);
             if by_elements {
@@ -188,7 +193,8 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         },
         || {
             k.increase_registers(multiply_registers);
-            multiply::multiply(k, plan, &parameters, &raster, &ring, warpgroup - 1);
+            let number = warpgroup - schedule.loaders();
+            multiply::multiply(k, plan, &parameters, &raster, &ring, number);
         },
     );
     if schedule.tile.cluster.blocks() > 1 {

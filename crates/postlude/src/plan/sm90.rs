@@ -92,14 +92,19 @@ pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 pub const SLOT_ROWS: u32 = 64;
 
 impl Sm90Schedule {
-    /// Warpgroups that multiply; one more loads.
+    /// Warpgroups that multiply.
     pub fn consumers(&self) -> u32 {
         self.tile.consumers
     }
 
+    /// Warpgroups that load.
+    pub fn loaders(&self) -> u32 {
+        self.tile.loaders(&self.needs)
+    }
+
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        128 * (self.tile.consumers + 1)
+        128 * (self.loaders() + self.consumers())
     }
 
     /// Bytes of A and B in one stage.
@@ -283,9 +288,8 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             stages,
             subtile,
             load_stages,
-            // As many bytes on their way, however narrow a slot is.
-            store_stages: 128 / subtile,
-            pending: 1,
+            store_stages: store_stages(subtile),
+            pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
             grid_limit: None,
@@ -294,13 +298,25 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
+/// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
+fn pending(stages: u32, needs: &Needs) -> u32 {
+    u32::from(stages > 2 || !needs.operands.contains(&Feed::Staggered))
+}
+
+/// Slots for outputs: as many bytes on their way, however narrow a slot is.
+const fn store_stages(subtile: u32) -> u32 {
+    128 / subtile
+}
+
 /// The least shared memory that a schedule of a tile may have.
 fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |(subtile, load_stages): &(u32, u32)| {
         let (subtile, load_stages, stages) = (*subtile, *load_stages, FEWEST_STAGES);
-        Sm90Schedule { stages, subtile, load_stages, ..schedule.clone() }.shared_bytes()
+        let store_stages = store_stages(subtile);
+        Sm90Schedule { stages, subtile, load_stages, store_stages, ..schedule.clone() }
+            .shared_bytes()
     };
     choices(tile, needs).iter().map(with).min().unwrap_or(0)
 }

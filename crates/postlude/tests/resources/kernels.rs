@@ -132,7 +132,9 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let tiles = CANDIDATES.iter().filter(|tile| {
             let large = tile.rows == 128 && tile.columns == 256;
             let turns = tile.sharing == Sharing::Tiles && tile.columns == 128;
-            large || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)
+            // Four warpgroups have the fewest registers.
+            let moved = kernel.starts_with("staggered") && (tile.rows, tile.columns) == (256, 128);
+            large || moved || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)
         });
         let one = |tile: &Tile| one(kernel, source, sizes, *tile, Placements::packed);
         all.extend(tiles.filter_map(one));

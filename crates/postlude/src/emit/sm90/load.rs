@@ -1,23 +1,21 @@
 //! The load roles: one warp keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
-//! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full.
+//! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full; where one is
+//! staggered, one load warp has it copied, and the others move it.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};
 use postlude_ptx::modifier::Eviction;
-use postlude_ptx::ring::{Receivers, Ring};
+use postlude_ptx::ring::{Receivers, Ring, Slot};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::U32;
+use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, Sharing};
+use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER, Sharing};
 
 use super::Plan;
-use super::operand::{Elements, Moved, Piece};
+use super::operand::{Copies, Elements, Mover, Piece};
 use super::parameters::{Parameters, Source};
 use super::parts;
 use super::raster::{Corner, Raster};
 use super::slot::SlotLayout;
-
-/// Warps that move staggered rows: all of the load warpgroup but one.
-pub(super) const MOVERS: u32 = 3;
 
 /// Runs `body` for every step of every tile, with the pieces of A and B.
 fn for_steps<'k>(
@@ -84,13 +82,18 @@ pub(super) fn load_elements<'k>(
     let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().zip(limits))
         .map(|(operand, limits)| Elements::of(k, operand, limits, thread))
         .collect();
-    let writers = Writers { plan, parameters, raster, ring, first: 0 };
-    writers.write(k, |stage, pieces| {
-        for (elements, piece) in elements.iter().zip(pieces) {
-            if let Some(elements) = elements {
-                elements.bring(stage, piece);
+    let beside = Beside::new(k, plan, parameters, raster, 0);
+    let at = ring.producer();
+    for_steps(k, parameters, raster, |pieces| {
+        let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, pieces);
+        ring.produce_written(&at, thread & 31, beside.leader, copy, |number| {
+            let stage = beside.stage(number);
+            for (elements, piece) in elements.iter().zip(pieces) {
+                if let Some(elements) = elements {
+                    elements.bring(stage, piece);
+                }
             }
-        }
+        });
     });
 }
 
@@ -128,55 +131,58 @@ pub(super) fn move_staggered<'k>(
     let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
     let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
     let staggered = parameters.staggered(k);
-    let movers: Vec<_> = staggered.iter().flatten().map(|each| each.mover(lane)).collect();
-    let at = arrived.consumer(lane);
-    let writers = Writers { plan, parameters, raster, ring, first: 32 };
-    writers.write(k, |stage, _| {
-        arrived.consume(&at, |slot| {
+    // What few warps do not have under way, each has to.
+    let sizes = [plan.schedule.tile.rows, plan.schedule.tile.columns];
+    let even = sizes.iter().all(|size| size.is_multiple_of(2 * STAGGER));
+    let group_rows = if plan.schedule.loaders() == 1 && even { 2 } else { 1 };
+    let mover = Mover::new(k, lane, plan.movers(), group_rows);
+    let beside = Beside::new(k, plan, parameters, raster, 32);
+    let (from, at) = (arrived.consumer(lane), ring.producer());
+    for_steps(k, parameters, raster, |pieces| {
+        let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, pieces);
+        ring.produce_moved(&at, (&arrived, &from), lane, beside.leader, copy, |slot, number| {
             let from = slots + slot * plan.schedule.staging_slot_bytes();
-            let moved = Moved { from, to: stage, first: warp - 1, step: MOVERS };
-            for mover in &movers {
-                mover(moved);
+            mover.begin(warp - 1);
+            for each in staggered.iter().flatten() {
+                each.move_rows(&mover, [from, beside.stage(number)]);
             }
         });
     });
 }
 
-/// Warps that write A or B to stages; the thread `first` has the other one copied, if it comes by map.
-struct Writers<'a, 'k> {
+/// What one thread of those that write A or B has copied beside them: the other one, if it comes by map.
+struct Beside<'a, 'k> {
     plan: &'a Plan<'a>,
-    parameters: &'a Parameters<'k>,
-    raster: &'a Raster<'k>,
-    ring: &'a Ring<'k, Sm90a>,
-    first: u32,
+    stages: SharedAddress<'k>,
+    copies: [Option<Copies<'k>>; 2],
+    /// Whether this is that thread.
+    leader: Option<Reg<'k, Pred>>,
 }
 
-impl<'k> Writers<'_, 'k> {
-    fn write(&self, k: Kernel<'k, Sm90a>, write: impl FnOnce(SharedAddress<'k>, [Piece<'k>; 2])) {
-        let (stages, thread) = (k.region(&self.plan.stages), k.thread());
-        let copies = self
-            .parameters
-            .operands
-            .each_ref()
-            .map(|operand| operand.copies(k, None, self.raster.place()));
-        let leader = copies.iter().any(Option::is_some).then(|| thread.eq(self.first));
-        let stage = |number: Reg<'k, U32>| stages + number * self.plan.schedule.stage_bytes();
-        let at = self.ring.producer();
-        for_steps(k, self.parameters, self.raster, |pieces| {
-            self.ring.produce_written(
-                &at,
-                thread & 31,
-                leader,
-                |slot| {
-                    for (copies, piece) in copies.iter().zip(pieces) {
-                        if let Some(copies) = copies {
-                            copies.issue(slot, stage(slot.stage), piece);
-                        }
-                    }
-                },
-                |number| write(stage(number), pieces),
-            );
-        });
+impl<'a, 'k> Beside<'a, 'k> {
+    fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &Parameters<'k>,
+        raster: &Raster<'k>,
+        leader: u32,
+    ) -> Self {
+        let copies =
+            parameters.operands.each_ref().map(|operand| operand.copies(k, None, raster.place()));
+        let leader = copies.iter().any(Option::is_some).then(|| k.thread().eq(leader));
+        Beside { plan, stages: k.region(&plan.stages), copies, leader }
+    }
+
+    fn stage(&self, number: Reg<'k, U32>) -> SharedAddress<'k> {
+        self.stages + number * self.plan.schedule.stage_bytes()
+    }
+
+    fn issue(&self, slot: &Slot<'_, 'k, Sm90a>, pieces: [Piece<'k>; 2]) {
+        for (copies, piece) in self.copies.iter().zip(pieces) {
+            if let Some(copies) = copies {
+                copies.issue(slot, self.stage(slot.stage), piece);
+            }
+        }
     }
 }
 

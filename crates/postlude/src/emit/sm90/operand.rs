@@ -21,8 +21,8 @@ use super::parameters::Memory;
 use super::raster;
 
 pub(super) use elements::Elements;
-use staggered::Class;
-pub(super) use staggered::{Moved, Staggered};
+use staggered::Classes;
+pub(super) use staggered::{Mover, Staggered, shift};
 
 /// Bytes of a row or a line of a stage.
 pub(super) const LINE_BYTES: u32 = 128;
@@ -117,7 +117,7 @@ impl Part {
 /// What the kernel gets of an operand.
 pub(super) enum Given<'k> {
     Map(MapParameter<'k>),
-    Staggered(Vec<Class<'k>>),
+    Staggered(Classes<'k>),
     Memory(Memory<'k>),
 }
 
@@ -143,14 +143,7 @@ impl<'k> Operand<'k> {
     pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str, part: Part, dtype: DType) -> Self {
         let given = match part.feed {
             Feed::Inner | Feed::Outer => Given::Map(k.parameter_map(name)),
-            Feed::Staggered => {
-                // Maps are aligned to 64 bytes: numbers between them would cost half as much again.
-                let maps: Vec<MapParameter<'k>> =
-                    (0..STAGGER).map(|class| k.parameter_map(&format!("{name}{class}"))).collect();
-                let before =
-                    (0..STAGGER).map(|class| k.parameter_u32(&format!("{name}{class}_before")));
-                Given::Staggered(maps.into_iter().zip(before).collect())
-            }
+            Feed::Staggered => Given::Staggered(Classes::declare(k, name)),
             Feed::InnerElements | Feed::OuterElements => {
                 Given::Memory(Memory::declare(k, name, dtype))
             }
@@ -161,7 +154,7 @@ impl<'k> Operand<'k> {
     pub(super) fn prefetch(&self) {
         match &self.given {
             Given::Map(map) => map.prefetch(),
-            Given::Staggered(classes) => classes.iter().for_each(|(map, _)| map.prefetch()),
+            Given::Staggered(classes) => classes.prefetch(),
             Given::Memory(_) => {}
         }
     }

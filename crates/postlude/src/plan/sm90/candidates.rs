@@ -121,10 +121,12 @@ const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
 pub const CANDIDATES: &[Tile] = &[
     tile(128, 256, 2, ONE),
     tile(128, 256, 2, BELOW),
+    tile(256, 128, 2, ONE),
     tile(128, 224, 2, BELOW),
     tile(192, 144, 3, BESIDE),
     tile(192, 128, 3, ONE),
     tile(192, 128, 3, BESIDE),
+    tile(128, 192, 2, ONE),
     tile(128, 192, 2, BELOW),
     tile(192, 112, 3, BESIDE),
     tile(192, 96, 3, ONE),
@@ -158,6 +160,9 @@ pub const CANDIDATES: &[Tile] = &[
     tile(64, 16, 1, Cluster::QUARTERS),
 ];
 
+/// Columns of the widest product that ptxas compiles for four warpgroups.
+const WIDEST_OF_FOUR: u32 = 192;
+
 impl Tile {
     /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
@@ -165,10 +170,14 @@ impl Tile {
     /// straight to memory, ptxas serialises their products (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
         let hidden = needs.stores.iter().all(|path| path.major().is_some());
-        // The largest tile of a single CTA only pays where threads bring A or B in.
-        let large = self.columns == 256 && self.cluster == Cluster::ONE;
+        // A large tile of a single CTA only pays where threads bring A or B in.
+        let area = self.rows * self.columns;
+        let large = area >= 128 * 192 && self.consumers == 2 && self.cluster == Cluster::ONE;
         let written = needs.operands.iter().any(|feed| feed.is_written());
-        (self.sharing == Sharing::Rows || hidden) && (!large || written)
+        match self.sharing {
+            Sharing::Rows => !large || written,
+            Sharing::Tiles => hidden,
+        }
     }
 
     /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
@@ -212,9 +221,20 @@ impl Tile {
         }
     }
 
+    /// Warpgroups that load: staggered rows keep two busy.
+    ///
+    /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
+    /// whatever `setmaxnreg` says (C7602).
+    pub(crate) fn loaders(self, needs: &Needs) -> u32 {
+        let wide = self.columns > WIDEST_OF_FOUR && self.consumers > 1;
+        if needs.operands.contains(&Feed::Staggered) && !wide { 2 } else { 1 }
+    }
+
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
-        if needs.operands.iter().any(|feed| feed.is_written()) {
+        if self.loaders(needs) == 2 {
+            if self.consumers == 1 { [128, 240] } else { [40, 216] }
+        } else if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
             if self.consumers == 1 { [128, 224] } else { [72, 216] }
         } else if self.consumers == 3 {
@@ -242,6 +262,23 @@ mod tests {
             assert!(tile.blocks() >= 1 && tile.rows % (64 * tile.sharers()) == 0, "{tile:?}");
             assert!(tile.accumulators() <= 192, "{tile:?}");
             assert!(tile.columns % 8 == 0 && tile.columns <= 256, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn registers_are_those_that_a_cta_starts_with() {
+        const FILE: u32 = 65536;
+        for feed in Feed::ALL {
+            let needs = Needs { operands: [feed, Feed::Inner], ..Needs::plain() };
+            for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
+                let [loading, multiplying] = tile.registers(&needs);
+                let groups = [tile.loaders(&needs), tile.consumers];
+                let threads = 128 * (groups[0] + groups[1]);
+                let start = (FILE / threads).min(255) / 8 * 8;
+                let wanted = 128 * (groups[0] * loading + groups[1] * multiplying);
+                assert!(wanted <= start * threads && loading <= start, "{tile:?} {feed:?}");
+                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {feed:?}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use postlude_ptx::launch::{Buffer, Parameter, TensorMap};
 use crate::plan::sm90::{Feed, Operand, STAGGER};
 use crate::problem::Problem;
 
-use super::super::operand::Part;
+use super::super::operand::{Part, shift};
 use super::{element, map_strides};
 
 /// What tensor maps want of addresses, in bytes.
@@ -25,8 +25,11 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         Feed::Outer => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
         Feed::Staggered => {
             let classes = (0..STAGGER as usize).map(|class| view.class(class, problem.inner));
-            let (maps, before): (Vec<Parameter>, Vec<Parameter>) = classes.unzip();
-            maps.into_iter().chain(before).collect()
+            let (maps, shifts): (Vec<Parameter>, Vec<[u32; 2]>) = classes.unzip();
+            let before = shifts.iter().map(|[before, _]| *before);
+            // Classes of even numbers have the first one's, all others the second's.
+            let selectors = shifts.iter().take(2).map(|[_, selector]| *selector);
+            maps.into_iter().chain(before.chain(selectors).map(Parameter::U32)).collect()
         }
         Feed::InnerElements | Feed::OuterElements => {
             let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
@@ -62,8 +65,8 @@ impl View<'_> {
         })
     }
 
-    /// The map of every eighth row, and how many elements lie in it before the first of a row.
-    fn class(&self, class: usize, inner: usize) -> (Parameter, Parameter) {
+    /// The map of every eighth row, and how the first element of a row lies in it.
+    fn class(&self, class: usize, inner: usize) -> (Parameter, [u32; 2]) {
         let Operand { size, strides, placement, .. } = *self.operand;
         // A class without rows only fills the tile's last rows; it gets the first class's, which are there.
         let class = if class < size { class } else { 0 };
@@ -72,7 +75,7 @@ impl View<'_> {
         let before = beyond as usize / self.bytes(1) as usize;
         let sizes = [before + inner, (size - class).div_ceil(STAGGER as usize)];
         let stride = strides.outer.wrapping_mul(STAGGER as isize);
-        (self.map(offset - beyond as i64, sizes, stride), Parameter::U32(before as u32))
+        (self.map(offset - beyond as i64, sizes, stride), shift(before as u32))
     }
 
     fn bytes(&self, elements: isize) -> i64 {

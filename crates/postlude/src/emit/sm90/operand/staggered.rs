@@ -5,43 +5,58 @@
 //! innermost coordinate there it is an illegal instruction.) A row arrives with up to seven elements before its own. A
 //! warp moves one row at a time, a lane two elements.
 
-use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress};
+use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress, Var};
 use postlude_ptx::ring::{Receivers, Slot};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, Pred, U32};
+use postlude_ptx::types::{B32, U32};
 
 use crate::plan::sm90::{STAGGER, STAGGERED_ROW_BYTES};
 
 use super::{LINE_BYTES, Part, Piece};
 
-/// A class of rows: its map, and how many elements lie before the first of each row.
-pub(in super::super) type Class<'k> = (MapParameter<'k>, NumberParameter<'k, U32>);
+/// What the kernel gets of a staggered operand's classes.
+pub(in super::super) struct Classes<'k> {
+    maps: Vec<MapParameter<'k>>,
+    /// Bytes of a row before the word that holds its first element.
+    before: Vec<NumberParameter<'k, U32>>,
+    /// Which bytes of two neighbouring words are two elements, in rows of even and of odd numbers: all that have an even
+    /// number of rows between them begin alike in a word.
+    selectors: [NumberParameter<'k, U32>; 2],
+}
 
-/// Which bytes of two neighbouring registers make one, where nothing is shifted; and how far each is from it where one
-/// element is.
-const UNSHIFTED: u32 = 0x3210;
-const ONE_ELEMENT: u32 = 0x2222;
+impl<'k> Classes<'k> {
+    pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str) -> Self {
+        // Maps are aligned to 64 bytes: numbers between them would cost half as much again.
+        let each = 0..STAGGER;
+        let maps = each.clone().map(|class| k.parameter_map(&format!("{name}{class}"))).collect();
+        let before = each.map(|class| k.parameter_u32(&format!("{name}{class}_before"))).collect();
+        let selectors =
+            ["even", "odd"].map(|rows| k.parameter_u32(&format!("{name}_{rows}_selector")));
+        Classes { maps, before, selectors }
+    }
 
-/// Rows of each class that a warp asks for before it stores the first.
-const AT_ONCE: u32 = 2;
+    pub(super) fn prefetch(&self) {
+        self.maps.iter().for_each(|map| map.prefetch());
+    }
+}
+
+/// The selector of rows that begin with a word.
+const WHOLE: u32 = 0x3210;
+/// The selector of rows that begin in the middle of a word.
+const HALVES: u32 = 0x5432;
+
+/// What a launch passes for rows that so many elements lie before: their bytes in whole words, and the selector.
+pub(in super::super) fn shift(before: u32) -> [u32; 2] {
+    [before / 2 * 4, if before.is_multiple_of(2) { WHOLE } else { HALVES }]
+}
 
 /// A staggered operand's part of a slot of what arrives.
 pub(in super::super) struct Staggered<'a, 'k> {
     pub(super) k: Kernel<'k, Sm90a>,
     pub(super) part: Part,
-    pub(super) classes: &'a [Class<'k>],
+    pub(super) classes: &'a Classes<'k>,
     /// Bytes from the slot's start.
     pub(super) offset: u32,
-}
-
-/// How the rows of a class are moved.
-struct Shift<'k> {
-    /// Bytes to the first of a lane's two registers.
-    from: Reg<'k, U32>,
-    /// Which of their bytes are its elements.
-    bytes: Reg<'k, B32>,
-    /// Whether some are the second's.
-    both: Reg<'k, Pred>,
 }
 
 impl<'k> Staggered<'_, 'k> {
@@ -67,55 +82,84 @@ impl<'k> Staggered<'_, 'k> {
     ) {
         let first = at.first >> STAGGER.trailing_zeros();
         let bytes = self.class_rows() * STAGGERED_ROW_BYTES;
-        for (class, (map, _)) in (0..).zip(self.classes) {
+        for (class, map) in (0..).zip(&self.classes.maps) {
             let place = [at.depth, first, at.batch].map(Into::into);
             let to = start + self.class_offset(class);
             slot.load(to, map.address(), &place, bytes, Receivers::Own, None);
         }
     }
 
-    /// What moves a lane's elements, to be known before the first row is moved.
-    pub(in super::super) fn mover(&self, lane: Reg<'k, U32>) -> impl Fn(Moved<'k>) {
-        let shift = |(_, before): &Class<'k>| {
-            let before = before.load();
-            let from = (before >> 1).mad(4, lane * 4);
-            let bytes = (before & 1).mad(ONE_ELEMENT, UNSHIFTED).cast();
-            Shift { from, bytes, both: (before & 1).ne(0) }
-        };
-        let shifts: Vec<Shift<'k>> = self.classes.iter().map(shift).collect();
-        let offsets: Vec<u32> = (0..STAGGER).map(|class| self.class_offset(class)).collect();
-        let (k, part, rows) = (self.k, self.part, self.class_rows());
-        move |Moved { from, to, first, step }: Moved<'k>| {
-            k.for_(first, rows / AT_ONCE, step, |group| {
-                let from = from + group * (AT_ONCE * STAGGERED_ROW_BYTES);
-                // Rows of all classes with the same number are neighbours: one pattern of the swizzle.
-                let pattern_bytes = STAGGER * LINE_BYTES;
-                let pattern = group.mad(AT_ONCE * pattern_bytes, lane * 4);
-                let pattern = (to + part.offset + pattern).register();
-                let mut words = Vec::new();
-                for row in 0..AT_ONCE {
-                    for (class, (shift, offset)) in (0..).zip(shifts.iter().zip(&offsets)) {
-                        let from = from + shift.from + (row * STAGGERED_ROW_BYTES + offset);
-                        let [low] = k.load_shared::<B32, 1>(from);
-                        let [high] = k.load_shared_if::<B32, 1>(shift.both, from + 4, 0_u32);
-                        words.push((row, class, low.permute(high, shift.bytes)));
-                    }
-                }
-                for (row, class, word) in words {
+    /// Moves those groups of rows that are the warp's; then `next` counts from the operand behind.
+    pub(in super::super) fn move_rows(
+        &self,
+        mover: &Mover<'k>,
+        [from, to]: [SharedAddress<'k>; 2],
+    ) {
+        let (k, next, deep) = (self.k, mover.next, mover.group_rows);
+        let groups = self.class_rows() / deep;
+        assert!(groups * deep == self.class_rows(), "compiler bug: rows that are in no group");
+        let both = self.classes.selectors.map(|selector| selector.load().ne(WHOLE));
+        // Rows of all classes with the same number are neighbours: one pattern of the swizzle.
+        let pattern_bytes = STAGGER * LINE_BYTES;
+        k.while_(
+            || next.get().lt(groups),
+            || {
+                let from = from + next.get().mad(deep * STAGGERED_ROW_BYTES, mover.lane);
+                let pattern = next.get().mad(deep * pattern_bytes, mover.lane);
+                let pattern = (to + self.part.offset + pattern).register();
+                let word = |(number, second): (u32, Var<'k, B32>)| {
+                    let (row, class) = (number / STAGGER, number % STAGGER);
+                    let from = from + self.classes.before[class as usize].load();
+                    let from = from + (self.class_offset(class) + row * STAGGERED_ROW_BYTES);
+                    let [first] = k.load_shared::<B32, 1>(from);
+                    let parity = (class % 2) as usize;
+                    k.when(both[parity], || k.load_shared_into([second], from + 4));
+                    let selector = self.classes.selectors[parity];
                     let line = SharedAddress::from_register(pattern ^ (class * 16));
-                    k.store_shared(line + (row * pattern_bytes + class * LINE_BYTES), [word]);
+                    let to = line + (row * pattern_bytes + class * LINE_BYTES);
+                    (to, first, second, selector)
+                };
+                // All are asked for before the first is there.
+                let words: Vec<_> = (0..).zip(mover.second.iter().copied()).map(word).collect();
+                for (to, first, second, selector) in words {
+                    let word = first.permute(second, selector.load().cast::<B32>());
+                    k.store_shared(to, [word]);
                 }
-            });
-        }
+                next.set(next.get() + mover.warps);
+            },
+        );
+        next.set(next.get() - groups);
     }
 }
 
-/// From where to where a warp moves rows, and which.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Moved<'k> {
-    pub(in super::super) from: SharedAddress<'k>,
-    pub(in super::super) to: SharedAddress<'k>,
-    /// Its first group of rows, and how many there are to the next.
-    pub(in super::super) first: Reg<'k, U32>,
-    pub(in super::super) step: u32,
+/// A lane of a warp that moves rows. A group has some of each class; the groups of all operands are one list, which is
+/// dealt to warps in turn.
+pub(in super::super) struct Mover<'k> {
+    /// Bytes to its words of a row.
+    lane: Reg<'k, U32>,
+    /// Warps that move.
+    warps: u32,
+    /// Rows of a class in a group.
+    group_rows: u32,
+    /// The next of the warp's groups.
+    next: Var<'k, U32>,
+    /// The second words of a group's rows, where they need two; elsewhere nobody looks at them, but they have a value.
+    second: Vec<Var<'k, B32>>,
+}
+
+impl<'k> Mover<'k> {
+    pub(in super::super) fn new(
+        k: Kernel<'k, Sm90a>,
+        lane: Reg<'k, U32>,
+        warps: u32,
+        group_rows: u32,
+    ) -> Self {
+        let second = (0..STAGGER * group_rows).map(|_| k.var(0_u32)).collect();
+        Mover { lane: lane * 4, warps, group_rows, next: k.var(0), second }
+    }
+
+    /// Goes to the first group of a slot, for the warp of this number among those that move.
+    pub(in super::super) fn begin(&self, warp: Reg<'k, U32>) {
+        self.next.set(warp);
+    }
 }
