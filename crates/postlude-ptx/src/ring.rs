@@ -158,7 +158,8 @@ pub enum Receivers<'k> {
     Multicast {
         /// A bit for each CTA of the cluster.
         mask: Src<'k, U16>,
-        /// How many bits are set.
+        /// How many such copies arrive in each CTA for one that is written down: as many as bits are set; or one, where
+        /// the copies of all of them are written down and each CTA issues its own.
         count: u32,
     },
 }
@@ -179,7 +180,7 @@ impl<'k, A: Tma> Slot<'_, 'k, A> {
             Receivers::Own => (None, bytes),
             Receivers::Multicast { mask, count } => {
                 assert!(
-                    count == self.grid.rows || count == self.grid.columns,
+                    [1, self.grid.rows, self.grid.columns].contains(&count),
                     "compiler bug: copies to CTAs that the ring leaves out"
                 );
                 (Some(mask), bytes * count)

@@ -128,7 +128,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     let staggered = Stored { inner_first: false, layout: Layout::Gaps };
     let elements = Stored { inner_first: true, layout: Layout::Gaps };
     let plain = Stored::default();
-    let shared = [[outer, outer], [plain, outer], [outer, plain]];
+    let shared = [[outer, outer], [plain, outer], [outer, plain], [staggered, staggered]];
     let written =
         [[staggered, staggered], [outer, staggered], [staggered, plain], [plain, elements]];
     let varieties: Vec<(&Tile, [Stored; 2])> = CANDIDATES

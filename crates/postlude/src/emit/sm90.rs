@@ -62,8 +62,8 @@ impl Plan<'_> {
 
     /// The ring that staggered operands arrive in.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
-        let agents =
-            Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid: Grid::ONE };
+        let grid = raster::grid(self.schedule.tile.cluster);
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
@@ -140,7 +140,12 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             [true, false] | [false, true] => writers + 1,
         },
         consumers: Consumers::Warpgroups(schedule.tile.sharers()),
-        grid: raster::grid(schedule.tile.cluster),
+        // What threads write is their own CTA's.
+        grid: if schedule.needs.operands.iter().any(|feed| feed.is_written()) {
+            Grid::ONE
+        } else {
+            raster::grid(schedule.tile.cluster)
+        },
     };
     let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);

@@ -282,13 +282,14 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
     (FEWEST_STAGES..=MOST_STAGES)
         .rev()
-        .flat_map(|stages| choices.iter().map(move |(subtile, loads)| (stages, *subtile, *loads)))
-        .map(|(stages, subtile, load_stages)| Sm90Schedule {
+        .flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)))
+        .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
+        .map(|(stages, Slots { subtile, load_stages, store_stages, .. })| Sm90Schedule {
             tile,
             stages,
             subtile,
             load_stages,
-            store_stages: store_stages(subtile),
+            store_stages,
             pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
@@ -303,35 +304,53 @@ fn pending(stages: u32, needs: &Needs) -> u32 {
     u32::from(stages > 2 || !needs.operands.contains(&Feed::Staggered))
 }
 
-/// Slots for outputs: as many bytes on their way, however narrow a slot is.
-const fn store_stages(subtile: u32) -> u32 {
-    128 / subtile
-}
-
 /// The least shared memory that a schedule of a tile may have.
 fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
-    let with = |(subtile, load_stages): &(u32, u32)| {
-        let (subtile, load_stages, stages) = (*subtile, *load_stages, FEWEST_STAGES);
-        let store_stages = store_stages(subtile);
+    let with = |slots: &Slots| {
+        let Slots { subtile, load_stages, store_stages, .. } = *slots;
+        let stages = FEWEST_STAGES;
         Sm90Schedule { stages, subtile, load_stages, store_stages, ..schedule.clone() }
             .shared_bytes()
     };
     choices(tile, needs).iter().map(with).min().unwrap_or(0)
 }
 
-/// Subtiles and slots for tile operands, best first.
-fn choices(tile: Tile, needs: &Needs) -> Vec<(u32, u32)> {
-    let all = if needs.maps_loads() { WITH_LOADS } else { WITHOUT_LOADS };
-    let whole = |(subtile, _): &(u32, u32)| tile.columns.is_multiple_of(*subtile);
-    all.iter().copied().filter(whole).collect()
+/// What the epilogue has of shared memory.
+#[derive(Clone, Copy)]
+struct Slots {
+    subtile: u32,
+    load_stages: u32,
+    store_stages: u32,
+    /// Whether fewer bytes are on their way out than would be good.
+    few: bool,
 }
 
-/// Subtiles and slots where a tile operand arrives by map.
-const WITH_LOADS: &[(u32, u32)] = &[(64, 4), (64, 2), (32, 4), (32, 2), (16, 4), (16, 2)];
-/// Subtiles where no tile operand arrives by map.
-const WITHOUT_LOADS: &[(u32, u32)] = &[(64, 1), (32, 1), (16, 1)];
+/// Slots of the epilogue, best first.
+fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
+    let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
+    let subtiles = [64, 32, 16].into_iter().filter(|subtile| tile.columns.is_multiple_of(*subtile));
+    let usual = subtiles.clone().flat_map(|subtile| {
+        // As many bytes on their way out, however narrow a slot is.
+        let slots = move |load_stages: &u32| {
+            let (load_stages, store_stages) = (*load_stages, 128 / subtile);
+            Slots { subtile, load_stages, store_stages, few: false }
+        };
+        loads.iter().map(slots)
+    });
+    let least = loads[loads.len() - 1];
+    let few = subtiles.filter(|subtile| *subtile < 64).map(|subtile| Slots {
+        subtile,
+        load_stages: least,
+        store_stages: 2,
+        few: true,
+    });
+    usual.chain(few).collect()
+}
+
+/// As many stages of A and B or fewer are worth having with few slots for outputs.
+const WITH_FEW_SLOTS: u32 = 3;
 /// More hide nothing.
 const MOST_STAGES: u32 = 12;
 /// Fewer do not overlap loads with products.

@@ -106,13 +106,14 @@ pub(super) fn load_staggered<'k>(
 ) {
     let (ring, slots) = (plan.staging(k), k.region(&plan.staging));
     let staggered = parameters.staggered(k);
+    let copies = staggered.each_ref().map(|each| each.as_ref().map(|it| it.copies(raster.place())));
     let at = ring.producer();
     for_steps(k, parameters, raster, |pieces| {
         ring.produce_by_warp(&at, |slot| {
             let start = slots + slot.stage * plan.schedule.staging_slot_bytes();
-            for (staggered, piece) in staggered.iter().zip(pieces) {
-                if let Some(staggered) = staggered {
-                    staggered.issue(slot, start, piece);
+            for (copies, piece) in copies.iter().zip(pieces) {
+                if let Some(copies) = copies {
+                    copies(slot, start, piece);
                 }
             }
         });

@@ -203,7 +203,8 @@ impl Tile {
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written
-                || (self.cluster == Cluster::ONE
+                || (self.cluster.parts() == 1
+                    && (self.cluster == Cluster::ONE || needs.operands == [Feed::Staggered; 2])
                     && self.sharing == Sharing::Rows
                     && self.consumers <= 2))
     }

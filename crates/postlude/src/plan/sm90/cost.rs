@@ -20,8 +20,9 @@ const SHORTEST: f64 = 135.0;
 /// Rows of stages that L2 gives out in a cycle, by what the distance between two of them is a multiple of, in bytes.
 const L2_ROWS: [(usize, f64); 2] = [(64, 41.0), (32, 37.5)];
 const L2_OTHER_ROWS: f64 = 28.5;
+const L2_STAGGERED_ROWS: f64 = 18.3;
 /// Cycles in which threads bring in a row of a stage, from where copies put it or element by element.
-const STAGGERED_ROW: f64 = 5.0;
+const STAGGERED_ROW: f64 = 4.8;
 const ELEMENTS_ROW: f64 = 40.0;
 /// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
 const FINISH: f64 = 170.0;
@@ -92,7 +93,10 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     for (feed, (size, sharers, extent)) in schedule.needs.operands.into_iter().zip(sides) {
         let distance = if feed == Feed::Outer { extent } else { problem.inner } * 2;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
-        let rate = known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate);
+        let rate = match feed {
+            Feed::Staggered => L2_STAGGERED_ROWS,
+            _ => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
+        };
         drawn += f64::from(size) / f64::from(sharers) * blocks / rate;
         threads += f64::from(size)
             * match feed {

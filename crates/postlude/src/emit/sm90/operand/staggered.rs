@@ -73,19 +73,33 @@ impl<'k> Staggered<'_, 'k> {
         self.part.size * STAGGERED_ROW_BYTES
     }
 
-    /// Issues the copies of one slot.
-    pub(in super::super) fn issue(
+    /// For the CTA at this row and column of its cluster, what issues the copies of one slot. CTAs that share the operand
+    /// share its classes.
+    pub(in super::super) fn copies(
         &self,
-        slot: &Slot<'_, 'k, Sm90a>,
-        start: SharedAddress<'k>,
-        at: Piece<'k>,
-    ) {
-        let first = at.first >> STAGGER.trailing_zeros();
+        place: [Reg<'k, U32>; 2],
+    ) -> impl Fn(&Slot<'_, 'k, Sm90a>, SharedAddress<'k>, Piece<'k>) {
+        let shared = self.part.shared(self.k, place);
         let bytes = self.class_rows() * STAGGERED_ROW_BYTES;
-        for (class, map) in (0..).zip(&self.classes.maps) {
-            let place = [at.depth, first, at.batch].map(Into::into);
-            let to = start + self.class_offset(class);
-            slot.load(to, map.address(), &place, bytes, Receivers::Own, None);
+        move |slot, start, at| {
+            let first = at.first >> STAGGER.trailing_zeros();
+            let copy = |class: u32, receivers| {
+                let place = [at.depth, first, at.batch].map(Into::into);
+                let to = start + self.class_offset(class);
+                let map = self.classes.maps[class as usize].address();
+                slot.load(to, map, &place, bytes, receivers, None);
+            };
+            let Some((own, Receivers::Multicast { mask, .. })) = shared else {
+                return (0..STAGGER).for_each(|class| copy(class, Receivers::Own));
+            };
+            let share = STAGGER / self.part.sharers;
+            for sharer in 0..self.part.sharers {
+                let receivers = Receivers::Multicast { mask, count: 1 };
+                self.k.if_(own.eq(sharer), || {
+                    let classes = sharer * share..(sharer + 1) * share;
+                    classes.for_each(|class| copy(class, receivers));
+                });
+            }
         }
     }
 
