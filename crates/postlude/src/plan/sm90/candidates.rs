@@ -119,14 +119,13 @@ const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
 /// Tiles in the order of preference among equals: of a hundred that were timed on 128 problems, those that the cost
 /// model chooses from best.
 pub const CANDIDATES: &[Tile] = &[
-    tile(128, 256, 2, ONE),
     tile(128, 256, 2, BELOW),
-    tile(256, 128, 2, ONE),
+    tile(128, 256, 2, ONE),
+    tile(256, 128, 2, BESIDE),
     tile(128, 224, 2, BELOW),
     tile(192, 144, 3, BESIDE),
     tile(192, 128, 3, ONE),
     tile(192, 128, 3, BESIDE),
-    tile(128, 192, 2, ONE),
     tile(128, 192, 2, BELOW),
     tile(192, 112, 3, BESIDE),
     tile(192, 96, 3, ONE),
@@ -170,9 +169,8 @@ impl Tile {
     /// straight to memory, ptxas serialises their products (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
         let hidden = needs.stores.iter().all(|path| path.major().is_some());
-        // A large tile of a single CTA only pays where threads bring A or B in.
-        let area = self.rows * self.columns;
-        let large = area >= 128 * 192 && self.consumers == 2 && self.cluster == Cluster::ONE;
+        // Some pay only where threads bring A or B in.
+        let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());
         match self.sharing {
             Sharing::Rows => !large || written,

@@ -21,13 +21,16 @@ const SHORTEST: f64 = 135.0;
 const L2_ROWS: [(usize, f64); 2] = [(64, 41.0), (32, 37.5)];
 const L2_OTHER_ROWS: f64 = 28.5;
 const L2_STAGGERED_ROWS: f64 = 18.3;
-/// Cycles in which threads bring in a row of a stage, from where copies put it or element by element.
-const STAGGERED_ROW: f64 = 4.8;
+/// Cycles in which threads bring in a row of a stage: from where copies put it, by one load warpgroup or by two, or
+/// element by element.
+const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
 const ELEMENTS_ROW: f64 = 40.0;
 /// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
 const FINISH: f64 = 170.0;
 const FINISH_SLOT: f64 = 210.0;
 const FINISH_COLUMN: f64 = 4.9;
+/// The same for each element that goes straight to memory.
+const DIRECT_ELEMENT: f64 = 0.5;
 /// How much longer that takes while another warpgroup multiplies.
 const BESIDE_PRODUCTS: f64 = 1.2;
 /// Cycles until two CTAs of a cluster have met, or more, which are fewer in all.
@@ -71,9 +74,11 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
     let slots = tile.rows / SLOT_ROWS / tile.sharers() * (tile.columns / schedule.subtile);
     let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.subtile);
     let others = f64::from(tile.cluster.parts() - 1);
-    let gathered = f64::from(tile.rows * tile.columns) * PART_ELEMENT * others;
+    let elements = f64::from(tile.rows * tile.columns);
     let met = if others > 0.0 { PARTS } else { 0.0 };
-    FINISH + f64::from(slots) * slot + met + gathered
+    let gathered = met + elements * PART_ELEMENT * others;
+    let direct = schedule.needs.stores.iter().filter(|path| path.major().is_none()).count();
+    FINISH + f64::from(slots) * slot + gathered + elements * DIRECT_ELEMENT * direct as f64
 }
 
 /// Cycles of one stage while so many CTAs run.
@@ -101,7 +106,7 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
         threads += f64::from(size)
             * match feed {
                 Feed::Inner | Feed::Outer => 0.0,
-                Feed::Staggered => STAGGERED_ROW,
+                Feed::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 Feed::InnerElements | Feed::OuterElements => ELEMENTS_ROW,
             };
     }
