@@ -72,7 +72,7 @@ impl Grid {
     }
 
     /// The row and the column of the CTA of this number.
-    pub fn place<'k>(self, rank: Reg<'k, U32>) -> [Reg<'k, U32>; 2] {
+    pub fn place(self, rank: Reg<'_, U32>) -> [Reg<'_, U32>; 2] {
         assert!(self.rows.is_power_of_two(), "compiler bug: a grid of {} rows", self.rows);
         [rank & (self.rows - 1), rank >> self.rows.trailing_zeros()]
     }

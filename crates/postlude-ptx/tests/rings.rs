@@ -87,8 +87,8 @@ fn without_copies_every_producer_arrives_after_its_writes() {
 
 #[test]
 fn a_warp_that_moves_orders_both_slots_with_one_fence() {
-    let stage = Agents { producers: 2, consumers: Consumers::Threads(32), blocks: 1 };
-    let staging = Agents { producers: 1, consumers: Consumers::Warps(2), blocks: 1 };
+    let stage = Agents { producers: 2, consumers: Consumers::Threads(32), grid: Grid::ONE };
+    let staging = Agents { producers: 1, consumers: Consumers::Warps(2), grid: Grid::ONE };
     let entry = build::<Sm90a>("moved", Attributes::new(64), |k| {
         let (from, to) = (k.shared(0), k.shared(STAGES * SLOT));
         let barriers = k.shared(2 * STAGES * SLOT);

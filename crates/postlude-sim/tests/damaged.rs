@@ -5,7 +5,7 @@
 #![allow(clippy::print_stderr)] // A long run says what it did.
 
 use postlude::emit::sm90::{emit, launch};
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, fit};
+use postlude::plan::sm90::{CANDIDATES, Cluster, Needs, Placements, Sm90, fit};
 use postlude::{Bindings, Kernel, MathMode, Problem};
 use postlude_corpus::Random;
 use postlude_ptx::check;
@@ -44,6 +44,7 @@ fn whole(source: &str) -> Whole {
     let needs = Needs::of(graph, &problem, &placements);
     let smallest = *CANDIDATES
         .iter()
+        .filter(|tile| tile.cluster == Cluster::ONE)
         .min_by_key(|tile| tile.rows * tile.columns)
         .expect("there are candidates");
     let schedule = fit(smallest, &needs, Sm90::H200).expect("the smallest tile fits");

@@ -34,7 +34,7 @@ fn every_row_has_its_events_and_those_of_a_warp_do_not_overlap() {
         for warpgroup in [1, 2] {
             assert_eq!(count(Row::TensorCore { warpgroup }), 2 * 8 * 4);
         }
-        assert_eq!(count(Row::Stores), 256 * 128 / (64 * 32));
+        assert_eq!(count(Row::Stores), 256 * 128 / (64 * 64));
         assert!(count(Row::Producer { warp: 0 }) > 0 && count(Row::Consumer { warp: 4 }) > 0);
         for pair in events.windows(2) {
             let copies = matches!(pair[0].row, Row::Loads | Row::Stores);
