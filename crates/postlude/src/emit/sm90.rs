@@ -29,7 +29,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored};
+use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored, late};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -52,6 +52,9 @@ struct Plan<'a> {
     staging: Region,
     staging_barriers: Region,
     partials: Region,
+    folds: Region,
+    /// Which nodes are known only when reductions are finished.
+    late: Vec<bool>,
 }
 
 impl Plan<'_> {
@@ -85,6 +88,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
     let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
+    let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
     let arriving = match schedule.staging_bytes() {
         0 => 0,
@@ -117,6 +121,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         staging,
         staging_barriers,
         partials,
+        folds,
+        late: late(graph),
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)

@@ -7,6 +7,7 @@
 mod candidates;
 mod choose;
 mod cost;
+mod folds;
 mod hints;
 mod needs;
 mod operand;
@@ -22,6 +23,8 @@ use crate::problem::Problem;
 
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
+pub use folds::FoldWords;
+pub(crate) use folds::{Folded, Workspace, folds_of, late};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
@@ -164,6 +167,11 @@ impl Sm90Schedule {
         if parts > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
     }
 
+    /// Bytes that warpgroups fold reductions through.
+    pub fn fold_bytes(&self) -> u32 {
+        self.consumers() * self.needs.folds.shared_bytes(self.tile.columns)
+    }
+
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
     pub fn barrier_bytes(&self) -> u32 {
         let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
@@ -179,6 +187,7 @@ impl Sm90Schedule {
             + self.load_bytes()
             + self.store_bytes()
             + self.column_bytes()
+            + self.fold_bytes()
             + self.barrier_bytes()
     }
 
@@ -243,6 +252,7 @@ pub fn accept(
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
+    folds::refuse_nothing(needs.folds, problem)?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }

@@ -10,22 +10,25 @@
 mod arrivals;
 mod columns;
 mod departures;
+mod finishing;
+mod folding;
 mod lanes;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::graph::{Kind, Op};
-use crate::plan::sm90::{SLOT_ROWS, Sharing};
+use crate::graph::{Kind, NodeId, Op};
+use crate::plan::sm90::{Path, SLOT_ROWS, Sharing};
 
 use super::Plan;
 use super::parameters::Parameters;
-use super::raster::Corner;
+use super::raster::{Corner, Raster};
 use super::values::{Evaluator, Known, Place};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready};
+use folding::{Folding, Tally, Terms};
 use lanes::Lanes;
 
 pub(super) struct Epilogue<'a, 'k> {
@@ -42,6 +45,7 @@ pub(super) struct Epilogue<'a, 'k> {
     columns: Columns<'a, 'k>,
     arrivals: Arrivals<'a, 'k>,
     departures: Departures<'a, 'k>,
+    folding: Option<Folding<'a, 'k>>,
 }
 
 /// What was asked for before a tile's products.
@@ -79,6 +83,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
+        raster: &Raster<'k>,
         warpgroup: Reg<'k, U32>,
         rank: Reg<'k, U32>,
     ) -> Self {
@@ -95,6 +100,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
+            folding: Folding::new(k, plan, parameters, raster, warpgroup, rank),
         }
     }
 
@@ -144,7 +150,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, None);
         self.columns.share(&evaluator, columns, &scalars);
         let subtile = self.plan.schedule.subtile;
-        for (rows, accumulators) in rows.into_iter().zip(blocks) {
+        let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
+        let mut tally = folding.map(|(folding, _)| folding.begin(&evaluator));
+        for (block, (rows, accumulators)) in rows.into_iter().zip(blocks).enumerate() {
             let spot = self.spot(corner, &rows);
             let known = rows.map(|(place, mut known)| {
                 Evaluator::fill(&mut known, &scalars);
@@ -153,8 +161,15 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             });
             for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
                 let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };
-                self.visit(&evaluator, &spot, subtile, &known, part);
+                self.visit(&evaluator, &spot, (block, subtile), &known, part, tally.as_mut());
             }
+            if let (Some((folding, share)), Some(tally)) = (folding, &mut tally) {
+                folding.end_block(&evaluator, &spot, share, tally);
+            }
+        }
+        if let (Some((folding, share)), Some(tally)) = (folding, tally) {
+            folding.end_tile(&evaluator, corner, share, tally);
+            folding.arrive(&evaluator, share);
         }
     }
 
@@ -182,25 +197,50 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        subtile: Subtile,
+        (block, subtile): (usize, Subtile),
         known: &[Known<'k>; 2],
         part: &[Reg<'k, F32>],
+        tally: Option<&mut Tally<'k>>,
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
+        let mut terms: Vec<Terms<'k>> = Vec::new();
         for (group, four) in part.chunks_exact(4).enumerate() {
             let offset = subtile.offset + 8 * group as u32;
             let results = self.visit_group(evaluator, spot, offset, known, four, |element| {
                 self.operands(&arrived, group, element)
             });
-            for (output, result) in results.into_iter().enumerate() {
-                values[output].push(self.departures.ready(output, result));
+            for output in self.tile_outputs() {
+                let node = self.plan.graph.outputs()[output].value;
+                let four = results.iter().find(|(of, _)| *of == node);
+                let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
+                values[output].push(self.departures.ready(output, *four));
             }
+            terms.push(results);
         }
-        for (output, values) in values.iter().enumerate() {
-            self.departures.send(&self.lanes, spot, subtile, output, values);
+        for output in self.tile_outputs() {
+            self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
         }
+        if let (Some(folding), Some(tally)) = (&self.folding, tally) {
+            folding.visit(evaluator, spot, (block, subtile), &terms, tally);
+        }
+    }
+
+    /// Outputs that leave tile by tile.
+    fn tile_outputs(&self) -> impl Iterator<Item = usize> {
+        let paths = self.plan.schedule.needs.stores.iter().enumerate();
+        paths.filter(|(_, path)| **path != Path::Finished).map(|(output, _)| output)
+    }
+
+    /// Values of tiles that outputs or reductions take.
+    fn wanted(&self) -> Vec<NodeId> {
+        let outputs = self.tile_outputs().map(|output| self.plan.graph.outputs()[output].value);
+        let terms = self.folding.iter().flat_map(Folding::terms);
+        let mut wanted: Vec<NodeId> = outputs.chain(terms).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
     }
 
     /// What is known of an element from tile operands.
@@ -216,7 +256,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         known
     }
 
-    /// The four elements of an 8-column group: two rows of two columns; for each output their values.
+    /// The four elements of an 8-column group, two rows of two columns: their values that are wanted.
     fn visit_group(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -225,10 +265,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         known: &[Known<'k>; 2],
         four: &[Reg<'k, F32>],
         operands: impl Fn(usize) -> Known<'k>,
-    ) -> Vec<[Reg<'k, F32>; 4]> {
+    ) -> Terms<'k> {
         let along_columns = self.columns.read(offset);
-        let outputs = self.plan.graph.outputs();
-        let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); outputs.len()];
+        let wanted = self.wanted();
+        let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); wanted.len()];
         for (element, accumulator) in four.iter().enumerate() {
             let (row, column) = (element / 2, element % 2);
             let mut all = operands(element);
@@ -240,14 +280,15 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
             evaluator.extend(&mut all, Kind::Tile, &place, Some(*accumulator));
-            for (result, output) in results.iter_mut().zip(outputs) {
-                let Some(value) = all[output.value.index()] else {
-                    panic!("compiler bug: an output without a value")
+            for (result, node) in results.iter_mut().zip(&wanted) {
+                let Some(value) = all[node.index()] else {
+                    panic!("compiler bug: an element without a value")
                 };
                 result.push(value.float());
             }
         }
-        results.into_iter().map(|four| [four[0], four[1], four[2], four[3]]).collect()
+        let four = |values: Vec<Reg<'k, F32>>| [values[0], values[1], values[2], values[3]];
+        wanted.into_iter().zip(results.into_iter().map(four)).collect()
     }
 
     /// Waits until everything has left.

@@ -7,7 +7,7 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, operands, tile_operands,
+    Major, Path, Placements, Side, Sm90, Sm90Schedule, Workspace, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
@@ -58,13 +58,19 @@ pub fn launch(
         let path = schedule.needs.stores[place];
         facts.push(&mut parameters, buffer, output.dtype, strides, path);
     }
+    let workspace = Workspace::of(schedule, problem);
+    if workspace.bytes > 0 {
+        let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
+        parameters.push(at(0));
+        parameters.extend(workspace.starts.map(at));
+    }
     Launch {
         grid: [schedule.grid(problem, chip), 1, 1],
         cluster: [schedule.tile.cluster.blocks(), 1, 1],
         threads: schedule.threads(),
         shared_bytes: schedule.shared_bytes(),
         parameters,
-        workspace_bytes: 0,
+        workspace_bytes: workspace.bytes,
     }
 }
 
@@ -89,7 +95,7 @@ impl Facts<'_> {
             Path::MapTransposed => {
                 parameters.push(self.tile(buffer, dtype, strides, Major::Column));
             }
-            Path::Contiguous | Path::Strided => {
+            Path::Contiguous | Path::Strided | Path::Finished => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
                 let bytes = |stride: isize| (stride.wrapping_mul(dtype.bits() as isize) / 8) as u64;
                 parameters.extend(strides.map(|stride| Parameter::U64(bytes(stride))));

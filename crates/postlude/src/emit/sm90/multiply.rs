@@ -44,7 +44,7 @@ pub(super) fn multiply<'k>(
     let products = Products::new(k, plan, warpgroup);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
-    let epilogue = Epilogue::new(k, plan, parameters, warpgroup, rank);
+    let epilogue = Epilogue::new(k, plan, parameters, raster, warpgroup, rank);
     let number = warpgroup.mad(128, rank);
     let parts = (tile.cluster.parts() > 1).then(|| Parts::new(k, plan, raster, number));
     let at = ring.consumer(rank);

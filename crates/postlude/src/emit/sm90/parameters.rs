@@ -56,6 +56,8 @@ pub(super) struct Parameters<'k> {
     pub(super) columns_grouped: Reg<'k, U32>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
     pub(super) destinations: Vec<Destination<'k>>,
+    /// Counters of partial results, then those along rows, along columns and of scalars.
+    pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
 }
 
 /// Inputs that the body reads, in the order of the signature.
@@ -123,6 +125,9 @@ impl<'k> Parameters<'k> {
                 }
             })
             .collect();
+        let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
+        let workspace =
+            schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
         Parameters {
             operands,
             rows,
@@ -133,6 +138,7 @@ impl<'k> Parameters<'k> {
             columns_grouped,
             sources,
             destinations,
+            workspace,
         }
     }
 
@@ -196,7 +202,7 @@ impl<'k> Memory<'k> {
             Path::Map | Path::Contiguous => {
                 from.offset(i64::from(columns) * self.dtype.bits() as i64 / 8)
             }
-            Path::MapTransposed | Path::Strided => {
+            Path::MapTransposed | Path::Strided | Path::Finished => {
                 from + self.strides[2].load() * u64::from(columns)
             }
         }

@@ -24,6 +24,8 @@ pub(super) struct Raster<'k> {
     columns_grouped: Reg<'k, Pred>,
     group: Reg<'k, U32>,
     total: Reg<'k, U32>,
+    /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
+    tiles: [Reg<'k, U32>; 2],
     per_batch: Reg<'k, U32>,
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
@@ -38,6 +40,8 @@ pub(super) struct Corner<'k> {
     pub(super) row: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
     pub(super) batch: Reg<'k, U32>,
+    /// Its number along rows and along columns.
+    pub(super) tile: [Reg<'k, U32>; 2],
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
 }
@@ -71,6 +75,7 @@ impl<'k> Raster<'k> {
             columns_grouped,
             group: parameters.group,
             total,
+            tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
             per_batch,
             rank,
             place: grid(tile.cluster).place(rank),
@@ -91,6 +96,11 @@ impl<'k> Raster<'k> {
     /// This CTA's row and column in its cluster.
     pub(super) fn place(&self) -> [Reg<'k, U32>; 2] {
         self.place
+    }
+
+    /// Tiles along rows and along columns.
+    pub(super) fn tiles(&self) -> [Reg<'k, U32>; 2] {
+        self.tiles
     }
 
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
@@ -135,9 +145,12 @@ impl<'k> Raster<'k> {
             count => number.mad(count, place),
         };
         let [below, right] = self.place;
+        let row = beside(row, tile.cluster.rows(), below);
+        let column = beside(column, tile.cluster.columns(), right);
         Corner {
-            row: beside(row, tile.cluster.rows(), below) * tile.rows,
-            column: beside(column, tile.cluster.columns(), right) * tile.columns,
+            row: row * tile.rows,
+            column: column * tile.columns,
+            tile: [row, column],
             batch,
             followed,
         }

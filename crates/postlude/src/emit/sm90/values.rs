@@ -5,6 +5,7 @@
 
 mod cast;
 mod float;
+mod fold;
 mod input;
 mod integer;
 mod truth;
@@ -21,6 +22,8 @@ use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 use super::Plan;
 use super::parameters::Parameters;
 use super::ranges;
+
+pub(super) use fold::State;
 
 /// A value in a register.
 #[derive(Clone, Copy)]
@@ -80,8 +83,19 @@ impl<'k> Evaluator<'_, 'k> {
         let live = graph.live();
         for (id, node) in graph.nodes() {
             let wanted = live[id.index()] && node.ty.axes.kind() == kind;
-            if wanted && known[id.index()].is_none() {
+            if wanted && !self.plan.late[id.index()] && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, accumulator));
+            }
+        }
+    }
+
+    /// Adds every live node of this kind that is computed from finished reductions, which are known.
+    pub(super) fn extend_late(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
+        let live = self.plan.graph.live();
+        for (id, node) in self.plan.graph.nodes() {
+            let wanted = live[id.index()] && node.ty.axes.kind() == kind;
+            if wanted && self.plan.late[id.index()] && known[id.index()].is_none() {
+                known[id.index()] = Some(self.node(id, known, place, None));
             }
         }
     }

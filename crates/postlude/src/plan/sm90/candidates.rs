@@ -168,7 +168,7 @@ impl Tile {
     /// Warpgroups that take tiles in turn hide the end of one behind the products of the next; but where outputs go
     /// straight to memory, ptxas serialises their products (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
-        let hidden = needs.stores.iter().all(|path| path.major().is_some());
+        let hidden = needs.stores.iter().all(|path| !path.is_direct());
         // Some pay only where threads bring A or B in.
         let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());

@@ -77,7 +77,7 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
     let elements = f64::from(tile.rows * tile.columns);
     let met = if others > 0.0 { PARTS } else { 0.0 };
     let gathered = met + elements * PART_ELEMENT * others;
-    let direct = schedule.needs.stores.iter().filter(|path| path.major().is_none()).count();
+    let direct = schedule.needs.stores.iter().filter(|path| path.is_direct()).count();
     FINISH + f64::from(slots) * slot + gathered + elements * DIRECT_ELEMENT * direct as f64
 }
 

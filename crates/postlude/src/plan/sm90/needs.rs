@@ -6,6 +6,7 @@ use std::fmt;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
+use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
@@ -21,6 +22,8 @@ pub struct Needs {
     pub stores: Vec<Path>,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
     pub column_values: u32,
+    /// What is folded.
+    pub folds: FoldWords,
 }
 
 impl Needs {
@@ -31,6 +34,7 @@ impl Needs {
             loads: place::loads(graph, problem, placements),
             stores: place::stores(graph, problem, placements),
             column_values: column_values(&as_stored(graph)).len() as u32,
+            folds: FoldWords::of(graph),
         };
         needs.settled()
     }
@@ -38,7 +42,8 @@ impl Needs {
     /// One aligned output of 16 or 32 bits and nothing else.
     pub fn plain() -> Needs {
         let operands = [Feed::Inner; 2];
-        Needs { operands, loads: Vec::new(), stores: vec![Path::Map], column_values: 0 }
+        let (loads, stores) = (Vec::new(), vec![Path::Map]);
+        Needs { operands, loads, stores, column_values: 0, folds: FoldWords::default() }
     }
 
     /// The same with the paths that go together with how A and B travel.
@@ -71,6 +76,7 @@ impl Needs {
             && general(&self.loads, &other.loads)
             && general(&self.stores, &other.stores)
             && self.column_values == other.column_values
+            && self.folds == other.folds
     }
 }
 
@@ -80,12 +86,15 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, folds {} {} {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
             words(&self.stores),
-            self.column_values
+            self.column_values,
+            self.folds.rows,
+            self.folds.columns,
+            self.folds.scalars
         )
     }
 }
@@ -100,9 +109,11 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
         }
     }
     graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
+    let late = folds::late(graph);
     let along = |id: &NodeId| {
         let node = &graph[*id];
         used[id.index()]
+            && !late[id.index()]
             && node.ty.axes.kind() == Kind::AlongColumns
             && !matches!(node.op, Op::Constant(_))
     };

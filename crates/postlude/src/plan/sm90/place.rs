@@ -37,17 +37,21 @@ pub enum Path {
     Contiguous,
     /// Straight between registers and memory, at any strides.
     Strided,
+    /// No tile: a vector or a scalar, written when the reductions that it is made of are finished.
+    Finished,
 }
 
 impl Path {
     /// Every path, best first.
-    pub const ALL: [Path; 4] = [Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided];
+    pub const ALL: [Path; 5] =
+        [Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided, Path::Finished];
 
     /// Straight between registers and memory, if it is not yet.
     pub(super) fn make_direct(&mut self) {
         *self = match *self {
             Path::Map | Path::Contiguous => Path::Contiguous,
             Path::MapTransposed | Path::Strided => Path::Strided,
+            Path::Finished => Path::Finished,
         };
     }
 
@@ -58,6 +62,7 @@ impl Path {
             Path::MapTransposed => "map_transposed",
             Path::Contiguous => "contiguous",
             Path::Strided => "strided",
+            Path::Finished => "finished",
         }
     }
 
@@ -66,8 +71,13 @@ impl Path {
         match self {
             Path::Map => Some(Major::Row),
             Path::MapTransposed => Some(Major::Column),
-            Path::Contiguous | Path::Strided => None,
+            Path::Contiguous | Path::Strided | Path::Finished => None,
         }
+    }
+
+    /// Whether a tile goes straight between registers and memory.
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Path::Contiguous | Path::Strided)
     }
 
     /// Whether code for this path moves whatever could take the other one, too.
@@ -76,7 +86,8 @@ impl Path {
             Path::Map => matches!(other, Path::Map),
             Path::MapTransposed => matches!(other, Path::MapTransposed),
             Path::Contiguous => matches!(other, Path::Map | Path::Contiguous),
-            Path::Strided => true,
+            Path::Strided => !matches!(other, Path::Finished),
+            Path::Finished => matches!(other, Path::Finished),
         }
     }
 }
@@ -173,6 +184,10 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
     let outputs = graph.outputs().iter().zip(&placements.outputs);
     outputs
         .map(|(output, placement)| {
+            let axes = graph.product().axes(&output.dims);
+            if axes.is_some_and(|axes| axes.kind() != Kind::Tile) {
+                return Path::Finished;
+            }
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
             let path = path(output.dtype, strides, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
@@ -182,7 +197,7 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
             match path {
                 Path::Map if !whole(problem.product_columns()) => Path::Contiguous,
                 Path::MapTransposed if !whole(problem.rows) => Path::Strided,
-                Path::Map | Path::MapTransposed | Path::Contiguous | Path::Strided => path,
+                other => other,
             }
         })
         .collect()

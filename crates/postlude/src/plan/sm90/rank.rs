@@ -4,7 +4,7 @@
 
 use super::{
     CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, cost,
-    fit, least_bytes, place, refuse,
+    fit, folds, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -44,6 +44,7 @@ pub fn candidates(
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
+    folds::refuse_nothing(needs.folds, problem)?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()
         .filter(|tile| tile.is_automatic(&needs))

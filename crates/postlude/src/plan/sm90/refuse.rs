@@ -3,6 +3,8 @@
 use crate::dtype::DType;
 use crate::graph::{Graph, NodeId, Op};
 
+use super::folds;
+
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Sm90Refusal {
@@ -28,8 +30,8 @@ pub enum Sm90Refusal {
         /// Its element type.
         dtype: DType,
     },
-    /// An output that is not a tile.
-    #[error("sm90 stores tiles; output `{name}` is none")]
+    /// An output that is neither a tile nor made of a tile's reductions.
+    #[error("sm90 stores tiles and what reductions of tiles give; output `{name}` is neither")]
     NotATile {
         /// The output.
         name: String,
@@ -92,6 +94,8 @@ impl Sm90Refusal {
 /// Refuses what the emitter cannot emit.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
+    folds::refuse(graph)?;
+    let late = folds::late(graph);
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if let Some(what) = refused_operation(graph, id) {
@@ -103,8 +107,12 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err(Sm90Refusal::OutputDType { name: name(), dtype: output.dtype });
         }
-        let axes = graph.product().axes(&output.dims);
-        if axes != Some(graph.product().accumulator_axes()) {
+        let Some(axes) = graph.product().axes(&output.dims) else {
+            return Err(Sm90Refusal::NotATile { name: name() });
+        };
+        let tile = axes == graph.product().accumulator_axes();
+        let finished = late[output.value.index()] && graph[output.value].ty.axes == axes;
+        if !tile && !finished {
             return Err(Sm90Refusal::NotATile { name: name() });
         }
     }
@@ -146,7 +154,8 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
             let packed = declared.dtype == DType::B1 && declared.dims.is_some();
             packed.then(|| format!("an input of {}", declared.dtype))
         }
-        Op::Reduce(fold, ..) => Some(fold.name().to_owned()),
+        // Those that can be finished are told apart beforehand.
+        Op::Reduce(..) => None,
         Op::Pick(..) => Some("pick".to_owned()),
         Op::Part(part, _) => Some(part.name().to_owned()),
         Op::Merge(merge, ..) => Some(merge.name().to_owned()),

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Cluster, Feed, Hints, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk};
+use super::{
+    Cluster, Feed, FoldWords, Hints, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk,
+};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -31,6 +33,8 @@ impl fmt::Display for Sm90Schedule {
             writeln!(f)?;
         }
         writeln!(f, "    column_values {}", self.needs.column_values)?;
+        let FoldWords { rows, columns, scalars } = self.needs.folds;
+        writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -47,7 +51,7 @@ impl FromStr for Sm90Schedule {
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit) = (None, None);
-        let (mut loads, mut stores, mut sharing) = (None, None, None);
+        let (mut loads, mut stores, mut sharing, mut folds) = (None, None, None, None);
         let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
         let mut knobs = [
             ("consumers", None),
@@ -89,6 +93,11 @@ impl FromStr for Sm90Schedule {
                     hints = Some(found.ok_or_else(bad)?);
                 }
                 "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
+                "folds" => {
+                    let words = value.split(' ').map(number).collect::<Result<Vec<_>, _>>()?;
+                    let &[rows, columns, scalars] = &words[..] else { return Err(bad()) };
+                    folds = Some(FoldWords { rows, columns, scalars });
+                }
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
                 "stores" => stores = Some(paths(value).ok_or_else(bad)?),
@@ -122,6 +131,7 @@ impl FromStr for Sm90Schedule {
                 loads: loads.ok_or(missing("loads"))?,
                 stores: stores.ok_or(missing("stores"))?,
                 column_values: knob(6)?,
+                folds: folds.ok_or(missing("folds"))?,
             },
         })
     }

@@ -66,7 +66,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
     pub(super) fn pointers(&self, spot: &Spot<'k>) -> Vec<Option<[GlobalPointer<'k>; 2]>> {
         let of = |(input, _, path): &(InputId, DType, Path)| match path {
             Path::Map | Path::MapTransposed => None,
-            Path::Contiguous | Path::Strided => {
+            Path::Contiguous | Path::Strided | Path::Finished => {
                 let memory = self.parameters.memory(*input);
                 Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
             }

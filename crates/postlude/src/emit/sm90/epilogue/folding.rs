@@ -1,0 +1,403 @@
+//! Reductions of a tile: each warpgroup folds its part, and leaves a partial result in the workspace.
+//!
+//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet for each of a
+//! thread's columns, then the four warps in shared memory. A scalar is folded by the thread, the warp, the warps.
+//! The order is that of the places, whatever the time.
+
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
+use postlude_ptx::modifier::ShuffleMode;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32, U64};
+
+use crate::graph::{Kind, NodeId};
+use crate::plan::sm90::{Folded, SLOT_ROWS, Sharing, folds_of};
+
+use super::super::Plan;
+use super::super::parameters::Parameters;
+use super::super::raster::{Corner, Raster};
+use super::super::values::{Evaluator, State};
+use super::{Spot, Subtile};
+
+/// Warps of a warpgroup.
+pub(super) const WARPS: u32 = 4;
+
+pub(super) struct Folding<'a, 'k> {
+    pub(super) k: Kernel<'k, Sm90a>,
+    pub(super) plan: &'a Plan<'a>,
+    pub(super) parameters: &'a Parameters<'k>,
+    pub(super) rows: Vec<Folded>,
+    pub(super) columns: Vec<Folded>,
+    pub(super) scalars: Vec<Folded>,
+    pub(super) warpgroup: Reg<'k, U32>,
+    /// This thread in its warpgroup.
+    pub(super) rank: Reg<'k, U32>,
+    /// Tiles along rows and along columns.
+    tiles: [Reg<'k, U32>; 2],
+    /// What this warpgroup has of shared memory.
+    shared: SharedAddress<'k>,
+}
+
+/// What a warpgroup has folded of a tile.
+pub(super) struct Tally<'k> {
+    scalars: Vec<State<'k>>,
+    /// Of the block under way, for each of the thread's two rows.
+    rows: [Vec<State<'k>>; 2],
+}
+
+/// The values that reductions fold, for each group of 8 columns the thread's four.
+pub(super) type Terms<'k> = Vec<(NodeId, [Reg<'k, F32>; 4])>;
+
+/// Where a warpgroup's partial results belong.
+#[derive(Clone, Copy)]
+pub(super) struct Share<'k> {
+    pub(super) batch: Reg<'k, U32>,
+    /// Its rows' number among all parts of tiles along rows, and how many there are.
+    pub(super) unit: Reg<'k, U32>,
+    pub(super) units: Reg<'k, U32>,
+    /// The tile's number along columns, and how many there are.
+    pub(super) tile: Reg<'k, U32>,
+    pub(super) tiles: Reg<'k, U32>,
+}
+
+impl<'a, 'k> Folding<'a, 'k> {
+    /// If the graph has reductions.
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &'a Parameters<'k>,
+        raster: &Raster<'k>,
+        warpgroup: Reg<'k, U32>,
+        rank: Reg<'k, U32>,
+    ) -> Option<Self> {
+        let words = plan.schedule.needs.folds;
+        let bytes = words.shared_bytes(plan.schedule.tile.columns);
+        let of = |kind| folds_of(plan.graph, kind).collect();
+        words.any().then(|| Folding {
+            k,
+            plan,
+            parameters,
+            rows: of(Kind::AlongRows),
+            columns: of(Kind::AlongColumns),
+            scalars: of(Kind::Scalar),
+            warpgroup,
+            rank,
+            tiles: raster.tiles(),
+            shared: k.region(&plan.folds) + warpgroup * bytes,
+        })
+    }
+
+    /// What is to be folded of every element.
+    pub(super) fn terms(&self) -> impl Iterator<Item = NodeId> {
+        self.rows.iter().chain(&self.columns).chain(&self.scalars).map(|folded| folded.terms)
+    }
+
+    pub(super) fn share(&self, corner: &Corner<'k>) -> Share<'k> {
+        let sharers = self.plan.schedule.tile.sharers();
+        let [row, tile] = corner.tile;
+        let unit = match self.plan.schedule.tile.sharing {
+            Sharing::Rows => row.mad(sharers, self.warpgroup),
+            Sharing::Tiles => row,
+        };
+        let [rows, tiles] = self.tiles;
+        Share { batch: corner.batch, unit, units: rows * sharers, tile, tiles }
+    }
+
+    pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
+        let nothing = |all: &[Folded]| all.iter().map(|one| evaluator.fold_begin(*one)).collect();
+        Tally { scalars: nothing(&self.scalars), rows: [(); 2].map(|()| nothing(&self.rows)) }
+    }
+
+    /// Folds a subtile of a block.
+    pub(super) fn visit(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        (block, subtile): (usize, Subtile),
+        groups: &[Terms<'k>],
+        tally: &mut Tally<'k>,
+    ) {
+        for (place, folded) in self.rows.iter().enumerate() {
+            for (row, states) in tally.rows.iter_mut().enumerate() {
+                let values = self.values(evaluator, spot, subtile, *folded, groups);
+                let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
+                let own: Vec<_> = own.collect();
+                states[place] = evaluator.fold_more(*folded, &states[place], &own);
+            }
+        }
+        for (state, folded) in tally.scalars.iter_mut().zip(&self.scalars) {
+            let values = self.values(evaluator, spot, subtile, *folded, groups).concat();
+            *state = evaluator.fold_more(*folded, state, &values);
+        }
+        let mut word = 0;
+        for folded in &self.columns {
+            let values = self.values(evaluator, spot, subtile, *folded, groups);
+            for (group, four) in values.iter().enumerate() {
+                let offset = subtile.offset + 8 * group as u32;
+                self.fold_columns(evaluator, *folded, (word, block, offset), four);
+            }
+            word += folded.words();
+        }
+    }
+
+    /// A reduction's values, those outside the problem replaced by nothing.
+    fn values(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        subtile: Subtile,
+        folded: Folded,
+        groups: &[Terms<'k>],
+    ) -> Vec<[Reg<'k, F32>; 4]> {
+        let nothing = evaluator.fold_nothing(folded.fold);
+        let group = |(group, terms): (usize, &Terms<'k>)| {
+            let found = terms.iter().find(|(node, _)| *node == folded.terms);
+            let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
+            let mut four = *four;
+            for (element, value) in four.iter_mut().enumerate() {
+                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(column));
+                let inside = match folded.kind {
+                    Kind::AlongRows => column,
+                    Kind::AlongColumns => row,
+                    Kind::Scalar | Kind::Tile => row & column,
+                };
+                *value = value.select(nothing, inside);
+            }
+            four
+        };
+        groups.iter().enumerate().map(group).collect()
+    }
+
+    /// Two columns of a group: the rows of a warp meet, and join those of the blocks before.
+    fn fold_columns(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        (word, block, offset): (u32, usize, u32),
+        four: &[Reg<'k, F32>; 4],
+    ) {
+        let (k, lane) = (self.k, self.rank & 31);
+        for column in 0..2 {
+            let own = [four[column], four[column + 2]];
+            let state = evaluator.fold_more(folded, &evaluator.fold_begin(folded), &own);
+            let state = self.meet(evaluator, folded, state, &[4, 8, 16]);
+            let within = (lane & 3) * 2 + (offset + column as u32);
+            let place = |word: u32| self.column_place(word, self.rank >> 5, within);
+            k.if_(lane.lt(4), || {
+                let state = if block == 0 {
+                    state
+                } else {
+                    let before = (0..folded.words())
+                        .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
+                        .collect();
+                    evaluator.fold_both(folded, &before, &state)
+                };
+                for (each, value) in (0..).zip(state) {
+                    k.store_shared(place(word + each), [value]);
+                }
+            });
+        }
+    }
+
+    /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
+    pub(super) fn meet(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        state: State<'k>,
+        bits: &[u32],
+    ) -> State<'k> {
+        bits.iter().fold(state, |state, bit| {
+            let other: State<'k> = state
+                .iter()
+                .map(|word| self.k.shuffle(ShuffleMode::Butterfly, *word, *bit))
+                .collect();
+            evaluator.fold_both(folded, &state, &other)
+        })
+    }
+
+    /// The rows of a block are complete, as far as this tile goes.
+    pub(super) fn end_block(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        share: Share<'k>,
+        tally: &mut Tally<'k>,
+    ) {
+        let (k, mut word) = (self.k, 0);
+        for (place, folded) in self.rows.iter().enumerate() {
+            for (row, states) in tally.rows.iter_mut().enumerate() {
+                let state = std::mem::replace(&mut states[place], evaluator.fold_begin(*folded));
+                let state = self.meet(evaluator, *folded, state, &[1, 2]);
+                k.if_((self.rank & 3).eq(0), || {
+                    for (each, value) in (0..).zip(state) {
+                        let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
+                        k.store_global(to, [value]);
+                    }
+                });
+            }
+            word += folded.words();
+        }
+    }
+
+    /// Columns and scalars of a tile are complete.
+    pub(super) fn end_tile(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        share: Share<'k>,
+        tally: Tally<'k>,
+    ) {
+        let k = self.k;
+        let mut word = 0;
+        for (folded, state) in self.scalars.iter().zip(tally.scalars) {
+            let state = self.meet(evaluator, *folded, state, &[1, 2, 4, 8, 16]);
+            k.if_((self.rank & 31).eq(0), || self.keep_scalar(word, &state));
+            word += folded.words();
+        }
+        self.sync();
+        let columns = self.plan.schedule.tile.columns;
+        k.for_(self.rank, columns, 128, |within| {
+            let mut word = 0;
+            for folded in &self.columns {
+                let warps = (0..WARPS).map(|warp| {
+                    (0..folded.words())
+                        .map(|each| {
+                            let from = self.column_place(word + each, k.imm(warp), within);
+                            k.load_shared::<F32, 1>(from)[0]
+                        })
+                        .collect::<State<'k>>()
+                });
+                let state = self.in_order(evaluator, *folded, warps);
+                for (each, value) in (0..).zip(state) {
+                    let to =
+                        self.column_part(share, word + each, share.unit, corner.column + within);
+                    k.store_global(to, [value]);
+                }
+                word += folded.words();
+            }
+        });
+        k.if_(self.rank.eq(0), || {
+            let mut word = 0;
+            for folded in &self.scalars {
+                let state = self.kept_scalar(evaluator, *folded, word);
+                for (each, value) in (0..).zip(state) {
+                    let place = share.tile.mad(share.units, share.unit);
+                    k.store_global(self.scalar_part(share, word + each, place), [value]);
+                }
+                word += folded.words();
+            }
+        });
+    }
+
+    fn in_order(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        states: impl Iterator<Item = State<'k>>,
+    ) -> State<'k> {
+        let both = |first, second| evaluator.fold_both(folded, &first, &second);
+        states.reduce(both).unwrap_or_else(|| evaluator.fold_begin(folded))
+    }
+
+    /// A warp's scalar for the others to see.
+    pub(super) fn keep_scalar(&self, word: u32, state: &State<'k>) {
+        for (each, value) in (0..).zip(state) {
+            let to = self.scalar_place(word + each, self.rank >> 5);
+            self.k.store_shared(to, [*value]);
+        }
+    }
+
+    /// What the four warps kept.
+    pub(super) fn kept_scalar(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        word: u32,
+    ) -> State<'k> {
+        let k = self.k;
+        let warps = (0..WARPS).map(|warp| {
+            (0..folded.words())
+                .map(|each| k.load_shared::<F32, 1>(self.scalar_place(word + each, k.imm(warp)))[0])
+                .collect::<State<'k>>()
+        });
+        self.in_order(evaluator, folded, warps)
+    }
+
+    /// The warpgroup meets.
+    pub(super) fn sync(&self) {
+        self.k.sync_named(self.warpgroup + 1, 128);
+    }
+
+    fn column_place(
+        &self,
+        word: u32,
+        warp: Reg<'k, U32>,
+        within: Reg<'k, U32>,
+    ) -> SharedAddress<'k> {
+        let columns = self.plan.schedule.tile.columns;
+        let row = warp + word * WARPS;
+        self.shared + row.mad(columns, within) * 4
+    }
+
+    fn scalar_place(&self, word: u32, warp: Reg<'k, U32>) -> SharedAddress<'k> {
+        let behind = self.plan.schedule.needs.folds.columns * self.plan.schedule.tile.columns;
+        self.shared + (warp + (word + behind) * WARPS) * 4
+    }
+
+    /// Where it is said whether this warpgroup was the last.
+    pub(super) fn flag_place(&self, number: u32) -> SharedAddress<'k> {
+        let words = self.plan.schedule.needs.folds;
+        let behind = words.columns * self.plan.schedule.tile.columns + words.scalars;
+        self.shared + (16 * behind + 4 * number)
+    }
+
+    /// A partial result of a row, from the tile of this number along columns.
+    pub(super) fn row_part(
+        &self,
+        share: Share<'k>,
+        word: u32,
+        tile: Reg<'k, U32>,
+        row: Reg<'k, U32>,
+    ) -> GlobalPointer<'k> {
+        let (k, unit_rows) = (self.k, self.plan.schedule.tile.blocks() * SLOT_ROWS);
+        let line = self.plane(share, word) * k.widen(share.tiles) + k.widen(tile);
+        self.part(1, line * k.widen(share.units * unit_rows) + k.widen(row))
+    }
+
+    /// A partial result of a column, from the part of a tile of this number along rows.
+    pub(super) fn column_part(
+        &self,
+        share: Share<'k>,
+        word: u32,
+        unit: Reg<'k, U32>,
+        column: Reg<'k, U32>,
+    ) -> GlobalPointer<'k> {
+        let (k, width) = (self.k, self.plan.schedule.tile.columns);
+        let line = self.plane(share, word) * k.widen(share.units) + k.widen(unit);
+        self.part(2, line * k.widen(share.tiles * width) + k.widen(column))
+    }
+
+    /// A partial scalar, by its number.
+    pub(super) fn scalar_part(
+        &self,
+        share: Share<'k>,
+        word: u32,
+        place: Reg<'k, U32>,
+    ) -> GlobalPointer<'k> {
+        let k = self.k;
+        let plane = self.plane(share, word) * k.widen(share.units) * k.widen(share.tiles);
+        self.part(3, plane + k.widen(place))
+    }
+
+    fn plane(&self, share: Share<'k>, word: u32) -> Reg<'k, U64> {
+        self.k.widen(self.parameters.batches * word + share.batch)
+    }
+
+    pub(super) fn part(&self, which: usize, place: Reg<'k, U64>) -> GlobalPointer<'k> {
+        let Some(workspace) = &self.parameters.workspace else {
+            panic!("compiler bug: reductions without a workspace")
+        };
+        workspace[which].load() + place * 4_u64
+    }
+}

@@ -1,0 +1,169 @@
+//! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both.
+//!
+//! Each warpgroup folds its part of a tile and leaves one partial result in the launch's workspace; the last one to arrive
+//! for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the result depends
+//! on no timing. What is computed from finished reductions is *late*: it varies along what they vary along, and leaves
+//! as a vector or a scalar.
+
+use crate::dtype::Elem;
+use crate::graph::{Fold, Graph, Kind, NodeId, Op, Run};
+use crate::problem::Problem;
+
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule};
+
+/// A reduction of a tile's values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Folded {
+    pub(crate) node: NodeId,
+    pub(crate) fold: Fold,
+    pub(crate) terms: NodeId,
+    /// Where the result lives.
+    pub(crate) kind: Kind,
+}
+
+impl Folded {
+    /// Floats of a partial result.
+    pub(crate) fn words(self) -> u32 {
+        match self.fold {
+            // The largest, and the sum of what each is beside it.
+            Fold::LogSumExp => 2,
+            Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::Largest(_) => 1,
+        }
+    }
+}
+
+/// Floats of all partial results: of those along rows, along columns, and of scalars.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FoldWords {
+    /// For each row.
+    pub rows: u32,
+    /// For each column.
+    pub columns: u32,
+    /// For a tile.
+    pub scalars: u32,
+}
+
+impl FoldWords {
+    pub(crate) fn of(graph: &Graph) -> FoldWords {
+        let words = |kind| folds_of(graph, kind).map(Folded::words).sum();
+        FoldWords {
+            rows: words(Kind::AlongRows),
+            columns: words(Kind::AlongColumns),
+            scalars: words(Kind::Scalar),
+        }
+    }
+
+    /// Whether anything is folded.
+    pub fn any(self) -> bool {
+        self != FoldWords::default()
+    }
+
+    /// Shared memory of one warpgroup, in bytes: four warps' results along columns, their scalars, and who was last.
+    pub(crate) fn shared_bytes(self, columns: u32) -> u32 {
+        if self.any() { 16 * (self.columns * columns + self.scalars + 1) } else { 0 }
+    }
+}
+
+/// The reductions of a graph, in its order.
+pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
+    let live = graph.live();
+    graph.nodes().filter(move |(id, _)| live[id.index()]).filter_map(|(node, of)| match of.op {
+        Op::Reduce(fold, _, terms) => Some(Folded { node, fold, terms, kind: of.ty.axes.kind() }),
+        _ => None,
+    })
+}
+
+/// Those whose results live so.
+pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded> {
+    folds(graph).filter(move |folded| folded.kind == kind)
+}
+
+/// What is known only when reductions are finished.
+pub(crate) fn late(graph: &Graph) -> Vec<bool> {
+    let mut late = vec![false; graph.len()];
+    for (id, node) in graph.nodes() {
+        late[id.index()] = matches!(node.op, Op::Reduce(..))
+            || node.op.operands().any(|operand| late[operand.index()]);
+    }
+    late
+}
+
+/// Refuses reductions that no kernel finishes.
+pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
+    let refuse = |what: String| Err(Sm90Refusal::Operation { what });
+    let (live, late) = (graph.live(), late(graph));
+    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
+        let kind = node.ty.axes.kind();
+        if node.ty.axes.batch != graph.product().accumulator_axes().batch {
+            return refuse("a reduction's result for all batches".to_owned());
+        }
+        if let Op::Reduce(fold, over, terms) = node.op {
+            let of = graph[terms].ty;
+            let whole = !matches!(over.column, Some(Run::Group(_)));
+            let known = !over.batch && whole && !matches!(fold, Fold::Largest(_));
+            if !known || of.axes.kind() != Kind::Tile || of.elem != Elem::F32 {
+                return refuse(format!("{} {over}", fold.name()));
+            }
+            if late[terms.index()] {
+                return refuse(format!("{} of another reduction's result", fold.name()));
+            }
+            continue;
+        }
+        let apart =
+            |operand: NodeId| late[operand.index()] && graph[operand].ty.axes.kind() != kind;
+        if kind == Kind::Tile || node.op.operands().any(apart) {
+            return refuse("a reduction's result beside what varies otherwise".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to fold what has no tile: nobody would write the result.
+pub(super) fn refuse_nothing(words: FoldWords, problem: &Problem) -> Result<(), Sm90Refusal> {
+    let empty = problem.rows == 0 || problem.product_columns() == 0 || problem.batch == 0;
+    if words.any() && empty {
+        return Err(Sm90Refusal::Operation { what: "a reduction of nothing".to_owned() });
+    }
+    Ok(())
+}
+
+/// Where partial results lie in the launch's workspace, in bytes; counters come first, and are zero whenever no kernel
+/// runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Workspace {
+    /// Partial results along rows, along columns and of scalars.
+    pub(crate) starts: [u64; 3],
+    pub(crate) bytes: u64,
+}
+
+impl Workspace {
+    pub(crate) fn of(schedule: &Sm90Schedule, problem: &Problem) -> Workspace {
+        let words = schedule.needs.folds;
+        if !words.any() {
+            return Workspace { starts: [0; 3], bytes: 0 };
+        }
+        let tile = schedule.tile;
+        let [rows, columns] = schedule.clusters(problem);
+        let (rows, columns) = (
+            rows * u64::from(tile.cluster.rows() * tile.sharers()),
+            columns * u64::from(tile.cluster.columns()),
+        );
+        let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(tile.columns));
+        let batch = problem.batch as u64;
+        let counters = batch * (rows + columns + 1);
+        let sizes = [
+            counters,
+            u64::from(words.rows) * batch * columns * rows * unit,
+            u64::from(words.columns) * batch * rows * columns * width,
+            u64::from(words.scalars) * batch * rows * columns,
+        ];
+        let ends: Vec<u64> = sizes
+            .iter()
+            .scan(0, |end, size| {
+                *end = (*end + size * 4).next_multiple_of(16);
+                Some(*end)
+            })
+            .collect();
+        Workspace { starts: [ends[0], ends[1], ends[2]], bytes: ends[3] }
+    }
+}
