@@ -45,6 +45,9 @@ pub const EPILOGUES: &[Epilogue] = &[
     epilogue("host_scalars", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: T[M, N] {\n    D = alpha * (A @ W.T) + beta * C\n}"),
     epilogue("memory_scalar", "kernel k(A: T[M, K], W: T[N, K], alpha: f32[]) -> D: f32[M, N] { D = alpha * (A @ W.T) }"),
     epilogue("mask", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }"),
+    epilogue("reductions", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (D: T[M, N], rows: f32[M], columns: f32[N], count: f32[], peak: f32[M]) {\n    Z = A @ W.T + bias\n    D = relu(Z)\n    rows = sum(Z, N)\n    columns = max(D, M) + bias\n    count = sum(where(Z > 0.0, 1.0, 0.0))\n    peak = absmax(Z, N)\n}"),
+    epilogue("loss", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> (low: f32[N], worst: f32[]) {\n    Z = A @ W.T - C\n    low = min(Z, M)\n    worst = absmax(Z) * 2.0\n}"),
+    epilogue("batch_reductions", "kernel k(A: T[B, M, K], W: T[B, N, K]) -> (rows: f32[B, M], columns: T[B, N]) {\n    Z = A @ W.T\n    rows = sum(Z, N)\n    columns = max(Z, M)\n}"),
 ];
 
 /// The kernel of that name.

@@ -121,6 +121,26 @@ fn every_tile_of_the_table_is_right() {
     });
 }
 
+/// Partial results meet in any order of arrival, and the last warpgroup writes.
+#[test]
+fn every_tile_finishes_reductions() {
+    let tiles: Vec<&Tile> = CANDIDATES.iter().collect();
+    for_each(&tiles, |tile| {
+        let sizes = [1, tile.rows as usize + 40, tile.columns as usize + 24, 72];
+        let bound = bound("reductions", sizes, Layout::Packed);
+        let schedule = schedule(&bound, **tile);
+        check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+    });
+}
+
+#[test]
+fn reductions_without_tiles_and_of_batches_are_right() {
+    let varieties = [("loss", [1, 200, 152, 72]), ("batch_reductions", [3, 88, 136, 40])];
+    for_each(&varieties, |(name, sizes)| {
+        check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
+    });
+}
+
 /// Clusters share what they load, larger tiles take several copies, and threads move more: every way on such tiles.
 #[test]
 fn every_way_of_an_operand_is_right_on_large_tiles() {
