@@ -24,7 +24,7 @@ use crate::problem::Problem;
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
-pub(crate) use folds::{Folded, Workspace, folds_of, late};
+pub(crate) use folds::{Folded, How, Workspace, folds_of, late};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;

@@ -223,7 +223,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
         }
         if let (Some(folding), Some(tally)) = (&self.folding, tally) {
-            folding.visit(evaluator, spot, (block, subtile), &terms, tally);
+            folding.visit(evaluator, spot, (block, subtile), known, &terms, tally);
         }
     }
 

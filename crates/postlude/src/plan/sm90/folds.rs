@@ -11,11 +11,19 @@ use crate::problem::Problem;
 
 use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule};
 
+/// How the values of a tile become fewer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    Fold(Fold),
+    /// The one of each row that is in the column of this number.
+    Pick(NodeId),
+}
+
 /// A reduction of a tile's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Folded {
     pub(crate) node: NodeId,
-    pub(crate) fold: Fold,
+    pub(crate) how: How,
     pub(crate) terms: NodeId,
     /// Where the result lives.
     pub(crate) kind: Kind,
@@ -24,11 +32,8 @@ pub(crate) struct Folded {
 impl Folded {
     /// Floats of a partial result.
     pub(crate) fn words(self) -> u32 {
-        match self.fold {
-            // The largest, and the sum of what each is beside it.
-            Fold::LogSumExp => 2,
-            Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::Largest(_) => 1,
-        }
+        // The largest, and the sum of what each is beside it.
+        if self.how == How::Fold(Fold::LogSumExp) { 2 } else { 1 }
     }
 }
 
@@ -68,7 +73,12 @@ impl FoldWords {
 pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
     let live = graph.live();
     graph.nodes().filter(move |(id, _)| live[id.index()]).filter_map(|(node, of)| match of.op {
-        Op::Reduce(fold, _, terms) => Some(Folded { node, fold, terms, kind: of.ty.axes.kind() }),
+        Op::Reduce(fold, _, terms) => {
+            Some(Folded { node, how: How::Fold(fold), terms, kind: of.ty.axes.kind() })
+        }
+        Op::Pick(terms, index) => {
+            Some(Folded { node, how: How::Pick(index), terms, kind: of.ty.axes.kind() })
+        }
         _ => None,
     })
 }
@@ -82,7 +92,7 @@ pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded
 pub(crate) fn late(graph: &Graph) -> Vec<bool> {
     let mut late = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
-        late[id.index()] = matches!(node.op, Op::Reduce(..))
+        late[id.index()] = matches!(node.op, Op::Reduce(..) | Op::Pick(..))
             || node.op.operands().any(|operand| late[operand.index()]);
     }
     late
@@ -106,6 +116,15 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             }
             if late[terms.index()] {
                 return refuse(format!("{} of another reduction's result", fold.name()));
+            }
+            continue;
+        }
+        if let Op::Pick(terms, index) = node.op {
+            let [of, place] = [terms, index].map(|operand| graph[operand].ty);
+            let simple =
+                of.axes.kind() == Kind::Tile && of.elem == Elem::F32 && place.axes.column.is_none();
+            if !simple || late[terms.index()] || late[index.index()] {
+                return refuse("pick".to_owned());
             }
             continue;
         }

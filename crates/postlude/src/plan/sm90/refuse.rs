@@ -155,8 +155,7 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
             packed.then(|| format!("an input of {}", declared.dtype))
         }
         // Those that can be finished are told apart beforehand.
-        Op::Reduce(..) => None,
-        Op::Pick(..) => Some("pick".to_owned()),
+        Op::Reduce(..) | Op::Pick(..) => None,
         Op::Part(part, _) => Some(part.name().to_owned()),
         Op::Merge(merge, ..) => Some(merge.name().to_owned()),
         Op::Call(call, _) => Some(call.function.to_owned()),

@@ -11,7 +11,7 @@ use postlude_ptx::types::{F32, U32};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
-use crate::plan::sm90::{Folded, SLOT_ROWS};
+use crate::plan::sm90::{Folded, How, SLOT_ROWS};
 
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
@@ -192,7 +192,15 @@ impl<'k> Folding<'_, 'k> {
             evaluator.extend(&mut known, kind, place, None);
         }
         for (folded, state) in results {
-            let value = evaluator.fold_end(*folded, state);
+            let mut value = evaluator.fold_end(*folded, state);
+            if let How::Pick(index) = folded.how {
+                let Some(Value::Integer(index)) = known[index.index()] else {
+                    panic!("compiler bug: no column is picked")
+                };
+                // As an unsigned number a negative one is beyond the last column.
+                let there = index.cast::<U32>().lt(self.parameters.columns);
+                value = value.select(f32::NAN, there);
+            }
             known[folded.node.index()] = Some(Value::Float(value));
         }
         evaluator.extend_late(&mut known, kind, place);

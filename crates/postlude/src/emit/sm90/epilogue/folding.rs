@@ -10,12 +10,12 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, SLOT_ROWS, Sharing, folds_of};
+use crate::plan::sm90::{Folded, How, SLOT_ROWS, Sharing, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
-use super::super::values::{Evaluator, State};
+use super::super::values::{Evaluator, Known, State, Value};
 use super::{Spot, Subtile};
 
 /// Warps of a warpgroup.
@@ -113,25 +113,26 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         (block, subtile): (usize, Subtile),
+        known: &[Known<'k>; 2],
         groups: &[Terms<'k>],
         tally: &mut Tally<'k>,
     ) {
+        let values = |folded| self.values(evaluator, spot, subtile, known, folded, groups);
         for (place, folded) in self.rows.iter().enumerate() {
             for (row, states) in tally.rows.iter_mut().enumerate() {
-                let values = self.values(evaluator, spot, subtile, *folded, groups);
-                let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
+                let own = values(*folded);
+                let own = own.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
                 let own: Vec<_> = own.collect();
                 states[place] = evaluator.fold_more(*folded, &states[place], &own);
             }
         }
         for (state, folded) in tally.scalars.iter_mut().zip(&self.scalars) {
-            let values = self.values(evaluator, spot, subtile, *folded, groups).concat();
+            let values = values(*folded).concat();
             *state = evaluator.fold_more(*folded, state, &values);
         }
         let mut word = 0;
         for folded in &self.columns {
-            let values = self.values(evaluator, spot, subtile, *folded, groups);
-            for (group, four) in values.iter().enumerate() {
+            for (group, four) in values(*folded).iter().enumerate() {
                 let offset = subtile.offset + 8 * group as u32;
                 self.fold_columns(evaluator, *folded, (word, block, offset), four);
             }
@@ -145,21 +146,29 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
+        known: &[Known<'k>; 2],
         folded: Folded,
         groups: &[Terms<'k>],
     ) -> Vec<[Reg<'k, F32>; 4]> {
-        let nothing = evaluator.fold_nothing(folded.fold);
+        let nothing = evaluator.fold_nothing(folded);
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == folded.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
             let mut four = *four;
             for (element, value) in four.iter_mut().enumerate() {
-                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
-                let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(column));
-                let inside = match folded.kind {
-                    Kind::AlongRows => column,
-                    Kind::AlongColumns => row,
-                    Kind::Scalar | Kind::Tile => row & column,
+                let offset = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));
+                let inside = match (folded.how, folded.kind) {
+                    (How::Pick(index), _) => {
+                        let index = known[element / 2][index.index()];
+                        let Some(Value::Integer(index)) = index else {
+                            panic!("compiler bug: no column is picked")
+                        };
+                        column & index.cast::<U32>().eq(spot.column + offset)
+                    }
+                    (_, Kind::AlongRows) => column,
+                    (_, Kind::AlongColumns) => row,
+                    (_, Kind::Scalar | Kind::Tile) => row & column,
                 };
                 *value = value.select(nothing, inside);
             }

@@ -5,7 +5,7 @@ use postlude_ptx::types::F32;
 
 use crate::dtype::Elem;
 use crate::graph::{Fold, Unary};
-use crate::plan::sm90::Folded;
+use crate::plan::sm90::{Folded, How};
 
 use super::Evaluator;
 
@@ -14,17 +14,17 @@ pub(in super::super) type State<'k> = Vec<Reg<'k, F32>>;
 
 impl<'k> Evaluator<'_, 'k> {
     /// What a lane out of range contributes.
-    pub(in super::super) fn fold_nothing(&self, fold: Fold) -> Reg<'k, F32> {
-        self.k.imm(fold.identity(Elem::F32) as f32)
+    pub(in super::super) fn fold_nothing(&self, folded: Folded) -> Reg<'k, F32> {
+        self.k.imm(match folded.how {
+            How::Fold(fold) => fold.identity(Elem::F32) as f32,
+            How::Pick(_) => 0.0,
+        })
     }
 
     /// The partial result of nothing.
     pub(in super::super) fn fold_begin(&self, folded: Folded) -> State<'k> {
-        let nothing = self.fold_nothing(folded.fold);
-        match folded.fold {
-            Fold::LogSumExp => vec![nothing, self.k.imm(0.0)],
-            _ => vec![nothing],
-        }
+        let nothing = self.fold_nothing(folded);
+        if is_exponential(folded) { vec![nothing, self.k.imm(0.0)] } else { vec![nothing] }
     }
 
     /// With these values, too.
@@ -34,10 +34,10 @@ impl<'k> Evaluator<'_, 'k> {
         state: &State<'k>,
         values: &[Reg<'k, F32>],
     ) -> State<'k> {
-        if folded.fold != Fold::LogSumExp {
-            let one = |total, value: &Reg<'k, F32>| match folded.fold {
-                Fold::AbsMax => self.fold_two(folded.fold, total, value.abs()),
-                fold => self.fold_two(fold, total, *value),
+        if !is_exponential(folded) {
+            let one = |total, value: &Reg<'k, F32>| match folded.how {
+                How::Fold(Fold::AbsMax) => self.fold_two(folded.how, total, value.abs()),
+                how => self.fold_two(how, total, *value),
             };
             return vec![values.iter().fold(state[0], one)];
         }
@@ -55,8 +55,8 @@ impl<'k> Evaluator<'_, 'k> {
         first: &State<'k>,
         second: &State<'k>,
     ) -> State<'k> {
-        if folded.fold != Fold::LogSumExp {
-            return vec![self.fold_two(folded.fold, first[0], second[0])];
+        if !is_exponential(folded) {
+            return vec![self.fold_two(folded.how, first[0], second[0])];
         }
         let peak = first[0].max(second[0]);
         let base = self.fold_base(peak);
@@ -66,7 +66,7 @@ impl<'k> Evaluator<'_, 'k> {
 
     /// What a whole one gives.
     pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Reg<'k, F32> {
-        if folded.fold != Fold::LogSumExp {
+        if !is_exponential(folded) {
             return state[0];
         }
         let finite = state[0].abs().lt(f32::INFINITY);
@@ -75,13 +75,18 @@ impl<'k> Evaluator<'_, 'k> {
         (state[0] + log).select(state[0], finite)
     }
 
-    fn fold_two(&self, fold: Fold, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
-        match fold {
-            Fold::Sum => a + b,
-            Fold::Prod => a * b,
-            Fold::Max | Fold::AbsMax => a.max(b),
-            Fold::Min => a.min(b),
-            Fold::LogSumExp | Fold::Largest(_) => {
+    fn fold_two(&self, how: How, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
+        match how {
+            How::Fold(Fold::Sum) => a + b,
+            How::Fold(Fold::Prod) => a * b,
+            How::Fold(Fold::Max | Fold::AbsMax) => a.max(b),
+            How::Fold(Fold::Min) => a.min(b),
+            // At most one of them is there, with all its bits; the others have none.
+            How::Pick(_) => {
+                let [a, b] = [a, b].map(|value| self.k.f32_to_bits(value));
+                self.k.bits_to_f32(a | b)
+            }
+            How::Fold(fold @ (Fold::LogSumExp | Fold::Largest(_))) => {
                 panic!("compiler bug: `{}` of two floats", fold.name())
             }
         }
@@ -95,4 +100,8 @@ impl<'k> Evaluator<'_, 'k> {
     fn fold_function(&self, folded: Folded, function: Unary, x: Reg<'k, F32>) -> Reg<'k, F32> {
         self.unary_float(function, self.plan.accuracies[folded.node.index()], x).float()
     }
+}
+
+fn is_exponential(folded: Folded) -> bool {
+    folded.how == How::Fold(Fold::LogSumExp)
 }
