@@ -29,7 +29,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored, late};
+use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored, late, passes};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -55,6 +55,8 @@ struct Plan<'a> {
     folds: Region,
     /// Which nodes are known only when reductions are finished.
     late: Vec<bool>,
+    /// How many passes over a tile come before a node is known.
+    passes: Vec<usize>,
 }
 
 impl Plan<'_> {
@@ -123,6 +125,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         partials,
         folds,
         late: late(graph),
+        passes: passes(graph),
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)

@@ -4,6 +4,7 @@
 //! dtypes alone; sizes and strides are parameters of the kernel.
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
+mod again;
 mod candidates;
 mod choose;
 mod cost;
@@ -21,6 +22,7 @@ mod walk;
 use crate::graph::Graph;
 use crate::problem::Problem;
 
+pub(crate) use again::{folded_by, passes, terms_of};
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
@@ -253,6 +255,7 @@ pub fn accept(
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
     folds::refuse_nothing(needs.folds, problem)?;
+    again::refuse(graph, problem.product_columns())?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }

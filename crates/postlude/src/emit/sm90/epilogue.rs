@@ -7,6 +7,7 @@
 //! shared. Then block by block, subtile by subtile: tile operands arrive, the graph is applied to every element, outputs
 //! leave.
 
+mod again;
 mod arrivals;
 mod columns;
 mod departures;
@@ -69,6 +70,17 @@ struct Spot<'k> {
     /// Where direct operands and outputs lie.
     loads: Vec<Option<[GlobalPointer<'k>; 2]>>,
     stores: Vec<Option<[GlobalPointer<'k>; 2]>>,
+}
+
+/// The elements of a group of 8 columns.
+struct Elements<'e, 'k> {
+    /// Where it begins in the tile.
+    offset: u32,
+    /// The thread's accumulators.
+    four: &'e [Reg<'k, F32>],
+    /// The values that are asked for, and what is computed for them; everything where it is not said.
+    wanted: Vec<NodeId>,
+    only: Option<&'e [bool]>,
 }
 
 /// Columns of a tile that are worked on together.
@@ -154,11 +166,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let mut tally = folding.map(|(folding, _)| folding.begin(&evaluator));
         for (block, (rows, accumulators)) in rows.into_iter().zip(blocks).enumerate() {
             let spot = self.spot(corner, &rows);
-            let known = rows.map(|(place, mut known)| {
+            let places = rows.each_ref().map(|(place, _)| *place);
+            let mut known = rows.map(|(place, mut known)| {
                 Evaluator::fill(&mut known, &scalars);
                 evaluator.extend(&mut known, Kind::AlongRows, &place, None);
                 known
             });
+            self.pass_over(&evaluator, (&spot, &places), &mut known, accumulators);
+            self.write_rows(corner, &places, &known);
             for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
                 let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };
                 self.visit(&evaluator, &spot, (block, subtile), &known, part, tally.as_mut());
@@ -208,7 +223,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let mut terms: Vec<Terms<'k>> = Vec::new();
         for (group, four) in part.chunks_exact(4).enumerate() {
             let offset = subtile.offset + 8 * group as u32;
-            let results = self.visit_group(evaluator, spot, offset, known, four, |element| {
+            let elements = Elements { offset, four, wanted: self.wanted(), only: None };
+            let results = self.visit_group(evaluator, spot, known, &elements, |element| {
                 self.operands(&arrived, group, element)
             });
             for output in self.tile_outputs() {
@@ -261,13 +277,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        offset: u32,
         known: &[Known<'k>; 2],
-        four: &[Reg<'k, F32>],
+        elements: &Elements<'_, 'k>,
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Terms<'k> {
-        let along_columns = self.columns.read(offset);
-        let wanted = self.wanted();
+        let Elements { offset, four, wanted, only } = elements;
+        let along_columns = self.columns.read(*offset);
         let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); wanted.len()];
         for (element, accumulator) in four.iter().enumerate() {
             let (row, column) = (element / 2, element % 2);
@@ -279,8 +294,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let column =
                 if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
-            evaluator.extend(&mut all, Kind::Tile, &place, Some(*accumulator));
-            for (result, node) in results.iter_mut().zip(&wanted) {
+            match only {
+                None => evaluator.extend(&mut all, Kind::Tile, &place, Some(*accumulator)),
+                Some(only) => {
+                    let chosen = |id: NodeId| only[id.index()];
+                    evaluator.extend_some(&mut all, Kind::Tile, &place, Some(*accumulator), chosen);
+                }
+            }
+            for (result, node) in results.iter_mut().zip(wanted) {
                 let Some(value) = all[node.index()] else {
                     panic!("compiler bug: an element without a value")
                 };
@@ -288,7 +309,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
         }
         let four = |values: Vec<Reg<'k, F32>>| [values[0], values[1], values[2], values[3]];
-        wanted.into_iter().zip(results.into_iter().map(four)).collect()
+        wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 
     /// Waits until everything has left.

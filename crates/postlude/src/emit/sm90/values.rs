@@ -71,7 +71,8 @@ pub(super) struct Evaluator<'a, 'k> {
 }
 
 impl<'k> Evaluator<'_, 'k> {
-    /// Adds every live node of this kind to what is known. `accumulator` is the element's own, for tiles.
+    /// Adds every live node of this kind to what is known that needs no finished reduction. `accumulator` is the
+    /// element's own, for tiles, which know the reductions of their rows.
     pub(super) fn extend(
         &self,
         known: &mut Known<'k>,
@@ -79,11 +80,26 @@ impl<'k> Evaluator<'_, 'k> {
         place: &Place<'k>,
         accumulator: Option<Reg<'k, F32>>,
     ) {
+        let early = |id: NodeId| {
+            !self.plan.late[id.index()] && (kind == Kind::Tile || self.plan.passes[id.index()] == 0)
+        };
+        self.extend_some(known, kind, place, accumulator, early);
+    }
+
+    /// Adds those of them that are chosen.
+    pub(super) fn extend_some(
+        &self,
+        known: &mut Known<'k>,
+        kind: Kind,
+        place: &Place<'k>,
+        accumulator: Option<Reg<'k, F32>>,
+        chosen: impl Fn(NodeId) -> bool,
+    ) {
         let graph = self.plan.graph;
         let live = graph.live();
         for (id, node) in graph.nodes() {
-            let wanted = live[id.index()] && node.ty.axes.kind() == kind;
-            if wanted && !self.plan.late[id.index()] && known[id.index()].is_none() {
+            let wanted = live[id.index()] && node.ty.axes.kind() == kind && chosen(id);
+            if wanted && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, accumulator));
             }
         }
@@ -91,13 +107,7 @@ impl<'k> Evaluator<'_, 'k> {
 
     /// Adds every live node of this kind that is computed from finished reductions, which are known.
     pub(super) fn extend_late(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
-        let live = self.plan.graph.live();
-        for (id, node) in self.plan.graph.nodes() {
-            let wanted = live[id.index()] && node.ty.axes.kind() == kind;
-            if wanted && self.plan.late[id.index()] && known[id.index()].is_none() {
-                known[id.index()] = Some(self.node(id, known, place, None));
-            }
-        }
+        self.extend_some(known, kind, place, None, |id| self.plan.late[id.index()]);
     }
 
     /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.

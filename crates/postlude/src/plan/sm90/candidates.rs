@@ -198,6 +198,7 @@ impl Tile {
             || (self.sharing == Sharing::Rows && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
             && parts
+            && self.columns >= needs.whole_columns
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written

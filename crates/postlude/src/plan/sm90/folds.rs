@@ -9,7 +9,7 @@ use crate::dtype::Elem;
 use crate::graph::{Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
-use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule};
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again};
 
 /// How the values of a tile become fewer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,18 +69,37 @@ impl FoldWords {
     }
 }
 
-/// The reductions of a graph, in its order.
+/// Whether a node folds the whole rows of a tile.
+pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
+    match graph[id].op {
+        Op::Reduce(fold, over, terms) => {
+            let of = graph[terms].ty;
+            of.axes.kind() == Kind::Tile
+                && of.elem == Elem::F32
+                && !(over.batch || over.row || matches!(fold, Fold::Largest(_)))
+                && over.column == Some(Run::All)
+        }
+        _ => false,
+    }
+}
+
+/// The reductions of a graph that are finished by the last to arrive, in its order.
 pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
-    let live = graph.live();
-    graph.nodes().filter(move |(id, _)| live[id.index()]).filter_map(|(node, of)| match of.op {
-        Op::Reduce(fold, _, terms) => {
-            Some(Folded { node, how: How::Fold(fold), terms, kind: of.ty.axes.kind() })
-        }
-        Op::Pick(terms, index) => {
-            Some(Folded { node, how: How::Pick(index), terms, kind: of.ty.axes.kind() })
-        }
-        _ => None,
-    })
+    let (live, passes) = (graph.live(), again::passes(graph));
+    graph
+        .nodes()
+        .filter(move |(id, _)| {
+            live[id.index()] && !(passes[id.index()] > 0 && is_whole_row(graph, *id))
+        })
+        .filter_map(|(node, of)| match of.op {
+            Op::Reduce(fold, _, terms) => {
+                Some(Folded { node, how: How::Fold(fold), terms, kind: of.ty.axes.kind() })
+            }
+            Op::Pick(terms, index) => {
+                Some(Folded { node, how: How::Pick(index), terms, kind: of.ty.axes.kind() })
+            }
+            _ => None,
+        })
 }
 
 /// Those whose results live so.
@@ -88,11 +107,13 @@ pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded
     folds(graph).filter(move |folded| folded.kind == kind)
 }
 
-/// What is known only when reductions are finished.
+/// What is known only when reductions are finished that the last to arrive finishes.
 pub(crate) fn late(graph: &Graph) -> Vec<bool> {
+    let passes = again::passes(graph);
     let mut late = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
-        late[id.index()] = matches!(node.op, Op::Reduce(..) | Op::Pick(..))
+        let own = passes[id.index()] > 0 && is_whole_row(graph, id);
+        late[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
             || node.op.operands().any(|operand| late[operand.index()]);
     }
     late
@@ -101,7 +122,7 @@ pub(crate) fn late(graph: &Graph) -> Vec<bool> {
 /// Refuses reductions that no kernel finishes.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     let refuse = |what: String| Err(Sm90Refusal::Operation { what });
-    let (live, late) = (graph.live(), late(graph));
+    let (live, late, passes) = (graph.live(), late(graph), again::passes(graph));
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
         let kind = node.ty.axes.kind();
         if node.ty.axes.batch != graph.product().accumulator_axes().batch {
@@ -127,6 +148,9 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
                 return refuse("pick".to_owned());
             }
             continue;
+        }
+        if node.op.operands().any(|operand| passes[operand.index()] > 0) {
+            return refuse("a reduction's result beside one that meets its tile again".to_owned());
         }
         let apart =
             |operand: NodeId| late[operand.index()] && graph[operand].ty.axes.kind() != kind;

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
+use super::again;
 use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
@@ -24,6 +25,8 @@ pub struct Needs {
     pub column_values: u32,
     /// What is folded.
     pub folds: FoldWords,
+    /// Columns that a tile must have, so that it holds whole rows; 0 where any will do.
+    pub whole_columns: u32,
 }
 
 impl Needs {
@@ -35,6 +38,7 @@ impl Needs {
             stores: place::stores(graph, problem, placements),
             column_values: column_values(&as_stored(graph)).len() as u32,
             folds: FoldWords::of(graph),
+            whole_columns: again::whole_columns(graph, problem.product_columns()),
         };
         needs.settled()
     }
@@ -43,13 +47,14 @@ impl Needs {
     pub fn plain() -> Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
-        Needs { operands, loads, stores, column_values: 0, folds: FoldWords::default() }
+        let (column_values, folds) = (0, FoldWords::default());
+        Needs { operands, loads, stores, column_values, folds, whole_columns: 0 }
     }
 
     /// The same with the paths that go together with how A and B travel.
     pub(super) fn settled(mut self) -> Needs {
-        if self.operands.iter().any(|feed| feed.is_written()) {
-            // All load warps are busy with the product's operands.
+        if self.operands.iter().any(|feed| feed.is_written()) || self.whole_columns > 0 {
+            // All load warps are busy with the product's operands; or tiles are read more than once.
             self.loads.iter_mut().for_each(Path::make_direct);
         }
         self
@@ -77,6 +82,8 @@ impl Needs {
             && general(&self.stores, &other.stores)
             && self.column_values == other.column_values
             && self.folds == other.folds
+            && (self.whole_columns > 0) == (other.whole_columns > 0)
+            && self.whole_columns >= other.whole_columns
     }
 }
 
@@ -86,7 +93,7 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, folds {} {} {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, folds {} {} {}, whole_columns {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
@@ -94,7 +101,8 @@ impl fmt::Display for Needs {
             self.column_values,
             self.folds.rows,
             self.folds.columns,
-            self.folds.scalars
+            self.folds.scalars,
+            self.whole_columns
         )
     }
 }

@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, cost,
-    fit, folds, least_bytes, place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, again,
+    cost, fit, folds, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -45,6 +45,7 @@ pub fn candidates(
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
     folds::refuse_nothing(needs.folds, problem)?;
+    again::refuse(graph, problem.product_columns())?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()
         .filter(|tile| tile.is_automatic(&needs))

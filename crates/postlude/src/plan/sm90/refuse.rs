@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::graph::{Graph, NodeId, Op};
 
-use super::folds;
+use super::{again, folds};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -64,6 +64,16 @@ pub enum Sm90Refusal {
         "A or B cannot be brought in for it: as they lie, this tile or cluster does not divide"
     )]
     OperandTile,
+    /// Rows that meet a reduction of theirs again, and are longer than a tile.
+    #[error(
+        "a reduction meets its rows again, which have {columns} columns; a tile has at most {most}"
+    )]
+    LongRows {
+        /// Columns of the product.
+        columns: usize,
+        /// Columns of the widest tile.
+        most: usize,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -86,6 +96,7 @@ impl Sm90Refusal {
             | Sm90Refusal::OnRequest
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
+            | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -95,7 +106,7 @@ impl Sm90Refusal {
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
     folds::refuse(graph)?;
-    let late = folds::late(graph);
+    let (late, passes) = (folds::late(graph), again::passes(graph));
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if let Some(what) = refused_operation(graph, id) {
@@ -111,7 +122,8 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return Err(Sm90Refusal::NotATile { name: name() });
         };
         let tile = axes == graph.product().accumulator_axes();
-        let finished = late[output.value.index()] && graph[output.value].ty.axes == axes;
+        let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
+            && graph[output.value].ty.axes == axes;
         if !tile && !finished {
             return Err(Sm90Refusal::NotATile { name: name() });
         }

@@ -35,6 +35,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    column_values {}", self.needs.column_values)?;
         let FoldWords { rows, columns, scalars } = self.needs.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
+        writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -61,6 +62,7 @@ impl FromStr for Sm90Schedule {
             ("store_stages", None),
             ("pending", None),
             ("column_values", None),
+            ("whole_columns", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for line in
@@ -132,6 +134,7 @@ impl FromStr for Sm90Schedule {
                 stores: stores.ok_or(missing("stores"))?,
                 column_values: knob(6)?,
                 folds: folds.ok_or(missing("folds"))?,
+                whole_columns: knob(7)?,
             },
         })
     }

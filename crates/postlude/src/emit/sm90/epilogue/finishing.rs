@@ -5,9 +5,10 @@
 //! says whether all others were there before. Who is last sees everything behind a fence, and leaves the counter at zero
 //! for the next launch.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Reg};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg};
 use postlude_ptx::modifier::{Order, Reduction, Scope};
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
@@ -127,7 +128,7 @@ impl<'k> Folding<'_, 'k> {
             let at = |each: u32, part: Reg<'k, U32>| self.scalar_part(share, word + each, part);
             let parts = Parts { folded: *folded, count, at: &at };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
-            let state = self.meet(evaluator, *folded, state, &[1, 2, 4, 8, 16]);
+            let state = evaluator.fold_lanes(*folded, state, &[1, 2, 4, 8, 16]);
             k.if_((self.rank & 31).eq(0), || self.keep_scalar(word, &state));
             word += folded.words();
         }
@@ -205,27 +206,34 @@ impl<'k> Folding<'_, 'k> {
         }
         evaluator.extend_late(&mut known, kind, place);
         for (output, destination) in graph.outputs().iter().zip(&self.parameters.destinations) {
-            let lives = graph.ty(output.value).axes.kind() == kind;
+            let lives =
+                graph.ty(output.value).axes.kind() == kind && self.plan.late[output.value.index()];
             if let (true, Destination::Direct(memory)) = (lives, destination) {
                 let Some(value) = known[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
                 };
                 let to = memory.element(self.k, place.at);
-                self.store(output.dtype, to, value.float(), place);
+                store(self.k, output.dtype, to, value.float(), place.inside);
             }
         }
     }
+}
 
-    fn store(&self, dtype: DType, to: GlobalPointer<'k>, value: Reg<'k, F32>, place: &Place<'k>) {
-        let k = self.k;
-        let store = || match dtype {
-            DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value)]),
-            DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value)]),
-            _ => k.store_global(to, [value]),
-        };
-        match place.inside {
-            Some(inside) => k.if_(inside, store),
-            None => store(),
-        }
+/// Stores one number where it is inside.
+pub(super) fn store<'k>(
+    k: Kernel<'k, Sm90a>,
+    dtype: DType,
+    to: GlobalPointer<'k>,
+    value: Reg<'k, F32>,
+    inside: Option<Reg<'k, Pred>>,
+) {
+    let store = || match dtype {
+        DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value)]),
+        DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value)]),
+        _ => k.store_global(to, [value]),
+    };
+    match inside {
+        Some(inside) => k.if_(inside, store),
+        None => store(),
     }
 }

@@ -5,7 +5,6 @@
 //! The order is that of the places, whatever the time.
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
-use postlude_ptx::modifier::ShuffleMode;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
@@ -189,7 +188,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         for column in 0..2 {
             let own = [four[column], four[column + 2]];
             let state = evaluator.fold_more(folded, &evaluator.fold_begin(folded), &own);
-            let state = self.meet(evaluator, folded, state, &[4, 8, 16]);
+            let state = evaluator.fold_lanes(folded, state, &[4, 8, 16]);
             let within = (lane & 3) * 2 + (offset + column as u32);
             let place = |word: u32| self.column_place(word, self.rank >> 5, within);
             k.if_(lane.lt(4), || {
@@ -208,23 +207,6 @@ impl<'a, 'k> Folding<'a, 'k> {
         }
     }
 
-    /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
-    pub(super) fn meet(
-        &self,
-        evaluator: &Evaluator<'_, 'k>,
-        folded: Folded,
-        state: State<'k>,
-        bits: &[u32],
-    ) -> State<'k> {
-        bits.iter().fold(state, |state, bit| {
-            let other: State<'k> = state
-                .iter()
-                .map(|word| self.k.shuffle(ShuffleMode::Butterfly, *word, *bit))
-                .collect();
-            evaluator.fold_both(folded, &state, &other)
-        })
-    }
-
     /// The rows of a block are complete, as far as this tile goes.
     pub(super) fn end_block(
         &self,
@@ -237,7 +219,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         for (place, folded) in self.rows.iter().enumerate() {
             for (row, states) in tally.rows.iter_mut().enumerate() {
                 let state = std::mem::replace(&mut states[place], evaluator.fold_begin(*folded));
-                let state = self.meet(evaluator, *folded, state, &[1, 2]);
+                let state = evaluator.fold_lanes(*folded, state, &[1, 2]);
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -260,7 +242,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let k = self.k;
         let mut word = 0;
         for (folded, state) in self.scalars.iter().zip(tally.scalars) {
-            let state = self.meet(evaluator, *folded, state, &[1, 2, 4, 8, 16]);
+            let state = evaluator.fold_lanes(*folded, state, &[1, 2, 4, 8, 16]);
             k.if_((self.rank & 31).eq(0), || self.keep_scalar(word, &state));
             word += folded.words();
         }

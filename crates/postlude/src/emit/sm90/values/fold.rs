@@ -1,6 +1,7 @@
 //! Partial results of reductions in registers: what nothing gives, what values add, how two become one.
 
 use postlude_ptx::kernel::Reg;
+use postlude_ptx::modifier::ShuffleMode;
 use postlude_ptx::types::F32;
 
 use crate::dtype::Elem;
@@ -62,6 +63,20 @@ impl<'k> Evaluator<'_, 'k> {
         let base = self.fold_base(peak);
         let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
         vec![peak, first[1] * exp(first[0]) + second[1] * exp(second[0])]
+    }
+
+    /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
+    pub(in super::super) fn fold_lanes(
+        &self,
+        folded: Folded,
+        state: State<'k>,
+        bits: &[u32],
+    ) -> State<'k> {
+        bits.iter().fold(state, |state, bit| {
+            let other = |word: &Reg<'k, F32>| self.k.shuffle(ShuffleMode::Butterfly, *word, *bit);
+            let other: State<'k> = state.iter().map(other).collect();
+            self.fold_both(folded, &state, &other)
+        })
     }
 
     /// What a whole one gives.

@@ -1,0 +1,66 @@
+//! Reductions along rows that meet their tile again: softmax, norms.
+//!
+//! Where one tile holds whole rows, such a reduction is finished within the tile, before its elements are visited. Each
+//! further one that needs the result of another is a further pass over the accumulators.
+
+use crate::graph::{Graph, Kind, NodeId, Op};
+
+use super::Sm90Refusal;
+use super::folds::{Folded, How, is_whole_row};
+
+/// Columns of the widest tile.
+const WIDEST: usize = 256;
+
+/// How many passes over its tile come before a node is known; all zero where no tile uses a reduction of its rows.
+pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
+    let live = graph.live();
+    let mut passes = vec![0; graph.len()];
+    let mut again = false;
+    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        let before = node.op.operands().map(|operand| passes[operand.index()]).max().unwrap_or(0);
+        passes[id.index()] = before + usize::from(is_whole_row(graph, id));
+        again |= node.ty.axes.kind() == Kind::Tile && before > 0;
+    }
+    if again { passes } else { vec![0; graph.len()] }
+}
+
+/// The reductions that a pass finishes.
+pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Folded> {
+    let in_pass = |(id, _): &(NodeId, _)| passes[id.index()] == pass && is_whole_row(graph, *id);
+    graph
+        .nodes()
+        .filter(in_pass)
+        .filter_map(|(node, of)| match of.op {
+            Op::Reduce(fold, _, terms) => {
+                Some(Folded { node, how: How::Fold(fold), terms, kind: Kind::AlongRows })
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// What of a tile has to be computed for a pass's reductions.
+pub(crate) fn terms_of(graph: &Graph, folded: &[Folded]) -> Vec<bool> {
+    let mut wanted = vec![false; graph.len()];
+    folded.iter().for_each(|one| wanted[one.terms.index()] = true);
+    for (id, node) in graph.nodes().rev() {
+        if wanted[id.index()] && node.ty.axes.kind() == Kind::Tile {
+            node.op.operands().for_each(|operand| wanted[operand.index()] = true);
+        }
+    }
+    wanted
+}
+
+/// Columns that a tile must have to hold whole rows; 0 where none has to.
+pub(super) fn whole_columns(graph: &Graph, columns: usize) -> u32 {
+    let again = passes(graph).iter().any(|passes| *passes > 0);
+    if again { columns.clamp(1, WIDEST + 1) as u32 } else { 0 }
+}
+
+/// Refuses rows that no tile holds.
+pub(super) fn refuse(graph: &Graph, columns: usize) -> Result<(), Sm90Refusal> {
+    if whole_columns(graph, columns) as usize > WIDEST {
+        return Err(Sm90Refusal::LongRows { columns, most: WIDEST });
+    }
+    Ok(())
+}
