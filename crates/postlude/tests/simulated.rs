@@ -134,6 +134,31 @@ fn every_tile_finishes_reductions() {
 }
 
 #[test]
+fn every_tile_passes_over_whole_rows() {
+    let tiles: Vec<&Tile> = CANDIDATES.iter().collect();
+    for_each(&tiles, |tile| {
+        let sizes = [1, tile.rows as usize + 40, tile.columns as usize - 3, 72];
+        let bound = bound("rows_again", sizes, Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+#[test]
+fn rows_that_no_tile_holds_are_refused_by_their_length() {
+    let bound = bound("rows_again", [1, 64, 264, 64], Layout::Packed);
+    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
+    let outputs = bound.run(&Options::default()).expect("the processor runs it");
+    let refusal = compiled.simulated(&bound.problem, &bound.arguments, &outputs).err();
+    let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
+    assert!(refusal.contains("264 columns") && refusal.contains("256"), "{refusal}");
+}
+
+#[test]
 fn reductions_without_tiles_and_of_batches_are_right() {
     let varieties = [("loss", [1, 200, 152, 72]), ("batch_reductions", [3, 88, 136, 40])];
     for_each(&varieties, |(name, sizes)| {

@@ -69,6 +69,11 @@ const KERNELS: &[(&str, &str, usize)] = &[
     ("two_outputs", "Z = A @ W.T + bias[N]\nD = silu(Z)", 4096),
     ("gelu_backward", "D = (A @ W.T) * grad(gelu_tanh)(Z)", 4096),
     ("two_operands", "D = (A @ W.T + C) * E", 4096),
+    ("row_statistic", "Y = A @ W.T + C\nO = Y * gamma[N]\nss = sum(Y * Y, N)", 4096),
+    ("bias_gradient", "D = (A @ W.T) * grad(gelu_tanh)(Z)\ndbias = sum(D, M)", 4096),
+    ("count", "n = sum(where(A @ W.T > 0.0, 1.0, 0.0))", 4096),
+    ("logsumexp", "lse = logsumexp(A @ W.T, N)", 4096),
+    ("softmax", "D = softmax(A @ W.T, N)", 64),
 ];
 const WIDE: &[(&str, &str)] = &[
     (
@@ -111,8 +116,10 @@ pub(crate) fn emitted() -> Vec<Emitted> {
             if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { usual() };
         // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
         let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
-        let tiles: Vec<usize> =
-            tiles.into_iter().filter(|tile| *columns % 8 == 0 || !in_turn(tile)).collect();
+        // A pass over rows keeps what the next one computes again; large tiles have no room for it.
+        let roomy = |tile: &usize| *kernel != "softmax" || CANDIDATES[*tile].accumulators() <= 64;
+        let fits = |tile: &usize| (*columns % 8 == 0 || !in_turn(tile)) && roomy(tile);
+        let tiles: Vec<usize> = tiles.into_iter().filter(fits).collect();
         let sizes = [4096, *columns, 4096];
         let one = |tile| one(kernel, source, sizes, CANDIDATES[tile], Placements::packed);
         all.extend(tiles.into_iter().filter_map(one));

@@ -49,6 +49,9 @@ pub(super) struct Epilogue<'a, 'k> {
     folding: Option<Folding<'a, 'k>>,
 }
 
+/// Groups of 8 columns whose values reductions take at once.
+const FOLDED_AT_ONCE: usize = 4;
+
 /// What was asked for before a tile's products.
 pub(super) struct Begun<'k> {
     scalars: Known<'k>,
@@ -215,7 +218,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         (block, subtile): (usize, Subtile),
         known: &[Known<'k>; 2],
         part: &[Reg<'k, F32>],
-        tally: Option<&mut Tally<'k>>,
+        mut tally: Option<&mut Tally<'k>>,
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
@@ -234,12 +237,17 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 values[output].push(self.departures.ready(output, *four));
             }
             terms.push(results);
+            // Soon, so that few values wait for it.
+            if let (Some(folding), Some(tally)) = (&self.folding, &mut tally)
+                && (terms.len() == FOLDED_AT_ONCE || 8 * (group as u32 + 1) == subtile.columns)
+            {
+                let offset = offset - 8 * (terms.len() as u32 - 1);
+                folding.visit(evaluator, spot, (block, offset), known, &terms, tally);
+                terms.clear();
+            }
         }
         for output in self.tile_outputs() {
             self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
-        }
-        if let (Some(folding), Some(tally)) = (&self.folding, tally) {
-            folding.visit(evaluator, spot, (block, subtile), known, &terms, tally);
         }
     }
 

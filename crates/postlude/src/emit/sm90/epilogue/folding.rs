@@ -15,7 +15,7 @@ use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::values::{Evaluator, Known, State, Value};
-use super::{Spot, Subtile};
+use super::Spot;
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -106,17 +106,17 @@ impl<'a, 'k> Folding<'a, 'k> {
         Tally { scalars: nothing(&self.scalars), rows: [(); 2].map(|()| nothing(&self.rows)) }
     }
 
-    /// Folds a subtile of a block.
+    /// Folds some groups of 8 columns of a block, the first of which begins in this column of the tile.
     pub(super) fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        (block, subtile): (usize, Subtile),
+        (block, first): (usize, u32),
         known: &[Known<'k>; 2],
         groups: &[Terms<'k>],
         tally: &mut Tally<'k>,
     ) {
-        let values = |folded| self.values(evaluator, spot, subtile, known, folded, groups);
+        let values = |folded| self.values(evaluator, spot, first, known, folded, groups);
         for (place, folded) in self.rows.iter().enumerate() {
             for (row, states) in tally.rows.iter_mut().enumerate() {
                 let own = values(*folded);
@@ -132,7 +132,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let mut word = 0;
         for folded in &self.columns {
             for (group, four) in values(*folded).iter().enumerate() {
-                let offset = subtile.offset + 8 * group as u32;
+                let offset = first + 8 * group as u32;
                 self.fold_columns(evaluator, *folded, (word, block, offset), four);
             }
             word += folded.words();
@@ -144,7 +144,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        subtile: Subtile,
+        first: u32,
         known: &[Known<'k>; 2],
         folded: Folded,
         groups: &[Terms<'k>],
@@ -155,7 +155,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
             let mut four = *four;
             for (element, value) in four.iter_mut().enumerate() {
-                let offset = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let offset = first + 8 * group as u32 + element as u32 % 2;
                 let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));
                 let inside = match (folded.how, folded.kind) {
                     (How::Pick(index), _) => {
