@@ -84,22 +84,13 @@ impl FromStr for Sm90Schedule {
                     let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
                     cluster = Some(found.ok_or_else(bad)?);
                 }
-                "walk" => {
-                    let (side, group) = value.split_once(' ').ok_or_else(bad)?;
-                    let grouped = Side::ALL.into_iter().find(|each| each.name() == side);
-                    let grouped = grouped.ok_or_else(bad)?;
-                    walk = Some(Walk { grouped, group: number(group)? });
-                }
+                "walk" => walk = Some(a_walk(value).ok_or_else(bad)?),
                 "hints" => {
                     let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
                     hints = Some(found.ok_or_else(bad)?);
                 }
                 "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
-                "folds" => {
-                    let words = value.split(' ').map(number).collect::<Result<Vec<_>, _>>()?;
-                    let &[rows, columns, scalars] = &words[..] else { return Err(bad()) };
-                    folds = Some(FoldWords { rows, columns, scalars });
-                }
+                "folds" => folds = Some(fold_words(value).ok_or_else(bad)?),
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
                 "stores" => stores = Some(paths(value).ok_or_else(bad)?),
@@ -138,6 +129,20 @@ impl FromStr for Sm90Schedule {
             },
         })
     }
+}
+
+/// The order of tiles by its words.
+fn a_walk(text: &str) -> Option<Walk> {
+    let (side, group) = text.split_once(' ')?;
+    let grouped = Side::ALL.into_iter().find(|each| each.name() == side)?;
+    Some(Walk { grouped, group: group.trim().parse().ok()? })
+}
+
+/// Three numbers of floats.
+fn fold_words(text: &str) -> Option<FoldWords> {
+    let words: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+    let [rows, columns, scalars] = words?.try_into().ok()?;
+    Some(FoldWords { rows, columns, scalars })
 }
 
 /// Two feeds by their words.
