@@ -8,11 +8,12 @@
 //! leave.
 
 mod arrivals;
+mod bits;
 mod columns;
 mod departures;
 mod lanes;
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
+use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
@@ -20,12 +21,12 @@ use crate::graph::{Kind, Op};
 use crate::plan::sm90::{SLOT_ROWS, Sharing};
 
 use super::Plan;
-use super::parameters::Parameters;
+use super::parameters::{Location, Parameters};
 use super::raster::Corner;
-use super::values::{Evaluator, Known, Place};
+use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
-use departures::{Departures, Ready};
+use departures::{Departures, Ready, Target};
 use lanes::Lanes;
 
 pub(super) struct Epilogue<'a, 'k> {
@@ -63,8 +64,8 @@ struct Spot<'k> {
     column: Reg<'k, U32>,
     remaining: Reg<'k, U32>,
     /// Where direct operands and outputs lie.
-    loads: Vec<Option<[GlobalPointer<'k>; 2]>>,
-    stores: Vec<Option<[GlobalPointer<'k>; 2]>>,
+    loads: Vec<Option<[Location<'k>; 2]>>,
+    stores: Vec<Option<Target<'k>>>,
 }
 
 /// Columns of a tile that are worked on together.
@@ -172,8 +173,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             loads: Vec::new(),
             stores: Vec::new(),
         };
-        spot.loads = self.arrivals.pointers(&spot);
-        spot.stores = self.departures.pointers(&spot);
+        spot.loads = self.arrivals.locations(&spot);
+        spot.stores = self.departures.targets(&spot);
         spot
     }
 
@@ -225,10 +226,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         known: &[Known<'k>; 2],
         four: &[Reg<'k, F32>],
         operands: impl Fn(usize) -> Known<'k>,
-    ) -> Vec<[Reg<'k, F32>; 4]> {
+    ) -> Vec<[Value<'k>; 4]> {
         let along_columns = self.columns.read(offset);
         let outputs = self.plan.graph.outputs();
-        let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); outputs.len()];
+        let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); outputs.len()];
         for (element, accumulator) in four.iter().enumerate() {
             let (row, column) = (element / 2, element % 2);
             let mut all = operands(element);
@@ -244,7 +245,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 let Some(value) = all[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
                 };
-                result.push(value.float());
+                result.push(value);
             }
         }
         results.into_iter().map(|four| [four[0], four[1], four[2], four[3]]).collect()

@@ -3,6 +3,8 @@
 use crate::dtype::DType;
 use crate::graph::{Graph, NodeId, Op};
 
+use super::place::packed_major;
+
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Sm90Refusal {
@@ -20,13 +22,11 @@ pub enum Sm90Refusal {
         /// In the user's words.
         what: String,
     },
-    /// An output in a type that is not stored yet.
-    #[error("sm90 stores f32, f16 and bf16; output `{name}` is {dtype}")]
-    OutputDType {
+    /// An output whose bytes hold bits of several batches, which different tiles compute.
+    #[error("sm90 packs bits along rows or columns; output `{name}` has batches last")]
+    PackedBatches {
         /// The output.
         name: String,
-        /// Its element type.
-        dtype: DType,
     },
     /// An output that is not a tile.
     #[error("sm90 stores tiles; output `{name}` is none")]
@@ -78,7 +78,7 @@ impl Sm90Refusal {
             Sm90Refusal::SharedMemory { .. } => Some("take fewer stages".to_owned()),
             Sm90Refusal::OperandDType { .. }
             | Sm90Refusal::Operation { .. }
-            | Sm90Refusal::OutputDType { .. }
+            | Sm90Refusal::PackedBatches { .. }
             | Sm90Refusal::NotATile { .. }
             | Sm90Refusal::TooLarge
             | Sm90Refusal::OnRequest
@@ -100,12 +100,12 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     }
     for output in graph.outputs() {
         let name = || output.name.clone();
-        if !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
-            return Err(Sm90Refusal::OutputDType { name: name(), dtype: output.dtype });
-        }
         let axes = graph.product().axes(&output.dims);
         if axes != Some(graph.product().accumulator_axes()) {
             return Err(Sm90Refusal::NotATile { name: name() });
+        }
+        if output.dtype == DType::B1 && packed_major(graph.product(), &output.dims).is_none() {
+            return Err(Sm90Refusal::PackedBatches { name: name() });
         }
     }
     Ok(())
@@ -134,6 +134,7 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     match &node.op {
         Op::Accumulator
         | Op::Constant(_)
+        | Op::Input(_)
         | Op::Index(_)
         | Op::Extent(_)
         | Op::Unary(..)
@@ -141,11 +142,6 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
         | Op::Fma(..)
         | Op::Select(..)
         | Op::Cast(..) => None,
-        Op::Input(input) => {
-            let declared = &graph.inputs()[input.0 as usize];
-            let packed = declared.dtype == DType::B1 && declared.dims.is_some();
-            packed.then(|| format!("an input of {}", declared.dtype))
-        }
         Op::Reduce(fold, ..) => Some(fold.name().to_owned()),
         Op::Pick(..) => Some("pick".to_owned()),
         Op::Part(part, _) => Some(part.name().to_owned()),
@@ -188,5 +184,28 @@ mod tests {
     fn what_it_does_not_is_named() {
         let refusal = refusal("D = softmax(A @ W.T, N)").unwrap_or_default();
         assert!(refusal.contains("`max`"), "{refusal}");
+    }
+
+    fn declared_refusal(dtype: DType, dims: &str) -> Option<String> {
+        let source = format!(
+            "kernel k(A: f16[B, M, K], W: f16[N, K], keep: b1[{dims}]) -> D: {dtype}[{dims}] \
+             {{ D = keep & (A @ W.T > 0.0) }}"
+        );
+        let ast = syntax::parse(&source).expect("it parses");
+        let graph = define::define(&check::check(&ast).expect("it types"));
+        refuse(&graph).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn bits_are_packed_along_rows_or_columns() {
+        for dims in ["B, M, N", "B, N, M", "M, N, B"] {
+            assert_eq!(declared_refusal(DType::Bool, dims), None, "{dims}");
+        }
+        for dims in ["B, M, N", "N, B, M"] {
+            assert_eq!(declared_refusal(DType::B1, dims), None, "{dims}");
+        }
+        let refusal = declared_refusal(DType::B1, "M, N, B");
+        let wanted = "sm90 packs bits along rows or columns; output `D` has batches last";
+        assert_eq!(refusal.as_deref(), Some(wanted));
     }
 }
