@@ -223,7 +223,10 @@ impl<'k> Memory<'k> {
             }
             (Path::Map | Path::Contiguous, Location::Bit { start, index }) => {
                 let start = start.offset(i64::from(columns / 8));
-                let index = if columns % 8 == 0 { index } else { index + u64::from(columns % 8) };
+                let index = match columns % 8 {
+                    0 => index,
+                    within => index + u64::from(within),
+                };
                 Location::Bit { start, index }
             }
             (Path::MapTransposed | Path::Strided, Location::Bytes(pointer)) => {

@@ -159,7 +159,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             (_, DType::I8 | DType::U8) => {
                 let integers = values.map(|value| value.integer().cast::<B32>());
                 let pack = |row: usize| integers[row].permute(integers[row + 1], 0x40);
-                Ready::Bytes([pack(0), pack(2)].map(|pair| pair.cast()))
+                Ready::Bytes([pack(0), pack(2)].map(Reg::cast))
             }
             (_, DType::Bool) => {
                 let truths = values.map(Value::truth);
