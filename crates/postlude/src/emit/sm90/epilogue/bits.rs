@@ -100,6 +100,8 @@ impl<'k> BitLane<'k> {
         groups: &[Reg<'k, U32>],
     ) {
         let k = self.k;
+        // An operand of bits may lie in the same memory: every lane has read its own before a byte is stored.
+        k.warp_sync();
         for (place, two) in groups.chunks_exact(2).enumerate() {
             let byte = self.gather(major, [two[0], two[1]]);
             let column = subtile.offset + 16 * place as u32;
