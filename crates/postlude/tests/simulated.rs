@@ -288,6 +288,99 @@ fn every_path_of_a_store_is_right() {
     });
 }
 
+/// Kernels of one output that is not a float of 16 or 32 bits, and of masks: name and text; `T` is the type.
+const NARROW: [(&str, &str); 4] = [
+    (
+        "scaled",
+        "kernel k(A: f16[M, K], W: f16[N, K], s: f32[M]) -> D: T[M, N] { D = T(s * (A @ W.T)) }",
+    ),
+    ("batches", "kernel k(A: f16[B, M, K], W: f16[N, K]) -> D: T[B, M, N] { D = T(A @ W.T) }"),
+    (
+        "wide",
+        "kernel k(A: f16[M, K], W: f16[N, K]) -> (D: T[M, N], E: f32[M, N], G: bf16[M, N]) { z = A @ W.T\n D = T(z)\n E = z\n G = relu(z) }",
+    ),
+    (
+        "columns_first",
+        "kernel k(A: f16[M, K], W: f16[N, K], c: bf16[N]) -> D: T[N, M] { D = T(A @ W.T + c) }",
+    ),
+];
+const NARROW_TYPES: [DType; 7] =
+    [DType::F8E4M3, DType::F8E5M2, DType::I8, DType::U8, DType::I32, DType::Bool, DType::B1];
+
+fn narrow(kernel: usize, dtype: DType, sizes: [usize; 4]) -> Bound {
+    let (name, text) = NARROW[kernel];
+    // A cast to bits is one to conditions.
+    let cast = if dtype == DType::B1 { DType::Bool } else { dtype };
+    let text = text.replace("T[", &format!("{dtype}[")).replace("T(", &format!("{cast}("));
+    let random = &mut Random::new(kernel as u64 + 1);
+    Bound::of(
+        &format!("{name} {dtype}"),
+        &text,
+        [Stored::default(); 2],
+        sizes,
+        Data::Integers,
+        random,
+    )
+}
+
+#[test]
+fn outputs_of_every_type_are_right() {
+    let varieties: Vec<(DType, usize)> = NARROW_TYPES
+        .into_iter()
+        .flat_map(|dtype| (0..NARROW.len()).map(move |kernel| (dtype, kernel)))
+        .collect();
+    for_each(&varieties, |(dtype, kernel)| {
+        // Packed dims are multiples of 8.
+        let sizes = if *dtype == DType::B1 { [2, 72, 136, 40] } else { [2, 71, 133, 40] };
+        let taken = check(&narrow(*kernel, *dtype, sizes), None, Layout::Packed);
+        let path = if *kernel == 3 { Path::Strided } else { Path::Contiguous };
+        assert_eq!(taken.needs.stores[0], path, "{dtype} {kernel}");
+        if *dtype != DType::B1 {
+            for layout in [Layout::Gaps, Layout::Transposed, Layout::Reversed, Layout::Shifted] {
+                check_on(&[Some(1)], &narrow(*kernel, *dtype, sizes), None, layout);
+            }
+        }
+    });
+}
+
+#[test]
+fn outputs_of_every_type_are_right_on_every_tile() {
+    let types = [DType::B1, DType::F8E4M3, DType::B1, DType::Bool].into_iter().cycle();
+    let varieties: Vec<_> = CANDIDATES.iter().zip(types).enumerate().collect();
+    for_each(&varieties, |(place, (tile, dtype))| {
+        let (rows, columns) =
+            (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
+        let sizes = [1, rows as usize + 8, columns as usize - 8, 72];
+        let bound = narrow([0, 0, 3, 3][place % 4], *dtype, sizes);
+        let schedule = schedule(&bound, **tile);
+        check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
+    });
+}
+
+/// A module for strides of any kind stores bits that lie row after row, too.
+#[test]
+fn bits_are_stored_by_the_more_general_path() {
+    let bound = narrow(0, DType::B1, [1, 72, 136, 40]);
+    let mut schedule = schedule(&bound, CANDIDATES[0]);
+    schedule.needs.stores = vec![Path::Strided];
+    check_on(&[None], &bound, Some(&schedule), Layout::Packed);
+}
+
+#[test]
+fn masks_of_bits_are_right() {
+    let dims = ["M, N", "N, M", "B, M, N", "B, N, M", "M, N, B"];
+    for_each(&dims, |dims| {
+        let text = format!(
+            "kernel k(A: f16[B, M, K], W: f16[N, K], keep: b1[{dims}], columns: b1[N]) -> D: b1[B, M, N] \
+             {{ D = keep & (A @ W.T > 0.0) | columns }}"
+        );
+        let random = &mut Random::new(7);
+        let stored = [Stored::default(); 2];
+        let bound = Bound::of(dims, &text, stored, [8, 24, 136, 40], Data::Integers, random);
+        check(&bound, None, Layout::Packed);
+    });
+}
+
 #[test]
 fn batches_empty_contractions_and_ragged_sizes_are_right() {
     let varieties: &[(&str, [usize; 4])] = &[

@@ -63,7 +63,20 @@ impl Bound {
         if stored[1].inner_first {
             text = text.replace("N, K]", "K, N]").replace("W.T", "W");
         }
-        let kernel = Kernel::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let about = format!("{name} {dtype}");
+        Bound::of(&about, &text, stored, sizes, data, random)
+    }
+
+    /// A kernel by its text.
+    pub(crate) fn of(
+        about: &str,
+        text: &str,
+        stored: [Stored; 2],
+        sizes: [usize; 4],
+        data: Data,
+        random: &mut Random,
+    ) -> Bound {
+        let kernel = Kernel::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let graph = kernel.defined();
         let dims = postlude::problem::dim_names(graph);
         let all = ["B", "M", "N", "K"].into_iter().zip(sizes);
@@ -92,7 +105,7 @@ impl Bound {
             };
             arguments.insert(input.name.clone(), argument);
         }
-        let about = format!("{name} {dtype} {sizes:?} {data:?} {stored:?}");
+        let about = format!("{about} {sizes:?} {data:?} {stored:?}");
         Bound { about, data, kernel, problem, arguments, output_layout: Layout::Packed }
     }
 
@@ -175,13 +188,17 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
     if got.bytes() == want.bytes() {
         return None;
     }
-    let element = got.dtype().bits() / 8;
+    let columns = got.shape().last().copied().unwrap_or(1).max(1);
+    let bits = got.dtype().bits();
+    let element = bits.div_ceil(8);
     let pairs = got.bytes().chunks(element).zip(want.bytes().chunks(element));
     let wrong: Vec<usize> =
         pairs.enumerate().filter(|(_, (got, want))| got != want).map(|(place, _)| place).collect();
-    let at = wrong[0];
-    let columns = got.shape().last().copied().unwrap_or(1).max(1);
-    let (got, want) = (got.values()[at], want.values()[at]);
+    // Of packed bits, the first of the first byte that differs.
+    let at = wrong[0] * element * 8 / bits;
+    let (got, want) = (got.values(), want.values());
+    let at = (at..at + element * 8 / bits).find(|at| got[*at] != want[*at]).unwrap_or(at);
+    let (got, want) = (got[at], want[at]);
     let place = (at / columns, at % columns);
     Some(format!("{} elements differ, first {place:?}: {got} instead of {want}", wrong.len()))
 }

@@ -85,6 +85,29 @@ const WIDE: &[(&str, &str)] = &[
         "kernel wide(A: f16[M, K], W: f16[N, K], C: f32[M, N]) -> D: f32[M, N] { D = A @ W.T + C }",
     ),
 ];
+/// Kernels with an output or an operand of bytes or bits.
+const NARROW: &[(&str, &str)] = &[
+    (
+        "f8_output",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K], a: f32[M], b: f32[N]) -> D: f8e4m3[M, N] { D = a * (b * (A @ W.T)) }",
+    ),
+    (
+        "i8_output",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K], a: f32[M]) -> D: i8[M, N] { D = a * (A @ W.T) }",
+    ),
+    (
+        "mask_output",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> (D: bf16[M, N], mask: b1[M, N]) {\n    z = A @ W.T + bias\n    D = relu(z)\n    mask = z > 0.0\n}",
+    ),
+    (
+        "mask_output_columns_first",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K]) -> mask: b1[N, M] { mask = A @ W.T > 0.0 }",
+    ),
+    (
+        "mask_operand",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K], keep: b1[M, N]) -> D: bf16[M, N] { D = where(keep, A @ W.T, 0.0) }",
+    ),
+];
 /// Kernels whose tiles all have columns without gaps.
 const TRANSPOSED: &[(&str, &str)] = &[
     ("transposed_output", "D = relu(A @ W.T + bias[N])"),
@@ -127,6 +150,13 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     for (kernel, source) in WIDE {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
         all.extend(usual().into_iter().filter_map(one));
+    }
+    for (kernel, source) in NARROW {
+        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
+        // As above, but for the one whose output leaves through slots.
+        let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
+        let tiles = usual().into_iter().filter(|tile| *kernel == "mask_operand" || !in_turn(tile));
+        all.extend(tiles.filter_map(one));
     }
     for (kernel, source) in TRANSPOSED {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], transposed);

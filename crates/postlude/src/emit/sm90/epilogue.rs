@@ -9,13 +9,14 @@
 
 mod again;
 mod arrivals;
+mod bits;
 mod columns;
 mod departures;
 mod finishing;
 mod folding;
 mod lanes;
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
+use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
@@ -23,12 +24,12 @@ use crate::graph::{Kind, NodeId, Op};
 use crate::plan::sm90::{Path, SLOT_ROWS, Sharing};
 
 use super::Plan;
-use super::parameters::Parameters;
+use super::parameters::{Location, Parameters};
 use super::raster::{Corner, Raster};
-use super::values::{Evaluator, Known, Place};
+use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
-use departures::{Departures, Ready};
+use departures::{Departures, Ready, Target};
 use folding::{Folding, Tally, Terms};
 use lanes::Lanes;
 
@@ -71,8 +72,8 @@ struct Spot<'k> {
     column: Reg<'k, U32>,
     remaining: Reg<'k, U32>,
     /// Where direct operands and outputs lie.
-    loads: Vec<Option<[GlobalPointer<'k>; 2]>>,
-    stores: Vec<Option<[GlobalPointer<'k>; 2]>>,
+    loads: Vec<Option<[Location<'k>; 2]>>,
+    stores: Vec<Option<Target<'k>>>,
 }
 
 /// The elements of a group of 8 columns.
@@ -205,8 +206,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             loads: Vec::new(),
             stores: Vec::new(),
         };
-        spot.loads = self.arrivals.pointers(&spot);
-        spot.stores = self.departures.pointers(&spot);
+        spot.loads = self.arrivals.locations(&spot);
+        spot.stores = self.departures.targets(&spot);
         spot
     }
 
@@ -291,7 +292,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     ) -> Terms<'k> {
         let Elements { offset, four, wanted, only } = elements;
         let along_columns = self.columns.read(*offset);
-        let mut results: Vec<Vec<Reg<'k, F32>>> = vec![Vec::new(); wanted.len()];
+        let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         for (element, accumulator) in four.iter().enumerate() {
             let (row, column) = (element / 2, element % 2);
             let mut all = operands(element);
@@ -313,10 +314,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 let Some(value) = all[node.index()] else {
                     panic!("compiler bug: an element without a value")
                 };
-                result.push(value.float());
+                result.push(value);
             }
         }
-        let four = |values: Vec<Reg<'k, F32>>| [values[0], values[1], values[2], values[3]];
+        let four = |values: Vec<Value<'k>>| [values[0], values[1], values[2], values[3]];
         wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 

@@ -97,8 +97,11 @@ impl Facts<'_> {
             }
             Path::Contiguous | Path::Strided | Path::Finished => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
-                let bytes = |stride: isize| (stride.wrapping_mul(dtype.bits() as isize) / 8) as u64;
-                parameters.extend(strides.map(|stride| Parameter::U64(bytes(stride))));
+                let apart = |stride: isize| match dtype {
+                    DType::B1 => stride,
+                    _ => stride.wrapping_mul(dtype.bits() as isize) / 8,
+                };
+                parameters.extend(strides.map(|stride| Parameter::U64(apart(stride) as u64)));
             }
         }
     }

@@ -43,7 +43,16 @@ impl<'k> Value<'k> {
         }
     }
 
-    fn truth(self) -> Reg<'k, Pred> {
+    pub(super) fn integer(self) -> Reg<'k, S32> {
+        match self {
+            Value::Integer(value) => value,
+            Value::Float(_) | Value::Truth(_) => {
+                panic!("compiler bug: a float or condition where an integer is expected")
+            }
+        }
+    }
+
+    pub(super) fn truth(self) -> Reg<'k, Pred> {
         match self {
             Value::Truth(value) => value,
             Value::Float(_) | Value::Integer(_) => {

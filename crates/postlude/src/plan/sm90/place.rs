@@ -3,8 +3,9 @@
 //! In: strides and alignments of one call. Out: a [`Path`] for every tile operand and tile output of the epilogue.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Kind, Op};
+use crate::graph::{Graph, InputId, Kind, Op, Product};
 use crate::problem::{Problem, body_strides};
+use crate::shape::Dim;
 
 use super::Sm90Refusal;
 
@@ -99,6 +100,18 @@ pub enum Major {
     Row,
     /// A column's.
     Column,
+}
+
+/// Which elements of a tile of packed bits share bytes; `None` where batches do.
+pub(crate) fn packed_major(product: &Product, dims: &[Dim]) -> Option<Major> {
+    let last = dims.last();
+    if last == Some(&product.row) {
+        Some(Major::Column)
+    } else if product.batch.is_some() && last == product.batch.as_ref() {
+        None
+    } else {
+        Some(Major::Row)
+    }
 }
 
 /// What tensor maps want of addresses and strides, in bytes.

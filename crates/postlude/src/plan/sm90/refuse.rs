@@ -3,6 +3,7 @@
 use crate::dtype::DType;
 use crate::graph::{Graph, NodeId, Op};
 
+use super::place::packed_major;
 use super::{again, folds};
 
 /// Why a kernel is not run on Hopper.
@@ -22,13 +23,11 @@ pub enum Sm90Refusal {
         /// In the user's words.
         what: String,
     },
-    /// An output in a type that is not stored yet.
-    #[error("sm90 stores f32, f16 and bf16; output `{name}` is {dtype}")]
-    OutputDType {
+    /// An output whose bytes hold bits of several batches, which different tiles compute.
+    #[error("sm90 packs bits along rows or columns; output `{name}` has batches last")]
+    PackedBatches {
         /// The output.
         name: String,
-        /// Its element type.
-        dtype: DType,
     },
     /// An output that is neither a tile nor made of a tile's reductions.
     #[error("sm90 stores tiles and what reductions of tiles give; output `{name}` is neither")]
@@ -90,7 +89,7 @@ impl Sm90Refusal {
             Sm90Refusal::SharedMemory { .. } => Some("take fewer stages".to_owned()),
             Sm90Refusal::OperandDType { .. }
             | Sm90Refusal::Operation { .. }
-            | Sm90Refusal::OutputDType { .. }
+            | Sm90Refusal::PackedBatches { .. }
             | Sm90Refusal::NotATile { .. }
             | Sm90Refusal::TooLarge
             | Sm90Refusal::OnRequest
@@ -115,17 +114,21 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     }
     for output in graph.outputs() {
         let name = || output.name.clone();
-        if !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
-            return Err(Sm90Refusal::OutputDType { name: name(), dtype: output.dtype });
-        }
         let Some(axes) = graph.product().axes(&output.dims) else {
             return Err(Sm90Refusal::NotATile { name: name() });
         };
         let tile = axes == graph.product().accumulator_axes();
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
             && graph[output.value].ty.axes == axes;
+        if finished && !tile && !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
+            let what = format!("a reduction's result as {}", output.dtype);
+            return Err(Sm90Refusal::Operation { what });
+        }
         if !tile && !finished {
             return Err(Sm90Refusal::NotATile { name: name() });
+        }
+        if output.dtype == DType::B1 && packed_major(graph.product(), &output.dims).is_none() {
+            return Err(Sm90Refusal::PackedBatches { name: name() });
         }
     }
     Ok(())
@@ -154,6 +157,7 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     match &node.op {
         Op::Accumulator
         | Op::Constant(_)
+        | Op::Input(_)
         | Op::Index(_)
         | Op::Extent(_)
         | Op::Unary(..)
@@ -161,11 +165,6 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
         | Op::Fma(..)
         | Op::Select(..)
         | Op::Cast(..) => None,
-        Op::Input(input) => {
-            let declared = &graph.inputs()[input.0 as usize];
-            let packed = declared.dtype == DType::B1 && declared.dims.is_some();
-            packed.then(|| format!("an input of {}", declared.dtype))
-        }
         // Those that can be finished are told apart beforehand.
         Op::Reduce(..) | Op::Pick(..) => None,
         Op::Part(part, _) => Some(part.name().to_owned()),
@@ -208,5 +207,28 @@ mod tests {
     fn what_it_does_not_is_named() {
         let refusal = refusal("D = softmax(A @ W.T, N)").unwrap_or_default();
         assert!(refusal.contains("`max`"), "{refusal}");
+    }
+
+    fn declared_refusal(dtype: DType, dims: &str) -> Option<String> {
+        let source = format!(
+            "kernel k(A: f16[B, M, K], W: f16[N, K], keep: b1[{dims}]) -> D: {dtype}[{dims}] \
+             {{ D = keep & (A @ W.T > 0.0) }}"
+        );
+        let ast = syntax::parse(&source).expect("it parses");
+        let graph = define::define(&check::check(&ast).expect("it types"));
+        refuse(&graph).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn bits_are_packed_along_rows_or_columns() {
+        for dims in ["B, M, N", "B, N, M", "M, N, B"] {
+            assert_eq!(declared_refusal(DType::Bool, dims), None, "{dims}");
+        }
+        for dims in ["B, M, N", "N, B, M"] {
+            assert_eq!(declared_refusal(DType::B1, dims), None, "{dims}");
+        }
+        let refusal = declared_refusal(DType::B1, "M, N, B");
+        let wanted = "sm90 packs bits along rows or columns; output `D` has batches last";
+        assert_eq!(refusal.as_deref(), Some(wanted));
     }
 }

@@ -1,9 +1,9 @@
-//! The graph as it is emitted: outputs of integers and conditions get the cast that their store is.
+//! The graph as it is emitted: outputs that are not floats from the first to the last get the cast that their store is.
 
 use crate::dtype::Elem;
 use crate::graph::{Graph, NodeId, Op, Output};
 
-/// The same graph, every output a float.
+/// The same graph, every output of its type's element type and, where that is an integer, in its range.
 pub(crate) fn as_stored(graph: &Graph) -> Graph {
     let mut new = graph.emptied();
     let mut places: Vec<NodeId> = Vec::with_capacity(graph.len());
@@ -13,8 +13,8 @@ pub(crate) fn as_stored(graph: &Graph) -> Graph {
     for output in graph.outputs() {
         let value = places[output.value.index()];
         let value = match new.ty(value).elem {
-            Elem::F32 => value,
-            Elem::I32 | Elem::Bool => new.make(Op::Cast(output.dtype, value)),
+            Elem::F32 if output.dtype.is_float() => value,
+            Elem::F32 | Elem::I32 | Elem::Bool => new.make(Op::Cast(output.dtype, value)),
         };
         new.push_output(Output { value, ..output.clone() });
     }

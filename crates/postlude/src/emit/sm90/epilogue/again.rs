@@ -64,7 +64,7 @@ impl<'k> Epilogue<'_, 'k> {
                     for (row, states) in states.iter_mut().enumerate() {
                         let own = [0, 1].map(|column| {
                             let inside = spot.remaining.gt(offset + column);
-                            values[2 * row + column as usize].select(nothing, inside)
+                            values[2 * row + column as usize].float().select(nothing, inside)
                         });
                         states[place] = evaluator.fold_more(*folded, &states[place], &own);
                     }

@@ -1,6 +1,6 @@
 //! Tile operands on their way in: from the load warps' slots, or straight from memory.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg, SharedAddress};
+use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::ring::{Consumer, Ring};
 use postlude_ptx::target::Sm90a;
@@ -11,7 +11,7 @@ use crate::graph::InputId;
 use crate::plan::sm90::{Major, Path, tile_operands};
 
 use super::super::Plan;
-use super::super::parameters::{Parameters, Source};
+use super::super::parameters::{Location, Parameters, Source};
 use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
 use super::lanes::{Floats, Lanes, Packed, SlotAccess};
@@ -63,7 +63,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
-    pub(super) fn pointers(&self, spot: &Spot<'k>) -> Vec<Option<[GlobalPointer<'k>; 2]>> {
+    pub(super) fn locations(&self, spot: &Spot<'k>) -> Vec<Option<[Location<'k>; 2]>> {
         let of = |(input, _, path): &(InputId, DType, Path)| match path {
             Path::Map | Path::MapTransposed => None,
             Path::Contiguous | Path::Strided | Path::Finished => {
@@ -85,8 +85,8 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
             let values = match (path.major(), spot.loads[place]) {
                 (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major),
-                (None, Some(pointers)) => {
-                    self.read_direct(evaluator, *input, *dtype, *path, pointers, spot, subtile)
+                (None, Some(locations)) => {
+                    self.read_direct(evaluator, *input, *dtype, *path, locations, spot, subtile)
                 }
                 (None, None) => panic!("compiler bug: an operand without a place"),
             };
@@ -137,7 +137,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         input: InputId,
         dtype: DType,
         path: Path,
-        pointers: [GlobalPointer<'k>; 2],
+        locations: [Location<'k>; 2],
         spot: &Spot<'k>,
         subtile: Subtile,
     ) -> Vec<[Value<'k>; 4]> {
@@ -145,7 +145,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let group = |group: u32| {
             std::array::from_fn(|element| {
                 let column = subtile.offset + 8 * group + element as u32 % 2;
-                let from = memory.along(pointers[element / 2], path, column);
+                let from = memory.along(locations[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, Some(inside), LoadCache::Default)

@@ -1,15 +1,17 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Policy, Reg, SharedAddress, Var};
+use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Hints, Path};
+use crate::plan::sm90::{Hints, Major, Path, packed_major};
 
 use super::super::Plan;
-use super::super::parameters::{Destination, MappedTile, Memory, Parameters};
+use super::super::parameters::{Destination, Location, MappedTile, Memory, Parameters};
+use super::super::values::Value;
+use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::{Spot, Subtile};
 
@@ -20,20 +22,48 @@ pub(super) enum Ready<'k> {
     Packed(Packed<'k>),
     /// As they were computed.
     Whole(Floats<'k>),
+    /// Integers of 32 bits.
+    Integers([Reg<'k, S32>; 4]),
+    /// Pairs of bytes, one a row: the first column's lowest.
+    Bytes([Reg<'k, U32>; 2]),
+    /// Bits that other lanes have to be added to.
+    Bits(Reg<'k, U32>),
+}
+
+/// Where a block's elements of a direct output go.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'k> {
+    /// The thread's first column of its two rows.
+    Elements([Location<'k>; 2]),
+    /// Bytes of packed bits, each from several threads.
+    Bits(Major, ByteTarget<'k>),
 }
 
 impl<'k> Ready<'k> {
     fn packed(self) -> Packed<'k> {
         match self {
             Ready::Packed(pairs) => pairs,
-            Ready::Whole(_) => panic!("compiler bug: 16-bit slots take pairs"),
+            Ready::Whole(_) | Ready::Integers(_) | Ready::Bytes(_) | Ready::Bits(_) => {
+                panic!("compiler bug: 16-bit slots take pairs")
+            }
         }
     }
 
     fn whole(self) -> Floats<'k> {
         match self {
             Ready::Whole(values) => values,
-            Ready::Packed(_) => panic!("compiler bug: packed values go through 16-bit slots"),
+            Ready::Packed(_) | Ready::Integers(_) | Ready::Bytes(_) | Ready::Bits(_) => {
+                panic!("compiler bug: 32-bit slots take floats")
+            }
+        }
+    }
+
+    fn bits(self) -> Reg<'k, U32> {
+        match self {
+            Ready::Bits(bits) => bits,
+            Ready::Packed(_) | Ready::Whole(_) | Ready::Integers(_) | Ready::Bytes(_) => {
+                panic!("compiler bug: bytes are put together from bits")
+            }
         }
     }
 }
@@ -48,6 +78,8 @@ pub(super) struct Departures<'a, 'k> {
     /// Whether this is the warp that issues the warpgroup's copies; always the same lane of it does.
     issues: Reg<'k, Pred>,
     policy: Option<Policy<'k>>,
+    /// Where an output is packed bits.
+    bits: Option<BitLane<'k>>,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
@@ -63,6 +95,7 @@ impl<'a, 'k> Departures<'a, 'k> {
     ) -> Self {
         let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
         let slots = k.region(&plan.stores) + warpgroup * bytes;
+        let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
         Departures {
             k,
             plan,
@@ -70,30 +103,72 @@ impl<'a, 'k> Departures<'a, 'k> {
             barrier: warpgroup + 1,
             issues: k.uniform(rank >> 5).eq(0),
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
+            bits: packs_bits.then(|| BitLane::new(k, rank)),
             slots,
             slot: k.var(0),
         }
     }
 
-    /// Where a block's elements of the direct outputs go: for each output, the thread's first column of its two rows.
-    pub(super) fn pointers(&self, spot: &Spot<'k>) -> Vec<Option<[GlobalPointer<'k>; 2]>> {
-        let of = |destination: &Destination<'k>| match destination {
+    /// Where a block's elements of the direct outputs go.
+    pub(super) fn targets(&self, spot: &Spot<'k>) -> Vec<Option<Target<'k>>> {
+        let of = |(output, destination): (usize, &Destination<'k>)| match destination {
             Destination::Map(_) => None,
+            Destination::Direct(memory) if memory.dtype == DType::B1 => {
+                let major = self.packed(output);
+                let target = self.bits().target(major, memory, self.parameters, spot);
+                Some(Target::Bits(major, target))
+            }
             Destination::Direct(memory) => {
-                Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
+                let location = |row| memory.element(self.k, [spot.batch, row, spot.column]);
+                Some(Target::Elements(spot.rows.map(location)))
             }
         };
-        self.parameters.destinations.iter().map(of).collect()
+        self.parameters.destinations.iter().enumerate().map(of).collect()
+    }
+
+    fn bits(&self) -> &BitLane<'k> {
+        self.bits.as_ref().unwrap_or_else(|| panic!("compiler bug: no output is packed bits"))
+    }
+
+    /// Which elements of an output of packed bits share bytes.
+    fn packed(&self, output: usize) -> Major {
+        let graph = self.plan.graph;
+        packed_major(graph.product(), &graph.outputs()[output].dims)
+            .unwrap_or_else(|| panic!("compiler bug: planning let packed batches through"))
     }
 
     /// An output's values of one group as they will leave.
-    pub(super) fn ready(&self, output: usize, values: [Reg<'k, F32>; 4]) -> Ready<'k> {
-        match (&self.parameters.destinations[output], self.half(output)) {
-            (Destination::Map(_), Some(half)) => {
-                let pack = |row: usize| self.k.pack_halves(half, values[row], values[row + 1]);
+    pub(super) fn ready(&self, output: usize, values: [Value<'k>; 4]) -> Ready<'k> {
+        let k = self.k;
+        let eighth = |format| {
+            let floats = values.map(Value::float);
+            let pack = |row: usize| k.pack_float8(format, floats[row], floats[row + 1]);
+            Ready::Bytes([pack(0), pack(2)].map(|pair| k.widen_u16(pair.cast::<U16>())))
+        };
+        match (&self.parameters.destinations[output], self.plan.graph.outputs()[output].dtype) {
+            (Destination::Map(_), DType::F16 | DType::BF16) => {
+                let (half, floats) = (self.half(output), values.map(Value::float));
+                let half = half.unwrap_or_else(|| panic!("compiler bug: no type of 16 bits"));
+                let pack = |row: usize| k.pack_halves(half, floats[row], floats[row + 1]);
                 Ready::Packed([pack(0), pack(2)])
             }
-            (Destination::Map(_) | Destination::Direct(_), _) => Ready::Whole(values),
+            (_, DType::F32 | DType::F16 | DType::BF16) => Ready::Whole(values.map(Value::float)),
+            (_, DType::F8E4M3) => eighth(Packed8::E4M3),
+            (_, DType::F8E5M2) => eighth(Packed8::E5M2),
+            (_, DType::I32) => Ready::Integers(values.map(Value::integer)),
+            (_, DType::I8 | DType::U8) => {
+                let integers = values.map(|value| value.integer().cast::<B32>());
+                let pack = |row: usize| integers[row].permute(integers[row + 1], 0x40);
+                Ready::Bytes([pack(0), pack(2)].map(Reg::cast))
+            }
+            (_, DType::Bool) => {
+                let truths = values.map(Value::truth);
+                let byte = |element: usize, one: u32| k.imm(one).select(0, truths[element]);
+                Ready::Bytes([0, 2].map(|row| byte(row, 1) | byte(row + 1, 1 << 8)))
+            }
+            (_, DType::B1) => {
+                Ready::Bits(self.bits().spread(self.packed(output), values.map(Value::truth)))
+            }
         }
     }
 
@@ -116,9 +191,17 @@ impl<'a, 'k> Departures<'a, 'k> {
     ) {
         let half = self.half(output);
         match (&self.parameters.destinations[output], spot.stores[output]) {
-            (Destination::Direct(memory), Some(pointers)) => {
+            (Destination::Direct(memory), Some(target)) => {
                 let path = self.plan.schedule.needs.stores[output];
-                self.store(memory, path, half, pointers, spot, subtile, groups);
+                match target {
+                    Target::Elements(locations) => {
+                        self.store(memory, path, half, locations, spot, subtile, groups);
+                    }
+                    Target::Bits(major, target) => {
+                        let groups: Vec<_> = groups.iter().map(|ready| ready.bits()).collect();
+                        self.bits().store(major, memory, path, &target, subtile, &groups);
+                    }
+                }
             }
             (Destination::Map(tile), _) => {
                 let columns = tile.layout.columns();
@@ -174,23 +257,36 @@ impl<'a, 'k> Departures<'a, 'k> {
         memory: &Memory<'k>,
         path: Path,
         half: Option<Half>,
-        pointers: [GlobalPointer<'k>; 2],
+        locations: [Location<'k>; 2],
         spot: &Spot<'k>,
         subtile: Subtile,
         groups: &[Ready<'k>],
     ) {
         let k = self.k;
         for (group, ready) in groups.iter().enumerate() {
-            for (element, value) in ready.whole().iter().enumerate() {
+            for element in 0..4 {
                 let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
-                let to = memory.along(pointers[element / 2], path, column);
+                let to = memory.along(locations[element / 2], path, column).pointer();
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
-                match half {
-                    Some(half) => {
-                        let value = k.half_of_f32(half, *value);
+                match (*ready, half) {
+                    (Ready::Whole(values), Some(half)) => {
+                        let value = k.half_of_f32(half, values[element]);
                         k.when(inside, || k.store_global(to, [value]));
                     }
-                    None => k.when(inside, || k.store_global(to, [*value])),
+                    (Ready::Whole(values), None) => {
+                        k.when(inside, || k.store_global(to, [values[element]]));
+                    }
+                    (Ready::Integers(values), _) => {
+                        k.when(inside, || k.store_global(to, [values[element]]));
+                    }
+                    (Ready::Bytes(pairs), _) => {
+                        let pair = pairs[element / 2];
+                        let byte = if element % 2 == 0 { pair } else { pair >> 8 };
+                        k.when(inside, || k.store_global_narrow(Scalar::U8, to, byte));
+                    }
+                    (Ready::Packed(_) | Ready::Bits(_), _) => {
+                        panic!("compiler bug: no elements of an output that is stored directly")
+                    }
                 }
             }
         }

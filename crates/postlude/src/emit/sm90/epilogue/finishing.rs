@@ -14,7 +14,7 @@ use crate::dtype::DType;
 use crate::graph::Kind;
 use crate::plan::sm90::{Folded, How, SLOT_ROWS};
 
-use super::super::parameters::Destination;
+use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::{Folding, Share};
 
@@ -223,10 +223,11 @@ impl<'k> Folding<'_, 'k> {
 pub(super) fn store<'k>(
     k: Kernel<'k, Sm90a>,
     dtype: DType,
-    to: GlobalPointer<'k>,
+    to: Location<'k>,
     value: Reg<'k, F32>,
     inside: Option<Reg<'k, Pred>>,
 ) {
+    let Location::Bytes(to) = to else { panic!("compiler bug: a packed vector") };
     let store = || match dtype {
         DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value)]),
         DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value)]),

@@ -44,7 +44,7 @@ pub(super) struct Tally<'k> {
 }
 
 /// The values that reductions fold, for each group of 8 columns the thread's four.
-pub(super) type Terms<'k> = Vec<(NodeId, [Reg<'k, F32>; 4])>;
+pub(super) type Terms<'k> = Vec<(NodeId, [Value<'k>; 4])>;
 
 /// Where a warpgroup's partial results belong.
 #[derive(Clone, Copy)]
@@ -153,7 +153,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == folded.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
-            let mut four = *four;
+            let mut four = four.map(Value::float);
             for (element, value) in four.iter_mut().enumerate() {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
                 let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));

@@ -87,7 +87,7 @@ impl<'a, 'k> Elements<'a, 'k> {
         let first = self.memory.element(k, [at.batch, row, depth]);
         let values: Vec<Reg<'k, B16>> = (0..CHUNK)
             .map(|element| {
-                let from = self.memory.beyond(first, element);
+                let from = self.memory.beyond(first, element).pointer();
                 let inside = left.gt(element);
                 let [value] = k.load_global_if(inside, from, LoadCache::ReadOnly, 0_u16);
                 value

@@ -5,7 +5,7 @@ use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
-use crate::emit::sm90::parameters::Source;
+use crate::emit::sm90::parameters::{Location, Source};
 use crate::graph::InputId;
 
 use super::{Evaluator, Place, Value};
@@ -24,9 +24,9 @@ impl<'k> Evaluator<'_, 'k> {
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
-                let pointer = memory.element(self.k, place.at);
+                let location = memory.element(self.k, place.at);
                 // No output overlaps a vector or a scalar.
-                self.load(memory.dtype, pointer, place.inside, LoadCache::ReadOnly)
+                self.load(memory.dtype, location, place.inside, LoadCache::ReadOnly)
             }
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)
@@ -49,11 +49,16 @@ impl<'k> Evaluator<'_, 'k> {
     pub(in super::super) fn load(
         &self,
         dtype: DType,
-        pointer: GlobalPointer<'k>,
+        location: Location<'k>,
         inside: Option<Reg<'k, Pred>>,
         cache: LoadCache,
     ) -> Value<'k> {
-        let from = Element { pointer, inside, cache };
+        if dtype == DType::B1 {
+            let (pointer, bit) = location.byte(self.k);
+            let byte = self.narrow(Scalar::U8, Element { pointer, inside, cache });
+            return Value::Truth(((byte >> bit) & 1).ne(0));
+        }
+        let from = Element { pointer: location.pointer(), inside, cache };
         let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
         let eighth = |format| {
             let bits = self.k.truncate_u16(self.narrow(Scalar::U8, from)).cast::<B16>();
@@ -70,7 +75,7 @@ impl<'k> Evaluator<'_, 'k> {
             DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
             DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
             DType::Bool => Value::Truth(self.narrow(Scalar::U8, from).ne(0)),
-            DType::B1 => panic!("compiler bug: planning let packed bits through"),
+            DType::B1 => panic!("compiler bug: a bit is not read as whole bytes"),
         }
     }
 
