@@ -45,6 +45,11 @@ pub const EPILOGUES: &[Epilogue] = &[
     epilogue("host_scalars", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], alpha: f32, beta: f32) -> D: T[M, N] {\n    D = alpha * (A @ W.T) + beta * C\n}"),
     epilogue("memory_scalar", "kernel k(A: T[M, K], W: T[N, K], alpha: f32[]) -> D: f32[M, N] { D = alpha * (A @ W.T) }"),
     epilogue("mask", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> D: T[M, N] { D = where(C > 0.0, A @ W.T, 0.0) }"),
+];
+
+/// Those with reductions.
+#[rustfmt::skip] // A table: one line a kernel.
+pub const REDUCTIONS: &[Epilogue] = &[
     epilogue("reductions", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (D: T[M, N], rows: f32[M], columns: f32[N], count: f32[], peak: f32[M]) {\n    Z = A @ W.T + bias\n    D = relu(Z)\n    rows = sum(Z, N)\n    columns = max(D, M) + bias\n    count = sum(where(Z > 0.0, 1.0, 0.0))\n    peak = absmax(Z, N)\n}"),
     epilogue("loss", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> (low: f32[N], worst: f32[]) {\n    Z = A @ W.T - C\n    low = min(Z, M)\n    worst = absmax(Z) * 2.0\n}"),
     epilogue("rows_again", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], C: T[M, N]) -> (D: f32[M, N], peak: f32[M], total: f32[]) {\n    Z = A @ W.T + bias + C\n    peak = max(Z, N)\n    D = (Z - peak) * sum(where(Z == peak, 1.0, 0.0), N)\n    total = absmax(D)\n}"),
@@ -53,5 +58,5 @@ pub const EPILOGUES: &[Epilogue] = &[
 
 /// The kernel of that name.
 pub fn find_epilogue(name: &str) -> Option<&'static Epilogue> {
-    EPILOGUES.iter().find(|epilogue| epilogue.name == name)
+    EPILOGUES.iter().chain(REDUCTIONS).find(|epilogue| epilogue.name == name)
 }

@@ -42,7 +42,9 @@ pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Fol
 /// What of a tile has to be computed for a pass's reductions.
 pub(crate) fn terms_of(graph: &Graph, folded: &[Folded]) -> Vec<bool> {
     let mut wanted = vec![false; graph.len()];
-    folded.iter().for_each(|one| wanted[one.terms.index()] = true);
+    for one in folded {
+        wanted[one.terms.index()] = true;
+    }
     for (id, node) in graph.nodes().rev() {
         if wanted[id.index()] && node.ty.axes.kind() == Kind::Tile {
             node.op.operands().for_each(|operand| wanted[operand.index()] = true);

@@ -65,7 +65,7 @@ pub enum Sm90Refusal {
     OperandTile,
     /// Rows that meet a reduction of theirs again, and are longer than a tile.
     #[error(
-        "a reduction meets its rows again, which have {columns} columns; a tile has at most {most}"
+        "sm90 finishes a reduction for its own rows where a tile holds them: at most {most} columns, not {columns} columns"
     )]
     LongRows {
         /// Columns of the product.
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn what_it_does_not_is_named() {
-        let refusal = refusal("D = softmax(A @ W.T, N)").unwrap_or_default();
-        assert!(refusal.contains("`max`"), "{refusal}");
+        let refusal = refusal("s = sum(max(A @ W.T, N), M)").unwrap_or_default();
+        assert!(refusal.contains("`sum over row`"), "{refusal}");
     }
 
     fn declared_refusal(dtype: DType, dims: &str) -> Option<String> {

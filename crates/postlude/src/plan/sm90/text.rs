@@ -124,8 +124,8 @@ impl FromStr for Sm90Schedule {
                 loads: loads.ok_or(missing("loads"))?,
                 stores: stores.ok_or(missing("stores"))?,
                 column_values: knob(6)?,
-                folds: folds.ok_or(missing("folds"))?,
-                whole_columns: knob(7)?,
+                folds: folds.unwrap_or_default(),
+                whole_columns: knobs[7].1.unwrap_or(0),
             },
         })
     }

@@ -116,7 +116,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         groups: &[Terms<'k>],
         tally: &mut Tally<'k>,
     ) {
-        let values = |folded| self.values(evaluator, spot, first, known, folded, groups);
+        let values = |folded| Self::values(evaluator, spot, first, known, folded, groups);
         for (place, folded) in self.rows.iter().enumerate() {
             for (row, states) in tally.rows.iter_mut().enumerate() {
                 let own = values(*folded);
@@ -141,7 +141,6 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// A reduction's values, those outside the problem replaced by nothing.
     fn values(
-        &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         first: u32,
@@ -259,7 +258,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                         })
                         .collect::<State<'k>>()
                 });
-                let state = self.in_order(evaluator, *folded, warps);
+                let state = Self::in_order(evaluator, *folded, warps);
                 for (each, value) in (0..).zip(state) {
                     let to =
                         self.column_part(share, word + each, share.unit, corner.column + within);
@@ -282,7 +281,6 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     fn in_order(
-        &self,
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
         states: impl Iterator<Item = State<'k>>,
@@ -312,7 +310,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 .map(|each| k.load_shared::<F32, 1>(self.scalar_place(word + each, k.imm(warp)))[0])
                 .collect::<State<'k>>()
         });
-        self.in_order(evaluator, folded, warps)
+        Self::in_order(evaluator, folded, warps)
     }
 
     /// The warpgroup meets.

@@ -43,7 +43,7 @@ impl<'k> Evaluator<'_, 'k> {
             return vec![values.iter().fold(state[0], one)];
         }
         let peak = values.iter().fold(state[0], |peak, value| peak.max(*value));
-        let base = self.fold_base(peak);
+        let base = base(peak);
         let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
         let sum = values.iter().fold(state[1] * exp(state[0]), |sum, value| sum + exp(*value));
         vec![peak, sum]
@@ -60,7 +60,7 @@ impl<'k> Evaluator<'_, 'k> {
             return vec![self.fold_two(folded.how, first[0], second[0])];
         }
         let peak = first[0].max(second[0]);
-        let base = self.fold_base(peak);
+        let base = base(peak);
         let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
         vec![peak, first[1] * exp(first[0]) + second[1] * exp(second[0])]
     }
@@ -107,11 +107,6 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// What exponents are taken beside: the largest, if it is a number.
-    fn fold_base(&self, peak: Reg<'k, F32>) -> Reg<'k, F32> {
-        peak.select(0.0, peak.abs().lt(f32::INFINITY))
-    }
-
     fn fold_function(&self, folded: Folded, function: Unary, x: Reg<'k, F32>) -> Reg<'k, F32> {
         self.unary_float(function, self.plan.accuracies[folded.node.index()], x).float()
     }
@@ -119,4 +114,9 @@ impl<'k> Evaluator<'_, 'k> {
 
 fn is_exponential(folded: Folded) -> bool {
     folded.how == How::Fold(Fold::LogSumExp)
+}
+
+/// What exponents are taken beside: the largest, if it is a number.
+fn base(peak: Reg<'_, F32>) -> Reg<'_, F32> {
+    peak.select(0.0, peak.abs().lt(f32::INFINITY))
 }

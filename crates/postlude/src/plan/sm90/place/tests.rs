@@ -64,11 +64,12 @@ fn a_single_column_is_not_transposed() {
 #[test]
 fn a_path_covers_what_it_moves_as_well() {
     let covered = |path: Path| Path::ALL.into_iter().filter(|other| path.covers(*other)).collect();
-    let expected: [(Path, Vec<Path>); 4] = [
+    let expected: [(Path, Vec<Path>); 5] = [
         (Path::Map, vec![Path::Map]),
         (Path::MapTransposed, vec![Path::MapTransposed]),
         (Path::Contiguous, vec![Path::Map, Path::Contiguous]),
-        (Path::Strided, Path::ALL.to_vec()),
+        (Path::Strided, vec![Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided]),
+        (Path::Finished, vec![Path::Finished]),
     ];
     for (path, expected) in expected {
         assert_eq!((path, expected), (path, covered(path)));
