@@ -158,6 +158,21 @@ fn rows_that_no_tile_holds_are_refused_by_their_length() {
     assert!(refusal.contains("264 columns") && refusal.contains("256"), "{refusal}");
 }
 
+/// Without tiles nobody would write what is there to be written; what is empty needs nobody.
+#[test]
+fn results_of_nothing_are_refused_and_no_results_are_not() {
+    for sizes in [[1, 8, 0, 8], [1, 0, 8, 8], [1, 0, 0, 8]] {
+        let bound = bound("rows_again", sizes, Layout::Packed);
+        let options = Options { backend: Backend::Sim, ..Options::default() };
+        let outputs = bound.run(&Options::default()).expect("the processor runs it");
+        let call = bound.kernel.compile(&options);
+        let call = call.simulated(&bound.problem, &bound.arguments, &outputs);
+        assert!(call.is_err(), "{}", bound.about);
+    }
+    let bound = bound("batch_reductions", [0, 8, 8, 8], Layout::Packed);
+    assert!(bound.run(&Options { backend: Backend::Sim, ..Options::default() }).is_ok());
+}
+
 #[test]
 fn reductions_without_tiles_and_of_batches_are_right() {
     let varieties = [("loss", [1, 200, 152, 72]), ("batch_reductions", [3, 88, 136, 40])];

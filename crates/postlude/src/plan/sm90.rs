@@ -254,7 +254,7 @@ pub fn accept(
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
-    folds::refuse_nothing(needs.folds, problem)?;
+    folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });

@@ -144,7 +144,9 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             let [of, place] = [terms, index].map(|operand| graph[operand].ty);
             let simple =
                 of.axes.kind() == Kind::Tile && of.elem == Elem::F32 && place.axes.column.is_none();
-            if !simple || late[terms.index()] || late[index.index()] {
+            // Who finishes reads the index again, and knows nothing of passes over tiles.
+            let known = !late[terms.index()] && !late[index.index()] && passes[index.index()] == 0;
+            if !simple || !known {
                 return refuse("pick".to_owned());
             }
             continue;
@@ -161,10 +163,11 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     Ok(())
 }
 
-/// Refuses to fold what has no tile: nobody would write the result.
-pub(super) fn refuse_nothing(words: FoldWords, problem: &Problem) -> Result<(), Sm90Refusal> {
+/// Refuses results of a problem that has no tile: nobody would write them.
+pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
     let empty = problem.rows == 0 || problem.product_columns() == 0 || problem.batch == 0;
-    if words.any() && empty {
+    let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
+    if empty && graph.outputs().iter().any(|output| wanted(&output.dims)) {
         return Err(Sm90Refusal::Operation { what: "a reduction of nothing".to_owned() });
     }
     Ok(())

@@ -44,7 +44,7 @@ pub fn candidates(
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of(graph, problem, placements);
-    folds::refuse_nothing(needs.folds, problem)?;
+    folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()

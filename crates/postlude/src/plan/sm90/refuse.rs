@@ -205,8 +205,12 @@ mod tests {
 
     #[test]
     fn what_it_does_not_is_named() {
-        let refusal = refusal("s = sum(max(A @ W.T, N), M)").unwrap_or_default();
+        let refusal = super::tests::refusal("s = sum(max(A @ W.T, N), M)").unwrap_or_default();
         assert!(refusal.contains("`sum over row`"), "{refusal}");
+        // Who writes the picked one would not know the index.
+        let again = "Z = A @ W.T\nD = Z - max(Z, N)\nt = pick(Z, i32(max(Z, N)))";
+        let refusal = super::tests::refusal(again).unwrap_or_default();
+        assert!(refusal.contains("`pick`"), "{refusal}");
     }
 
     fn declared_refusal(dtype: DType, dims: &str) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::plan::sm90::{Folded, How, SLOT_ROWS};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
-use super::folding::{Folding, Share};
+use super::folding::{Folding, Share, numbered};
 
 /// Partial results that are asked for before the first is there.
 const AT_ONCE: u32 = 4;
@@ -83,16 +83,8 @@ impl<'k> Folding<'_, 'k> {
         let unit_rows = self.plan.schedule.tile.blocks() * SLOT_ROWS;
         k.for_(self.rank, unit_rows, THREADS, |within| {
             let row = share.unit.mad(unit_rows, within);
-            let mut word = 0;
-            let results = self.rows.iter().map(|folded| {
-                let at =
-                    |each: u32, part: Reg<'k, U32>| self.row_part(share, word + each, part, row);
-                let parts = Parts { folded: *folded, count: share.tiles, at: &at };
-                let state = self.gather(evaluator, &parts, k.imm(0), 1);
-                word += folded.words();
-                (*folded, state)
-            });
-            let results: Vec<_> = results.collect();
+            let at = |word: u32, part: Reg<'k, U32>| self.row_part(share, word, part, row);
+            let results = self.in_tile_order(evaluator, &self.rows, share.tiles, &at);
             let inside = row.lt(self.parameters.rows);
             let place = Place { at: [share.batch, row, k.imm(0)], inside: Some(inside) };
             self.write(evaluator, Kind::AlongRows, &place, &results);
@@ -104,17 +96,8 @@ impl<'k> Folding<'_, 'k> {
         let width = self.plan.schedule.tile.columns;
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
-            let mut word = 0;
-            let results = self.columns.iter().map(|folded| {
-                let at = |each: u32, part: Reg<'k, U32>| {
-                    self.column_part(share, word + each, part, column)
-                };
-                let parts = Parts { folded: *folded, count: share.units, at: &at };
-                let state = self.gather(evaluator, &parts, k.imm(0), 1);
-                word += folded.words();
-                (*folded, state)
-            });
-            let results: Vec<_> = results.collect();
+            let at = |word: u32, part: Reg<'k, U32>| self.column_part(share, word, part, column);
+            let results = self.in_tile_order(evaluator, &self.columns, share.units, &at);
             let inside = column.lt(self.parameters.columns);
             let place = Place { at: [share.batch, k.imm(0), column], inside: Some(inside) };
             self.write(evaluator, Kind::AlongColumns, &place, &results);
@@ -123,28 +106,37 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let (k, count) = (self.k, share.units * share.tiles);
-        let mut word = 0;
-        for folded in &self.scalars {
+        for (word, folded) in numbered(&self.scalars) {
             let at = |each: u32, part: Reg<'k, U32>| self.scalar_part(share, word + each, part);
-            let parts = Parts { folded: *folded, count, at: &at };
+            let parts = Parts { folded, count, at: &at };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
-            let state = evaluator.fold_lanes(*folded, state, &[1, 2, 4, 8, 16]);
-            k.if_((self.rank & 31).eq(0), || self.keep_scalar(word, &state));
-            word += folded.words();
+            self.keep_scalar(evaluator, folded, word, state);
         }
         self.sync();
         k.if_(self.rank.eq(0), || {
-            let mut word = 0;
-            let results = self.scalars.iter().map(|folded| {
-                let state = self.kept_scalar(evaluator, *folded, word);
-                word += folded.words();
-                (*folded, state)
-            });
-            let results: Vec<_> = results.collect();
+            let results: Vec<_> = numbered(&self.scalars)
+                .map(|(word, folded)| (folded, self.kept_scalar(evaluator, folded, word)))
+                .collect();
             let zero = k.imm(0);
             let place = Place { at: [share.batch, zero, zero], inside: None };
             self.write(evaluator, Kind::Scalar, &place, &results);
         });
+    }
+
+    /// For each reduction all parts of one place, by the number of a word of all of them and of a part.
+    fn in_tile_order(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folds: &[Folded],
+        count: Reg<'k, U32>,
+        at: &dyn Fn(u32, Reg<'k, U32>) -> GlobalPointer<'k>,
+    ) -> Vec<(Folded, State<'k>)> {
+        let one = |(word, folded): (u32, Folded)| {
+            let at = |each: u32, part: Reg<'k, U32>| at(word + each, part);
+            let parts = Parts { folded, count, at: &at };
+            (folded, self.gather(evaluator, &parts, self.k.imm(0), 1))
+        };
+        numbered(folds).map(one).collect()
     }
 
     /// Every `step`th part from the first on, in order.
@@ -227,7 +219,7 @@ pub(super) fn store<'k>(
     value: Reg<'k, F32>,
     inside: Option<Reg<'k, Pred>>,
 ) {
-    let Location::Bytes(to) = to else { panic!("compiler bug: a packed vector") };
+    let to = to.pointer();
     let store = || match dtype {
         DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value)]),
         DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value)]),

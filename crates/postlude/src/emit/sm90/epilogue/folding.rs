@@ -58,6 +58,15 @@ pub(super) struct Share<'k> {
     pub(super) tiles: Reg<'k, U32>,
 }
 
+/// Each with the number of its first word among all of theirs.
+pub(super) fn numbered(all: &[Folded]) -> impl Iterator<Item = (u32, Folded)> {
+    all.iter().scan(0, |next, folded| {
+        let first = *next;
+        *next += folded.words();
+        Some((first, *folded))
+    })
+}
+
 impl<'a, 'k> Folding<'a, 'k> {
     /// If the graph has reductions.
     pub(super) fn new(
@@ -118,9 +127,9 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let values = |folded| Self::values(evaluator, spot, first, known, folded, groups);
         for (place, folded) in self.rows.iter().enumerate() {
+            let values = values(*folded);
             for (row, states) in tally.rows.iter_mut().enumerate() {
-                let own = values(*folded);
-                let own = own.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
+                let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
                 let own: Vec<_> = own.collect();
                 states[place] = evaluator.fold_more(*folded, &states[place], &own);
             }
@@ -129,13 +138,11 @@ impl<'a, 'k> Folding<'a, 'k> {
             let values = values(*folded).concat();
             *state = evaluator.fold_more(*folded, state, &values);
         }
-        let mut word = 0;
-        for folded in &self.columns {
-            for (group, four) in values(*folded).iter().enumerate() {
+        for (word, folded) in numbered(&self.columns) {
+            for (group, four) in values(folded).iter().enumerate() {
                 let offset = first + 8 * group as u32;
-                self.fold_columns(evaluator, *folded, (word, block, offset), four);
+                self.fold_columns(evaluator, folded, (word, block, offset), four);
             }
-            word += folded.words();
         }
     }
 
@@ -214,11 +221,11 @@ impl<'a, 'k> Folding<'a, 'k> {
         share: Share<'k>,
         tally: &mut Tally<'k>,
     ) {
-        let (k, mut word) = (self.k, 0);
-        for (place, folded) in self.rows.iter().enumerate() {
+        let k = self.k;
+        for (place, (word, folded)) in numbered(&self.rows).enumerate() {
             for (row, states) in tally.rows.iter_mut().enumerate() {
-                let state = std::mem::replace(&mut states[place], evaluator.fold_begin(*folded));
-                let state = evaluator.fold_lanes(*folded, state, &[1, 2]);
+                let state = std::mem::replace(&mut states[place], evaluator.fold_begin(folded));
+                let state = evaluator.fold_lanes(folded, state, &[1, 2]);
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -226,7 +233,6 @@ impl<'a, 'k> Folding<'a, 'k> {
                     }
                 });
             }
-            word += folded.words();
         }
     }
 
@@ -239,17 +245,13 @@ impl<'a, 'k> Folding<'a, 'k> {
         tally: Tally<'k>,
     ) {
         let k = self.k;
-        let mut word = 0;
-        for (folded, state) in self.scalars.iter().zip(tally.scalars) {
-            let state = evaluator.fold_lanes(*folded, state, &[1, 2, 4, 8, 16]);
-            k.if_((self.rank & 31).eq(0), || self.keep_scalar(word, &state));
-            word += folded.words();
+        for ((word, folded), state) in numbered(&self.scalars).zip(tally.scalars) {
+            self.keep_scalar(evaluator, folded, word, state);
         }
         self.sync();
         let columns = self.plan.schedule.tile.columns;
         k.for_(self.rank, columns, 128, |within| {
-            let mut word = 0;
-            for folded in &self.columns {
+            for (word, folded) in numbered(&self.columns) {
                 let warps = (0..WARPS).map(|warp| {
                     (0..folded.words())
                         .map(|each| {
@@ -258,24 +260,21 @@ impl<'a, 'k> Folding<'a, 'k> {
                         })
                         .collect::<State<'k>>()
                 });
-                let state = Self::in_order(evaluator, *folded, warps);
+                let state = Self::in_order(evaluator, folded, warps);
                 for (each, value) in (0..).zip(state) {
                     let to =
                         self.column_part(share, word + each, share.unit, corner.column + within);
                     k.store_global(to, [value]);
                 }
-                word += folded.words();
             }
         });
         k.if_(self.rank.eq(0), || {
-            let mut word = 0;
-            for folded in &self.scalars {
-                let state = self.kept_scalar(evaluator, *folded, word);
+            for (word, folded) in numbered(&self.scalars) {
+                let state = self.kept_scalar(evaluator, folded, word);
                 for (each, value) in (0..).zip(state) {
                     let place = share.tile.mad(share.units, share.unit);
                     k.store_global(self.scalar_part(share, word + each, place), [value]);
                 }
-                word += folded.words();
             }
         });
     }
@@ -290,11 +289,20 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     /// A warp's scalar for the others to see.
-    pub(super) fn keep_scalar(&self, word: u32, state: &State<'k>) {
-        for (each, value) in (0..).zip(state) {
-            let to = self.scalar_place(word + each, self.rank >> 5);
-            self.k.store_shared(to, [*value]);
-        }
+    pub(super) fn keep_scalar(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        word: u32,
+        state: State<'k>,
+    ) {
+        let state = evaluator.fold_lanes(folded, state, &[1, 2, 4, 8, 16]);
+        self.k.if_((self.rank & 31).eq(0), || {
+            for (each, value) in (0..).zip(state) {
+                let to = self.scalar_place(word + each, self.rank >> 5);
+                self.k.store_shared(to, [value]);
+            }
+        });
     }
 
     /// What the four warps kept.
