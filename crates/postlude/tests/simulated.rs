@@ -148,6 +148,60 @@ fn every_tile_passes_over_whole_rows() {
     });
 }
 
+/// Vectors of every kind are reduced further, each from another who finishes it.
+#[test]
+fn every_tile_reduces_finished_vectors() {
+    let kernels = ["further", "further_rows", "further_again", "top"].into_iter().cycle();
+    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    for_each(&varieties, |(tile, name)| {
+        let again = ["further_again", "top"].contains(name);
+        let columns = if again { tile.columns as usize - 3 } else { tile.columns as usize + 24 };
+        let bound = bound(name, [1, tile.rows as usize + 40, columns, 72], Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+#[test]
+fn finished_vectors_are_reduced_whatever_the_sizes() {
+    let varieties = [
+        ("further", [1, 1, 1, 8]),
+        ("further", [1, 300, 40, 24]),
+        ("further_rows", [1, 40, 300, 24]),
+        ("further_again", [1, 129, 65, 40]),
+        ("batch_further", [3, 88, 136, 40]),
+        ("batch_further", [2, 200, 24, 0]),
+        ("top", [1, 65, 33, 40]),
+        ("top", [1, 65, 2, 40]),
+    ];
+    for_each(&varieties, |(name, sizes)| {
+        check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
+    });
+}
+
+#[test]
+fn finished_results_are_of_every_type() {
+    let text = "kernel k(A: f16[M, K], W: f16[N, K], s: f32[M]) -> (a: T[M], b: T[N], c: T[]) \
+                { z = A @ W.T * s\n a = T(max(z, N) - s)\n b = T(min(z, M))\n c = T(sum(max(z, N), M)) }";
+    let again = "kernel k(A: f16[M, K], W: f16[N, K]) -> (D: f32[M, N], a: T[M]) \
+                 { z = A @ W.T\n m = max(z, N)\n D = z - m\n a = T(m) }";
+    let types = NARROW_TYPES.into_iter().filter(|dtype| *dtype != DType::B1);
+    let types = types.chain([DType::F16, DType::BF16]);
+    let varieties: Vec<_> = types.flat_map(|dtype| [(dtype, text), (dtype, again)]).collect();
+    for_each(&varieties, |(dtype, text)| {
+        let text = text.replace("T[", &format!("{dtype}[")).replace("T(", &format!("{dtype}("));
+        let random = &mut Random::new(5);
+        let stored = [Stored::default(); 2];
+        let sizes = [1, 71, 133, 40];
+        let bound = Bound::of(dtype.name(), &text, stored, sizes, Data::Integers, random);
+        check_on(&[None], &bound, None, Layout::Packed);
+    });
+}
+
 #[test]
 fn rows_that_no_tile_holds_are_refused_by_their_length() {
     let bound = bound("rows_again", [1, 64, 264, 64], Layout::Packed);

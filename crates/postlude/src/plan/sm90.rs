@@ -26,7 +26,7 @@ pub(crate) use again::{folded_by, passes, terms_of};
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
-pub(crate) use folds::{Folded, How, Workspace, folds_of, late};
+pub(crate) use folds::{Folded, How, Source, Workspace, folds_of, late};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;

@@ -14,6 +14,7 @@ mod columns;
 mod departures;
 mod finishing;
 mod folding;
+mod further;
 mod lanes;
 
 use postlude_ptx::kernel::{Kernel, Reg};
@@ -177,6 +178,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 known
             });
             self.pass_over(&evaluator, (&spot, &places), &mut known, accumulators);
+            if let (Some((folding, share)), Some(tally)) = (folding, &mut tally) {
+                folding.visit_rows(&evaluator, &spot, share, &known, tally);
+            }
             self.write_rows(corner, &places, &known);
             for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
                 let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };

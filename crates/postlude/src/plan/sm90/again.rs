@@ -3,10 +3,10 @@
 //! Where one tile holds whole rows, such a reduction is finished within the tile, before its elements are visited. Each
 //! further one that needs the result of another is a further pass over the accumulators.
 
-use crate::graph::{Graph, Kind, NodeId, Op};
+use crate::graph::{Graph, Kind, NodeId};
 
 use super::Sm90Refusal;
-use super::folds::{Folded, How, is_whole_row};
+use super::folds::{self, Folded, is_whole_row};
 
 /// Columns of the widest tile.
 const WIDEST: usize = 256;
@@ -26,17 +26,10 @@ pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
 
 /// The reductions that a pass finishes.
 pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Folded> {
-    let in_pass = |(id, _): &(NodeId, _)| passes[id.index()] == pass && is_whole_row(graph, *id);
-    graph
-        .nodes()
-        .filter(in_pass)
-        .filter_map(|(node, of)| match of.op {
-            Op::Reduce(fold, _, terms) => {
-                Some(Folded { node, how: How::Fold(fold), terms, kind: Kind::AlongRows })
-            }
-            _ => None,
-        })
-        .collect()
+    let in_pass = |id: &NodeId| passes[id.index()] == pass && is_whole_row(graph, *id);
+    let late = folds::late(graph);
+    let nodes = graph.nodes().map(|(id, _)| id).filter(in_pass);
+    nodes.filter_map(|id| folds::folded(graph, &late, id)).collect()
 }
 
 /// What of a tile has to be computed for a pass's reductions.

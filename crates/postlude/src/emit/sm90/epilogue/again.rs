@@ -27,7 +27,7 @@ impl<'k> Epilogue<'_, 'k> {
             for ((known, place), states) in known.iter_mut().zip(places).zip(states) {
                 for (folded, state) in folded.iter().zip(states) {
                     let state = evaluator.fold_lanes(*folded, state, &[1, 2]);
-                    let value = evaluator.fold_end(*folded, &state);
+                    let value = evaluator.fold_finish(*folded, &state, known);
                     known[folded.node.index()] = Some(Value::Float(value));
                 }
                 let ready = |id: NodeId| passes[id.index()] == pass && !self.plan.late[id.index()];
@@ -64,6 +64,8 @@ impl<'k> Epilogue<'_, 'k> {
                     for (row, states) in states.iter_mut().enumerate() {
                         let own = [0, 1].map(|column| {
                             let inside = spot.remaining.gt(offset + column);
+                            let place = || spot.column + (offset + column);
+                            let inside = Evaluator::fold_takes(*folded, &known[row], place, inside);
                             values[2 * row + column as usize].float().select(nothing, inside)
                         });
                         states[place] = evaluator.fold_more(*folded, &states[place], &own);
@@ -95,7 +97,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let first = self.column.eq(0) & corner.tile[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
                     let to = memory.element(k, place.at);
-                    store(k, output.dtype, to, value.float(), Some(inside));
+                    store(k, output.dtype, to, value, Some(inside));
                 }
             }
         }
