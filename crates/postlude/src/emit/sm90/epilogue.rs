@@ -191,7 +191,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
         }
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
-            folding.end_tile(&evaluator, corner, share, tally);
+            folding.end_tile(&evaluator, corner, share, &tally);
             folding.arrive(&evaluator, share);
         }
     }

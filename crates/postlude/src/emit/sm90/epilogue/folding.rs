@@ -268,7 +268,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         corner: &Corner<'k>,
         share: Share<'k>,
-        tally: Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let k = self.k;
         for (place, (word, folded)) in self.of_tiles() {

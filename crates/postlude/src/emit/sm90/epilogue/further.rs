@@ -10,8 +10,13 @@ use super::folding::{Folding, Share};
 
 /// What a thread has folded of a block's finished values.
 pub(super) struct Further<'k> {
-    /// Each reduction with its first word, and the partial result.
-    totals: Vec<((u32, Folded), Vec<Var<'k, F32>>)>,
+    totals: Vec<Total<'k>>,
+}
+
+/// A reduction with the number of its first word, and its partial result.
+struct Total<'k> {
+    one: (u32, Folded),
+    words: Vec<Var<'k, F32>>,
 }
 
 impl<'k> Further<'k> {
@@ -23,7 +28,8 @@ impl<'k> Further<'k> {
     ) -> Further<'k> {
         let begin = |(word, folded): (u32, Folded)| {
             let nothing = evaluator.fold_begin(folded);
-            ((word, folded), nothing.into_iter().map(|each| folding.k.var(each)).collect())
+            let words = nothing.into_iter().map(|each| folding.k.var(each)).collect();
+            Total { one: (word, folded), words }
         };
         Further { totals: folding.from(source).map(begin).collect() }
     }
@@ -35,14 +41,14 @@ impl<'k> Further<'k> {
         known: &Known<'k>,
         inside: Reg<'k, Pred>,
     ) {
-        for ((_, folded), total) in &self.totals {
+        for Total { one: (_, folded), words } in &self.totals {
             let Some(value) = known[folded.terms.index()] else {
                 panic!("compiler bug: a reduction of nothing")
             };
             let value = value.float().select(evaluator.fold_nothing(*folded), inside);
-            let before: State<'k> = total.iter().map(|word| word.get()).collect();
+            let before: State<'k> = words.iter().map(|word| word.get()).collect();
             let after = evaluator.fold_more(*folded, &before, &[value]);
-            total.iter().zip(after).for_each(|(word, after)| word.set(after));
+            words.iter().zip(after).for_each(|(word, after)| word.set(after));
         }
     }
 
@@ -57,14 +63,14 @@ impl<'k> Further<'k> {
         if self.totals.is_empty() {
             return;
         }
-        for ((word, folded), total) in &self.totals {
-            let state = total.iter().map(|word| word.get()).collect();
+        for Total { one: (word, folded), words } in &self.totals {
+            let state = words.iter().map(|word| word.get()).collect();
             folding.keep_scalar(evaluator, *folded, *word, state);
         }
         folding.sync();
         folding.k.if_(folding.rank.eq(0), || {
-            for (one, _) in &self.totals {
-                folding.leave_scalar(evaluator, *one, share, place);
+            for total in &self.totals {
+                folding.leave_scalar(evaluator, total.one, share, place);
             }
         });
     }
