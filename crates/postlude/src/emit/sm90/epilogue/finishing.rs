@@ -167,7 +167,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let k = self.k;
-        let width = self.plan.schedule.tile.columns;
+        let width = self.plan.schedule.width();
         let further = Further::new(self, evaluator, Source::FinishedColumns);
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
@@ -262,9 +262,9 @@ impl<'k> Folding<'_, 'k> {
     ) -> Known<'k> {
         let graph = self.plan.graph;
         let mut known: Known<'k> = vec![None; graph.len()];
-        evaluator.extend(&mut known, Kind::Scalar, place, None);
+        evaluator.extend(&mut known, Kind::Scalar, place, &[]);
         if kind != Kind::Scalar {
-            evaluator.extend(&mut known, kind, place, None);
+            evaluator.extend(&mut known, kind, place, &[]);
         }
         for (folded, state) in results {
             let value = evaluator.fold_finish(*folded, state, &known);
