@@ -10,6 +10,7 @@
 mod problems;
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
@@ -146,6 +147,45 @@ fn every_tile_passes_over_whole_rows() {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
+}
+
+/// Groups of columns, alone and beside rows that are finished in the tile.
+#[test]
+fn every_tile_finishes_its_groups() {
+    let kernels = ["groups", "small_groups", "groups_again"];
+    let of = |tile| kernels.into_iter().map(move |name| (tile, name));
+    let varieties: Vec<_> = CANDIDATES.iter().flat_map(of).collect();
+    let next = AtomicUsize::new(0);
+    for_each(&varieties, |(tile, name)| {
+        let wanted = if *name == "groups_again" { tile.columns } else { tile.columns + 64 };
+        let columns = wanted.next_multiple_of(32) - 32;
+        let sizes = [2, tile.rows as usize + 40, columns as usize, 72];
+        let bound = bound(name, sizes, Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            next.fetch_add(1, Ordering::Relaxed);
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+    assert!(next.into_inner() > 3 * CANDIDATES.len() / 2);
+}
+
+#[test]
+fn groups_that_no_tile_holds_are_refused_by_their_length() {
+    for (run, wanted) in [(512, "a multiple of 512"), (88, "a multiple of 88"), (6, "not of 6")] {
+        let text = format!(
+            "kernel k(A: f16[M, K], W: f16[N, K]) -> s: f32[M, N/{run}] {{ s = sum(A @ W.T, N, {run}) }}"
+        );
+        let random = &mut Random::new(3);
+        let stored = [Stored::default(); 2];
+        let sizes = [1, 8, 2 * run, 8];
+        let bound = Bound::of("groups", &text, stored, sizes, Data::Integers, random);
+        let refusal = bound.run(&Options { backend: Backend::Sim, ..Options::default() }).err();
+        let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
+        assert!(refusal.contains(wanted), "{refusal}");
+    }
 }
 
 /// Vectors of every kind are reduced further, each from another who finishes it.

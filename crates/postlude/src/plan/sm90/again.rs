@@ -5,8 +5,8 @@
 
 use crate::graph::{Graph, Kind, NodeId};
 
-use super::Sm90Refusal;
 use super::folds::{self, Folded, is_whole_row};
+use super::{Sm90Refusal, groups};
 
 /// Columns of the widest tile.
 const WIDEST: usize = 256;
@@ -32,14 +32,20 @@ pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Fol
     nodes.filter_map(|id| folds::folded(graph, &late, id)).collect()
 }
 
-/// What of a tile has to be computed for a pass's reductions.
-pub(crate) fn terms_of(graph: &Graph, folded: &[Folded]) -> Vec<bool> {
+/// What of a tile has to be computed for some of its values. What is known of groups of columns is there already, unless
+/// `through` them everything is asked for.
+pub(crate) fn terms_of(
+    graph: &Graph,
+    roots: impl Iterator<Item = NodeId>,
+    through: bool,
+) -> Vec<bool> {
+    let runs = groups::runs(graph);
     let mut wanted = vec![false; graph.len()];
-    for one in folded {
-        wanted[one.terms.index()] = true;
-    }
+    roots.for_each(|root| wanted[root.index()] = true);
     for (id, node) in graph.nodes().rev() {
-        if wanted[id.index()] && node.ty.axes.kind() == Kind::Tile {
+        let coarse = runs[id.index()] > 1;
+        let inner = (node.ty.axes.kind() == Kind::Tile && !coarse) || (through && coarse);
+        if wanted[id.index()] && inner {
             node.op.operands().for_each(|operand| wanted[operand.index()] = true);
         }
     }

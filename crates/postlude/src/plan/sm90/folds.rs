@@ -10,7 +10,7 @@ use crate::dtype::Elem;
 use crate::graph::{Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
-use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again};
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again, groups};
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
@@ -109,8 +109,13 @@ pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
     of.axes.kind() == Kind::Tile && of.elem == Elem::F32
 }
 
+/// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
+fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
+    (passes[id.index()] > 0 && is_whole_row(graph, id)) || groups::is_group_fold(graph, id)
+}
+
 /// What a node folds, if it does.
-pub(super) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folded> {
+pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folded> {
     let (how, terms) = match graph[node].op {
         Op::Reduce(fold, _, terms) => (How::Fold(fold), terms),
         Op::Pick(terms, index) => (How::Pick(index), terms),
@@ -131,7 +136,7 @@ pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
     graph
         .nodes()
         .map(|(id, _)| id)
-        .filter(move |id| live[id.index()] && !(passes[id.index()] > 0 && is_whole_row(graph, *id)))
+        .filter(move |id| live[id.index()] && !is_in_tile(graph, &passes, *id))
         .filter_map(move |id| folded(graph, &late, id))
 }
 
@@ -145,7 +150,7 @@ pub(crate) fn late(graph: &Graph) -> Vec<bool> {
     let passes = again::passes(graph);
     let mut late = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
-        let own = passes[id.index()] > 0 && is_whole_row(graph, id);
+        let own = is_in_tile(graph, &passes, id);
         late[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
             || node.op.operands().any(|operand| late[operand.index()]);
     }

@@ -1,10 +1,10 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, NodeId, Op};
+use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::place::packed_major;
-use super::{again, folds};
+use super::{again, folds, groups};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -73,6 +73,20 @@ pub enum Sm90Refusal {
         /// Columns of the widest tile.
         most: usize,
     },
+    /// Groups of columns that do not go with how lanes hold a tile.
+    #[error("sm90 reduces groups of 2, 4 or a multiple of 8 columns, not of {run}")]
+    UnevenGroups {
+        /// Columns of a group.
+        run: u32,
+    },
+    /// Groups of columns that no tile holds whole.
+    #[error(
+        "sm90 reduces groups of columns that divide a tile, which has up to 256 columns; these need a multiple of {run}"
+    )]
+    LongGroups {
+        /// What a tile's columns would be a multiple of.
+        run: u32,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -96,6 +110,8 @@ impl Sm90Refusal {
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::LongRows { .. }
+            | Sm90Refusal::UnevenGroups { .. }
+            | Sm90Refusal::LongGroups { .. }
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -104,6 +120,7 @@ impl Sm90Refusal {
 /// Refuses what the emitter cannot emit.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
+    groups::refuse(graph)?;
     folds::refuse(graph)?;
     let (late, passes) = (folds::late(graph), again::passes(graph));
     let live = graph.live();
@@ -118,8 +135,12 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return Err(Sm90Refusal::NotATile { name: name() });
         };
         let tile = axes == graph.product().accumulator_axes();
+        let own = graph.product().column.divisor();
+        let grouped = axes.kind() == Kind::Tile
+            && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
-            && graph[output.value].ty.axes == axes;
+            && graph[output.value].ty.axes == axes
+            || grouped && !late[output.value.index()];
         if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a reduction's result as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
@@ -151,9 +172,6 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
 /// What of a node the epilogue does not do, in the user's words.
 fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     let node = &graph[id];
-    if node.ty.axes.column.is_some_and(|divisor| divisor != graph.product().column.divisor()) {
-        return Some("values with fewer columns than the product".to_owned());
-    }
     match &node.op {
         Op::Accumulator
         | Op::SecondAccumulator

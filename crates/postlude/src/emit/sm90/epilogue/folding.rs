@@ -15,7 +15,7 @@ use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::values::{Evaluator, Known, State, Value};
-use super::Spot;
+use super::{Spot, groups};
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -129,10 +129,10 @@ impl<'a, 'k> Folding<'a, 'k> {
         spot: &Spot<'k>,
         (block, first): (usize, u32),
         known: &[Known<'k>; 2],
-        groups: &[Terms<'k>],
+        chunks: &[Terms<'k>],
         tally: &mut Tally<'k>,
     ) {
-        let values = |folded| Self::values(evaluator, spot, first, known, folded, groups);
+        let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
         for (place, folded) in self.rows.iter().enumerate() {
             let values = values(*folded);
             for (row, states) in tally.rows.iter_mut().enumerate() {
@@ -179,14 +179,15 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// A reduction's values, those outside the problem replaced by nothing.
     fn values(
+        &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         first: u32,
         known: &[Known<'k>; 2],
         folded: Folded,
-        groups: &[Terms<'k>],
+        chunks: &[Terms<'k>],
     ) -> Vec<[Reg<'k, F32>; 4]> {
-        let nothing = evaluator.fold_nothing(folded);
+        let (nothing, run) = (evaluator.fold_nothing(folded), self.plan.runs[folded.terms.index()]);
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == folded.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
@@ -201,11 +202,14 @@ impl<'a, 'k> Folding<'a, 'k> {
                 };
                 let place = || spot.column + offset;
                 let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
-                *value = value.select(nothing, inside);
+                let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
+                let own = (self.rank & 3) * 2;
+                let inside = groups::counts(run, own, chunk, column, inside);
+                *value = inside.map_or(nothing, |inside| value.select(nothing, inside));
             }
             four
         };
-        groups.iter().enumerate().map(group).collect()
+        chunks.iter().enumerate().map(group).collect()
     }
 
     /// Two columns of a group: the rows of a warp meet, and join those of the blocks before.
