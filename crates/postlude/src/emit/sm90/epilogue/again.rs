@@ -85,8 +85,8 @@ impl<'k> Epilogue<'_, 'k> {
                 (evaluator.fold_nothing(*folded), self.plan.runs[folded.terms.index()]);
             for (row, states) in states.iter_mut().enumerate() {
                 let own = [0, 1].map(|column| {
-                    let inside = spot.remaining.gt(offset + column);
-                    let number = || spot.column + (offset + column);
+                    let inside = || spot.remaining.gt(offset + column);
+                    let number = (spot.column, offset + column);
                     let inside = Evaluator::fold_takes(*folded, &known[row], number, inside);
                     let inside = groups::counts(run, self.column, offset, column, inside);
                     let value = values[2 * row + column as usize].float();

@@ -9,7 +9,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, How, SLOT_ROWS, Sharing, Source, folds_of};
+use crate::plan::sm90::{Folded, SLOT_ROWS, Sharing, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
@@ -30,6 +30,8 @@ pub(super) struct Folding<'a, 'k> {
     pub(super) warpgroup: Reg<'k, U32>,
     /// This thread in its warpgroup.
     pub(super) rank: Reg<'k, U32>,
+    /// Its first column of an 8-column group.
+    column: Reg<'k, U32>,
     /// Tiles along rows and along columns.
     tiles: [Reg<'k, U32>; 2],
     /// What this warpgroup has of shared memory.
@@ -89,6 +91,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             scalars: of(Kind::Scalar),
             warpgroup,
             rank,
+            column: (rank & 3) * 2,
             tiles: raster.tiles(),
             shared: k.region(&plan.folds) + warpgroup * bytes,
         })
@@ -194,17 +197,17 @@ impl<'a, 'k> Folding<'a, 'k> {
             let mut four = four.map(Value::float);
             for (element, value) in four.iter_mut().enumerate() {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
-                let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));
-                let inside = match (folded.how, folded.kind) {
-                    (How::Pick(_), _) | (_, Kind::AlongRows) => column,
-                    (_, Kind::AlongColumns) => row,
-                    (_, Kind::Scalar | Kind::Tile) => row & column,
+                let row = spot.inside_rows[element / 2];
+                let column = || spot.remaining.gt(offset);
+                let inside = || match folded.kind {
+                    Kind::AlongRows => column(),
+                    Kind::AlongColumns => row,
+                    Kind::Scalar | Kind::Tile => row & column(),
                 };
-                let place = || spot.column + offset;
+                let place = (spot.column, offset);
                 let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
-                let own = (self.rank & 3) * 2;
-                let inside = groups::counts(run, own, chunk, column, inside);
+                let inside = groups::counts(run, self.column, chunk, column, inside);
                 *value = inside.map_or(nothing, |inside| value.select(nothing, inside));
             }
             four

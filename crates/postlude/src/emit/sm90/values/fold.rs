@@ -122,16 +122,17 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Whether an element counts that is inside, in this column of a row of which this is known.
+    /// Whether an element counts, so many columns behind this one of a row of which this is known.
     pub(in super::super) fn fold_takes(
         folded: Folded,
         known: &Known<'k>,
-        column: impl FnOnce() -> Reg<'k, U32>,
-        inside: Reg<'k, Pred>,
+        (column, offset): (Reg<'k, U32>, u32),
+        inside: impl FnOnce() -> Reg<'k, Pred>,
     ) -> Reg<'k, Pred> {
         match folded.how {
-            How::Pick(index) => inside & picked(known, index).eq(column()),
-            How::Fold(_) => inside,
+            // What is picked beyond the last column is NaN in the end.
+            How::Pick(index) => (picked(known, index) - column).eq(offset),
+            How::Fold(_) => inside(),
         }
     }
 
