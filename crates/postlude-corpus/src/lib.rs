@@ -10,6 +10,7 @@ mod case;
 mod epilogues;
 mod expect;
 mod fill;
+pub mod fuzz;
 mod layout;
 mod library;
 mod random;
