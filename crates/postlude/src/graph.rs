@@ -88,6 +88,8 @@ pub struct Product {
     pub left: (InputId, Orientation),
     /// The right operand.
     pub right: (InputId, Orientation),
+    /// Another one of the same dims and orientation, where there are two products.
+    pub second: Option<InputId>,
     /// The leading dim of either operand.
     pub batch: Option<Dim>,
     /// The dim of the left operand that stays.
