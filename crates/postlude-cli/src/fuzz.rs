@@ -34,6 +34,8 @@ struct Elements {
     sharp: u64,
     loose: u64,
     open: u64,
+    nan: u64,
+    flat: u64,
 }
 
 #[derive(Serialize)]
@@ -116,6 +118,8 @@ impl Report {
                 sharp: tally.sharp,
                 loose: tally.loose,
                 open: tally.open,
+                nan: tally.nan,
+                flat: tally.flat,
             },
             failures: summary.failures.iter().map(line).collect(),
         }
@@ -131,15 +135,17 @@ impl Report {
         for (reason, count) in refused {
             text.push_str(&format!("{count:>5} refused: {reason}\n"));
         }
-        let Elements { exact, sharp, loose, open } = self.elements;
+        let Elements { exact, sharp, loose, open, nan, flat } = self.elements;
         let all = (exact + sharp + loose + open).max(1) as f64;
         let share = |part: u64| part as f64 * 100.0 / all;
         text.push_str(&format!(
-            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open\n",
+            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open; {:.2} % nan, {:.2} % in flat outputs\n",
             share(exact),
             share(sharp),
             share(loose),
-            share(open)
+            share(open),
+            share(nan),
+            share(flat)
         ));
         let refused: usize = self.refused.values().sum();
         text.push_str(&format!(

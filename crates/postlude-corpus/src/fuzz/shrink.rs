@@ -125,7 +125,7 @@ fn sizes(specimen: &Specimen) -> Vec<Specimen> {
         let mut smaller: Vec<usize> = [1, 8, 16, 64, size / 2, size.saturating_sub(1)]
             .into_iter()
             .map(|size| size.next_multiple_of(multiple))
-            .filter(|smaller| *smaller < size)
+            .filter(|smaller| (1..size).contains(smaller))
             .collect();
         smaller.dedup();
         for size in smaller {

@@ -15,6 +15,10 @@ pub struct Tally {
     pub loose: u64,
     /// Any large number, both nan and numbers, or both truths.
     pub open: u64,
+    /// Those of which nan alone is right.
+    pub nan: u64,
+    /// Those of outputs whose elements are all the same: they say little about where an element belongs.
+    pub flat: u64,
 }
 
 /// What a bound may be of a magnitude and still be sharp: an element that belongs elsewhere is nearly always outside.
@@ -29,6 +33,12 @@ impl Tally {
         let mut tally = Tally::default();
         for value in &evaluated.values {
             *tally.kind(evaluated.dtype, *value, usual) += 1;
+            tally.nan += u64::from(value.is_only_nan());
+        }
+        let first = evaluated.values.first().map(|value| value.nominal.to_bits());
+        let same = |value: &Value| Some(value.nominal.to_bits()) == first;
+        if evaluated.values.len() > 1 && evaluated.values.iter().all(same) {
+            tally.flat = evaluated.values.len() as u64;
         }
         tally
     }
@@ -66,6 +76,8 @@ impl Tally {
         self.sharp += other.sharp;
         self.loose += other.loose;
         self.open += other.open;
+        self.nan += other.nan;
+        self.flat += other.flat;
     }
 }
 

@@ -6,12 +6,12 @@ use std::fmt;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
+use super::Tile;
 use super::again;
 use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::Tile;
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

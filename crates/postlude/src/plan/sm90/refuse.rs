@@ -124,6 +124,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             let what = format!("a reduction's result as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
         }
+        if tile && late[output.value.index()] {
+            let what = "a reduction's result repeated in a tile".to_owned();
+            return Err(Sm90Refusal::Operation { what });
+        }
         if !tile && !finished {
             return Err(Sm90Refusal::NotATile { name: name() });
         }
@@ -209,6 +213,10 @@ mod tests {
         let refusal = super::tests::refusal("s = sum(max(A @ W.T, N), M)").unwrap_or_default();
         assert!(refusal.contains("`sum over row`"), "{refusal}");
         // Who writes the picked one would not know the index.
+        // Nobody comes back to the tiles once their columns are finished.
+        let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
+        let refusal = super::tests::refusal(source).unwrap_or_default();
+        assert!(refusal.contains("repeated in a tile"), "{refusal}");
         let again = "Z = A @ W.T\nD = Z - max(Z, N)\nt = pick(Z, i32(max(Z, N)))";
         let refusal = super::tests::refusal(again).unwrap_or_default();
         assert!(refusal.contains("`pick`"), "{refusal}");
