@@ -81,6 +81,13 @@ impl<'a> Viewed<'a> {
         }
     }
 
+    /// Whether an input is an operand of the product.
+    fn is_factor(&self, input: usize) -> bool {
+        let product = self.graph.product();
+        let factors = [Some(product.left.0), Some(product.right.0), product.second];
+        factors.into_iter().flatten().any(|factor| factor.0 as usize == input)
+    }
+
     /// Lets parameters that name its tensors name the memory that they are views of. The problem is its own, the placements
     /// are those of the graph that it was made from.
     pub(crate) fn settle(
@@ -99,6 +106,10 @@ impl<'a> Viewed<'a> {
                 view.offset(placement, problem).wrapping_mul(bits as i64) / 8
             };
             match self.input_views.get(number - self.inputs) {
+                // Without a contraction an operand of the product has no elements, and its map begins where it does.
+                Some(view) if problem.inner == 0 && self.is_factor(number) => {
+                    (Buffer(view.of as u32), 0)
+                }
                 Some(view) => {
                     let placement = placements.inputs[view.of].as_ref();
                     let bits = self.graph.inputs()[view.of].dtype.bits();
