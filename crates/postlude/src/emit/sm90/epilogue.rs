@@ -198,7 +198,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let (columns, width) = (self.plan.schedule.subtile, self.plan.schedule.width());
         (0..width).step_by(columns as usize).map(move |offset| {
             let products = accumulators.chunks_exact(width as usize / 2);
-            let part = |all: &'e [Reg<'k, F32>]| &all[offset as usize / 2..][..columns as usize / 2];
+            let part =
+                |all: &'e [Reg<'k, F32>]| &all[offset as usize / 2..][..columns as usize / 2];
             (Subtile { offset, columns }, products.map(part).collect())
         })
     }

@@ -7,8 +7,7 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, operands,
-    tile_operands,
+    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 

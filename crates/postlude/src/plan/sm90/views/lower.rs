@@ -24,12 +24,7 @@ pub(super) fn lower(graph: &Graph) -> Result<Viewed<'_>, Sm90Refusal> {
             let column = if orientation == Orientation::Plain { last } else { last - 1 };
             let [first, second] = way.parts().map(|part| inputs.view(right, column, part));
             let column = product.column_dim(2 * ways.full);
-            Product {
-                right: (first, orientation),
-                second: Some(second),
-                column,
-                ..product.clone()
-            }
+            Product { right: (first, orientation), second: Some(second), column, ..product.clone() }
         }
         None => product.clone(),
     };
@@ -110,7 +105,7 @@ impl Inputs<'_> {
             let mut input = self.old.inputs()[view.of].clone();
             if let (Some(dims), Some((column, part))) = (&mut input.dims, view.part) {
                 dims[column] = half.clone();
-                input.name = format!("{} {}", part.name(), input.name);
+                input.name = format!("{}.{}", input.name, part.name());
             }
             input
         };
