@@ -47,10 +47,9 @@ impl Draw {
         let other = targets[self.random.below(2)];
         let Some(axes) = axes.join(self.ty(other).axes) else { return };
         let ty = Type { elem: Elem::F32, axes: Axes { column: Some(1), ..axes } };
-        let merged = self.assign(format!("{merge}({{}}, {{}})"), &[result, other], ty, about);
+        self.assign(format!("{merge}({{}}, {{}})"), &[result, other], ty, about);
         let early = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 1);
         self.step(&early);
-        let _ = merged;
     }
 
     /// Reduces runs of columns, and at times meets the tile with the results.

@@ -137,17 +137,26 @@ impl Draw {
             _ => self.float(fits)?,
         };
         if self.random.one_in(2) {
-            let number = if self.ty(a).elem == Elem::I32 {
-                *self.random.pick(&INTEGERS)
-            } else {
-                self.number()
-            };
+            let number = self.limit(a);
             let ty = Type { elem: Elem::Bool, axes: self.ty(a).axes };
             return Some(self.assign(format!("{{}} {operator} {number}"), &[a], ty, 1.0));
         }
         let b = self.choose(self.ty(a).elem, fits)?;
         let ty = Type { elem: Elem::Bool, axes: self.join(&[a, b])? };
         Some(self.assign(format!("{{}} {operator} {{}}"), &[a, b], ty, 1.0))
+    }
+
+    /// A number that part of a value's elements is likely to be above, and part of them below.
+    fn limit(&mut self, value: ValueId) -> String {
+        if self.ty(value).elem == Elem::I32 {
+            return (*self.random.pick(&INTEGERS)).to_owned();
+        }
+        if self.random.one_in(4) {
+            return self.number().to_owned();
+        }
+        let by = if self.is_positive(value) { &[1.0, 0.5, 0.25] } else { &[0.25, -0.5, -0.1] };
+        let limit = self.about(value) * *self.random.pick::<f64>(by);
+        if self.traits.whole { format!("{:.1}", limit.round()) } else { format!("{limit:.3}") }
     }
 
     fn selection(&mut self, fits: Fits<'_>) -> Option<ValueId> {

@@ -38,7 +38,8 @@ impl Draw {
             }
         }
         for id in finished.iter().rev().take(3) {
-            if self.random.chance(75) {
+            let float = self.sketch.values[*id].ty.elem == Elem::F32;
+            if self.random.chance(if float { 75 } else { 10 }) {
                 self.store(*id);
             }
         }
@@ -47,7 +48,10 @@ impl Draw {
         for place in 0..count {
             let recent = tiles.len().min(if place == 0 { 2 } else { 6 });
             let id = tiles[tiles.len() - 1 - self.random.below(recent)];
-            if !self.sketch.outputs.iter().any(|output| output.value == id) {
+            let again = self.sketch.outputs.iter().any(|output| output.value == id);
+            // Conditions and integers say less about where an element belongs.
+            let plain = self.sketch.values[id].ty.elem != Elem::F32 && self.random.chance(40);
+            if !(again && self.random.chance(70)) && !plain {
                 self.store(id);
             }
         }
@@ -56,7 +60,9 @@ impl Draw {
             self.store(id);
         }
         if self.sketch.outputs.is_empty() {
-            self.store(tiles[tiles.len() - 1]);
+            let float = |id: &&ValueId| self.sketch.values[**id].ty.elem == Elem::F32;
+            let last = tiles.iter().rev().find(float).copied();
+            self.store(last.unwrap_or(self.product));
         }
     }
 

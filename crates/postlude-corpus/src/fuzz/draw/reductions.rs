@@ -26,8 +26,8 @@ impl Draw {
         let ty = self.ty(x);
         match self.random.below(10) {
             0..=3 => {
-                self.assign(*self.random.clone().pick(&composites), &[x], ty, 1.0);
-                self.random.bits();
+                let text = *self.random.pick(&composites);
+                self.assign(text, &[x], ty, 1.0);
             }
             4 | 5 => {
                 let text = if self.random.one_in(4) { more[1] } else { more[0] };
@@ -55,6 +55,9 @@ impl Draw {
     }
 
     fn reduction(&mut self) {
+        if self.random.one_in(30) {
+            self.early_vector();
+        }
         let Some(x) = self.float(&is_early_tile) else { return };
         let axes = self.ty(x).axes;
         if self.random.one_in(8) && axes.row {
@@ -97,6 +100,20 @@ impl Draw {
         let folded = self.assign(format!("{fold}({{}}{separator}{dims})"), &[x], ty, about);
         self.sketch.values[folded].late = true;
         Some(folded)
+    }
+
+    /// A reduction of a vector that is known before the product is.
+    fn early_vector(&mut self) {
+        let vector = |known: &Known| {
+            let kind = known.ty.axes.kind();
+            !known.late && matches!(kind, Kind::AlongRows | Kind::AlongColumns)
+        };
+        let Some(x) = self.float(&vector) else { return };
+        let axes = self.ty(x).axes;
+        let dim = if axes.row { "M" } else { "N" };
+        if axes.column.is_none_or(|by| by == 1) {
+            self.fold(x, dim, Axes { batch: axes.batch, ..Axes::SCALAR });
+        }
     }
 
     fn pick(&mut self, x: ValueId) {

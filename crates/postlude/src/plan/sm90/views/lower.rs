@@ -105,7 +105,7 @@ impl Inputs<'_> {
             let mut input = self.old.inputs()[view.of].clone();
             if let (Some(dims), Some((column, part))) = (&mut input.dims, view.part) {
                 dims[column] = half.clone();
-                input.name = format!("{} {}", part.name(), input.name);
+                input.name = format!("{}.{}", input.name, part.name());
             }
             input
         };
