@@ -1,7 +1,7 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, NodeId, Op};
+use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::place::packed_major;
 use super::{again, folds};
@@ -119,7 +119,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         };
         let tile = axes == graph.product().accumulator_axes();
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
-            && graph[output.value].ty.axes == axes;
+            && graph[output.value].ty.axes == axes
+            && axes.kind() != Kind::Tile
+            // What all batches have in common would be written by each of them.
+            && axes.batch == graph.product().accumulator_axes().batch;
         if finished && !tile && !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
             let what = format!("a reduction's result as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
@@ -230,6 +233,21 @@ mod tests {
         let ast = syntax::parse(&source).expect("it parses");
         let graph = define::define(&check::check(&ast).expect("it types"));
         refuse(&graph).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_batches_share_is_not_written_by_each() {
+        for output in ["D: f32[M, N]", "d: f32[M]"] {
+            let value = if output.starts_with('D') { "x - max(x, N)" } else { "max(x, N)" };
+            let source = format!(
+                "kernel k(A: f16[B, M, K], W: f16[N, K], x: f16[M, N]) -> (E: f32[B, M, N], {output}) \
+                 {{ E = A @ W.T + x - max(x, N)\n {} = {value} }}",
+                &output[..1]
+            );
+            let wanted = format!("output `{}` is neither", &output[..1]);
+            let refusal = refusal(&source).unwrap_or_default();
+            assert!(refusal.contains(&wanted), "{refusal}");
+        }
     }
 
     #[test]
