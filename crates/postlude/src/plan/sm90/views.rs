@@ -98,21 +98,16 @@ impl<'a> Viewed<'a> {
             let offset = |view: &View, placement: &Placement, bits: usize| {
                 view.offset(placement, problem).wrapping_mul(bits as i64) / 8
             };
-            match self.input_views.get(number - self.inputs) {
-                Some(view) => {
-                    let placement = placements.inputs[view.of].as_ref();
-                    let bits = self.graph.inputs()[view.of].dtype.bits();
-                    let offset = placement.map_or(0, |placement| offset(view, placement, bits));
-                    (Buffer(view.of as u32), offset)
-                }
-                None => {
-                    let place = number - own_inputs;
-                    let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
-                    let placement = &placements.outputs[view.of];
-                    let offset = offset(view, placement, output.dtype.bits());
-                    (Buffer((self.inputs + view.of) as u32), offset)
-                }
+            if let Some(view) = self.input_views.get(number - self.inputs) {
+                let placement = placements.inputs[view.of].as_ref();
+                let bits = self.graph.inputs()[view.of].dtype.bits();
+                let offset = placement.map_or(0, |placement| offset(view, placement, bits));
+                return (Buffer(view.of as u32), offset);
             }
+            let place = number - own_inputs;
+            let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
+            let offset = offset(view, &placements.outputs[view.of], output.dtype.bits());
+            (Buffer((self.inputs + view.of) as u32), offset)
         };
         for parameter in parameters {
             match parameter {
