@@ -105,25 +105,20 @@ impl<'a> Viewed<'a> {
             let offset = |view: &View, placement: &Placement, bits: usize| {
                 view.offset(placement, problem).wrapping_mul(bits as i64) / 8
             };
-            match self.input_views.get(number - self.inputs) {
-                // Without a contraction an operand of the product has no elements, and its map begins where it does.
-                Some(view) if problem.inner == 0 && self.is_factor(number) => {
-                    (Buffer(view.of as u32), 0)
+            if let Some(view) = self.input_views.get(number - self.inputs) {
+                // Without a contraction it has no elements, and its map begins where the whole one does.
+                if problem.inner == 0 && self.is_factor(number) {
+                    return (Buffer(view.of as u32), 0);
                 }
-                Some(view) => {
-                    let placement = placements.inputs[view.of].as_ref();
-                    let bits = self.graph.inputs()[view.of].dtype.bits();
-                    let offset = placement.map_or(0, |placement| offset(view, placement, bits));
-                    (Buffer(view.of as u32), offset)
-                }
-                None => {
-                    let place = number - own_inputs;
-                    let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
-                    let placement = &placements.outputs[view.of];
-                    let offset = offset(view, placement, output.dtype.bits());
-                    (Buffer((self.inputs + view.of) as u32), offset)
-                }
+                let placement = placements.inputs[view.of].as_ref();
+                let bits = self.graph.inputs()[view.of].dtype.bits();
+                let offset = placement.map_or(0, |placement| offset(view, placement, bits));
+                return (Buffer(view.of as u32), offset);
             }
+            let place = number - own_inputs;
+            let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
+            let offset = offset(view, &placements.outputs[view.of], output.dtype.bits());
+            (Buffer((self.inputs + view.of) as u32), offset)
         };
         for parameter in parameters {
             match parameter {
