@@ -105,6 +105,7 @@ limit() {
         case $suite in
             first_use) total=$((total + 20)) ;;
             layouts | unaligned) total=$((total + 60)) ;;
+            epilogues) total=$((total + 360)) ;;
             plain | fused | f16 | schedules) total=$((total + 110)) ;;
             *) total=$((total + 150)) ;;
         esac
@@ -112,7 +113,7 @@ limit() {
     echo "$total"
 }
 
-for word in ${SUITES-first_use,plain,fused layouts f16 unaligned random schedules}; do
+for word in ${SUITES-first_use,plain,fused epilogues layouts f16 unaligned random schedules}; do
     seconds=$(limit "$word")
     name=bench-${word//,/-}
     case $word in

@@ -1,6 +1,7 @@
 //! The command line: every subcommand, flag and help text.
 
 mod bench;
+mod fuzz;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
 
 pub(crate) use bench::{BenchAgainst, BenchArguments, BenchBackend};
+pub(crate) use fuzz::{FuzzArguments, FuzzSizes};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_COMMIT"), ")");
 
@@ -46,6 +48,8 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Run the literate cases
     Corpus(CorpusArguments),
+    /// Run random kernels and compare every element with the reference
+    Fuzz(FuzzArguments),
     /// Time a small suite of kernels on this machine
     Bench(BenchArguments),
     /// Describe this machine and its backends

@@ -19,6 +19,7 @@ mod emit;
 mod explain;
 mod failure;
 mod files;
+mod fuzz;
 mod hopper;
 mod inputs;
 mod launch;
@@ -72,6 +73,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::List(arguments) => list::list(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::Corpus(arguments) => corpus::corpus(&arguments),
+        Command::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Info(arguments) => machine::info(&arguments),
         Command::Cache(arguments) => cache::cache(&arguments),

@@ -73,7 +73,7 @@ fn is_near(value: Value, got: f64, literal: f64) -> bool {
     got == literal || (got.is_nan() && literal.is_nan()) || (got - literal).abs() <= value.bound()
 }
 
-fn same_type(want: &Evaluated, got: &Tensor) -> Result<(), String> {
+pub(crate) fn same_type(want: &Evaluated, got: &Tensor) -> Result<(), String> {
     if want.shape == got.shape() && want.dtype == got.dtype() {
         return Ok(());
     }
@@ -88,7 +88,7 @@ fn same_type(want: &Evaluated, got: &Tensor) -> Result<(), String> {
 }
 
 /// One element with everything about it.
-fn element(evaluated: &Evaluated, at: usize, got: f64, want: f64) -> String {
+pub(crate) fn element(evaluated: &Evaluated, at: usize, got: f64, want: f64) -> String {
     let value = evaluated.values[at];
     let index = index(at, &evaluated.shape);
     let allowed = if value.is_only_nan() {

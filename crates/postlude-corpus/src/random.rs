@@ -45,6 +45,16 @@ impl Random {
         &from[self.below(from.len())]
     }
 
+    /// True once in so many times.
+    pub fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    /// True that many times in a hundred.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
     /// A whole number from -4 to 4: sums of many, and of their products, are exact whatever their order.
     pub fn whole(&mut self) -> f64 {
         self.below(9) as f64 - 4.0

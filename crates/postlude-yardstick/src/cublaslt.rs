@@ -40,6 +40,21 @@ pub enum Epilogue {
     BiasRelu,
     /// Adds a bias along N, then gelu in its tanh form.
     BiasGelu,
+    /// The same, and stores what gelu was taken of.
+    BiasGeluAux,
+    /// Multiplies by the derivative of gelu, in its tanh form, at a stored tile, and sums the columns.
+    GeluGradient,
+}
+
+/// What an epilogue does with a second tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aux {
+    /// It has none.
+    None,
+    /// It writes one.
+    Written,
+    /// It reads one.
+    Read,
 }
 
 impl Epilogue {
@@ -50,14 +65,39 @@ impl Epilogue {
             Epilogue::Bias => 4,
             Epilogue::BiasRelu => 4 | 2,
             Epilogue::BiasGelu => 4 | 32,
+            Epilogue::BiasGeluAux => 4 | 32 | 128,
+            Epilogue::GeluGradient => 16 | 64 | 128,
         }
     }
 
     /// Whether it reads a bias.
-    pub const fn has_bias(self) -> bool {
+    pub const fn reads_bias(self) -> bool {
+        match self {
+            Epilogue::Plain | Epilogue::GeluGradient => false,
+            Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu | Epilogue::BiasGeluAux => {
+                true
+            }
+        }
+    }
+
+    /// Whether it reads or writes a vector along N.
+    pub const fn has_vector(self) -> bool {
         match self {
             Epilogue::Plain => false,
-            Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu => true,
+            Epilogue::Bias
+            | Epilogue::BiasRelu
+            | Epilogue::BiasGelu
+            | Epilogue::BiasGeluAux
+            | Epilogue::GeluGradient => true,
+        }
+    }
+
+    /// What it does with a second tile.
+    pub const fn aux(self) -> Aux {
+        match self {
+            Epilogue::Plain | Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu => Aux::None,
+            Epilogue::BiasGeluAux => Aux::Written,
+            Epilogue::GeluGradient => Aux::Read,
         }
     }
 }
@@ -81,8 +121,8 @@ pub struct Request {
     pub alpha: f32,
     /// What C is multiplied by; 0 where there is none.
     pub beta: f32,
-    /// Where the bias is; 0 where there is none.
-    pub bias: u64,
+    /// Where the bias, or its gradient, is; 0 where there is none.
+    pub vector: u64,
 }
 
 /// Where the matrices of one call are.
@@ -96,6 +136,8 @@ pub struct Addresses {
     pub addend: u64,
     /// D.
     pub result: u64,
+    /// The second tile; 0 where there is none.
+    pub aux: u64,
 }
 
 /// The opened library, with a workspace on a GPU.
@@ -131,9 +173,14 @@ impl CublasLt {
         operation.set(OperationAttribute::TransposeRight, second.transposition as i32)?;
         operation.set(OperationAttribute::Epilogue, request.epilogue.number())?;
         let element = element(request.dtype);
-        if request.epilogue.has_bias() {
+        if request.epilogue.has_vector() {
             operation.set(OperationAttribute::BiasType, element)?;
-            operation.set_address(OperationAttribute::BiasPointer, request.bias)?;
+            operation.set_wide(OperationAttribute::BiasPointer, request.vector)?;
+        }
+        if request.epilogue.aux() != Aux::None {
+            operation.set_wide(OperationAttribute::AuxLeading, n as u64)?;
+            // The heuristics only look at how it is aligned; every launch sets its own.
+            operation.set_wide(OperationAttribute::AuxPointer, request.vector)?;
         }
         let matrix = |rows, columns| MatrixLayout::new(&self.library, element, rows, columns);
         let stored = |operand: Operand| matrix(operand.rows, operand.columns);
@@ -149,7 +196,7 @@ impl CublasLt {
             return Err(YardstickError::NoAlgorithm { m, n, k });
         }
         let scales = [request.alpha, request.beta];
-        Ok(Matmul { owner: self, product, algorithms, scales })
+        Ok(Matmul { owner: self, product, algorithms, scales, epilogue: request.epilogue })
     }
 }
 
@@ -159,12 +206,18 @@ pub struct Matmul<'a> {
     product: Product,
     algorithms: Vec<library::Algorithm>,
     scales: [f32; 2],
+    epilogue: Epilogue,
 }
 
 impl Matmul<'_> {
     /// How many algorithms the library suggests; the first is its best guess.
     pub fn algorithms(&self) -> usize {
         self.algorithms.len()
+    }
+
+    /// What comes after the product.
+    pub fn epilogue(&self) -> Epilogue {
+        self.epilogue
     }
 
     /// Queues it by the algorithm of that number. The memory outlives the work, which is the caller's to see to.
@@ -174,6 +227,9 @@ impl Matmul<'_> {
         addresses: &Addresses,
         stream: &Stream,
     ) -> Result<(), YardstickError> {
+        if self.epilogue.aux() != Aux::None {
+            self.product.operation.set_wide(OperationAttribute::AuxPointer, addresses.aux)?;
+        }
         let places = Places {
             left: addresses.right,
             right: addresses.left,
@@ -232,6 +288,8 @@ mod tests {
     fn epilogues_have_the_numbers_of_the_header() {
         let all = [Epilogue::Plain, Epilogue::Bias, Epilogue::BiasRelu, Epilogue::BiasGelu];
         assert_eq!(all.map(Epilogue::number), [1, 4, 6, 36]);
+        let tiles = [Epilogue::BiasGeluAux, Epilogue::GeluGradient];
+        assert_eq!(tiles.map(Epilogue::number), [164, 208]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The memory of a row: several sets of buffers, so that no launch finds its operands in cache.
 //!
 //! In: a row and a GPU. Out: for each set the arguments of a call of ours and the addresses of a call of cuBLASLt. Inputs
-//! are random normal and different in every set. Matrices have a buffer in each set; vectors, which are small, one for all.
+//! are random normal, indices uniform, and different in every set. Matrices and outputs have a buffer in each set; vectors
+//! that are read, which are small, one for all.
 //!
 //! Invariant: the matrices of all sets together take more than twice the L2.
 
@@ -9,9 +10,10 @@ use std::collections::BTreeMap;
 
 use postlude::graph::Graph;
 use postlude::runtime::{Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream};
-use postlude::{DType, Problem};
+use postlude::{DType, Problem, dtype};
+use postlude_corpus::Random;
 
-use crate::cublaslt::Addresses;
+use crate::cublaslt::{Addresses, Aux, Epilogue};
 use crate::error::YardstickError;
 use crate::random::{self, Store};
 use crate::suite::{self, Row};
@@ -31,6 +33,34 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// A tile in memory of its own, the same for all sets.
+    pub fn alone(
+        device: &Device,
+        name: &str,
+        dtype: DType,
+        dims: [&str; 2],
+        shape: [usize; 2],
+    ) -> Result<Placed, YardstickError> {
+        let mut placed = Placed {
+            name: name.to_owned(),
+            dims: dims.map(str::to_owned).into(),
+            dtype,
+            shape: shape.into(),
+            buffers: Vec::new(),
+        };
+        placed.allocate(device, 1)?;
+        Ok(placed)
+    }
+
+    fn allocate(&mut self, device: &Device, count: usize) -> Result<(), YardstickError> {
+        // Whole pairs of elements, which are drawn together.
+        let bytes = self.bytes().next_multiple_of(16);
+        for _ in 0..count {
+            self.buffers.push(device.allocate(bytes)?);
+        }
+        Ok(())
+    }
+
     /// Its memory in a set.
     pub fn buffer(&self, set: usize) -> &DeviceBuffer {
         &self.buffers[set % self.buffers.len()]
@@ -49,6 +79,16 @@ impl Placed {
     }
 }
 
+/// A vector that cuBLASLt wants in the tiles' dtype.
+struct Narrow {
+    dtype: DType,
+    buffer: DeviceBuffer,
+    is_written: bool,
+}
+
+/// Vectors along N that cuBLASLt reads, and writes.
+const NARROW: [&str; 2] = ["bias", "dbias"];
+
 /// All sets of a row.
 pub struct Data {
     /// How many there are.
@@ -59,8 +99,8 @@ pub struct Data {
     pub outputs: Vec<Placed>,
     /// Where plain products go, where the row's own output is no place for one.
     product: Option<Placed>,
-    /// The bias in the tiles' dtype, for cuBLASLt.
-    narrow_bias: Option<DeviceBuffer>,
+    /// The bias, or its gradient, in the tiles' dtype, for cuBLASLt.
+    narrow: Option<Narrow>,
     scalars: Vec<(String, f64)>,
 }
 
@@ -104,40 +144,52 @@ impl Data {
         let matrices = || inputs.iter().chain(&outputs).filter(|one| one.shape.len() > 1);
         let set_bytes: u64 = matrices().map(Placed::bytes).sum();
         let sets = set_count(set_bytes, device.l2_bytes().into());
-        let mut data = Data { sets, inputs, outputs, product, narrow_bias: None, scalars };
+        let mut data = Data { sets, inputs, outputs, product, narrow: None, scalars };
         data.allocate(device)?;
-        data.draw(device, stream, row.dtype)?;
+        data.narrow(device, row.dtype)?;
+        data.draw(device, stream, row.sizes[1])?;
         Ok(data)
     }
 
     fn allocate(&mut self, device: &Device) -> Result<(), YardstickError> {
-        for one in self.inputs.iter_mut().chain(&mut self.outputs).chain(&mut self.product) {
+        let inputs = self.inputs.iter_mut().map(|one| {
             let count = if one.shape.len() > 1 { self.sets } else { 1 };
-            // Whole pairs of elements, which are drawn together.
-            let bytes = one.bytes().next_multiple_of(16);
-            for _ in 0..count {
-                one.buffers.push(device.allocate(bytes)?);
+            (one, count)
+        });
+        let outputs = self.outputs.iter_mut().chain(&mut self.product).map(|one| (one, self.sets));
+        for (one, count) in inputs.chain(outputs) {
+            one.allocate(device, count)?;
+        }
+        Ok(())
+    }
+
+    /// Takes memory for the vector that cuBLASLt wants in another dtype.
+    fn narrow(&mut self, device: &Device, dtype: DType) -> Result<(), YardstickError> {
+        for (name, is_written) in NARROW.into_iter().zip([false, true]) {
+            let side = if is_written { &self.outputs } else { &self.inputs };
+            if let Some(one) = side.iter().find(|one| one.name == name) {
+                let bytes = dtype.bytes_for(one.shape.iter().product()) as u64;
+                let buffer = device.allocate(bytes.next_multiple_of(16))?;
+                self.narrow = Some(Narrow { dtype, buffer, is_written });
             }
         }
         Ok(())
     }
 
-    fn draw(
-        &mut self,
-        device: &Device,
-        stream: &Stream,
-        dtype: DType,
-    ) -> Result<(), YardstickError> {
+    /// Draws the inputs; indices are below the columns.
+    fn draw(&self, device: &Device, stream: &Stream, columns: usize) -> Result<(), YardstickError> {
         for (place, input) in self.inputs.iter().enumerate() {
-            let Some(store) = Store::of(input.dtype) else { continue };
             for (set, buffer) in input.buffers.iter().enumerate() {
-                random::fill(device, stream, buffer, store, seed(place, set))?;
+                let seed = seed(place, set);
+                match Store::of(input.dtype) {
+                    Some(store) => random::fill(device, stream, buffer, store, seed)?,
+                    None => buffer.write(stream, 0, &indices(input, columns, seed))?,
+                }
             }
-            if let (true, Some(narrow)) = (input.name == "bias", Store::of(dtype)) {
-                let bytes = dtype.bytes_for(input.shape.iter().product()) as u64;
-                let buffer = device.allocate(bytes.next_multiple_of(16))?;
-                random::fill(device, stream, &buffer, narrow, seed(place, 0))?;
-                self.narrow_bias = Some(buffer);
+            if let (true, Some(narrow)) = (input.name == NARROW[0], &self.narrow)
+                && let Some(store) = Store::of(narrow.dtype)
+            {
+                random::fill(device, stream, &narrow.buffer, store, seed(place, 0))?;
             }
         }
         Ok(stream.synchronize()?)
@@ -170,24 +222,58 @@ impl Data {
         BTreeMap::from([("D".to_owned(), self.product().tensor(set))])
     }
 
-    /// Where cuBLASLt reads and writes: operands of one set, the result of another.
-    pub fn addresses(&self, set: usize, result_set: usize) -> Addresses {
+    /// Where results of cuBLASLt go that end in an epilogue.
+    pub fn result(&self, epilogue: Epilogue) -> &Placed {
+        let fused = self.outputs.iter().find(|output| output.name == "D");
+        match (epilogue, fused) {
+            (Epilogue::Plain, _) | (_, None) => self.product(),
+            (_, Some(fused)) => fused,
+        }
+    }
+
+    /// The tile beside the result that an epilogue of cuBLASLt reads or writes.
+    pub fn aux(&self, epilogue: Epilogue) -> Option<&Placed> {
+        let side = match epilogue.aux() {
+            Aux::None => return None,
+            Aux::Written => &self.outputs,
+            Aux::Read => &self.inputs,
+        };
+        side.iter().find(|one| one.name == "Z")
+    }
+
+    /// Where cuBLASLt reads and writes: operands of one set, results of another.
+    pub fn addresses(&self, epilogue: Epilogue, set: usize, result_set: usize) -> Addresses {
         let input = |name: &str| {
             let found = self.inputs.iter().find(|input| input.name == name);
             found.map(|input| input.buffer(set).address())
         };
-        let result = self.product().buffer(result_set).address();
+        let result = self.result(epilogue).buffer(result_set).address();
+        let aux_set = if epilogue.aux() == Aux::Written { result_set } else { set };
+        let aux = self.aux(epilogue).map_or(0, |aux| aux.buffer(aux_set).address());
         Addresses {
             left: input("A").unwrap_or(0),
             right: input("W").or_else(|| input("B")).unwrap_or(0),
             addend: input("C").unwrap_or(result),
             result,
+            aux,
         }
     }
 
-    /// The bias for cuBLASLt; 0 where there is none.
-    pub fn narrow_bias(&self) -> u64 {
-        self.narrow_bias.as_ref().map_or(0, DeviceBuffer::address)
+    /// The bias for cuBLASLt, or where its gradient goes; 0 where there is none.
+    pub fn narrow_address(&self) -> u64 {
+        self.narrow.as_ref().map_or(0, |narrow| narrow.buffer.address())
+    }
+
+    /// The gradient of the bias that cuBLASLt wrote, beside the output that is ours.
+    pub fn narrow_result(
+        &self,
+        stream: &Stream,
+    ) -> Result<Option<(&Placed, Vec<u8>)>, YardstickError> {
+        let ours = self.outputs.iter().find(|output| output.name == NARROW[1]);
+        let (Some(ours), Some(narrow)) = (ours, &self.narrow) else { return Ok(None) };
+        let mut bytes = narrow.buffer.to_vec(stream)?;
+        bytes.truncate(narrow.dtype.bytes_for(ours.shape.iter().product()));
+        Ok(Some((ours, bytes)))
     }
 
     /// Bytes that have to be read and written once.
@@ -201,8 +287,23 @@ impl Data {
             let buffer = output.buffer(set);
             buffer.fill(stream, 0, buffer.len(), 0xff)?;
         }
+        if let Some(narrow) = self.narrow.as_ref().filter(|narrow| narrow.is_written) {
+            narrow.buffer.fill(stream, 0, narrow.buffer.len(), 0xff)?;
+        }
         Ok(())
     }
+}
+
+/// Indices from 0 to `below`, for every element.
+fn indices(input: &Placed, below: usize, seed: u32) -> Vec<u8> {
+    let mut random = Random::new(seed.into());
+    let count: usize = input.shape.iter().product();
+    let index = |_| random.below(below) as f64;
+    let mut bytes = vec![0; input.dtype.bytes_for(count)];
+    for (place, value) in (0..count).map(index).enumerate() {
+        dtype::store(input.dtype, &mut bytes, place, value);
+    }
+    bytes
 }
 
 /// Sets of so many bytes that exceed twice the L2 even without the one in use; two at least, since checks compare.

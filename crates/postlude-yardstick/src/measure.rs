@@ -6,6 +6,7 @@
 mod ours;
 mod row;
 mod theirs;
+mod verify;
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ use crate::suite::Row;
 
 pub use crate::effort::ROUNDS;
 pub(crate) use ours::{Ours, problem, refusal};
-pub(crate) use theirs::{Theirs, scales};
+pub(crate) use theirs::Theirs;
+pub(crate) use verify::check_ours;
 
 /// What ours is measured against, beside the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -166,6 +166,8 @@ pub struct Measured {
     pub check: Verdict,
     /// Our schedule, as text.
     pub schedule: String,
+    /// From the kernel's text to its loaded module, in a process that has compiled before, with nothing cached.
+    pub load_milliseconds: f64,
     /// Registers of a thread of our kernel.
     pub registers: u32,
     /// Bytes of local memory of a thread of our kernel: what was spilled.
@@ -188,6 +190,8 @@ pub struct Measured {
     pub first_tflops: Option<f64>,
     /// Its fused product by its fastest algorithm.
     pub fused_tflops: Option<f64>,
+    /// Why that is not there, where cuBLASLt has the epilogue and refused this problem.
+    pub no_fused: Option<String>,
     /// Products alone.
     pub ceiling_tflops: f64,
     /// How many times as fast as the bar we are: cuBLASLt's fused product, or its plain one where there is none.
@@ -204,6 +208,27 @@ pub struct Measured {
     pub limit_seconds: f64,
     /// That over what ours takes.
     pub of_limit: f64,
+    /// For a fused row, how far beyond its limit it is.
+    pub over_limit: Option<OverLimit>,
+}
+
+/// How far beyond its limit a fused row is, and what it aims at: a long contraction hides more than a short one.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OverLimit {
+    /// What ours takes, over the limit.
+    pub ratio: f64,
+    /// The most that this is meant to be.
+    pub aim: f64,
+    /// Whether it is no more.
+    pub holds: bool,
+}
+
+impl OverLimit {
+    /// Of a row; nothing for a plain one, whose limit is another.
+    pub fn of(row: &Row, ratio: f64) -> Option<OverLimit> {
+        let aim = if row.sizes[2] >= 4096 { 1.05 } else { 1.25 };
+        (!row.is_plain()).then_some(OverLimit { ratio, aim, holds: ratio <= aim })
+    }
 }
 
 /// One competitor's times.
@@ -340,6 +365,18 @@ mod tests {
             sets: 2,
             bar_tflops: Some(1.0),
         }))
+    }
+
+    #[test]
+    fn a_long_contraction_has_the_narrower_aim() {
+        let aims = |name: &str| {
+            let rows = Suite::Epilogues.rows(SEED);
+            let row = rows.iter().find(|row| row.name == name).unwrap();
+            OverLimit::of(row, 1.1).map(|over| (over.aim, over.holds))
+        };
+        assert_eq!(aims("E5-2048"), Some((1.25, true)));
+        assert_eq!(aims("E10"), Some((1.05, false)));
+        assert_eq!(OverLimit::of(&row("P1"), 1.0), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use postlude::plan::sm90::{Needs, Placements, Sm90Schedule, accept, plan};
-use postlude::runtime::Device;
+use postlude::runtime::{Device, Stream};
 use postlude::{Compiled, Kernel, Options, Problem};
 
 use crate::bench::Bench;
@@ -20,7 +20,7 @@ use crate::cublaslt::Epilogue;
 use crate::data::Data;
 use crate::effort::Effort;
 use crate::error::YardstickError;
-use crate::measure::{Ours, Theirs, problem, refusal, scales};
+use crate::measure::{Ours, Theirs, check_ours, problem, refusal};
 use crate::report::{Found, Searched};
 use crate::suite::Row;
 
@@ -123,7 +123,8 @@ fn entries(
     let placements = Placements::packed(graph, problem);
     let planned = plan(graph, problem, &placements, bench.chip)
         .map_err(|refusal| YardstickError::Call(refusal.into()))?;
-    let needs = Needs::of(graph, problem, &placements);
+    let needs = Needs::of(graph, problem, &placements)
+        .map_err(|refusal| YardstickError::Call(refusal.into()))?;
     let table = match search.table {
         Table::Whole => every_schedule(&needs, bench.chip),
         Table::Tiles => every_tile(&needs, bench.chip),
@@ -186,9 +187,7 @@ fn keep_right(
     data: &Data,
     entrants: &mut Vec<Entrant>,
 ) -> Result<Vec<String>, YardstickError> {
-    let (stream, result) = (bench.stream, &data.outputs[0]);
-    let (alpha, _) = scales(row, row.library.unwrap_or(Epilogue::Plain));
-    let tolerance = Tolerance::of(row, f64::from(alpha));
+    let stream = bench.stream;
     let mut wrong = Vec::new();
     for (place, entrant) in entrants.iter().enumerate() {
         let at = |error| YardstickError::Schedule {
@@ -199,12 +198,12 @@ fn keep_right(
         entrant.ours.launch(0, stream).map_err(at)?;
         stream.synchronize().map_err(|error| at(error.into()))?;
         let right = if place == 0 {
-            let (compiled, sizes) = (&entrant.ours.compiled, row.named_sizes());
-            let verdict = check::against_definition(compiled, &sizes, data, 0, stream)?;
-            result.buffer(1).copy_from(stream, result.buffer(0))?;
-            verdict.right
+            for output in &data.outputs {
+                output.buffer(1).copy_from(stream, output.buffer(0))?;
+            }
+            check_ours(bench, row, data, &entrant.ours)?.right
         } else {
-            check::compare(result, [1, 0], &tolerance, Extent::Sample, stream)?.wrong == 0
+            agrees(row, data, stream)?
         };
         if !right {
             wrong.push(entrant.entry.knobs());
@@ -218,4 +217,15 @@ fn keep_right(
     }
     entrants.retain(|entrant| !wrong.contains(&entrant.entry.knobs()));
     Ok(wrong)
+}
+
+/// Whether what lies in the first set is what the second has, as far as a sample tells.
+fn agrees(row: &Row, data: &Data, stream: &Stream) -> Result<bool, YardstickError> {
+    for output in &data.outputs {
+        let tolerance = Tolerance::between_schedules(row, output);
+        if check::compare(output, [1, 0], &tolerance, Extent::Sample, stream)?.wrong > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

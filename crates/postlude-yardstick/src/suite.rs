@@ -3,6 +3,7 @@
 //! A row is a kernel, its sizes, dtype and layout, and cuBLASLt's own way to do the same in one call where it has one.
 
 mod drawn;
+mod epilogues;
 mod row;
 
 use postlude::DType;
@@ -11,6 +12,7 @@ use crate::cublaslt::Epilogue;
 use crate::layout::Layout;
 
 pub use drawn::SEED;
+pub use epilogues::{Fold, Total};
 pub use row::{Row, SCALARS, kernel, scalar};
 
 /// The plain product in the usual layout.
@@ -25,6 +27,8 @@ pub enum Suite {
     Plain,
     /// Products with a bias, an activation or another tile.
     Fused,
+    /// The public suite's fused rows, E1 to E10.
+    Epilogues,
     /// P1 in all four layouts.
     Layouts,
     /// P1 to P8 in f16.
@@ -37,10 +41,11 @@ pub enum Suite {
 
 impl Suite {
     /// All of them, in the order of reports.
-    pub const ALL: [Suite; 7] = [
+    pub const ALL: [Suite; 8] = [
         Suite::FirstUse,
         Suite::Plain,
         Suite::Fused,
+        Suite::Epilogues,
         Suite::Layouts,
         Suite::F16,
         Suite::Unaligned,
@@ -55,6 +60,7 @@ impl Suite {
             Suite::FirstUse => "first_use",
             Suite::Plain => "plain",
             Suite::Fused => "fused",
+            Suite::Epilogues => "epilogues",
             Suite::Layouts => "layouts",
             Suite::F16 => "f16",
             Suite::Unaligned => "unaligned",
@@ -73,6 +79,7 @@ impl Suite {
             Suite::FirstUse => Vec::new(),
             Suite::Plain => plain_rows("", DType::BF16),
             Suite::Fused => FUSED.iter().map(|line| fused_row(*line)).collect(),
+            Suite::Epilogues => epilogues::rows(),
             Suite::Layouts => Layout::ALL.map(layout_row).into(),
             Suite::F16 => plain_rows("-f16", DType::F16),
             Suite::Unaligned => UNALIGNED.iter().map(|line| unaligned_row(*line)).collect(),
@@ -148,11 +155,12 @@ fn unaligned_row((name, sizes, aligned): UnalignedLine) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use postlude::graph::Op;
     use postlude::plan::sm90::{Placements, Sm90, plan};
     use postlude::{Options, Problem};
 
     use super::*;
+    use crate::check::Reach;
+    use crate::cublaslt::Aux;
     use crate::effort::Effort;
 
     fn all() -> Vec<Row> {
@@ -171,30 +179,43 @@ mod tests {
         }
     }
 
-    /// Rows in other layouts and unaligned ones may be refused, and say so.
+    fn planned(row: &Row, kernel: &postlude::Kernel) -> Result<(), String> {
+        let compiled = kernel.compile(&Options::default());
+        let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
+        let placements = Placements::packed(compiled.optimised(), &problem);
+        let planned = plan(compiled.optimised(), &problem, &placements, Sm90::H200);
+        planned.map(|_| ()).map_err(|refusal| refusal.to_string())
+    }
+
+    /// Rows in other layouts, unaligned ones and those that cut the columns in halves may be refused, and say so.
     #[test]
     fn every_aligned_row_in_the_usual_layout_can_be_planned() {
         for row in all() {
-            let compiled = row.kernel().unwrap().compile(&Options::default());
-            let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
-            let placements = Placements::packed(compiled.optimised(), &problem);
-            let planned = plan(compiled.optimised(), &problem, &placements, Sm90::H200);
-            let usual = row.layout == Layout::Tn && row.aligned.is_none();
+            let usual = row.layout == Layout::Tn && row.aligned.is_none() && !row.reads("halves");
+            let planned = planned(&row, &row.kernel().unwrap());
             assert!(planned.is_ok() || !usual, "{}: {planned:?}", row.name);
         }
     }
 
-    /// What `check` takes: an element that needs more than its own row and column cannot be checked on a sample.
+    /// What is one number for the whole problem cannot be checked on a sample.
     #[test]
-    fn every_output_is_a_tile_of_single_elements() {
+    fn every_total_has_terms_that_can_be_planned() {
         for row in all() {
             let kernel = row.kernel().unwrap();
-            for output in kernel.defined().outputs() {
-                let dims: Vec<String> = output.dims.iter().map(ToString::to_string).collect();
-                assert_eq!(dims, ["M", "N"], "{}: {}", row.name, output.name);
+            let outputs = kernel.defined().outputs().iter();
+            let totals: Vec<&str> = outputs
+                .filter(|output| Reach::of(kernel.defined(), output.value) == Reach::EVERYTHING)
+                .map(|output| output.name.as_str())
+                .collect();
+            let known: Vec<&str> = row.totals.iter().map(|total| total.output).collect();
+            assert_eq!(totals, known, "{}", row.name);
+            for total in &row.totals {
+                let terms = row.typed(&total.terms).unwrap();
+                let [output] = terms.defined().outputs() else { panic!("{}", total.terms) };
+                let reach = Reach::of(terms.defined(), output.value);
+                assert_eq!((output.dtype, reach), (DType::F32, Reach::ELEMENT), "{}", row.name);
+                assert_eq!(planned(&row, &terms), Ok(()), "{}", row.name);
             }
-            let reduces = |op: &Op| matches!(op, Op::Reduce(..) | Op::Pick(..) | Op::Part(..));
-            assert!(!kernel.defined().nodes().any(|(_, node)| reduces(&node.op)), "{}", row.name);
         }
     }
 
@@ -210,8 +231,10 @@ mod tests {
     #[test]
     fn the_library_is_asked_for_what_the_row_reads() {
         for row in all() {
-            let bias = row.library.is_some_and(Epilogue::has_bias);
-            assert_eq!(bias, row.reads("bias"), "{}", row.name);
+            if let Some(library) = row.library {
+                assert_eq!(library.reads_bias(), row.reads("bias"), "{}", row.name);
+                assert_eq!(library.aux() != Aux::None, row.reads("Z"), "{}", row.name);
+            }
             assert_eq!(row.is_plain(), row.library == Some(Epilogue::Plain), "{}", row.name);
         }
         assert!(all().iter().any(|row| row.reads("C")));

@@ -147,7 +147,7 @@ impl Asked {
             epilogue: Epilogue::BiasRelu,
             alpha: 0.5,
             beta: 0.25,
-            bias: bias.address(),
+            vector: bias.address(),
         };
         let matmul = library.matmul(&request).unwrap();
         let addresses = Addresses {
@@ -155,6 +155,7 @@ impl Asked {
             right: w.address(),
             addend: c.address(),
             result: d.address(),
+            aux: 0,
         };
         let read = |buffer: &DeviceBuffer, count| values(buffer, dtype, count, stream);
         let (a, w, c) = (read(&a, m * k), read(&w, n * k), read(&c, m * n));

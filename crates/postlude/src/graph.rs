@@ -219,6 +219,22 @@ impl Graph {
         self[node].ty
     }
 
+    /// Whether some columns are told apart as halves and others as pairs.
+    pub fn splits_both_ways(&self) -> bool {
+        let live = self.live();
+        let any = |halves: bool| {
+            self.nodes().any(|(id, node)| {
+                let of = match node.op {
+                    Op::Part(part, _) => Some(matches!(part, Part::First | Part::Second)),
+                    Op::Merge(merge, ..) => Some(merge == Merge::Concat),
+                    _ => None,
+                };
+                live[id.index()] && of == Some(halves)
+            })
+        };
+        any(true) && any(false)
+    }
+
     /// For every node, whether an output needs it.
     pub fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.nodes.len()];

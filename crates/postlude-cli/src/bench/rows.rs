@@ -1,11 +1,12 @@
 //! The table of a run's rows, and what they come to.
 
-use postlude_yardstick::report::{Measured, Report, RowReport, Summary};
+use postlude_yardstick::check::Verdict;
+use postlude_yardstick::report::{Measured, OverLimit, Report, RowReport, Summary};
 use postlude_yardstick::statistics::Spread;
 
 use crate::print;
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 16] = [
     "row",
     "M,N,K",
     "ours",
@@ -19,6 +20,9 @@ const HEADER: [&str; 13] = [
     "of aligned",
     "of ceiling",
     "of limit",
+    "over limit",
+    "load",
+    "registers",
 ];
 
 /// Everything that was measured.
@@ -27,6 +31,9 @@ pub(super) fn text(report: &Report) -> String {
     for row in &report.rows {
         if row.measured.as_ref().is_none_or(|found| !found.check.right) && row.searched.is_none() {
             text.push_str(&format!("{}  {}  {}\n", row.row, sizes(row), outcome(row)));
+        }
+        if let Some(reason) = row.measured.as_ref().and_then(|found| found.no_fused.as_ref()) {
+            text.push_str(&format!("{}  no fused product of cuBLASLt: {reason}\n", row.row));
         }
     }
     if !report.left_out.is_empty() {
@@ -66,8 +73,12 @@ fn outcome(row: &RowReport) -> String {
         (Some(found), ..) => {
             let check = &found.check;
             format!(
-                "WRONG: {} of {} elements differ too much from cuBLASLt's, the worst of {} is {:.3} of its bound",
-                check.wrong, check.compared, check.sampled, check.worst_of_bound
+                "WRONG: {} of {} elements differ too much from cuBLASLt's, the worst of {} is {:.3} of its bound{}",
+                check.wrong,
+                check.compared,
+                check.sampled,
+                check.worst_of_bound,
+                totals(check)
             )
         }
         (None, Some(found), ..) => {
@@ -79,6 +90,15 @@ fn outcome(row: &RowReport) -> String {
         (None, None, None, Some(reason)) => format!("FAILED: {reason}"),
         (None, None, None, None) => "not run".to_owned(),
     }
+}
+
+/// Numbers that are not what their terms come to.
+fn totals(check: &Verdict) -> String {
+    let wrong = check.totals.iter().filter(|total| total.of_bound.is_nan() || total.of_bound > 1.0);
+    let text = wrong.map(|total| {
+        format!(", {} is {:e} and its terms come to {:e}", total.output, total.found, total.wanted)
+    });
+    text.collect()
 }
 
 fn sizes(row: &RowReport) -> String {
@@ -119,6 +139,7 @@ fn numbers(found: &Measured) -> Vec<String> {
         .of_bar
         .map_or_else(String::new, |spread| format!("{:.3}..{:.3}", spread.low, spread.high));
     let is_fused = found.fused_tflops.is_some();
+    let has_epilogue = found.over_limit.is_some();
     vec![
         rate(Some(found.ours_tflops)),
         rate(found.best_tflops),
@@ -131,7 +152,22 @@ fn numbers(found: &Measured) -> Vec<String> {
         median(found.of_aligned),
         median(Some(found.of_ceiling)),
         format!("{:.3}", found.of_limit),
+        found.over_limit.map_or_else(String::new, over_limit),
+        if has_epilogue { format!("{:.0} ms", found.load_milliseconds) } else { String::new() },
+        if has_epilogue { registers(found) } else { String::new() },
     ]
+}
+
+fn over_limit(over: OverLimit) -> String {
+    let sign = if over.holds { "<=" } else { ">" };
+    format!("{:.3} {sign} {:.2}", over.ratio, over.aim)
+}
+
+fn registers(found: &Measured) -> String {
+    match found.local_bytes {
+        0 => found.registers.to_string(),
+        spilled => format!("{}, {spilled} B spilled", found.registers),
+    }
 }
 
 fn summary(summary: &Summary) -> String {

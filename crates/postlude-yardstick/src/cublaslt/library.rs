@@ -42,6 +42,8 @@ pub(super) enum OperationAttribute {
     TransposeRight = 4,
     Epilogue = 7,
     BiasPointer = 8,
+    AuxPointer = 11,
+    AuxLeading = 12,
     BiasType = 26,
 }
 
@@ -162,8 +164,8 @@ impl Operation {
         self.set_bytes(attribute, &value.to_ne_bytes())
     }
 
-    /// Sets an attribute that is an address.
-    pub(super) fn set_address(
+    /// Sets an attribute of 64 bits: an address, or a size.
+    pub(super) fn set_wide(
         &self,
         attribute: OperationAttribute,
         value: u64,

@@ -1,20 +1,23 @@
 //! One row: its memory, its competitors, its checks, its rounds.
 
+use std::time::Instant;
+
 use postlude::runtime::Stream;
 use postlude::{Kernel, Options};
 use postlude_ptx::kernel::Half;
 
 use crate::bench::Bench;
 use crate::ceiling::Ceiling;
-use crate::check::{self, Tolerance, Verdict};
+use crate::check::Verdict;
 use crate::cublaslt::Epilogue;
 use crate::data::Data;
 use crate::error::YardstickError;
 use crate::layout::Layout;
+use crate::measure::check_ours;
 use crate::measure::ours::{self, Ours};
-use crate::measure::theirs::{Theirs, USUAL_RATE, scales};
+use crate::measure::theirs::{Theirs, USUAL_RATE};
 use crate::random::Store;
-use crate::report::{Found, Measured, Timed};
+use crate::report::{Found, Measured, OverLimit, Timed};
 use crate::rounds::{Competitor, Launch, Samples, launches_of_a_sample};
 use crate::statistics::Spread;
 use crate::suite::Row;
@@ -65,7 +68,7 @@ impl Companion {
         let row = Row { dtype: row.dtype, ..Row::plain(row.name.clone(), sizes, Layout::Tn) };
         let kernel = row.kernel()?;
         let (data, ours) = prepare(bench, &row, &kernel)?;
-        verdict.add_sample(&sample(bench, &row, &data, &ours)?);
+        verdict.add_sample(&check_ours(bench, &row, &data, &ours)?);
         Ok(Companion { row, ours, _data: data })
     }
 }
@@ -79,16 +82,19 @@ fn prepare(bench: &Bench<'_>, row: &Row, kernel: &Kernel) -> Result<(Data, Ours)
     Ok((data, ours))
 }
 
-/// Runs our kernel on poisoned outputs and compares a sample with the definition.
-fn sample(
-    bench: &Bench<'_>,
-    row: &Row,
-    data: &Data,
-    ours: &Ours,
-) -> Result<Verdict, YardstickError> {
-    data.poison(0, bench.stream)?;
-    ours.launch(0, bench.stream)?;
-    check::against_definition(&ours.compiled, &row.named_sizes(), data, 0, bench.stream)
+/// From a row's text to a kernel of ours that is loaded, with nothing cached, and the milliseconds that this took.
+fn load(bench: &Bench<'_>, row: &Row, data: &Data) -> Result<(Ours, f64), YardstickError> {
+    let folder = tempfile::tempdir().map_err(YardstickError::Folder)?;
+    let options = Options { cache: Some(folder.path().to_owned()), ..Options::default() };
+    // Modules of earlier rows are forgotten.
+    bench.device.trim()?;
+    let start = Instant::now();
+    let kernel = row.kernel()?;
+    let typed = 1e3 * start.elapsed().as_secs_f64();
+    let results = |set| data.results(set);
+    let ours = Ours::prepare(bench.device, &kernel, &options, row, data, results)?;
+    let milliseconds = typed + ours.load_milliseconds;
+    Ok((ours, milliseconds))
 }
 
 /// Measures a row, or says why the planner refuses it.
@@ -98,30 +104,47 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
     if let Some(refusal) = ours::refusal(&kernel, &problem, bench.chip) {
         return Ok(Found::Refused(refusal.to_string()));
     }
-    let (data, ours) = prepare(bench, row, &kernel)?;
+    let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
+    let (ours, load_milliseconds) = load(bench, row, &data)?;
     let our_plain = if row.is_plain() {
         None
     } else {
         let (plain, results) = (row.plain_kernel()?, |set| data.product_results(set));
         Ours::prepare(bench.device, &plain, &Options::default(), row, &data, results).ok()
     };
-    let mut verdict = sample(bench, row, &data, &ours)?;
+    let mut verdict = check_ours(bench, row, &data, &ours)?;
     let aligned = match row.aligned {
         Some(sizes) => Some(Companion::new(bench, row, sizes, &mut verdict)?),
         None => None,
     };
-    let fused = match (row.library, bench.library) {
+    let (fused, no_fused) = match (row.library, bench.library) {
         (Some(epilogue), Some(library)) if !row.is_plain() => {
-            Some(Theirs::tune(bench, library, row, epilogue, &data)?)
+            match Theirs::tune(bench, library, row, epilogue, &data) {
+                Ok(fused) => (Some(fused), None),
+                Err(
+                    error @ (YardstickError::NoAlgorithm { .. } | YardstickError::Library { .. }),
+                ) => (None, Some(error.to_string())),
+                Err(error) => return Err(error),
+            }
         }
-        (Some(_) | None, _) => None,
+        (Some(_) | None, _) => (None, None),
     };
     let plain = match bench.library {
         Some(library) => Some(Theirs::tune(bench, library, row, Epilogue::Plain, &data)?),
         None => None,
     };
-    let mut entrants =
-        Entrants { bench, row, data: &data, ours: &ours, our_plain, aligned, fused, plain };
+    let mut entrants = Entrants {
+        bench,
+        row,
+        data: &data,
+        ours: &ours,
+        load_milliseconds,
+        our_plain,
+        aligned,
+        fused,
+        no_fused,
+        plain,
+    };
     entrants.check_libraries(&mut verdict)?;
     Ok(Found::Measured(Box::new(entrants.run(verdict)?)))
 }
@@ -132,26 +155,24 @@ struct Entrants<'a> {
     row: &'a Row,
     data: &'a Data,
     ours: &'a Ours,
+    load_milliseconds: f64,
     our_plain: Option<Ours>,
     aligned: Option<Companion>,
     fused: Option<Theirs<'a>>,
+    /// Why the library does not do it in one call, where it should.
+    no_fused: Option<String>,
     plain: Option<Theirs<'a>>,
 }
 
 impl Entrants<'_> {
     /// Compares every finalist of cuBLASLt with the kernel of ours that does the same.
     fn check_libraries(&mut self, verdict: &mut Verdict) -> Result<(), YardstickError> {
-        let extent = self.row.effort.extent();
         if let Some(fused) = &mut self.fused {
-            let (alpha, _) = scales(self.row, Epilogue::Bias);
-            let tolerance = Tolerance::of(self.row, f64::from(alpha));
-            fused.check(self.bench, self.data, self.ours, (&tolerance, extent), verdict)?;
+            fused.check(self.bench, self.row, self.data, self.ours, verdict)?;
         }
         let same = if self.row.is_plain() { Some(self.ours) } else { self.our_plain.as_ref() };
         if let (Some(plain), Some(ours)) = (&mut self.plain, same) {
-            let tolerance =
-                Tolerance::of(&Row { library: Some(Epilogue::Plain), ..self.row.clone() }, 1.0);
-            plain.check(self.bench, self.data, ours, (&tolerance, extent), verdict)?;
+            plain.check(self.bench, self.row, self.data, ours, verdict)?;
         }
         Ok(())
     }
@@ -218,7 +239,7 @@ impl Entrants<'_> {
 
     fn launch(&self, kind: Kind, set: usize, stream: &Stream) -> Result<(), YardstickError> {
         let library = |theirs: &Option<Theirs<'_>>, algorithm| match theirs {
-            Some(theirs) => theirs.matmul.launch(algorithm, &self.data.addresses(set, set), stream),
+            Some(theirs) => theirs.launch(algorithm, self.data, set, stream),
             None => Ok(()),
         };
         let ours = |ours: Option<&Ours>| ours.map_or(Ok(()), |ours| ours.launch(set, stream));
@@ -272,6 +293,7 @@ impl Entrants<'_> {
         Ok(Measured {
             check,
             schedule: call.schedule().to_string(),
+            load_milliseconds: self.load_milliseconds,
             registers: call.function().registers()?,
             local_bytes: call.function().local_bytes()?,
             rounds: samples.seconds[ours].len(),
@@ -283,6 +305,7 @@ impl Entrants<'_> {
             best_tflops: plain.map(tflops),
             first_tflops: first.map(tflops),
             fused_tflops: fused.map(tflops),
+            no_fused: self.no_fused.clone(),
             ceiling_tflops: tflops(ceiling),
             of_bar: bar.map(of),
             of_first: first.map(of),
@@ -291,6 +314,7 @@ impl Entrants<'_> {
             of_ceiling: of(ceiling),
             limit_seconds,
             of_limit: limit_seconds / samples.median(ours),
+            over_limit: OverLimit::of(self.row, samples.median(ours) / limit_seconds),
         })
     }
 }

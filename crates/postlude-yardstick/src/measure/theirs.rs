@@ -1,8 +1,10 @@
 //! A product of cuBLASLt with the algorithms that go on to the final rounds.
 
+use postlude::runtime::Stream;
+
 use crate::bench::Bench;
-use crate::check::{self, Extent, Tolerance, Verdict};
-use crate::cublaslt::{CublasLt, Epilogue, Matmul, Request};
+use crate::check::{self, Differences, Extent, Tolerance, Verdict};
+use crate::cublaslt::{Aux, CublasLt, Epilogue, Matmul, Request};
 use crate::data::Data;
 use crate::error::YardstickError;
 use crate::measure::Ours;
@@ -36,11 +38,11 @@ impl<'a> Theirs<'a> {
     ) -> Result<Theirs<'a>, YardstickError> {
         let [m, n, k] = row.sizes;
         let (alpha, beta) = scales(row, epilogue);
-        let bias = if epilogue.has_bias() { data.narrow_bias() } else { 0 };
+        let vector = if epilogue.has_vector() { data.narrow_address() } else { 0 };
         let (layout, dtype) = (row.layout, row.dtype);
-        let request = Request { layout, m, n, k, dtype, epilogue, alpha, beta, bias };
+        let request = Request { layout, m, n, k, dtype, epilogue, alpha, beta, vector };
         let matmul = library.matmul(&request)?;
-        let addresses = data.addresses(0, 0);
+        let addresses = data.addresses(epilogue, 0, 0);
         // Some suggestions are refused when they are launched.
         let usable: Vec<usize> = (0..matmul.algorithms())
             .filter(|algorithm| matmul.launch(*algorithm, &addresses, bench.stream).is_ok())
@@ -58,7 +60,7 @@ impl<'a> Theirs<'a> {
                 operations: row.operations(),
                 launches,
                 launch: Box::new(move |set, stream| {
-                    asked.launch(algorithm, &data.addresses(set, set), stream)
+                    asked.launch(algorithm, &data.addresses(epilogue, set, set), stream)
                 }),
             })
             .collect();
@@ -80,25 +82,37 @@ impl<'a> Theirs<'a> {
         Ok(Theirs { matmul, usable: usable.len(), finalists, first, seconds })
     }
 
+    /// Queues it by an algorithm on a set.
+    pub(crate) fn launch(
+        &self,
+        algorithm: usize,
+        data: &Data,
+        set: usize,
+        stream: &Stream,
+    ) -> Result<(), YardstickError> {
+        let addresses = data.addresses(self.matmul.epilogue(), set, set);
+        self.matmul.launch(algorithm, &addresses, stream)
+    }
+
     /// Compares every finalist with ours. One that disagrees while another agrees is out: it is less accurate than we
     /// are, and faster for it. If none agrees, the row is wrong.
     pub(crate) fn check(
         &mut self,
         bench: &Bench<'_>,
+        row: &Row,
         data: &Data,
         ours: &Ours,
-        (tolerance, extent): (&Tolerance, Extent),
         verdict: &mut Verdict,
     ) -> Result<(), YardstickError> {
-        let stream = bench.stream;
+        let (stream, epilogue) = (bench.stream, self.matmul.epilogue());
         data.poison(0, stream)?;
         ours.launch(0, stream)?;
         let (mut agree, mut disagree) = (Vec::new(), Vec::new());
         for &algorithm in &self.finalists {
             data.poison(1, stream)?;
-            self.matmul.launch(algorithm, &data.addresses(0, 1), stream)?;
-            let extent = if agree.is_empty() { extent } else { Extent::Sample };
-            let differences = check::compare(data.product(), [0, 1], tolerance, extent, stream)?;
+            self.matmul.launch(algorithm, &data.addresses(epilogue, 0, 1), stream)?;
+            let extent = if agree.is_empty() { row.effort.extent() } else { Extent::Sample };
+            let differences = self.differences(row, data, extent, stream)?;
             if differences.wrong == 0 {
                 verdict.add(&differences);
                 agree.push(algorithm);
@@ -114,6 +128,33 @@ impl<'a> Theirs<'a> {
         }
         Ok(())
     }
+
+    /// Everything that it wrote to the second set beside what ours wrote to the first.
+    fn differences(
+        &self,
+        row: &Row,
+        data: &Data,
+        extent: Extent,
+        stream: &Stream,
+    ) -> Result<Differences, YardstickError> {
+        let epilogue = self.matmul.epilogue();
+        let (alpha, _) = scales(row, epilogue);
+        let tolerance = Tolerance::of(row, epilogue, alpha.into());
+        let mut found = check::compare(data.result(epilogue), [0, 1], &tolerance, extent, stream)?;
+        if epilogue.aux() == Aux::Written
+            && let Some(aux) = data.aux(epilogue)
+        {
+            let tolerance = Tolerance::of(row, Epilogue::Bias, alpha.into());
+            found.join(&check::compare(aux, [0, 1], &tolerance, extent, stream)?);
+        }
+        if epilogue == Epilogue::GeluGradient
+            && let Some((ours, theirs)) = data.narrow_result(stream)?
+        {
+            let tolerance = tolerance.summed(row.sizes[0]);
+            found.join(&check::compare_with(ours, 0, &theirs, &tolerance, stream)?);
+        }
+        Ok(found)
+    }
 }
 
 /// What the library multiplies the product and C by.
@@ -121,7 +162,11 @@ pub(crate) fn scales(row: &Row, epilogue: Epilogue) -> (f32, f32) {
     let scale = |name: &str| row.reads(name).then(|| suite::scalar(name)).flatten();
     match epilogue {
         Epilogue::Plain => (1.0, 0.0),
-        Epilogue::Bias | Epilogue::BiasRelu | Epilogue::BiasGelu => {
+        Epilogue::Bias
+        | Epilogue::BiasRelu
+        | Epilogue::BiasGelu
+        | Epilogue::BiasGeluAux
+        | Epilogue::GeluGradient => {
             let beta = if row.reads("C") { scale("beta").unwrap_or(1.0) } else { 0.0 };
             (scale("alpha").unwrap_or(1.0), beta)
         }

@@ -115,7 +115,7 @@ impl Heat<'_> {
                 operations,
                 launches,
                 launch: Box::new(move |set, stream| {
-                    theirs.matmul.launch(algorithm, &self.data.addresses(set, set), stream)
+                    theirs.launch(algorithm, self.data, set, stream)
                 }),
             })
         });

@@ -8,10 +8,10 @@ use crate::cublaslt::Epilogue;
 use crate::effort::Effort;
 use crate::error::YardstickError;
 use crate::layout::Layout;
-use crate::suite::Suite;
+use crate::suite::{Suite, Total};
 
 /// What the host passes for scalars of these names.
-pub const SCALARS: &[(&str, f32)] = &[("alpha", 0.5), ("beta", 0.25)];
+pub const SCALARS: &[(&str, f32)] = &[("alpha", 0.5), ("beta", 0.25), ("s", 0.125), ("scale", 0.5)];
 
 /// One problem.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,7 +20,7 @@ pub struct Row {
     pub suite: Suite,
     /// What it is called, alone and in filters.
     pub name: String,
-    /// The kernel, a one-liner.
+    /// The kernel, with or without a signature.
     pub source: String,
     /// M, N and K.
     pub sizes: [usize; 3],
@@ -32,6 +32,8 @@ pub struct Row {
     pub library: Option<Epilogue>,
     /// M, N and K of another product of ours that runs in the same rounds.
     pub aligned: Option<[usize; 3]>,
+    /// Its results that are one number for the whole problem.
+    pub totals: Vec<Total>,
     /// How long it is measured.
     pub effort: Effort,
 }
@@ -48,6 +50,7 @@ impl Row {
             layout,
             library: Some(Epilogue::Plain),
             aligned: None,
+            totals: Vec::new(),
             effort: Effort::Full,
         }
     }
@@ -67,7 +70,8 @@ impl Row {
         self.typed(&plain_source(self.layout))
     }
 
-    fn typed(&self, source: &str) -> Result<Kernel, YardstickError> {
+    /// A kernel of the row's dtype.
+    pub(crate) fn typed(&self, source: &str) -> Result<Kernel, YardstickError> {
         kernel(source, self.dtype)
             .map_err(|error| YardstickError::Kernel { row: self.name.clone(), error })
     }
@@ -94,7 +98,7 @@ fn plain_source(layout: Layout) -> String {
     format!("D = {}", layout.product())
 }
 
-/// A one-liner, typed.
+/// A kernel or a one-liner, typed.
 pub fn kernel(source: &str, dtype: DType) -> Result<Kernel, postlude::Error> {
     let scalars = SCALARS.iter().map(|(name, _)| ((*name).to_owned(), Bound::Scalar(DType::F32)));
     Kernel::infer(source, &Bindings { names: scalars.collect::<BTreeMap<_, _>>(), dtype })

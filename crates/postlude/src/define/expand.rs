@@ -62,7 +62,19 @@ fn expand(
         (true, "") => primitive_derivative(call.function),
         (true, derivative) => derivative,
     };
-    instantiate(graph, formula, &Scope { values: &values, over: call.over, make })
+    let value = instantiate(graph, formula, &Scope { values: &values, over: call.over, make });
+    arguments.iter().fold(value, |value, argument| spread(graph, value, *argument))
+}
+
+/// The value with the dims of an argument too, which a formula need not mention: a derivative may be a constant, and is
+/// still one for every element where it is reduced or split.
+fn spread(graph: &mut Graph, value: NodeId, argument: NodeId) -> NodeId {
+    let (own, wanted) = (graph.ty(value).axes, graph.ty(argument).axes);
+    if own.join(wanted) == Some(own) {
+        return value;
+    }
+    let condition = graph.make(Op::Binary(Binary::Equal, argument, argument));
+    graph.make(Op::Select(condition, value, value))
 }
 
 fn primitive_derivative(function: &str) -> &'static str {

@@ -266,7 +266,7 @@ pub fn accept(
     let placements = &viewed.placements(problem, placements);
     refuse::refuse(graph)?;
     place::refuse(problem)?;
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     groups::refuse_width(&needs)?;

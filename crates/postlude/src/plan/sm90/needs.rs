@@ -6,12 +6,11 @@ use std::fmt;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
-use super::Tile;
 use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{again, groups};
+use super::{Sm90Refusal, Tile, Viewed, again, groups};
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -35,8 +34,20 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The needs of a graph whose tensors lie so.
-    pub fn of(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
+    /// The needs of a graph whose tensors lie so, or why it has none.
+    pub fn of(
+        graph: &Graph,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Result<Needs, Sm90Refusal> {
+        let viewed = Viewed::of(graph)?;
+        let problem = viewed.problem(problem);
+        let placements = viewed.placements(&problem, placements);
+        Ok(Needs::of_viewed(&viewed.graph, &problem, &placements))
+    }
+
+    /// The needs of a graph without parts and merges.
+    pub(super) fn of_viewed(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
         let needs = Needs {
             operands: operand::feeds(graph, problem, placements),
             loads: place::loads(graph, problem, placements),

@@ -46,7 +46,7 @@ pub fn candidates(
     let placements = &viewed.placements(problem, placements);
     refuse::refuse(graph)?;
     place::refuse(problem)?;
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     groups::refuse_width(&needs)?;
@@ -119,9 +119,7 @@ pub fn plan_all(
     ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     let mut schedules: Vec<Sm90Schedule> =
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
-    let viewed = Viewed::of(graph)?;
-    let problem = &viewed.problem(problem);
-    let needs = Needs::of(&viewed.graph, problem, &viewed.placements(problem, placements));
+    let needs = Needs::of(graph, problem, placements)?;
     let smaller = CANDIDATES.iter().filter(|tile| {
         let alone = tile.cluster == Cluster::ONE && tile.sharing == Sharing::Rows;
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)

@@ -140,9 +140,16 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
             && graph[output.value].ty.axes == axes
+            && axes.kind() != Kind::Tile
+            // What all batches have in common would be written by each of them.
+            && axes.batch == graph.product().accumulator_axes().batch
             || grouped && !late[output.value.index()];
         if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a reduction's result as {}", output.dtype);
+            return Err(Sm90Refusal::Operation { what });
+        }
+        if tile && late[output.value.index()] {
+            let what = "a reduction's result repeated in a tile".to_owned();
             return Err(Sm90Refusal::Operation { what });
         }
         if !tile && !finished {
@@ -231,6 +238,10 @@ mod tests {
 
     #[test]
     fn what_it_does_not_is_named() {
+        // Nobody comes back to the tiles once their columns are finished.
+        let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
+        let refusal = super::tests::refusal(source).unwrap_or_default();
+        assert!(refusal.contains("repeated in a tile"), "{refusal}");
         for (body, wanted) in [
             ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "beside what varies otherwise"),
             ("D = topk_softmax(A @ W.T, 17, N)", "largest of more than 16"),
@@ -250,6 +261,21 @@ mod tests {
         let ast = syntax::parse(&source).expect("it parses");
         let graph = define::define(&check::check(&ast).expect("it types"));
         refuse(&graph).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_batches_share_is_not_written_by_each() {
+        for output in ["D: f32[M, N]", "d: f32[M]"] {
+            let value = if output.starts_with('D') { "x - max(x, N)" } else { "max(x, N)" };
+            let source = format!(
+                "kernel k(A: f16[B, M, K], W: f16[N, K], x: f16[M, N]) -> (E: f32[B, M, N], {output}) \
+                 {{ E = A @ W.T + x - max(x, N)\n {} = {value} }}",
+                &output[..1]
+            );
+            let wanted = format!("output `{}` is neither", &output[..1]);
+            let refusal = refusal(&source).unwrap_or_default();
+            assert!(refusal.contains(&wanted), "{refusal}");
+        }
     }
 
     #[test]

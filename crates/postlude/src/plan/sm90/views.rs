@@ -81,6 +81,13 @@ impl<'a> Viewed<'a> {
         }
     }
 
+    /// Whether an input is an operand of the product.
+    fn is_factor(&self, input: usize) -> bool {
+        let product = self.graph.product();
+        let factors = [Some(product.left.0), Some(product.right.0), product.second];
+        factors.into_iter().flatten().any(|factor| factor.0 as usize == input)
+    }
+
     /// Lets parameters that name its tensors name the memory that they are views of. The problem is its own, the placements
     /// are those of the graph that it was made from.
     pub(crate) fn settle(
@@ -98,21 +105,20 @@ impl<'a> Viewed<'a> {
             let offset = |view: &View, placement: &Placement, bits: usize| {
                 view.offset(placement, problem).wrapping_mul(bits as i64) / 8
             };
-            match self.input_views.get(number - self.inputs) {
-                Some(view) => {
-                    let placement = placements.inputs[view.of].as_ref();
-                    let bits = self.graph.inputs()[view.of].dtype.bits();
-                    let offset = placement.map_or(0, |placement| offset(view, placement, bits));
-                    (Buffer(view.of as u32), offset)
+            if let Some(view) = self.input_views.get(number - self.inputs) {
+                // Without a contraction it has no elements, and its map begins where the whole one does.
+                if problem.inner == 0 && self.is_factor(number) {
+                    return (Buffer(view.of as u32), 0);
                 }
-                None => {
-                    let place = number - own_inputs;
-                    let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
-                    let placement = &placements.outputs[view.of];
-                    let offset = offset(view, placement, output.dtype.bits());
-                    (Buffer((self.inputs + view.of) as u32), offset)
-                }
+                let placement = placements.inputs[view.of].as_ref();
+                let bits = self.graph.inputs()[view.of].dtype.bits();
+                let offset = placement.map_or(0, |placement| offset(view, placement, bits));
+                return (Buffer(view.of as u32), offset);
             }
+            let place = number - own_inputs;
+            let (view, output) = (&self.output_views[place], &self.graph.outputs()[place]);
+            let offset = offset(view, &placements.outputs[view.of], output.dtype.bits());
+            (Buffer((self.inputs + view.of) as u32), offset)
         };
         for parameter in parameters {
             match parameter {

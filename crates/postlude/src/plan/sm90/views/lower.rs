@@ -105,7 +105,7 @@ impl Inputs<'_> {
             let mut input = self.old.inputs()[view.of].clone();
             if let (Some(dims), Some((column, part))) = (&mut input.dims, view.part) {
                 dims[column] = half.clone();
-                input.name = format!("{} {}", part.name(), input.name);
+                input.name = format!("{}.{}", input.name, part.name());
             }
             input
         };
@@ -140,7 +140,7 @@ impl<'a> Lowering<'a> {
                     let mut two = [None; 2];
                     for way in self.ways.asked_of(id) {
                         let [first, second] = way.parts();
-                        two[way as usize] = Some([self.part(id, first)?, self.part(id, second)?]);
+                        two[way as usize] = Some([self.part(id, first), self.part(id, second)]);
                     }
                     Some(Made::Two(two))
                 }
@@ -173,7 +173,7 @@ impl<'a> Lowering<'a> {
             for (part, value) in way.parts().into_iter().zip(values) {
                 let mut dims = output.dims.clone();
                 dims[column] = self.new.product().column.clone();
-                self.new.push_output(Output { value, dims, ..output.clone() });
+                self.new.push_output(Output { dims, value, ..output.clone() });
                 output_views.push(View { of, part: Some((column, part)) });
             }
         }
@@ -266,23 +266,23 @@ impl<'a> Lowering<'a> {
     }
 
     /// A part of a value of full width.
-    fn part(&mut self, id: NodeId, part: Part) -> Result<NodeId, Sm90Refusal> {
+    fn part(&mut self, id: NodeId, part: Part) -> NodeId {
         let way = Way::of_part(part);
         let is_first = part == way.parts()[0];
         let op = match &self.old[id].op {
             Op::Accumulator if is_first => Op::Accumulator,
             Op::Accumulator => Op::SecondAccumulator,
             Op::Input(input) => Op::Input(self.inputs.body_view(*input, part)),
-            Op::Index(IndexAxis::Column) => return Ok(self.column_index(part)),
+            Op::Index(IndexAxis::Column) => return self.column_index(part),
             Op::Merge(_, first, second) => {
-                return Ok(self.one(if is_first { *first } else { *second }));
+                return self.one(if is_first { *first } else { *second });
             }
             op => op.map(|operand| match self.made[operand.index()] {
                 Some(Made::Two(_)) => self.part_of(operand, part),
                 Some(Made::One(_)) | None => self.one(operand),
             }),
         };
-        Ok(self.new.make(op))
+        self.new.make(op)
     }
 
     /// The number that a column of a part has among all.

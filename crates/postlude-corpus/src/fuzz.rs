@@ -1,0 +1,23 @@
+//! Random kernels against the reference, on any engine.
+//!
+//! In: a seed. Out: a [`Specimen`], which is a well-typed kernel as text with sizes, data and places in memory, the same
+//! for the same seed; [`judge`] runs one and compares every element with what the reference allows, and [`shrink`] makes
+//! one that fails smaller.
+
+mod campaign;
+mod draw;
+mod judge;
+mod place;
+mod shrink;
+mod sketch;
+mod specimen;
+mod tally;
+
+pub use campaign::{Campaign, Found, Summary, run};
+pub use draw::{Extent, draw, graph_seed};
+pub use judge::{Engine, Kind, Verdict, Wrong, judge};
+pub use place::Place;
+pub use shrink::shrink;
+pub use sketch::Sketch;
+pub use specimen::{Specimen, Way};
+pub use tally::Tally;

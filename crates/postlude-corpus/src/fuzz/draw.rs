@@ -1,0 +1,216 @@
+//! Draws random kernels.
+//!
+//! In: a seed and how large problems may be. Out: a specimen. Most are such that a Hopper kernel can be planned: the
+//! weights follow what the planner takes, and a few graphs follow nothing. Magnitudes are kept where functions neither
+//! overflow nor lose all accuracy, for the reference allows nearly anything of what did.
+
+mod columns;
+mod data;
+mod elementwise;
+mod functions;
+mod inputs;
+mod outputs;
+mod reductions;
+
+use postlude::DType;
+use postlude::dtype::Elem;
+use postlude::graph::{Axes, Type};
+
+use super::sketch::{Factor, Known, Sketch, Statement, ValueId};
+use super::specimen::Specimen;
+use crate::random::Random;
+
+/// How large problems may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// A few small tiles, for the simulator.
+    Small,
+    /// Several tiles each way.
+    Large,
+}
+
+/// The seed of one of a run's graphs.
+pub fn graph_seed(seed: u32, number: u32) -> u64 {
+    u64::from(seed) * 1_000_000 + u64::from(number)
+}
+
+/// The specimen of a seed.
+pub fn draw(seed: u64, extent: Extent) -> Specimen {
+    let mut draw = Draw::new(seed);
+    draw.body();
+    draw.finish(seed, extent)
+}
+
+/// What sort of kernel is drawn.
+#[derive(Clone, Copy, Debug)]
+struct Traits {
+    batched: bool,
+    /// Whole numbers everywhere, and mostly operations that are exact on them.
+    whole: bool,
+    /// Rows meet a reduction of theirs again.
+    rows_again: bool,
+    /// Columns are split in two.
+    halved: bool,
+    /// Columns are reduced in runs.
+    grouped: bool,
+    /// Anything meets anything.
+    wild: bool,
+}
+
+struct Draw {
+    random: Random,
+    sketch: Sketch,
+    traits: Traits,
+    /// The accumulator.
+    product: ValueId,
+}
+
+/// Which values may be operands.
+type Fits<'a> = &'a dyn Fn(&Known) -> bool;
+
+impl Draw {
+    fn new(seed: u64) -> Draw {
+        let mut random = Random::new(seed);
+        let batched = random.chance(25);
+        let shared = if batched { random.below(4) } else { 0 };
+        let factor =
+            |random: &mut Random, batched| Factor { batched, inner_first: random.one_in(2) };
+        let factors = [
+            factor(&mut random, batched && shared != 1),
+            factor(&mut random, batched && shared != 2),
+        ];
+        let traits = Traits {
+            batched,
+            whole: random.chance(35),
+            rows_again: random.chance(22),
+            halved: random.chance(12),
+            grouped: random.chance(8),
+            wild: random.chance(3),
+        };
+        let operand = *random.pick(&[DType::BF16, DType::F16]);
+        let sketch = Sketch {
+            operand,
+            factors,
+            inputs: Vec::new(),
+            values: Vec::new(),
+            statements: Vec::new(),
+            outputs: Vec::new(),
+        };
+        Draw { random, sketch, traits, product: 0 }
+    }
+
+    /// The axes of the whole tile.
+    fn tile(&self) -> Axes {
+        Axes { batch: self.traits.batched, row: true, column: Some(1) }
+    }
+
+    /// From the product to the outputs.
+    fn body(&mut self) {
+        let ty = Type { elem: Elem::F32, axes: self.tile() };
+        // Sums of K products; data are drawn later, so this is a guess.
+        let about = if self.traits.whole { 60.0 } else { 8.0 };
+        let product = Sketch::product(self.sketch.factors);
+        self.product = self.assign(product, &[], ty, about);
+        self.declare_inputs();
+        if !self.traits.whole && self.random.chance(60) {
+            let product = self.product;
+            self.sketch_scaled(product);
+        }
+        let traits = self.traits;
+        let early = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 1);
+        let steps = self.random.range(1, 9);
+        self.steps(steps, &early);
+        if traits.rows_again {
+            self.rows_again();
+            let steps = self.random.range(0, 3);
+            self.steps(steps, &early);
+        }
+        if traits.grouped {
+            self.groups();
+        }
+        if traits.halved {
+            self.halves();
+        }
+        if self.random.chance(50) {
+            self.reductions();
+        }
+        if traits.wild {
+            let steps = self.random.range(1, 5);
+            self.steps(steps, &|_| true);
+        }
+        self.draw_outputs();
+    }
+
+    fn sketch_scaled(&mut self, value: ValueId) {
+        let by = *self.random.pick(&["0.125", "0.1", "0.25", "0.03"]);
+        let ty = self.sketch.values[value].ty;
+        let about = self.sketch.values[value].about * 0.12;
+        self.assign(format!("{{}} * {by}"), &[value], ty, about);
+    }
+
+    /// Elementwise operations on what fits.
+    fn steps(&mut self, count: usize, fits: Fits<'_>) {
+        for _ in 0..count {
+            self.step(fits);
+        }
+    }
+
+    /// A statement of one target.
+    fn assign(
+        &mut self,
+        text: impl Into<String>,
+        operands: &[ValueId],
+        ty: Type,
+        about: f64,
+    ) -> ValueId {
+        let known = self.known(operands, ty, about);
+        let statement =
+            Statement { targets: vec![known], text: text.into(), operands: operands.to_vec() };
+        self.sketch.statements.push(statement);
+        known
+    }
+
+    /// A new value made of these.
+    fn known(&mut self, operands: &[ValueId], ty: Type, about: f64) -> ValueId {
+        let values = &mut self.sketch.values;
+        let late = operands.iter().any(|operand| values[*operand].late);
+        let name = format!("v{}", values.len());
+        values.push(Known { name, ty, about, positive: false, late });
+        values.len() - 1
+    }
+
+    fn ty(&self, value: ValueId) -> Type {
+        self.sketch.values[value].ty
+    }
+
+    fn about(&self, value: ValueId) -> f64 {
+        self.sketch.values[value].about
+    }
+
+    fn is_positive(&self, value: ValueId) -> bool {
+        self.sketch.values[value].positive
+    }
+
+    fn mark_positive(&mut self, value: ValueId) -> ValueId {
+        self.sketch.values[value].positive = true;
+        value
+    }
+
+    /// A value of an element type that fits, more often a late one.
+    fn choose(&mut self, elem: Elem, fits: Fits<'_>) -> Option<ValueId> {
+        let all = self.sketch.values.iter().enumerate();
+        let all = all.filter(|(_, known)| known.ty.elem == elem && fits(known));
+        let all: Vec<ValueId> = all.map(|(id, _)| id).collect();
+        if all.is_empty() {
+            return None;
+        }
+        let recent = all.len().min(4);
+        let from = if self.random.chance(60) { all.len() - recent } else { 0 };
+        Some(all[self.random.range(from, all.len() - 1)])
+    }
+
+    /// The axes of values together.
+    fn join(&self, values: &[ValueId]) -> Option<Axes> {
+        values.iter().try_fold(Axes::SCALAR, |axes, value| axes.join(self.ty(*value).axes))
+    }
+}

@@ -1,0 +1,90 @@
+//! Random inputs beside the factors: tiles, vectors, scalars, of any dtype.
+
+use postlude::DType;
+use postlude::dtype::Elem;
+use postlude::graph::{Axes, Type};
+
+use super::super::sketch::{Declared, Known, ValueId, dims_of};
+use super::Draw;
+
+const FLOATS: [DType; 7] =
+    [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F16, DType::F8E4M3, DType::F8E5M2];
+const INTEGERS: [DType; 3] = [DType::I32, DType::I8, DType::U8];
+const TRUTHS: [DType; 2] = [DType::Bool, DType::B1];
+
+impl Draw {
+    pub(super) fn declare_inputs(&mut self) {
+        let count = *self.random.pick(&[0, 1, 1, 2, 2, 3, 4]);
+        for _ in 0..count {
+            self.declare();
+        }
+        self.index("row", Axes { row: true, ..Axes::SCALAR });
+        self.index("col", Axes { column: Some(1), ..Axes::SCALAR });
+    }
+
+    fn index(&mut self, name: &str, axes: Axes) {
+        let ty = Type { elem: Elem::I32, axes };
+        let (name, about) = (name.to_owned(), 60.0);
+        self.sketch.values.push(Known { name, ty, about, positive: true, late: false });
+    }
+
+    fn declare(&mut self) {
+        let batch = self.traits.batched && self.random.chance(60);
+        let axes = match self.random.below(10) {
+            0..=3 => Axes { batch, ..self.tile() },
+            4 | 5 => Axes { batch, row: false, column: Some(1) },
+            6 | 7 => Axes { batch, row: true, column: None },
+            8 => Axes { batch, ..Axes::SCALAR },
+            _ => {
+                self.declare_host_scalar();
+                return;
+            }
+        };
+        let dtype = self.any_dtype();
+        // Bits lie along a dim.
+        let dtype = if dtype == DType::B1 && axes.rank() == 0 { DType::Bool } else { dtype };
+        self.declare_tensor(dtype, axes);
+    }
+
+    fn any_dtype(&mut self) -> DType {
+        match self.random.below(10) {
+            0 => *self.random.pick(&INTEGERS),
+            1 | 2 => *self.random.pick(&TRUTHS),
+            _ => *self.random.pick(&FLOATS),
+        }
+    }
+
+    /// A tensor; its dims in any order.
+    pub(super) fn declare_tensor(&mut self, dtype: DType, axes: Axes) -> ValueId {
+        let mut dims = dims_of(axes);
+        if dims.len() > 1 && self.random.one_in(4) {
+            let last = dims.len() - 1;
+            // Bits of several batches in one byte are rare.
+            let other =
+                if dtype == DType::B1 && dims.len() == 3 { 1 } else { self.random.below(last) };
+            dims.swap(other, last);
+        }
+        self.declare_value(dtype, Some(dims), axes)
+    }
+
+    fn declare_host_scalar(&mut self) {
+        let dtype = *self.random.pick(&[DType::F32, DType::F32, DType::I32]);
+        self.declare_value(dtype, None, Axes::SCALAR);
+    }
+
+    fn declare_value(
+        &mut self,
+        dtype: DType,
+        dims: Option<Vec<postlude::shape::Dim>>,
+        axes: Axes,
+    ) -> ValueId {
+        let ty = Type { elem: dtype.elem(), axes };
+        let about = if self.traits.whole || ty.elem == Elem::I32 { 3.0 } else { 1.0 };
+        let name = format!("x{}", self.sketch.inputs.len());
+        let positive = dtype == DType::U8;
+        self.sketch.values.push(Known { name, ty, about, positive, late: false });
+        let value = self.sketch.values.len() - 1;
+        self.sketch.inputs.push(Declared { value, dtype, dims });
+        value
+    }
+}

@@ -1,0 +1,163 @@
+//! Random reductions: of rows that meet them again, of rows, columns and everything, and what is made of the results.
+
+use postlude::DType;
+use postlude::dtype::Elem;
+use postlude::graph::{Axes, Kind, Type};
+
+use super::super::sketch::{Known, ValueId};
+use super::{Draw, Fits};
+
+const FOLDS: [&str; 9] = ["sum", "sum", "mean", "max", "min", "absmax", "logsumexp", "prod", "max"];
+const EXACT_FOLDS: [&str; 5] = ["sum", "max", "min", "absmax", "sum"];
+/// How many terms a sum may have; a guess, for sizes are drawn later.
+const TERMS: f64 = 100.0;
+
+fn is_early_tile(known: &Known) -> bool {
+    !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(1)
+}
+
+impl Draw {
+    /// A reduction of whole rows, and the tile met with it again.
+    pub(super) fn rows_again(&mut self) {
+        let Some(x) = self.float(&is_early_tile) else { return };
+        let composites = ["softmax({}, N)", "log_softmax({}, N)", "rms_norm({}, N, 1e-3)"];
+        let more = ["layer_norm({}, N, 1e-3)", "topk_softmax({}, 3, N)"];
+        let x = self.bounded(x, 50.0);
+        let ty = self.ty(x);
+        match self.random.below(10) {
+            0..=3 => {
+                let text = *self.random.pick(&composites);
+                self.assign(text, &[x], ty, 1.0);
+            }
+            4 | 5 => {
+                let text = if self.random.one_in(4) { more[1] } else { more[0] };
+                self.assign(text, &[x], ty, 1.0);
+            }
+            _ => {
+                // Known within the tile, so not late.
+                if let Some(vector) = self.fold(x, "N", Axes { column: None, ..ty.axes }) {
+                    self.sketch.values[vector].late = false;
+                    let text =
+                        *self.random.pick(&["{} - {}", "{} * {}", "{} + {}", "maximum({}, {})"]);
+                    let vector = self.bounded(vector, 100.0);
+                    let about = self.about(x) * self.about(vector);
+                    self.assign(text, &[x, vector], ty, about);
+                }
+            }
+        }
+    }
+
+    /// Up to three reductions and what is made of them.
+    pub(super) fn reductions(&mut self) {
+        for _ in 0..self.random.range(1, 3) {
+            self.reduction();
+        }
+    }
+
+    fn reduction(&mut self) {
+        if self.random.one_in(30) {
+            self.early_vector();
+        }
+        let Some(x) = self.float(&is_early_tile) else { return };
+        let axes = self.ty(x).axes;
+        if self.random.one_in(8) && axes.row {
+            self.pick(x);
+            return;
+        }
+        let by_batch = Axes { batch: axes.batch, ..Axes::SCALAR };
+        let (dims, left) = match self.random.below(8) {
+            0..=2 => ("M", Axes { row: false, ..axes }),
+            3 | 4 => ("N", Axes { column: None, ..axes }),
+            5 | 6 => ("M, N", by_batch),
+            // All batches together too.
+            _ if axes.batch && self.random.one_in(3) => ("", Axes::SCALAR),
+            _ => ("M, N", by_batch),
+        };
+        let Some(folded) = self.fold(x, dims, left) else { return };
+        self.finishing(folded);
+    }
+
+    /// A reduction of a value along dims.
+    fn fold(&mut self, x: ValueId, dims: &str, left: Axes) -> Option<ValueId> {
+        let exact = self.traits.whole && self.random.chance(85);
+        let fold = if exact { *self.random.pick(&EXACT_FOLDS) } else { *self.random.pick(&FOLDS) };
+        let x = match fold {
+            // Products of many grow beyond everything unless factors are near 1.
+            "prod" => {
+                let ty = self.ty(x);
+                let near = self.assign("tanh({}) * 0.01 + 1.0", &[x], ty, 1.0);
+                self.mark_positive(near)
+            }
+            "logsumexp" => self.bounded(x, 80.0),
+            _ => x,
+        };
+        let about = match fold {
+            "sum" => self.about(x) * TERMS,
+            _ => self.about(x) * 2.0,
+        };
+        let separator = if dims.is_empty() { "" } else { ", " };
+        let ty = Type { elem: Elem::F32, axes: left };
+        let folded = self.assign(format!("{fold}({{}}{separator}{dims})"), &[x], ty, about);
+        self.sketch.values[folded].late = true;
+        Some(folded)
+    }
+
+    /// A reduction of a vector that is known before the product is.
+    fn early_vector(&mut self) {
+        let vector = |known: &Known| {
+            let kind = known.ty.axes.kind();
+            !known.late && matches!(kind, Kind::AlongRows | Kind::AlongColumns)
+        };
+        let Some(x) = self.float(&vector) else { return };
+        let axes = self.ty(x).axes;
+        let dim = if axes.row { "M" } else { "N" };
+        if axes.column.is_none_or(|by| by == 1) {
+            self.fold(x, dim, Axes { batch: axes.batch, ..Axes::SCALAR });
+        }
+    }
+
+    fn pick(&mut self, x: ValueId) {
+        let axes = self.ty(x).axes;
+        let batch = self.traits.batched && self.random.one_in(2);
+        let index = Axes { batch, row: self.random.chance(85), column: None };
+        let index = self.declare_tensor(DType::I32, index);
+        let Some(left) = Axes { column: None, ..axes }.join(self.ty(index).axes) else { return };
+        let ty = Type { elem: Elem::F32, axes: left };
+        let about = self.about(x);
+        let picked = self.assign("pick({}, {})", &[x, index], ty, about);
+        self.sketch.values[picked].late = true;
+        self.finishing(picked);
+    }
+
+    /// Arithmetic on finished reductions that vary along the same dims, and at times a reduction of those.
+    fn finishing(&mut self, folded: ValueId) {
+        let axes = self.ty(folded).axes;
+        let same = move |known: &Known| {
+            let own = known.ty.axes;
+            known.late && own == axes || !known.late && own.kind() == axes.kind() && own.fits(axes)
+        };
+        let steps = *self.random.pick(&[0, 0, 1, 2, 3]);
+        for _ in 0..steps {
+            self.finishing_step(&same);
+        }
+        if self.random.one_in(8) && axes.kind() != Kind::Scalar {
+            let dim = if axes.kind() == Kind::AlongRows { "M" } else { "N" };
+            let left = Axes { batch: axes.batch, ..Axes::SCALAR };
+            let late = |known: &Known| known.late && known.ty.axes == axes;
+            if let Some(vector) = self.float(&late) {
+                let vector = self.bounded(vector, 1000.0);
+                self.fold(vector, dim, left);
+            }
+        }
+    }
+
+    fn finishing_step(&mut self, same: Fits<'_>) {
+        let before = self.sketch.values.len();
+        self.step(same);
+        // What is made of vectors that are known anyway is left to the tiles.
+        let late = self.sketch.values[before..].iter().any(|known| known.late);
+        if !late && self.random.one_in(2) {
+            self.step(same);
+        }
+    }
+}

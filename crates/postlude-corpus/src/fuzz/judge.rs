@@ -1,0 +1,157 @@
+//! Runs a random kernel on an engine and compares it with the reference.
+//!
+//! In: a specimen. Out: a [`Verdict`]; nothing panics, whatever the engine does.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use postlude::reference::{self, Evaluated};
+use postlude::{Backend, Error, Kernel, MathMode, Options, Tensor};
+
+use super::specimen::Specimen;
+use super::tally::Tally;
+use crate::expect;
+
+/// What became of a random kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Every element is one that the reference allows.
+    Agreed(Tally),
+    /// The engine does not run it, and says so.
+    Refused(String),
+    /// Something is wrong.
+    Wrong(Wrong),
+}
+
+/// What is wrong with a random kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrong {
+    /// What sort of thing.
+    pub kind: Kind,
+    /// In words.
+    pub found: String,
+}
+
+/// The sorts of things that go wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A kernel that was meant to be well-typed does not compile, or its arguments do not fit.
+    Text,
+    /// The engine reports an error that is no refusal; the simulator's findings among them.
+    Error,
+    /// Something panicked.
+    Panic,
+    /// An element that the reference does not allow.
+    Mismatch,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            Kind::Text => "a random kernel that is none",
+            Kind::Error => "an error",
+            Kind::Panic => "a panic",
+            Kind::Mismatch => "a wrong result",
+        };
+        write!(f, "{what}: {}", self.found)
+    }
+}
+
+/// Wrong elements that are shown of each output.
+const SHOWN: usize = 4;
+
+/// What runs random kernels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Engine {
+    /// The backend; it uses one thread.
+    pub backend: Backend,
+    /// The folder of compiled kernels; the user's own when `None`.
+    pub cache: Option<PathBuf>,
+}
+
+/// Runs a random kernel on an engine.
+pub fn judge(specimen: &Specimen, engine: &Engine) -> Verdict {
+    let caught = catch_unwind(AssertUnwindSafe(|| attempt(specimen, engine)));
+    caught.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        wrong(Kind::Panic, text)
+    })
+}
+
+fn wrong(kind: Kind, found: impl fmt::Display) -> Verdict {
+    Verdict::Wrong(Wrong { kind, found: found.to_string() })
+}
+
+fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
+    let options = Options {
+        backend: engine.backend,
+        cache: engine.cache.clone(),
+        math: specimen.way.math,
+        threads: Some(1),
+        grid_limit: specimen.way.grid_limit,
+        guard: true,
+        timing: specimen.way.timing,
+        ..Options::default()
+    };
+    let kernel = match Kernel::parse(&specimen.sketch.text()) {
+        Ok(kernel) => kernel,
+        Err(error) => return wrong(Kind::Text, error),
+    };
+    let compiled = kernel.compile(&options);
+    let bound = specimen.bind(&compiled).and_then(|(problem, arguments)| {
+        let outputs = specimen.outputs(&compiled, &problem)?;
+        Ok((problem, arguments, outputs))
+    });
+    let (problem, arguments, mut outputs) = match bound {
+        Ok(bound) => bound,
+        Err(error) => return wrong(Kind::Text, error),
+    };
+    if let Err(error) = compiled.run_into(&problem, &arguments, &mut outputs) {
+        return refused_or_wrong(&error);
+    }
+    let wanted = match specimen.way.math {
+        MathMode::Default | MathMode::Accurate => compiled.evaluate(&problem, &arguments),
+        // Relaxed algebra changes what a kernel means, so what is meant is what it made of it.
+        MathMode::Fast => {
+            reference::evaluate(compiled.optimised(), &problem, &arguments, MathMode::Fast)
+        }
+    };
+    let found: Vec<String> =
+        wanted.iter().zip(&outputs).filter_map(|(want, got)| difference(want, got)).collect();
+    if !found.is_empty() {
+        return wrong(Kind::Mismatch, found.join("\n"));
+    }
+    let mut tally = Tally::default();
+    wanted.iter().for_each(|want| tally.add(Tally::of(want)));
+    Verdict::Agreed(tally)
+}
+
+fn refused_or_wrong(error: &Error) -> Verdict {
+    if error.is_refusal() { Verdict::Refused(error.to_string()) } else { wrong(Kind::Error, error) }
+}
+
+/// The first elements that the reference does not allow.
+fn difference(want: &Evaluated, got: &Tensor) -> Option<String> {
+    if let Err(found) = expect::same_type(want, got) {
+        return Some(found);
+    }
+    let pairs = want.values.iter().zip(got.values()).enumerate();
+    let outside: Vec<(usize, f64)> = pairs
+        .filter(|(_, (value, got))| value.distance(*got) > 1.0)
+        .map(|(at, (_, got))| (at, got))
+        .collect();
+    if outside.is_empty() {
+        return None;
+    }
+    let shown = outside.iter().take(SHOWN);
+    let shown = shown.map(|(at, got)| expect::element(want, *at, *got, want.values[*at].nominal));
+    Some(format!(
+        "{} of {} elements of `{}` are wrong\n  {}",
+        outside.len(),
+        want.values.len(),
+        want.name,
+        shown.collect::<Vec<_>>().join("\n  ")
+    ))
+}

@@ -1,0 +1,172 @@
+//! Makes a random kernel that fails smaller, as long as it fails in the same way.
+
+use std::time::{Duration, Instant};
+
+use postlude::sim::Timing;
+use postlude::{DType, MathMode};
+
+use super::judge::{Engine, Kind, Verdict, Wrong, judge};
+use super::specimen::Specimen;
+use crate::fill::Fill;
+
+/// A smaller specimen that fails in the same way, and how. It takes about as long as it is given.
+pub fn shrink(
+    specimen: &Specimen,
+    engine: &Engine,
+    wrong: &Wrong,
+    time: Duration,
+) -> (Specimen, Wrong) {
+    let search = Search { engine, kind: wrong.kind, end: Instant::now() + time };
+    let mut best = (specimen.clone(), wrong.clone());
+    // Each round may make room for the next.
+    while search.round(&mut best) && Instant::now() < search.end {}
+    best
+}
+
+struct Search<'a> {
+    engine: &'a Engine,
+    kind: Kind,
+    end: Instant,
+}
+
+impl Search<'_> {
+    /// Whether anything became smaller.
+    fn round(&self, best: &mut (Specimen, Wrong)) -> bool {
+        let before = best.0.clone();
+        let changes: [fn(&Specimen) -> Vec<Specimen>; 7] =
+            [outputs, plain_way, places, statements, sizes, fills, dtypes];
+        for change in changes {
+            let mut place = 0;
+            // What was tried before a success is not tried again in this round.
+            while let Some(smaller) = change(&best.0).into_iter().nth(place) {
+                if Instant::now() > self.end {
+                    return best.0 != before;
+                }
+                match self.fails(&smaller) {
+                    Some(wrong) => *best = (smaller, wrong),
+                    None => place += 1,
+                }
+            }
+        }
+        best.0 != before
+    }
+
+    fn fails(&self, specimen: &Specimen) -> Option<Wrong> {
+        match judge(specimen, self.engine) {
+            Verdict::Wrong(wrong) if wrong.kind == self.kind => Some(wrong),
+            Verdict::Wrong(_) | Verdict::Agreed(_) | Verdict::Refused(_) => None,
+        }
+    }
+}
+
+/// Without one of the outputs.
+fn outputs(specimen: &Specimen) -> Vec<Specimen> {
+    let count = specimen.sketch.outputs.len();
+    let without = |place: usize| {
+        let mut smaller = specimen.clone();
+        smaller.sketch.outputs.remove(place);
+        smaller
+    };
+    if count > 1 { (0..count).map(without).collect() } else { Vec::new() }
+}
+
+/// Without one of the oddities of how it is run.
+fn plain_way(specimen: &Specimen) -> Vec<Specimen> {
+    let mut all = Vec::new();
+    let mut add = |change: fn(&mut Specimen)| {
+        let mut smaller = specimen.clone();
+        change(&mut smaller);
+        if smaller != *specimen {
+            all.push(smaller);
+        }
+    };
+    add(|smaller| smaller.way.timing = Timing::Eager);
+    add(|smaller| smaller.way.grid_limit = None);
+    add(|smaller| smaller.way.math = MathMode::Default);
+    all
+}
+
+/// With one tensor packed.
+fn places(specimen: &Specimen) -> Vec<Specimen> {
+    let names = specimen.places.keys();
+    let packed = names.map(|name| {
+        let mut smaller = specimen.clone();
+        smaller.places.remove(name);
+        smaller
+    });
+    packed.collect()
+}
+
+/// With what a statement reads in place of what it gives, the last statements first.
+fn statements(specimen: &Specimen) -> Vec<Specimen> {
+    let sketch = &specimen.sketch;
+    let live = sketch.live();
+    let mut all = Vec::new();
+    for statement in sketch.statements.iter().rev() {
+        for target in statement.targets.iter().filter(|target| live[**target]) {
+            for operand in &statement.operands {
+                // Where dims differ, the outputs would have to be declared anew.
+                if sketch.values[*operand].ty == sketch.values[*target].ty {
+                    let sketch = sketch.replaced(*target, *operand);
+                    all.push(Specimen { sketch, ..specimen.clone() });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// With one size smaller.
+fn sizes(specimen: &Specimen) -> Vec<Specimen> {
+    let [batch, rows, columns] = specimen.sketch.multiples();
+    let mut all = Vec::new();
+    for (place, multiple) in [batch, rows, columns, 1].into_iter().enumerate() {
+        let size = specimen.sizes[place];
+        let mut smaller: Vec<usize> = [1, 8, 16, 64, size / 2, size.saturating_sub(1)]
+            .into_iter()
+            .map(|size| size.next_multiple_of(multiple))
+            .filter(|smaller| (1..size).contains(smaller))
+            .collect();
+        smaller.dedup();
+        for size in smaller {
+            let mut specimen = specimen.clone();
+            specimen.sizes[place] = size;
+            all.push(specimen);
+        }
+    }
+    all
+}
+
+/// With one input of simpler data.
+fn fills(specimen: &Specimen) -> Vec<Specimen> {
+    let mut all = Vec::new();
+    for (name, kind) in &specimen.fills {
+        for simpler in [Fill::Ones, Fill::Integers, Fill::Normal] {
+            if *kind == simpler || *kind == Fill::Labels {
+                break;
+            }
+            let mut specimen = specimen.clone();
+            specimen.fills.insert(name.clone(), simpler);
+            all.push(specimen);
+        }
+    }
+    all
+}
+
+/// With one output in the dtype that its value has.
+fn dtypes(specimen: &Specimen) -> Vec<Specimen> {
+    let mut all = Vec::new();
+    for (place, output) in specimen.sketch.outputs.iter().enumerate() {
+        let plain = match specimen.sketch.values[output.value].ty.elem {
+            postlude::dtype::Elem::F32 => DType::F32,
+            postlude::dtype::Elem::I32 => DType::I32,
+            postlude::dtype::Elem::Bool => DType::Bool,
+        };
+        if output.dtype != plain {
+            let mut specimen = specimen.clone();
+            specimen.sketch.outputs[place].dtype = plain;
+            all.push(specimen);
+        }
+    }
+    all
+}

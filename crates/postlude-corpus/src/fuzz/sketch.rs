@@ -1,0 +1,216 @@
+//! A kernel in pieces: statements of one operation each, so that any of them can be left out.
+
+use std::fmt::Write;
+
+use postlude::DType;
+use postlude::graph::{Axes, Type};
+use postlude::shape::Dim;
+
+/// A value with a name: an input, an index or what a statement assigns.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) ty: Type,
+    /// Its usual magnitude.
+    pub(super) about: f64,
+    /// Whether it is never below zero.
+    pub(super) positive: bool,
+    /// Whether it is known only when a reduction is finished.
+    pub(super) late: bool,
+}
+
+/// A place in the list of values.
+pub(super) type ValueId = usize;
+
+/// `targets = text`, where each `{}` of the text stands for an operand.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Statement {
+    pub(super) targets: Vec<ValueId>,
+    pub(super) text: String,
+    pub(super) operands: Vec<ValueId>,
+}
+
+/// An operand of the product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Factor {
+    pub(super) batched: bool,
+    /// Whether K comes before the rows or columns in its declaration.
+    pub(super) inner_first: bool,
+}
+
+/// An input beside the factors.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Declared {
+    pub(super) value: ValueId,
+    pub(super) dtype: DType,
+    /// `None` for a scalar that the host passes.
+    pub(super) dims: Option<Vec<Dim>>,
+}
+
+/// An output.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Stored {
+    pub(super) name: String,
+    pub(super) dtype: DType,
+    pub(super) dims: Vec<Dim>,
+    pub(super) value: ValueId,
+}
+
+/// A kernel in pieces.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sketch {
+    pub(super) operand: DType,
+    pub(super) factors: [Factor; 2],
+    pub(super) inputs: Vec<Declared>,
+    pub(super) values: Vec<Known>,
+    pub(super) statements: Vec<Statement>,
+    pub(super) outputs: Vec<Stored>,
+}
+
+/// The dims of a value in the order batch, rows, columns.
+pub(super) fn dims_of(axes: Axes) -> Vec<Dim> {
+    let column = axes.column.map(|divisor| Dim::Name { name: "N".to_owned(), divisor });
+    let (batch, row) = (axes.batch.then(|| Dim::name("L")), axes.row.then(|| Dim::name("M")));
+    [batch, row, column].into_iter().flatten().collect()
+}
+
+/// What stands between brackets.
+pub(super) fn list(dims: &[Dim]) -> String {
+    dims.iter().map(Dim::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Sketch {
+    /// The kernel as people write it, a statement a line.
+    pub fn text(&self) -> String {
+        let statements = self.lines().into_iter().map(|line| format!("    {line}\n"));
+        format!("{} {{\n{}}}", self.signature(), statements.collect::<String>())
+    }
+
+    /// The same on one line.
+    pub fn line(&self) -> String {
+        format!("{} {{ {} }}", self.signature(), self.lines().join("; "))
+    }
+
+    fn signature(&self) -> String {
+        let mut text = format!("kernel k({}, {}", self.factor(0), self.factor(1));
+        let live = self.live();
+        for input in self.inputs.iter().filter(|input| live[input.value]) {
+            let _ = write!(text, ", {}: {}", self.values[input.value].name, input.dtype);
+            if let Some(dims) = &input.dims {
+                let _ = write!(text, "[{}]", list(dims));
+            }
+        }
+        let outputs = self.outputs.iter();
+        let outputs =
+            outputs.map(|one| format!("{}: {}[{}]", one.name, one.dtype, list(&one.dims)));
+        let _ = write!(text, ") -> ({})", outputs.collect::<Vec<_>>().join(", "));
+        text
+    }
+
+    fn factor(&self, which: usize) -> String {
+        let Factor { batched, inner_first } = self.factors[which];
+        let outer = ["M", "N"][which];
+        let dims = if inner_first { format!("K, {outer}") } else { format!("{outer}, K") };
+        let batch = if batched { "L, " } else { "" };
+        format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operand)
+    }
+
+    /// The matrix product; B is declared the way that needs no `.T` when K comes first.
+    pub(super) fn product(factors: [Factor; 2]) -> String {
+        let left = if factors[0].inner_first { "A.T" } else { "A" };
+        let right = if factors[1].inner_first { "B" } else { "B.T" };
+        format!("{left} @ {right}")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let live = self.live();
+        let mut lines = Vec::new();
+        for (place, statement) in self.statements.iter().enumerate() {
+            // A kernel without its product is none.
+            if place > 0 && !statement.targets.iter().any(|target| live[*target]) {
+                continue;
+            }
+            let names = statement.targets.iter().map(|target| self.values[*target].name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            lines.push(format!("{names} = {}", self.value_text(statement)));
+        }
+        let stored = self.outputs.iter();
+        lines.extend(stored.map(|one| format!("{} = {}", one.name, self.values[one.value].name)));
+        lines
+    }
+
+    fn value_text(&self, statement: &Statement) -> String {
+        let mut text = String::new();
+        let mut operands = statement.operands.iter();
+        for (place, part) in statement.text.split("{}").enumerate() {
+            if place > 0
+                && let Some(operand) = operands.next()
+            {
+                text.push_str(&self.values[*operand].name);
+            }
+            text.push_str(part);
+        }
+        text
+    }
+
+    /// Which values reach an output.
+    pub(super) fn live(&self) -> Vec<bool> {
+        let mut live = vec![false; self.values.len()];
+        self.outputs.iter().for_each(|output| live[output.value] = true);
+        for statement in self.statements.iter().rev() {
+            if statement.targets.iter().any(|target| live[*target]) {
+                statement.operands.iter().for_each(|operand| live[*operand] = true);
+            }
+        }
+        live
+    }
+
+    /// The same with another value in a value's place.
+    pub(super) fn replaced(&self, old: ValueId, new: ValueId) -> Sketch {
+        let mut sketch = self.clone();
+        let swap = |value: &mut ValueId| {
+            if *value == old {
+                *value = new;
+            }
+        };
+        for statement in &mut sketch.statements {
+            statement.operands.iter_mut().for_each(swap);
+        }
+        sketch.outputs.iter_mut().for_each(|output| swap(&mut output.value));
+        sketch
+    }
+
+    /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes of bits.
+    pub(super) fn multiples(&self) -> [usize; 3] {
+        let mut multiples = [1; 3];
+        let live = self.live();
+        let mut need = |dim: &Dim, whole: usize| {
+            if let Dim::Name { name, divisor } = dim {
+                let place = ["L", "M", "N"].iter().position(|one| one == name);
+                if let Some(place) = place {
+                    multiples[place] = least_common(multiples[place], *divisor as usize * whole);
+                }
+            }
+        };
+        for (value, _) in self.values.iter().zip(&live).filter(|(_, live)| **live) {
+            dims_of(value.ty.axes).iter().for_each(|dim| need(dim, 1));
+        }
+        let inputs = self.inputs.iter().filter(|input| live[input.value]);
+        let inputs = inputs.filter_map(|input| Some((input.dtype, input.dims.as_ref()?)));
+        for (dtype, dims) in inputs.chain(self.outputs.iter().map(|one| (one.dtype, &one.dims))) {
+            dims.iter().for_each(|dim| need(dim, 1));
+            if let (DType::B1, Some(last)) = (dtype, dims.last()) {
+                need(last, 8);
+            }
+        }
+        multiples
+    }
+}
+
+fn least_common(a: usize, b: usize) -> usize {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}

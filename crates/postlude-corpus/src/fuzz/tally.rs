@@ -1,0 +1,100 @@
+//! How much was compared, and how sharply: a bound that allows everything proves nothing.
+
+use postlude::graph::Value;
+use postlude::reference::Evaluated;
+use postlude::{DType, dtype};
+
+/// Elements by how much the reference allows of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// One result alone.
+    pub exact: u64,
+    /// A bound of at most 1/32 of its magnitude or of the output's usual one, or two neighbours of the dtype.
+    pub sharp: u64,
+    /// A finite bound that is wider.
+    pub loose: u64,
+    /// Any large number, both nan and numbers, or both truths.
+    pub open: u64,
+    /// Those of which nan alone is right.
+    pub nan: u64,
+    /// Those of outputs whose elements are all the same: they say little about where an element belongs.
+    pub flat: u64,
+}
+
+/// What a bound may be of a magnitude and still be sharp: an element that belongs elsewhere is nearly always outside.
+const SHARP: f64 = 1.0 / 32.0;
+
+impl Tally {
+    /// What the reference allows of an output.
+    pub(super) fn of(evaluated: &Evaluated) -> Tally {
+        let finite = evaluated.values.iter().map(|value| value.nominal.abs());
+        let finite: Vec<f64> = finite.filter(|value| value.is_finite()).collect();
+        let usual = finite.iter().sum::<f64>() / finite.len().max(1) as f64;
+        let mut tally = Tally::default();
+        for value in &evaluated.values {
+            *tally.kind(evaluated.dtype, *value, usual) += 1;
+            tally.nan += u64::from(value.is_only_nan());
+        }
+        let first = evaluated.values.first().map(|value| value.nominal.to_bits());
+        let same = |value: &Value| Some(value.nominal.to_bits()) == first;
+        if evaluated.values.len() > 1 && evaluated.values.iter().all(same) {
+            tally.flat = evaluated.values.len() as u64;
+        }
+        tally
+    }
+
+    fn kind(&mut self, dtype: DType, value: Value, usual: f64) -> &mut u64 {
+        let mixed = value.nan && !value.is_only_nan();
+        if value.is_exact() {
+            &mut self.exact
+        } else if mixed || value.low.is_infinite() || value.high.is_infinite() {
+            &mut self.open
+        } else if dtype.elem() == dtype::Elem::Bool {
+            &mut self.open
+        } else if value.bound() <= SHARP * usual.max(value.nominal.abs())
+            || are_neighbours(dtype, value.low, value.high)
+        {
+            &mut self.sharp
+        } else {
+            &mut self.loose
+        }
+    }
+
+    /// All elements.
+    pub fn all(&self) -> u64 {
+        self.exact + self.sharp + self.loose + self.open
+    }
+
+    /// The part of them that a wrong value would hardly pass.
+    pub fn meaningful(&self) -> f64 {
+        (self.exact + self.sharp) as f64 / self.all().max(1) as f64
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: Tally) {
+        self.exact += other.exact;
+        self.sharp += other.sharp;
+        self.loose += other.loose;
+        self.open += other.open;
+        self.nan += other.nan;
+        self.flat += other.flat;
+    }
+}
+
+/// Whether a dtype has no value between these two of its own.
+fn are_neighbours(dtype: DType, low: f64, high: f64) -> bool {
+    let middle = dtype::round_to(dtype, low / 2.0 + high / 2.0);
+    middle == low || middle == high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_have_nothing_between_them() {
+        assert!(are_neighbours(DType::F8E5M2, 1.0, 1.25));
+        assert!(!are_neighbours(DType::F8E5M2, 1.0, 1.5));
+        assert!(are_neighbours(DType::I8, 3.0, 4.0));
+    }
+}

@@ -1,0 +1,47 @@
+//! Random kernels on the simulator and the CPU, against the reference.
+//!
+//! The seed is fixed, so that every run is the same; `POSTLUDE_FUZZ` multiplies how many there are, and
+//! `postlude fuzz --only SEED` runs one of them again.
+
+use std::time::Duration;
+
+use postlude::Backend;
+use postlude_corpus::fuzz::{Campaign, Engine, Extent, Found, Summary, run};
+
+/// Whoever changes how kernels are drawn changes which ones these are.
+const SEED: u32 = 90;
+
+fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
+    let times = std::env::var("POSTLUDE_FUZZ").ok().and_then(|times| times.parse().ok());
+    let campaign = Campaign {
+        engine: Engine { backend, cache: None },
+        extent,
+        seed: SEED,
+        graphs: graphs * times.unwrap_or(1),
+        only: None,
+        timing: None,
+        threads: Some(2),
+        shrink: Duration::from_secs(5),
+    };
+    let summary = run(&campaign, &|_| {});
+    let about = |found: &Found| {
+        let ((drawn, wrong), (small, still)) = (&found.drawn, &found.small);
+        format!("seed {}: {wrong}\n{drawn}\nsmaller: {still}\n{small}", drawn.seed)
+    };
+    let failures: Vec<String> = summary.failures.iter().map(about).collect();
+    assert!(failures.is_empty(), "{} failed\n{}", failures.len(), failures.join("\n\n"));
+    assert!(summary.tally.meaningful() > 0.9, "bounds say little: {:?}", summary.tally);
+    summary
+}
+
+#[test]
+fn random_kernels_in_the_simulator_agree_with_the_reference() {
+    let summary = check(Backend::Sim, Extent::Small, 50);
+    assert!(summary.accepted() > 0.6, "most are refused: {:?}", summary.refused);
+}
+
+#[test]
+fn random_kernels_on_the_processor_agree_with_the_reference() {
+    let summary = check(Backend::Cpu, Extent::Small, 200);
+    assert!(summary.refused.is_empty(), "{:?}", summary.refused);
+}
