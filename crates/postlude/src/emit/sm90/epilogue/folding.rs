@@ -1,7 +1,7 @@
 //! Reductions of a tile: each warpgroup folds its part, and leaves a partial result in the workspace.
 //!
-//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet for each of a
-//! thread's columns, then the four warps in shared memory. A scalar is folded by the thread, the warp, the warps.
+//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet and share a
+//! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
 //! The order is that of the places, whatever the time.
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
@@ -150,10 +150,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             *state = evaluator.fold_more(*folded, state, &values);
         }
         for (word, folded) in numbered(&self.columns) {
-            for (group, four) in values(folded).iter().enumerate() {
-                let offset = first + 8 * group as u32;
-                self.fold_columns(evaluator, folded, (word, block, offset), four);
-            }
+            self.fold_columns(evaluator, folded, (word, block, first), &values(folded));
         }
     }
 
@@ -215,35 +212,57 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// Two columns of a group: the rows of a warp meet, and join those of the blocks before.
+    /// Columns of some groups of 8: the rows of a warp meet, and join those of the blocks before.
+    ///
+    /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
+    /// meeting is about half as many.
     fn fold_columns(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
-        (word, block, offset): (u32, usize, u32),
-        four: &[Reg<'k, F32>; 4],
+        (word, block, first): (u32, usize, u32),
+        groups: &[[Reg<'k, F32>; 4]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        for column in 0..2 {
-            let own = [four[column], four[column + 2]];
-            let state = evaluator.fold_more(folded, &evaluator.fold_begin(folded), &own);
-            let state = evaluator.fold_lanes(folded, state, &[4, 8, 16]);
-            let within = (lane & 3) * 2 + (offset + column as u32);
-            let place = |word: u32| self.column_place(word, self.rank >> 5, within);
-            k.if_(lane.lt(4), || {
-                let state = if block == 0 {
-                    state
-                } else {
-                    let before = (0..folded.words())
-                        .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
-                        .collect();
-                    evaluator.fold_both(folded, &before, &state)
-                };
-                for (each, value) in (0..).zip(state) {
-                    k.store_shared(place(word + each), [value]);
-                }
-            });
+        let own = |four: &[Reg<'k, F32>; 4], column: usize| {
+            let rows = [four[column], four[column + 2]];
+            evaluator.fold_more(folded, &evaluator.fold_begin(folded), &rows)
+        };
+        let mut states: Vec<State<'k>> =
+            groups.iter().flat_map(|four| [own(four, 0), own(four, 1)]).collect();
+        let mut within = self.column + first;
+        let mut rest = Vec::new();
+        for bit in [4, 8, 16] {
+            let half = states.len() / 2;
+            if half == 0 {
+                rest.push(bit);
+                continue;
+            }
+            // Neighbours are one column apart, groups eight.
+            let apart = if half == 1 { 1 } else { 4 * half as u32 };
+            let second = (lane & bit).ne(0);
+            within = within + k.imm(apart).select(0, second);
+            let (low, high) = states.split_at(half);
+            let share = |(low, high): (&State<'k>, &State<'k>)| {
+                evaluator.fold_exchanged(folded, [low, high], second, bit)
+            };
+            states = low.iter().zip(high).map(share).collect();
         }
+        let state = evaluator.fold_lanes(folded, states.remove(0), &rest);
+        let place = |word: u32| self.column_place(word, self.rank >> 5, within);
+        k.if_((lane & rest.iter().sum::<u32>()).eq(0), || {
+            let state = if block == 0 {
+                state
+            } else {
+                let before = (0..folded.words())
+                    .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
+                    .collect();
+                evaluator.fold_both(folded, &before, &state)
+            };
+            for (each, value) in (0..).zip(state) {
+                k.store_shared(place(word + each), [value]);
+            }
+        });
     }
 
     /// The rows of a block are complete, as far as this tile goes.

@@ -93,6 +93,21 @@ impl<'k> Evaluator<'_, 'k> {
         })
     }
 
+    /// Lanes that differ in this bit of their number share two partial results: those with it get the second, of both.
+    pub(in super::super) fn fold_exchanged(
+        &self,
+        folded: Folded,
+        [first, second]: [&State<'k>; 2],
+        has_bit: Reg<'k, Pred>,
+        bit: u32,
+    ) -> State<'k> {
+        let pairs = || first.iter().zip(second);
+        let kept: State<'k> = pairs().map(|(a, b)| b.select(*a, has_bit)).collect();
+        let given = pairs().map(|(a, b)| a.select(*b, has_bit));
+        let other = given.map(|word| self.k.shuffle(ShuffleMode::Butterfly, word, bit)).collect();
+        self.fold_both(folded, &kept, &other)
+    }
+
     /// What a whole one gives.
     pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Reg<'k, F32> {
         if !is_exponential(folded) {
