@@ -150,7 +150,17 @@ impl<'a, 'k> Folding<'a, 'k> {
             *state = evaluator.fold_more(*folded, state, &values);
         }
         for (word, folded) in numbered(&self.columns) {
-            self.fold_columns(evaluator, folded, (word, block, first), &values(folded));
+            let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
+            let columns: Vec<_> = values(folded).iter().flat_map(rows).collect();
+            if folded.words() == 1 {
+                self.fold_columns(evaluator, folded, (word, block, first), &columns);
+                continue;
+            }
+            // Sharing takes registers for every word.
+            for (place, column) in (0..).zip(columns.chunks(1)) {
+                let first = first + 8 * (place / 2) + place % 2;
+                self.fold_columns(evaluator, folded, (word, block, first), column);
+            }
         }
     }
 
@@ -212,7 +222,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// Columns of some groups of 8: the rows of a warp meet, and join those of the blocks before.
+    /// A column, or those of some groups of 8, each by the thread's two rows: the rows of a warp meet, and join those of
+    /// the blocks before.
     ///
     /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
     /// meeting is about half as many.
@@ -221,15 +232,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
         (word, block, first): (u32, usize, u32),
-        groups: &[[Reg<'k, F32>; 4]],
+        columns: &[[Reg<'k, F32>; 2]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        let own = |four: &[Reg<'k, F32>; 4], column: usize| {
-            let rows = [four[column], four[column + 2]];
-            evaluator.fold_more(folded, &evaluator.fold_begin(folded), &rows)
-        };
+        let nothing = evaluator.fold_begin(folded);
         let mut states: Vec<State<'k>> =
-            groups.iter().flat_map(|four| [own(four, 0), own(four, 1)]).collect();
+            columns.iter().map(|rows| evaluator.fold_more(folded, &nothing, rows)).collect();
         let mut within = self.column + first;
         let mut rest = Vec::new();
         for bit in [4, 8, 16] {
