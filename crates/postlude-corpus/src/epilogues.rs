@@ -56,7 +56,17 @@ pub const REDUCTIONS: &[Epilogue] = &[
     epilogue("batch_reductions", "kernel k(A: T[B, M, K], W: T[B, N, K]) -> (rows: f32[B, M], columns: T[B, N]) {\n    Z = A @ W.T\n    rows = sum(Z, N)\n    columns = max(Z, M)\n}"),
 ];
 
+/// Those that split columns.
+#[rustfmt::skip] // A table: one line a kernel.
+pub const SPLITS: &[Epilogue] = &[
+    epilogue("halves", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N]) -> (D: T[M, N/2], Z: T[M, N], columns: f32[N/2], peak: f32[M]) {\n    Z = A @ W.T + bias\n    gate, up = halves(Z)\n    D = relu(gate) - up\n    columns = max(D, M)\n    peak = absmax(Z, N)\n}"),
+    epilogue("pairs", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N/2], scale: f32[N]) -> D: f32[M, N/2] {\n    even, odd = pairs(A @ W.T * scale)\n    D = where(C > 0.0, even, odd)\n}"),
+    epilogue("backward", "kernel k(A: T[B, M, K], W: T[N/2, K], C: T[B, M, N]) -> (D: T[B, M, N], total: f32[B, N]) {\n    dy = A @ W.T\n    gate, up = halves(C)\n    D = concat(dy * grad(relu)(gate), dy - up)\n    total = sum(D, M)\n}"),
+    epilogue("rotary", "kernel k(A: T[M, K], W: T[N, K], cosine: T[M, N/2], sine: T[M, N/2]) -> D: f32[M, N] {\n    x, y = pairs(A @ W.T)\n    D = join(x * cosine - y * sine, x * sine + y * cosine)\n}"),
+    epilogue("reordered", "kernel k(A: T[M, K], W: T[N, K], scale: f32[N]) -> D: T[N, M] {\n    even, odd = pairs(where(col < 37, 0.0, A @ W.T))\n    D = concat(odd, even) + scale\n}"),
+];
+
 /// The kernel of that name.
 pub fn find_epilogue(name: &str) -> Option<&'static Epilogue> {
-    EPILOGUES.iter().chain(REDUCTIONS).find(|epilogue| epilogue.name == name)
+    EPILOGUES.iter().chain(REDUCTIONS).chain(SPLITS).find(|epilogue| epilogue.name == name)
 }

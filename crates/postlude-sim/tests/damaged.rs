@@ -41,7 +41,7 @@ fn whole(source: &str) -> Whole {
     let sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 64)).into();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let placements = Placements::packed(graph, &problem);
-    let needs = Needs::of(graph, &problem, &placements);
+    let needs = Needs::of(graph, &problem, &placements).expect("it is not refused");
     let smallest = *CANDIDATES
         .iter()
         .filter(|tile| tile.cluster == Cluster::ONE)

@@ -56,7 +56,7 @@ fn transpose(names: &[&str], graph: &Graph, problem: &Problem, placements: &mut 
             *placement = columns_first(&problem.shape(&output.dims), output.dtype);
         }
     }
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of(graph, problem, placements).expect("it is not refused");
     let paths = needs.loads.iter().chain(&needs.stores);
     let transposed = paths.filter(|path| **path == Path::MapTransposed).count();
     assert_eq!(transposed, names.len(), "{needs}");

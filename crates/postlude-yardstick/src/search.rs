@@ -123,7 +123,8 @@ fn entries(
     let placements = Placements::packed(graph, problem);
     let planned = plan(graph, problem, &placements, bench.chip)
         .map_err(|refusal| YardstickError::Call(refusal.into()))?;
-    let needs = Needs::of(graph, problem, &placements);
+    let needs = Needs::of(graph, problem, &placements)
+        .map_err(|refusal| YardstickError::Call(refusal.into()))?;
     let table = match search.table {
         Table::Whole => every_schedule(&needs, bench.chip),
         Table::Tiles => every_tile(&needs, bench.chip),

@@ -88,6 +88,8 @@ pub struct Product {
     pub left: (InputId, Orientation),
     /// The right operand.
     pub right: (InputId, Orientation),
+    /// Another one of the same dims and orientation, where there are two products.
+    pub second: Option<InputId>,
     /// The leading dim of either operand.
     pub batch: Option<Dim>,
     /// The dim of the left operand that stays.
@@ -215,6 +217,22 @@ impl Graph {
     /// Whether any node varies with the batch, the rows or the columns: the type of `op`'s result.
     pub fn ty(&self, node: NodeId) -> Type {
         self[node].ty
+    }
+
+    /// Whether some columns are told apart as halves and others as pairs.
+    pub fn splits_both_ways(&self) -> bool {
+        let live = self.live();
+        let any = |halves: bool| {
+            self.nodes().any(|(id, node)| {
+                let of = match node.op {
+                    Op::Part(part, _) => Some(matches!(part, Part::First | Part::Second)),
+                    Op::Merge(merge, ..) => Some(merge == Merge::Concat),
+                    _ => None,
+                };
+                live[id.index()] && of == Some(halves)
+            })
+        };
+        any(true) && any(false)
     }
 
     /// For every node, whether an output needs it.

@@ -268,7 +268,7 @@ fn shifted(launch: Launch, starts: &[u64]) -> Launch {
     let start = |buffer: Buffer| starts.get(buffer.0 as usize).copied().unwrap_or(0);
     let shift = |parameter| match parameter {
         Parameter::Pointer { buffer, offset } => {
-            Parameter::Pointer { buffer, offset: offset + start(buffer) }
+            Parameter::Pointer { buffer, offset: offset.wrapping_add(start(buffer)) }
         }
         Parameter::Map(mut map) => {
             map.offset += start(map.buffer) as i64;

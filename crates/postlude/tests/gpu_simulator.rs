@@ -53,7 +53,8 @@ impl Bound {
         let graph = plain.optimised();
         let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
         // Bits depend on the order of sums: parts of a contraction have another one.
-        let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem));
+        let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem))
+            .expect("it is not refused");
         let mut whole = CANDIDATES.iter().filter(|tile| tile.cluster.parts() == 1);
         let schedule = whole.find_map(|tile| fit(*tile, &needs, Sm90::H200));
         let schedule = schedule.expect("some tile fits");

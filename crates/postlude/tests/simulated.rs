@@ -15,7 +15,7 @@ use std::thread;
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
-use postlude_corpus::Random;
+use postlude_corpus::{Random, SPLITS};
 
 use problems::{Bound, Data, Layout, Stored, difference, lay_out};
 
@@ -38,7 +38,8 @@ fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
 fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
     let compiled = bound.kernel.compile(&Options::default());
     let placements = bound.placements(&compiled);
-    let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+    let needs =
+        Needs::of(compiled.optimised(), &bound.problem, &placements).expect("it is not refused");
     fit(tile, &needs, Sm90::H200).expect("every tile of the table fits")
 }
 
@@ -141,7 +142,8 @@ fn every_tile_passes_over_whole_rows() {
         let bound = bound("rows_again", sizes, Layout::Packed);
         let compiled = bound.kernel.compile(&Options::default());
         let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
+            .expect("it is not refused");
         if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
@@ -181,6 +183,50 @@ fn reductions_without_tiles_and_of_batches_are_right() {
     });
 }
 
+/// Halves of a product are products of their own, which every tile that can be halved computes side by side.
+#[test]
+fn every_tile_tells_halves_apart() {
+    let kernels = SPLITS.iter().cycle();
+    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    for_each(&varieties, |(tile, kernel)| {
+        let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 56, 72];
+        let bound = bound(kernel.name, sizes, Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        let needs = needs.expect("it is not refused");
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+/// The second half of a tensor begins where the first ends: as it lies, that is anywhere.
+#[test]
+fn halves_are_right_however_tensors_lie() {
+    let ways = [
+        Stored::default(),
+        Stored { inner_first: true, layout: Layout::Packed },
+        Stored { inner_first: true, layout: Layout::Gaps },
+        Stored { inner_first: false, layout: Layout::Gaps },
+        Stored { inner_first: false, layout: Layout::Reversed },
+    ];
+    let mut varieties = Vec::new();
+    for (place, kernel) in SPLITS.iter().enumerate() {
+        for (other, stored) in ways.into_iter().enumerate() {
+            let layout = Layout::ALL[(place + other) % Layout::ALL.len()];
+            // Halves that are whole chunks of 16 bytes, and some that are not.
+            varieties.push((kernel.name, stored, layout, [96, 100, 106][other % 3]));
+        }
+    }
+    for_each(&varieties, |(name, stored, layout, columns)| {
+        let sizes = [2, 72, *columns, 72];
+        let random = &mut Random::new(*columns as u64);
+        let bound = Bound::with(name, [*stored; 2], DType::BF16, sizes, Data::Integers, random);
+        check(&bound, None, *layout);
+    });
+}
+
 /// Clusters share what they load, larger tiles take several copies, and threads move more: every way on such tiles.
 #[test]
 fn every_way_of_an_operand_is_right_on_large_tiles() {
@@ -211,7 +257,8 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
         let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
         let compiled = bound.kernel.compile(&Options::default());
         let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
+            .expect("it is not refused");
         if fit(**tile, &needs, Sm90::H200).is_some() {
             check_on(&[Some(2)], &bound, Some(&schedule(&bound, **tile)), Layout::Packed);
         }

@@ -104,7 +104,7 @@ impl Bound {
             .map(|(each, placement)| laid_out(each, &placement.strides, UNTOUCHED))
             .collect();
         buffers.extend(wanted.iter().map(|bytes| vec![UNTOUCHED; bytes.len()]));
-        let needs = Needs::of(graph, &problem, &placements);
+        let needs = Needs::of(graph, &problem, &placements).expect("it is not refused");
         let mut schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
         change(&mut schedule);
         assert!(schedule.shared_bytes() <= Sm90::H200.shared_bytes, "{schedule}");

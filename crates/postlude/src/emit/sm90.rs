@@ -29,7 +29,7 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, as_stored, late, passes};
+use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, passes};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -108,7 +108,9 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     );
     let layout = planner.finish(Sm90a::TARGET);
     let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
-    let graph = &as_stored(graph);
+    let viewed = Viewed::of(graph)
+        .unwrap_or_else(|refusal| panic!("compiler bug: planning let {refusal} through"));
+    let graph = &as_stored(&viewed.graph);
     let accuracies = accuracies(graph, math);
     let plan = Plan {
         graph,

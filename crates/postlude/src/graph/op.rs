@@ -11,6 +11,8 @@ use super::{InputId, NodeId};
 pub enum Op {
     /// The product's result.
     Accumulator,
+    /// The product with the second right operand. Only where a plan made two products of one.
+    SecondAccumulator,
     /// An input, converted to what the body computes with.
     Input(InputId),
     /// A number or truth value.
@@ -111,9 +113,12 @@ impl Op {
     /// The operands, in order.
     pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
         let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
-            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
-                ([None; 3], &[])
-            }
+            Op::Accumulator
+            | Op::SecondAccumulator
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_) => ([None; 3], &[]),
             Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => {
                 ([Some(*a), None, None], &[])
             }
@@ -129,9 +134,12 @@ impl Op {
     /// The same operation on other operands.
     pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
         match self {
-            Op::Accumulator | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
-                self.clone()
-            }
+            Op::Accumulator
+            | Op::SecondAccumulator
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_) => self.clone(),
             Op::Unary(op, a) => Op::Unary(*op, f(*a)),
             Op::Binary(op, a, b) => Op::Binary(*op, f(*a), f(*b)),
             Op::Fma(a, b, c) => Op::Fma(f(*a), f(*b), f(*c)),

@@ -18,12 +18,12 @@ impl fmt::Display for Graph {
                 Orientation::Transposed => format!("{name}.T"),
             }
         };
-        writeln!(
-            f,
-            "    product {} @ {}",
-            operand(self.product().left),
-            operand(self.product().right)
-        )?;
+        let (left, right) = (self.product().left, self.product().right);
+        write!(f, "    product {} @ {}", operand(left), operand(right))?;
+        if let Some(second) = self.product().second {
+            write!(f, " and {}", operand((second, right.1)))?;
+        }
+        writeln!(f)?;
         for (id, node) in self.nodes() {
             let text = format!("{id} = {}", self.op_text(&node.op));
             writeln!(f, "    {text:<38} # {}", self.type_text(node.ty))?;
@@ -53,6 +53,7 @@ impl Graph {
             || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
         match op {
             Op::Accumulator => "accumulator".to_owned(),
+            Op::SecondAccumulator => "second_accumulator".to_owned(),
             Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
             Op::Constant(constant) => constant.to_string(),
             Op::Index(axis) => axis.name().to_owned(),

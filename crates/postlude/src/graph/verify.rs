@@ -43,6 +43,9 @@ pub enum Broken {
         /// The right operand's.
         right: Elem,
     },
+    /// A second product where there is one.
+    #[error("the product has no second right operand")]
+    Second,
     /// An input whose dims are not body dims.
     #[error("input {0} does not have the body's dims")]
     Input(u32),
@@ -92,7 +95,8 @@ impl Graph {
     /// The type rule: what an operation gives.
     pub fn type_of(&self, op: &Op) -> Result<Type, Broken> {
         match op {
-            Op::Accumulator => {
+            Op::SecondAccumulator if self.product().second.is_none() => Err(Broken::Second),
+            Op::Accumulator | Op::SecondAccumulator => {
                 Ok(Type { elem: self.product().elem, axes: self.product().accumulator_axes() })
             }
             Op::Input(input) => {

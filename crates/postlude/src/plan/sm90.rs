@@ -17,6 +17,7 @@ mod rank;
 mod refuse;
 mod stored;
 mod text;
+mod views;
 mod walk;
 
 use crate::graph::Graph;
@@ -38,6 +39,7 @@ pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
 pub(crate) use stored::as_stored;
+pub(crate) use views::Viewed;
 pub use walk::{Side, Walk};
 
 /// What the chip offers.
@@ -112,6 +114,11 @@ impl Sm90Schedule {
         128 * (self.loaders() + self.consumers())
     }
 
+    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their own.
+    pub fn width(&self) -> u32 {
+        self.needs.width(self.tile)
+    }
+
     /// Bytes of A and B in one stage.
     pub fn stage_bytes(&self) -> u32 {
         (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
@@ -143,7 +150,7 @@ impl Sm90Schedule {
 
     /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
     pub fn tile_column_bytes(&self) -> u32 {
-        self.needs.column_values * self.tile.columns * 4
+        self.needs.column_values * self.width() * 4
     }
 
     /// Bytes of the values along columns of all tiles that are under way.
@@ -171,7 +178,7 @@ impl Sm90Schedule {
 
     /// Bytes that warpgroups fold reductions through.
     pub fn fold_bytes(&self) -> u32 {
-        self.consumers() * self.needs.folds.shared_bytes(self.tile.columns)
+        self.consumers() * self.needs.folds.shared_bytes(self.width())
     }
 
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
@@ -195,8 +202,8 @@ impl Sm90Schedule {
 
     /// Rows and columns of the product that one cluster computes.
     fn cluster_size(&self) -> [u32; 2] {
-        let Tile { rows, columns, cluster, .. } = self.tile;
-        [rows * cluster.rows(), columns * cluster.columns()]
+        let Tile { rows, cluster, .. } = self.tile;
+        [rows * cluster.rows(), self.width() * cluster.columns()]
     }
 
     /// Clusters of tiles along the rows and along the columns of a problem.
@@ -216,6 +223,7 @@ impl Sm90Schedule {
         let [rows, columns] = self.cluster_size().map(|size| size as usize);
         let rows = problem.rows.next_multiple_of(rows);
         let columns = problem.product_columns().next_multiple_of(columns);
+        let columns = columns * self.needs.products as usize;
         let inner = problem.inner.next_multiple_of(STAGE_DEPTH as usize);
         let sizes = [problem.batch, rows, columns, inner];
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
@@ -251,9 +259,12 @@ pub fn accept(
     placements: &Placements,
     chip: Sm90,
 ) -> Result<(), Sm90Refusal> {
+    let viewed = Viewed::of(graph)?;
+    let (graph, problem) = (&*viewed.graph, &viewed.problem(problem));
+    let placements = &viewed.placements(problem, placements);
     refuse::refuse(graph)?;
     place::refuse(problem)?;
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     if !schedule.needs.covers(&needs) {
@@ -267,7 +278,7 @@ pub fn accept(
     let knobs = tile.takes(&schedule.needs)
         && schedule.needs.clone().settled() == schedule.needs
         && [16, 32, 64].contains(&schedule.subtile)
-        && tile.columns.is_multiple_of(schedule.subtile)
+        && schedule.width().is_multiple_of(schedule.subtile)
         && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
@@ -343,7 +354,8 @@ struct Slots {
 /// Slots of the epilogue, best first.
 fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
     let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
-    let subtiles = [64, 32, 16].into_iter().filter(|subtile| tile.columns.is_multiple_of(*subtile));
+    let width = needs.width(tile);
+    let subtiles = [64, 32, 16].into_iter().filter(|subtile| width.is_multiple_of(*subtile));
     let usual = subtiles.clone().flat_map(|subtile| {
         // As many bytes on their way out, however narrow a slot is.
         let slots = move |load_stages: &u32| {

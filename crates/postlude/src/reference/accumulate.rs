@@ -19,14 +19,20 @@ struct Matrix {
     lowest_bits: Vec<Option<i32>>,
 }
 
-/// The accumulator of every batch, row and column.
-pub(super) fn accumulate(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Vec<Value> {
+/// The accumulator of every batch, row and column, with this right operand.
+pub(super) fn accumulate(
+    graph: &Graph,
+    problem: &Problem,
+    arguments: &Arguments,
+    right: InputId,
+) -> Vec<Value> {
     let product = graph.product();
+    let right_operand = (right, product.right.1);
     let columns = problem.product_columns();
     let mut all = Vec::with_capacity(problem.batch * problem.rows * columns);
     for batch in 0..problem.batch {
         let left = matrix(graph, arguments, product.left, batch, problem.inner, Side::Left);
-        let right = matrix(graph, arguments, product.right, batch, problem.inner, Side::Right);
+        let right = matrix(graph, arguments, right_operand, batch, problem.inner, Side::Right);
         let mut block = vec![Value::exact(0.0); problem.rows * columns];
         if columns > 0 {
             block.par_chunks_mut(columns).enumerate().for_each(|(row, out)| {

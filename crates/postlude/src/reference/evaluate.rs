@@ -81,7 +81,12 @@ impl Evaluation<'_> {
         let extents = self.problem.extents(axes);
         let elem = |node: &NodeId| self.graph.ty(*node).elem;
         let values = match op {
-            Op::Accumulator => accumulate::accumulate(self.graph, self.problem, self.arguments),
+            Op::Accumulator | Op::SecondAccumulator => {
+                let product = self.graph.product();
+                let second = product.second.filter(|_| *op == Op::SecondAccumulator);
+                let right = second.unwrap_or(product.right.0);
+                accumulate::accumulate(self.graph, self.problem, self.arguments, right)
+            }
             Op::Input(input) => self.input(*input, extents),
             Op::Constant(constant) => vec![Value::exact(constant.as_f64())],
             Op::Extent(axes) => vec![

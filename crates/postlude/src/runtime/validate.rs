@@ -216,7 +216,9 @@ fn is_same_tile(
         // An axis of one element is never stepped along.
         [0, 1, 2].map(|axis| (sizes[axis], if sizes[axis] > 1 { strides[axis] } else { 0 }))
     };
-    graph.input_axes(input) == product.axes(&output.dims)
+    // Where columns are split one way and put together another, an element is read where another one is written.
+    !graph.splits_both_ways()
+        && graph.input_axes(input) == product.axes(&output.dims)
         && graph.input_axes(input).is_some_and(|axes| axes.kind() == Kind::Tile)
         && memory.address == operand.address
         && memory.dtype == operand.dtype

@@ -61,7 +61,8 @@ impl Bound {
             text = text.replace("M, K]", "K, M]").replace("A @", "A.T @");
         }
         if stored[1].inner_first {
-            text = text.replace("N, K]", "K, N]").replace("W.T", "W");
+            text = text.replace("N, K]", "K, N]").replace("N/2, K]", "K, N/2]");
+            text = text.replace("W.T", "W");
         }
         let about = format!("{name} {dtype}");
         Bound::of(&about, &text, stored, sizes, data, random)
@@ -152,7 +153,8 @@ impl Bound {
     pub(crate) fn candidate(&self, chip: Sm90, random: &mut Random) -> Sm90Schedule {
         let compiled = self.kernel.compile(&Options::default());
         let placements = self.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &self.problem, &placements);
+        let needs =
+            Needs::of(compiled.optimised(), &self.problem, &placements).expect("it is not refused");
         loop {
             if let Some(schedule) = fit(*random.pick(CANDIDATES), &needs, chip) {
                 return schedule;
@@ -248,10 +250,13 @@ impl Stored {
     }
 }
 
-/// The same values, laid out so.
+/// The same values, laid out so; vectors and scalars as they are.
 pub(crate) fn lay_out(tensor: &Tensor, layout: Layout) -> Tensor {
     let shape = tensor.shape().to_vec();
     let rank = shape.len();
+    if rank < 2 {
+        return tensor.clone();
+    }
     let mut held = shape.clone();
     let transposed = matches!(layout, Layout::Transposed | Layout::TransposedPadded);
     if transposed {

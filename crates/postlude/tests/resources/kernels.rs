@@ -209,7 +209,7 @@ fn one(
     let graph = compiled.optimised();
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-    let needs = Needs::of(graph, &problem, &place(graph, &problem));
+    let needs = Needs::of(graph, &problem, &place(graph, &problem)).expect("it is not refused");
     let schedule = fit(tile, &needs, Sm90::H200)?;
     let text = emit(graph, &schedule, MathMode::Default).to_string();
     let (threads, shared_bytes) = (schedule.threads(), schedule.shared_bytes());

@@ -80,8 +80,8 @@ struct Spot<'k> {
 struct Elements<'e, 'k> {
     /// Where it begins in the tile.
     offset: u32,
-    /// The thread's accumulators.
-    four: &'e [Reg<'k, F32>],
+    /// The thread's accumulators, of each product four.
+    products: &'e [&'e [Reg<'k, F32>]],
     /// The values that are asked for, and what is computed for them; everything where it is not said.
     wanted: Vec<NodeId>,
     only: Option<&'e [bool]>,
@@ -163,9 +163,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let Begun { mut scalars, rows, columns } = begun;
         let zero = k.imm(0);
         let whole = Place { at: [corner.batch, zero, zero], inside: None };
-        evaluator.extend(&mut scalars, Kind::Scalar, &whole, None);
+        evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
-        let subtile = self.plan.schedule.subtile;
         let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
         let mut tally = folding.map(|(folding, _)| folding.begin(&evaluator));
         for (block, (rows, accumulators)) in rows.into_iter().zip(blocks).enumerate() {
@@ -173,14 +172,13 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let places = rows.each_ref().map(|(place, _)| *place);
             let mut known = rows.map(|(place, mut known)| {
                 Evaluator::fill(&mut known, &scalars);
-                evaluator.extend(&mut known, Kind::AlongRows, &place, None);
+                evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
                 known
             });
             self.pass_over(&evaluator, (&spot, &places), &mut known, accumulators);
             self.write_rows(corner, &places, &known);
-            for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
-                let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };
-                self.visit(&evaluator, &spot, (block, subtile), &known, part, tally.as_mut());
+            for (subtile, part) in self.subtiles(accumulators) {
+                self.visit(&evaluator, &spot, (block, subtile), &known, &part, tally.as_mut());
             }
             if let (Some((folding, share)), Some(tally)) = (folding, &mut tally) {
                 folding.end_block(&evaluator, &spot, share, tally);
@@ -190,6 +188,20 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             folding.end_tile(&evaluator, corner, share, tally);
             folding.arrive(&evaluator, share);
         }
+    }
+
+    /// The subtiles of a block, each with the accumulators of its products.
+    fn subtiles<'e>(
+        &self,
+        accumulators: &'e [Reg<'k, F32>],
+    ) -> impl Iterator<Item = (Subtile, Vec<&'e [Reg<'k, F32>]>)> {
+        let (columns, width) = (self.plan.schedule.subtile, self.plan.schedule.width());
+        (0..width).step_by(columns as usize).map(move |offset| {
+            let products = accumulators.chunks_exact(width as usize / 2);
+            let part =
+                |all: &'e [Reg<'k, F32>]| &all[offset as usize / 2..][..columns as usize / 2];
+            (Subtile { offset, columns }, products.map(part).collect())
+        })
     }
 
     fn spot(&self, corner: &Corner<'k>, rows: &[(Place<'k>, Known<'k>); 2]) -> Spot<'k> {
@@ -218,16 +230,17 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot: &Spot<'k>,
         (block, subtile): (usize, Subtile),
         known: &[Known<'k>; 2],
-        part: &[Reg<'k, F32>],
+        part: &[&[Reg<'k, F32>]],
         mut tally: Option<&mut Tally<'k>>,
     ) {
         let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
         let mut terms: Vec<Terms<'k>> = Vec::new();
-        for (group, four) in part.chunks_exact(4).enumerate() {
+        for group in 0..subtile.columns as usize / 8 {
             let offset = subtile.offset + 8 * group as u32;
-            let elements = Elements { offset, four, wanted: self.wanted(), only: None };
+            let products = &of_group(part, group);
+            let elements = Elements { offset, products, wanted: self.wanted(), only: None };
             let results = self.visit_group(evaluator, spot, known, &elements, |element| {
                 self.operands(&arrived, group, element)
             });
@@ -290,10 +303,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         elements: &Elements<'_, 'k>,
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Terms<'k> {
-        let Elements { offset, four, wanted, only } = elements;
+        let Elements { offset, products, wanted, only } = elements;
         let along_columns = self.columns.read(*offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
-        for (element, accumulator) in four.iter().enumerate() {
+        for element in 0..4 {
+            let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
             let mut all = operands(element);
             Evaluator::fill(&mut all, &known[row]);
@@ -304,10 +318,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
             match only {
-                None => evaluator.extend(&mut all, Kind::Tile, &place, Some(*accumulator)),
+                None => evaluator.extend(&mut all, Kind::Tile, &place, &own),
                 Some(only) => {
                     let chosen = |id: NodeId| only[id.index()];
-                    evaluator.extend_some(&mut all, Kind::Tile, &place, Some(*accumulator), chosen);
+                    evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
                 }
             }
             for (result, node) in results.iter_mut().zip(wanted) {
@@ -325,4 +339,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     pub(super) fn drain(&self) {
         self.departures.drain();
     }
+}
+
+/// The thread's four accumulators of each product in a group of 8 columns.
+fn of_group<'e, 'k>(part: &[&'e [Reg<'k, F32>]], group: usize) -> Vec<&'e [Reg<'k, F32>]> {
+    part.iter().map(|all| &all[4 * group..][..4]).collect()
 }

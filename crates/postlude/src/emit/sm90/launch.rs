@@ -7,7 +7,7 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, Workspace, operands, tile_operands,
+    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
@@ -19,6 +19,24 @@ use super::slot::SlotLayout;
 /// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with
 /// its tensor's first element. `scalars` are what the host passes, by place in the signature.
 pub fn launch(
+    graph: &Graph,
+    schedule: &Sm90Schedule,
+    problem: &Problem,
+    chip: Sm90,
+    scalars: &[Option<f64>],
+    placements: &Placements,
+) -> Launch {
+    let viewed = Viewed::of(graph)
+        .unwrap_or_else(|refusal| panic!("compiler bug: planning let {refusal} through"));
+    let own_problem = viewed.problem(problem);
+    let own = viewed.placements(&own_problem, placements);
+    let mut launch = facts(&viewed.graph, schedule, &own_problem, chip, scalars, &own);
+    viewed.settle(&mut launch.parameters, &own_problem, placements);
+    launch
+}
+
+/// The launch of a graph without views of others.
+fn facts(
     graph: &Graph,
     schedule: &Sm90Schedule,
     problem: &Problem,

@@ -17,25 +17,27 @@ use super::parts;
 use super::raster::{Corner, Raster};
 use super::slot::SlotLayout;
 
-/// Runs `body` for every step of every tile, with the pieces of A and B.
+/// Runs `body` for every step of every tile, with the pieces of A and of B in every product.
 fn for_steps<'k>(
     k: Kernel<'k, Sm90a>,
     parameters: &Parameters<'k>,
     raster: &Raster<'k>,
-    body: impl FnOnce([Piece<'k>; 2]),
+    body: impl FnOnce(&[Piece<'k>]),
 ) {
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
     let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
     let first = raster.first_step().map_or(first, |step| step.mad(STAGE_DEPTH, first));
-    let batched = parameters.operands.each_ref().map(|operand| operand.batched.load());
+    let batched: Vec<_> =
+        parameters.operands.iter().map(|operand| operand.batched.load()).collect();
     raster.for_each(|corner: &Corner<'k>| {
-        let batches = batched.map(|batched| corner.batch * batched);
+        let batches: Vec<_> = batched.iter().map(|batched| corner.batch * *batched).collect();
         k.for_(0, raster.steps, 1, |step| {
             let depth = step.mad(STAGE_DEPTH, first);
-            body([
-                Piece { first: corner.row, depth, batch: batches[0] },
-                Piece { first: corner.column, depth, batch: batches[1] },
-            ]);
+            let piece = |(place, batch): (usize, &Reg<'k, U32>)| {
+                let first = if place == 0 { corner.row } else { corner.column };
+                Piece { first, depth, batch: *batch }
+            };
+            body(&batches.iter().enumerate().map(piece).collect::<Vec<_>>());
         });
         if raster.first_step().is_some() {
             parts::attend(k);
@@ -63,7 +65,7 @@ pub(super) fn load<'k>(
         ring.produce_by_warp(&at, |slot| {
             let stage = stages + slot.stage * plan.schedule.stage_bytes();
             for (copies, place) in copies.iter().zip(pieces) {
-                copies.issue(slot, stage, place);
+                copies.issue(slot, stage, *place);
             }
         });
     });
@@ -78,9 +80,11 @@ pub(super) fn load_elements<'k>(
     ring: &Ring<'k, Sm90a>,
 ) {
     let thread = k.thread();
-    let limits = [parameters.rows, parameters.columns].map(|size| [size, parameters.inner]);
-    let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().zip(limits))
-        .map(|(operand, limits)| Elements::of(k, operand, limits, thread))
+    let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().enumerate())
+        .map(|(place, operand)| {
+            let size = if place == 0 { parameters.rows } else { parameters.columns };
+            Elements::of(k, operand, [size, parameters.inner], thread)
+        })
         .collect();
     let beside = Beside::new(k, plan, parameters, raster, 0);
     let at = ring.producer();
@@ -90,7 +94,7 @@ pub(super) fn load_elements<'k>(
             let stage = beside.stage(number);
             for (elements, piece) in elements.iter().zip(pieces) {
                 if let Some(elements) = elements {
-                    elements.bring(stage, piece);
+                    elements.bring(stage, *piece);
                 }
             }
         });
@@ -113,7 +117,7 @@ pub(super) fn load_staggered<'k>(
             let start = slots + slot.stage * plan.schedule.staging_slot_bytes();
             for (copies, piece) in copies.iter().zip(pieces) {
                 if let Some(copies) = copies {
-                    copies(slot, start, piece);
+                    copies(slot, start, *piece);
                 }
             }
         });
@@ -155,7 +159,7 @@ pub(super) fn move_staggered<'k>(
 struct Beside<'a, 'k> {
     plan: &'a Plan<'a>,
     stages: SharedAddress<'k>,
-    copies: [Option<Copies<'k>>; 2],
+    copies: Vec<Option<Copies<'k>>>,
     /// Whether this is that thread.
     leader: Option<Reg<'k, Pred>>,
 }
@@ -168,8 +172,11 @@ impl<'a, 'k> Beside<'a, 'k> {
         raster: &Raster<'k>,
         leader: u32,
     ) -> Self {
-        let copies =
-            parameters.operands.each_ref().map(|operand| operand.copies(k, None, raster.place()));
+        let copies: Vec<_> = parameters
+            .operands
+            .iter()
+            .map(|operand| operand.copies(k, None, raster.place()))
+            .collect();
         let leader = copies.iter().any(Option::is_some).then(|| k.thread().eq(leader));
         Beside { plan, stages: k.region(&plan.stages), copies, leader }
     }
@@ -178,10 +185,10 @@ impl<'a, 'k> Beside<'a, 'k> {
         self.stages + number * self.plan.schedule.stage_bytes()
     }
 
-    fn issue(&self, slot: &Slot<'_, 'k, Sm90a>, pieces: [Piece<'k>; 2]) {
+    fn issue(&self, slot: &Slot<'_, 'k, Sm90a>, pieces: &[Piece<'k>]) {
         for (copies, piece) in self.copies.iter().zip(pieces) {
             if let Some(copies) = copies {
-                copies.issue(slot, self.stage(slot.stage), piece);
+                copies.issue(slot, self.stage(slot.stage), *piece);
             }
         }
     }
@@ -216,7 +223,7 @@ pub(super) fn load_tiles<'k>(
     raster.for_own(each_tile, |corner| {
         for block in 0..schedule.tile.blocks() {
             let row = corner.row + (own + block) * SLOT_ROWS;
-            k.for_(0, schedule.tile.columns, schedule.subtile, |offset| {
+            k.for_(0, schedule.width(), schedule.subtile, |offset| {
                 for (map, layout) in &tiles {
                     for part in 0..layout.slots() {
                         let column = corner.column + offset + part * layout.columns();

@@ -50,27 +50,26 @@ pub(super) enum Along {
 }
 
 impl Part {
-    /// A's and B's of a stage.
-    pub(super) fn of(schedule: &Sm90Schedule) -> [Part; 2] {
-        let tile = schedule.tile;
-        let [left, right] = schedule.needs.operands;
+    /// A's of a stage, and B's of every product, one behind the other.
+    pub(super) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
+        let (tile, size) = (schedule.tile, schedule.width());
+        let [left, feed] = schedule.needs.operands;
         let grid = raster::grid(tile.cluster);
-        [
-            Part {
-                feed: left,
-                size: tile.rows,
-                sharers: grid.columns,
-                along: Along::Row(grid),
-                offset: 0,
-            },
-            Part {
-                feed: right,
-                size: tile.columns,
-                sharers: grid.rows,
-                along: Along::Column(grid),
-                offset: tile.rows * LINE_BYTES,
-            },
-        ]
+        let left = Part {
+            feed: left,
+            size: tile.rows,
+            sharers: grid.columns,
+            along: Along::Row(grid),
+            offset: 0,
+        };
+        let right = |product: u32| Part {
+            feed,
+            size,
+            sharers: grid.rows,
+            along: Along::Column(grid),
+            offset: (tile.rows + product * size) * LINE_BYTES,
+        };
+        [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
 
     /// For the CTA at this row and column of its cluster: its number among those that share the operand, and all of

@@ -73,8 +73,8 @@ pub(super) enum Destination<'k> {
 }
 
 pub(super) struct Parameters<'k> {
-    /// A and B.
-    pub(super) operands: [Operand<'k>; 2],
+    /// A, and B of every product.
+    pub(super) operands: Vec<Operand<'k>>,
     pub(super) rows: Reg<'k, U32>,
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
@@ -109,13 +109,14 @@ impl<'k> Parameters<'k> {
         graph: &Graph,
         schedule: &Sm90Schedule,
     ) -> Parameters<'k> {
-        let [left, right] = Part::of(schedule);
-        let dtype = |(input, _): (InputId, _)| graph.inputs()[input.0 as usize].dtype;
+        let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
         let product = graph.product();
-        let operands = [
-            Operand::declare(k, "left", left, dtype(product.left)),
-            Operand::declare(k, "right", right, dtype(product.right)),
-        ];
+        let (left, right) = (dtype(product.left.0), dtype(product.right.0));
+        let operands = [("left", left), ("right", right), ("second_right", right)]
+            .into_iter()
+            .zip(Part::of(schedule))
+            .map(|((name, dtype), part)| Operand::declare(k, name, part, dtype))
+            .collect();
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
         let [group, columns_grouped] = ["group", "columns_grouped"].map(number);
@@ -172,10 +173,10 @@ impl<'k> Parameters<'k> {
 
     /// What is staggered of A and B, one behind the other where both arrive.
     pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
-        let [left, right] = &self.operands;
-        let left = left.staggered(k, 0);
+        let left = self.operands[0].staggered(k, 0);
         let behind = left.as_ref().map_or(0, Staggered::bytes);
-        [left, right.staggered(k, behind)]
+        // Two products never have it.
+        [left, self.operands[1].staggered(k, behind)]
     }
 
     pub(super) fn prefetch(&self) {

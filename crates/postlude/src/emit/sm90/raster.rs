@@ -58,7 +58,7 @@ impl<'k> Raster<'k> {
         };
         let tile = schedule.tile;
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
-        let columns = up(parameters.columns, tile.columns * tile.cluster.columns());
+        let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());
         let columns_grouped = parameters.columns_grouped.ne(0);
         let sides = [columns.select(rows, columns_grouped), rows.select(columns, columns_grouped)];
         let per_batch = rows * columns;
@@ -149,7 +149,7 @@ impl<'k> Raster<'k> {
         let column = beside(column, tile.cluster.columns(), right);
         Corner {
             row: row * tile.rows,
-            column: column * tile.columns,
+            column: column * self.schedule.width(),
             tile: [row, column],
             batch,
             followed,

@@ -80,19 +80,19 @@ pub(super) struct Evaluator<'a, 'k> {
 }
 
 impl<'k> Evaluator<'_, 'k> {
-    /// Adds every live node of this kind to what is known that needs no finished reduction. `accumulator` is the
+    /// Adds every live node of this kind to what is known that needs no finished reduction. `accumulators` are the
     /// element's own, for tiles, which know the reductions of their rows.
     pub(super) fn extend(
         &self,
         known: &mut Known<'k>,
         kind: Kind,
         place: &Place<'k>,
-        accumulator: Option<Reg<'k, F32>>,
+        accumulators: &[Reg<'k, F32>],
     ) {
         let early = |id: NodeId| {
             !self.plan.late[id.index()] && (kind == Kind::Tile || self.plan.passes[id.index()] == 0)
         };
-        self.extend_some(known, kind, place, accumulator, early);
+        self.extend_some(known, kind, place, accumulators, early);
     }
 
     /// Adds those of them that are chosen.
@@ -101,7 +101,7 @@ impl<'k> Evaluator<'_, 'k> {
         known: &mut Known<'k>,
         kind: Kind,
         place: &Place<'k>,
-        accumulator: Option<Reg<'k, F32>>,
+        accumulators: &[Reg<'k, F32>],
         chosen: impl Fn(NodeId) -> bool,
     ) {
         let graph = self.plan.graph;
@@ -109,14 +109,14 @@ impl<'k> Evaluator<'_, 'k> {
         for (id, node) in graph.nodes() {
             let wanted = live[id.index()] && node.ty.axes.kind() == kind && chosen(id);
             if wanted && known[id.index()].is_none() {
-                known[id.index()] = Some(self.node(id, known, place, accumulator));
+                known[id.index()] = Some(self.node(id, known, place, accumulators));
             }
         }
     }
 
     /// Adds every live node of this kind that is computed from finished reductions, which are known.
     pub(super) fn extend_late(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
-        self.extend_some(known, kind, place, None, |id| self.plan.late[id.index()]);
+        self.extend_some(known, kind, place, &[], |id| self.plan.late[id.index()]);
     }
 
     /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.
@@ -145,17 +145,18 @@ impl<'k> Evaluator<'_, 'k> {
         id: NodeId,
         known: &Known<'k>,
         place: &Place<'k>,
-        accumulator: Option<Reg<'k, F32>>,
+        accumulators: &[Reg<'k, F32>],
     ) -> Value<'k> {
         let value = |node: NodeId| {
             known[node.index()].unwrap_or_else(|| panic!("compiler bug: {node} is not known yet"))
         };
         let accuracy = self.plan.accuracies[id.index()];
         match &self.plan.graph[id].op {
-            Op::Accumulator => Value::Float(
-                accumulator
-                    .unwrap_or_else(|| panic!("compiler bug: accumulators outside the tile")),
-            ),
+            op @ (Op::Accumulator | Op::SecondAccumulator) => {
+                let own = accumulators.get(usize::from(*op == Op::SecondAccumulator));
+                let own = own.unwrap_or_else(|| panic!("compiler bug: no accumulator here"));
+                Value::Float(*own)
+            }
             Op::Input(input) => self.input(*input, place),
             Op::Constant(constant) => self.constant(*constant),
             Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),

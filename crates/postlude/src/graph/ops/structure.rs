@@ -39,7 +39,11 @@ impl Op {
     pub const fn needs(&self) -> Needs {
         match self {
             Op::Input(_) => Needs::Load,
-            Op::Accumulator | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => Needs::Elements,
+            Op::Accumulator
+            | Op::SecondAccumulator
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_) => Needs::Elements,
             Op::Unary(..) | Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) => {
                 Needs::Elements
             }

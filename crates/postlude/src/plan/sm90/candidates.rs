@@ -180,7 +180,8 @@ impl Tile {
 
     /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
     pub fn takes(self, needs: &Needs) -> bool {
-        let sides = [(self.rows, self.cluster.columns()), (self.columns, self.cluster.rows())];
+        let width = needs.width(self);
+        let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
         let whole = |(feed, (size, sharers)): (Feed, (u32, u32))| match feed {
             Feed::Inner => size % (8 * sharers) == 0,
             Feed::Outer | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
@@ -198,7 +199,9 @@ impl Tile {
             || (self.sharing == Sharing::Rows && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
             && parts
-            && self.columns >= needs.whole_columns
+            && width >= needs.whole_columns
+            // Subtiles are that wide at least.
+            && width.is_multiple_of(16)
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written

@@ -71,14 +71,15 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
 /// Cycles from the last product of a tile to its end.
 fn finish(schedule: &Sm90Schedule) -> f64 {
     let tile = schedule.tile;
-    let slots = tile.rows / SLOT_ROWS / tile.sharers() * (tile.columns / schedule.subtile);
+    let slots = tile.rows / SLOT_ROWS / tile.sharers() * (schedule.width() / schedule.subtile);
     let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.subtile);
     let others = f64::from(tile.cluster.parts() - 1);
     let elements = f64::from(tile.rows * tile.columns);
     let met = if others > 0.0 { PARTS } else { 0.0 };
     let gathered = met + elements * PART_ELEMENT * others;
     let direct = schedule.needs.stores.iter().filter(|path| path.is_direct()).count();
-    FINISH + f64::from(slots) * slot + gathered + elements * DIRECT_ELEMENT * direct as f64
+    let stored = f64::from(tile.rows * schedule.width()) * direct as f64;
+    FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
 }
 
 /// Cycles of one stage while so many CTAs run.
@@ -90,9 +91,10 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
         (Sharing::Tiles, _) => IN_TURN,
     };
     let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
+    let products_of_a = schedule.needs.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
-        (tile.columns, tile.cluster.rows(), problem.product_columns()),
+        (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut threads) = (0.0, 0.0);
     for (feed, (size, sharers, extent)) in schedule.needs.operands.into_iter().zip(sides) {

@@ -194,7 +194,7 @@ impl Workspace {
             rows * u64::from(tile.cluster.rows() * tile.sharers()),
             columns * u64::from(tile.cluster.columns()),
         );
-        let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(tile.columns));
+        let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));
         let batch = problem.batch as u64;
         let counters = batch * (rows + columns + 1);
         let sizes = [

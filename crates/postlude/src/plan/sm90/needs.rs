@@ -11,6 +11,7 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
+use super::{Sm90Refusal, Tile, Viewed};
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,6 +24,8 @@ pub struct Needs {
     pub stores: Vec<Path>,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
     pub column_values: u32,
+    /// Products that share A: two where the halves of one are told apart.
+    pub products: u32,
     /// What is folded.
     pub folds: FoldWords,
     /// Columns that a tile must have, so that it holds whole rows; 0 where any will do.
@@ -30,13 +33,26 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The needs of a graph whose tensors lie so.
-    pub fn of(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
+    /// The needs of a graph whose tensors lie so, or why it has none.
+    pub fn of(
+        graph: &Graph,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Result<Needs, Sm90Refusal> {
+        let viewed = Viewed::of(graph)?;
+        let problem = viewed.problem(problem);
+        let placements = viewed.placements(&problem, placements);
+        Ok(Needs::of_viewed(&viewed.graph, &problem, &placements))
+    }
+
+    /// The needs of a graph without parts and merges.
+    pub(super) fn of_viewed(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
         let needs = Needs {
             operands: operand::feeds(graph, problem, placements),
             loads: place::loads(graph, problem, placements),
             stores: place::stores(graph, problem, placements),
             column_values: column_values(&as_stored(graph)).len() as u32,
+            products: if graph.product().second.is_some() { 2 } else { 1 },
             folds: FoldWords::of(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
         };
@@ -48,7 +64,7 @@ impl Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
         let (column_values, folds) = (0, FoldWords::default());
-        Needs { operands, loads, stores, column_values, folds, whole_columns: 0 }
+        Needs { operands, loads, stores, column_values, products: 1, folds, whole_columns: 0 }
     }
 
     /// The same with the paths that go together with how A and B travel.
@@ -58,6 +74,11 @@ impl Needs {
             self.loads.iter_mut().for_each(Path::make_direct);
         }
         self
+    }
+
+    /// Columns of a tile of the epilogue.
+    pub(super) fn width(&self, tile: Tile) -> u32 {
+        tile.columns / self.products
     }
 
     /// Whether a tile operand arrives through slots.
@@ -81,6 +102,7 @@ impl Needs {
             && general(&self.loads, &other.loads)
             && general(&self.stores, &other.stores)
             && self.column_values == other.column_values
+            && self.products == other.products
             && self.folds == other.folds
             && (self.whole_columns > 0) == (other.whole_columns > 0)
             && self.whole_columns >= other.whole_columns
@@ -93,12 +115,13 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, folds {} {} {}, whole_columns {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
             words(&self.stores),
             self.column_values,
+            self.products,
             self.folds.rows,
             self.folds.columns,
             self.folds.scalars,

@@ -79,12 +79,12 @@ pub(crate) struct Operand<'a> {
     pub(crate) size: usize,
 }
 
-/// A and B.
+/// A, B, and the second B where there are two products.
 pub(crate) fn operands<'a>(
     graph: &Graph,
     problem: &Problem,
     placements: &'a Placements,
-) -> [Operand<'a>; 2] {
+) -> Vec<Operand<'a>> {
     let product = graph.product();
     let operand = |(input, orientation): (InputId, Orientation), last: Orientation, size| {
         let placement = placements.input(input);
@@ -98,15 +98,25 @@ pub(crate) fn operands<'a>(
         let strides = OperandStrides { batch, outer, inner };
         Operand { input, dtype, placement, strides, size }
     };
-    [
-        operand(product.left, Orientation::Plain, problem.rows),
-        operand(product.right, Orientation::Transposed, problem.product_columns()),
-    ]
+    let columns = problem.product_columns();
+    let right = |input| operand((input, product.right.1), Orientation::Transposed, columns);
+    let left = operand(product.left, Orientation::Plain, problem.rows);
+    [left, right(product.right.0)].into_iter().chain(product.second.map(right)).collect()
 }
 
 /// How A and B travel.
 pub(super) fn feeds(graph: &Graph, problem: &Problem, placements: &Placements) -> [Feed; 2] {
-    let feeds = operands(graph, problem, placements).map(|operand| feed(&operand, problem));
+    let operands = operands(graph, problem, placements);
+    let each: Vec<Feed> = operands.iter().map(|operand| feed(operand, problem)).collect();
+    let (left, right) = (each[0], each[1]);
+    let right = match each.get(2) {
+        // Two products take B the same way: whichever brings in both.
+        Some(second) if *second == right && right != Feed::Staggered => right,
+        Some(_) if operands[1].strides.outer == 1 => Feed::OuterElements,
+        Some(_) => Feed::InnerElements,
+        None => right,
+    };
+    let feeds = [left, right];
     if !feeds.iter().any(|feed| feed.is_by_elements()) {
         return feeds;
     }

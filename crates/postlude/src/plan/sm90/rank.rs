@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, again,
-    cost, fit, folds, least_bytes, place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
+    again, cost, fit, folds, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -41,9 +41,12 @@ pub fn candidates(
     placements: &Placements,
     chip: Sm90,
 ) -> Result<Vec<Candidate>, Sm90Refusal> {
+    let viewed = Viewed::of(graph)?;
+    let (graph, problem) = (&*viewed.graph, &viewed.problem(problem));
+    let placements = &viewed.placements(problem, placements);
     refuse::refuse(graph)?;
     place::refuse(problem)?;
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
@@ -115,7 +118,7 @@ pub fn plan_all(
     ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     let mut schedules: Vec<Sm90Schedule> =
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
-    let needs = Needs::of(graph, problem, placements);
+    let needs = Needs::of(graph, problem, placements)?;
     let smaller = CANDIDATES.iter().filter(|tile| {
         let alone = tile.cluster == Cluster::ONE && tile.sharing == Sharing::Rows;
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)

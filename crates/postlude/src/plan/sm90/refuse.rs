@@ -156,6 +156,7 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     }
     match &node.op {
         Op::Accumulator
+        | Op::SecondAccumulator
         | Op::Constant(_)
         | Op::Input(_)
         | Op::Index(_)

@@ -33,6 +33,7 @@ impl fmt::Display for Sm90Schedule {
             writeln!(f)?;
         }
         writeln!(f, "    column_values {}", self.needs.column_values)?;
+        writeln!(f, "    products {}", self.needs.products)?;
         let FoldWords { rows, columns, scalars } = self.needs.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
@@ -51,7 +52,7 @@ impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
-        let (mut tile, mut grid_limit) = (None, None);
+        let (mut tile, mut grid_limit, mut products) = (None, None, 1);
         let (mut loads, mut stores, mut sharing, mut folds) = (None, None, None, None);
         let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
         let mut knobs = [
@@ -91,6 +92,12 @@ impl FromStr for Sm90Schedule {
                 }
                 "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
                 "folds" => folds = Some(fold_words(value).ok_or_else(bad)?),
+                "products" => {
+                    products = number(value)?;
+                    if !(1..=2).contains(&products) {
+                        return Err(bad());
+                    }
+                }
                 "grid_limit" => grid_limit = Some(number(value)?),
                 "loads" => loads = Some(paths(value).ok_or_else(bad)?),
                 "stores" => stores = Some(paths(value).ok_or_else(bad)?),
@@ -124,6 +131,7 @@ impl FromStr for Sm90Schedule {
                 loads: loads.ok_or(missing("loads"))?,
                 stores: stores.ok_or(missing("stores"))?,
                 column_values: knob(6)?,
+                products,
                 folds: folds.unwrap_or_default(),
                 whole_columns: knobs[7].1.unwrap_or(0),
             },

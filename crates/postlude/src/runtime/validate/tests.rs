@@ -174,3 +174,29 @@ fn a_tile_declared_the_other_way_round_is_not_the_same_tile() {
     assert!(matches!(validated([8, 1]), Err(RuntimeError::Overlap { .. })));
     assert!(validated([1, 8]).is_ok());
 }
+
+/// What is read as pairs and written as halves is read where other elements are written.
+#[test]
+fn an_output_over_an_operand_that_is_split_another_way_is_refused() {
+    let validated = |split: &str| {
+        let source = format!(
+            "kernel k(A: bf16[M, K], W: bf16[N/2, K], C: bf16[M, N]) -> D: bf16[M, N] {{
+                a, b = {split}(C)
+                y = A @ W.T
+                D = concat(a * y, b * y)
+            }}"
+        );
+        let kernel = Kernel::parse(&source).unwrap();
+        let tensor = |shape: [usize; 2], address| {
+            DeviceTensor::contiguous(DType::BF16, shape.to_vec(), address, 0)
+        };
+        let inputs = [("A", [8, 16], 0x1_0000), ("W", [4, 16], 0x2_0000), ("C", [8, 8], 0x3_0000)];
+        let inputs = inputs.map(|(name, shape, address)| {
+            (name.to_owned(), DeviceArgument::Tensor(tensor(shape, address)))
+        });
+        let outputs = BTreeMap::from([("D".to_owned(), tensor([8, 8], 0x3_0000))]);
+        validate(kernel.defined(), 0, &inputs.into(), &outputs, &Sizes::new())
+    };
+    assert!(validated("halves").is_ok());
+    assert!(matches!(validated("pairs"), Err(RuntimeError::Overlap { .. })));
+}

@@ -9,7 +9,7 @@ use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::finishing::store;
-use super::{Corner, Elements, Epilogue, Spot, Subtile};
+use super::{Corner, Elements, Epilogue, Spot, of_group};
 
 impl<'k> Epilogue<'_, 'k> {
     /// Adds to what is known of a thread's two rows of a block what follows from their own reductions.
@@ -31,7 +31,7 @@ impl<'k> Epilogue<'_, 'k> {
                     known[folded.node.index()] = Some(Value::Float(value));
                 }
                 let ready = |id: NodeId| passes[id.index()] == pass && !self.plan.late[id.index()];
-                evaluator.extend_some(known, Kind::AlongRows, place, None, ready);
+                evaluator.extend_some(known, Kind::AlongRows, place, &[], ready);
             }
         }
     }
@@ -48,14 +48,13 @@ impl<'k> Epilogue<'_, 'k> {
         let only = terms_of(self.plan.graph, folded);
         let begin = || folded.iter().map(|one| evaluator.fold_begin(*one)).collect();
         let mut states: [Vec<State<'k>>; 2] = [(); 2].map(|()| begin());
-        let subtile = self.plan.schedule.subtile;
-        for (number, part) in accumulators.chunks_exact(subtile as usize / 2).enumerate() {
-            let subtile = Subtile { offset: number as u32 * subtile, columns: subtile };
+        for (subtile, part) in self.subtiles(accumulators) {
             let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
-            for (group, four) in part.chunks_exact(4).enumerate() {
+            for group in 0..subtile.columns as usize / 8 {
                 let offset = subtile.offset + 8 * group as u32;
                 let wanted = folded.iter().map(|one| one.terms).collect();
-                let elements = Elements { offset, four, wanted, only: Some(&only) };
+                let products = &of_group(&part, group);
+                let elements = Elements { offset, products, wanted, only: Some(&only) };
                 let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
                     self.operands(&arrived, group, element)
                 });

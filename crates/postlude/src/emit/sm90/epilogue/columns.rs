@@ -71,10 +71,10 @@ impl<'a, 'k> Columns<'a, 'k> {
             return Asked { columns: Vec::new() };
         }
         let workers = self.workers();
-        let columns = (0..self.plan.schedule.tile.columns.div_ceil(workers)).map(|turn| {
+        let columns = (0..self.plan.schedule.width().div_ceil(workers)).map(|turn| {
             let within = self.worker + turn * workers;
             let column = corner.column + within;
-            let in_tile = within.lt(self.plan.schedule.tile.columns);
+            let in_tile = within.lt(self.plan.schedule.width());
             let inside = column.lt(limit) & in_tile;
             let at = [corner.batch, self.k.imm(0), column];
             let place = Place { at, inside: Some(inside) };
@@ -100,7 +100,7 @@ impl<'a, 'k> Columns<'a, 'k> {
         k.sync_named(self.barrier, workers);
         for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
             Evaluator::fill(&mut known, scalars);
-            evaluator.extend(&mut known, Kind::AlongColumns, &place, None);
+            evaluator.extend(&mut known, Kind::AlongColumns, &place, &[]);
             let within = (self.worker + turn as u32 * workers) * 4;
             for (number, node) in self.nodes.iter().enumerate() {
                 let to = self.start + within + self.offset(number, 0);
@@ -140,7 +140,7 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     fn offset(&self, number: usize, column: u32) -> u32 {
-        (number as u32 * self.plan.schedule.tile.columns + column) * 4
+        (number as u32 * self.plan.schedule.width() + column) * 4
     }
 
     fn workers(&self) -> u32 {

@@ -93,7 +93,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let k = self.k;
-        let width = self.plan.schedule.tile.columns;
+        let width = self.plan.schedule.width();
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
             let at = |word: u32, part: Reg<'k, U32>| self.column_part(share, word, part, column);
@@ -180,9 +180,9 @@ impl<'k> Folding<'_, 'k> {
     ) {
         let graph = self.plan.graph;
         let mut known: Known<'k> = vec![None; graph.len()];
-        evaluator.extend(&mut known, Kind::Scalar, place, None);
+        evaluator.extend(&mut known, Kind::Scalar, place, &[]);
         if kind != Kind::Scalar {
-            evaluator.extend(&mut known, kind, place, None);
+            evaluator.extend(&mut known, kind, place, &[]);
         }
         for (folded, state) in results {
             let mut value = evaluator.fold_end(*folded, state);

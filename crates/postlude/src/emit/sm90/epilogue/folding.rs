@@ -78,7 +78,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         rank: Reg<'k, U32>,
     ) -> Option<Self> {
         let words = plan.schedule.needs.folds;
-        let bytes = words.shared_bytes(plan.schedule.tile.columns);
+        let bytes = words.shared_bytes(plan.schedule.width());
         let of = |kind| folds_of(plan.graph, kind).collect();
         words.any().then(|| Folding {
             k,
@@ -249,7 +249,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             self.keep_scalar(evaluator, folded, word, state);
         }
         self.sync();
-        let columns = self.plan.schedule.tile.columns;
+        let columns = self.plan.schedule.width();
         k.for_(self.rank, columns, 128, |within| {
             for (word, folded) in numbered(&self.columns) {
                 let warps = (0..WARPS).map(|warp| {
@@ -332,20 +332,20 @@ impl<'a, 'k> Folding<'a, 'k> {
         warp: Reg<'k, U32>,
         within: Reg<'k, U32>,
     ) -> SharedAddress<'k> {
-        let columns = self.plan.schedule.tile.columns;
+        let columns = self.plan.schedule.width();
         let row = warp + word * WARPS;
         self.shared + row.mad(columns, within) * 4
     }
 
     fn scalar_place(&self, word: u32, warp: Reg<'k, U32>) -> SharedAddress<'k> {
-        let behind = self.plan.schedule.needs.folds.columns * self.plan.schedule.tile.columns;
+        let behind = self.plan.schedule.needs.folds.columns * self.plan.schedule.width();
         self.shared + (warp + (word + behind) * WARPS) * 4
     }
 
     /// Where it is said whether this warpgroup was the last.
     pub(super) fn flag_place(&self, number: u32) -> SharedAddress<'k> {
         let words = self.plan.schedule.needs.folds;
-        let behind = words.columns * self.plan.schedule.tile.columns + words.scalars;
+        let behind = words.columns * self.plan.schedule.width() + words.scalars;
         self.shared + (16 * behind + 4 * number)
     }
 
@@ -370,7 +370,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         unit: Reg<'k, U32>,
         column: Reg<'k, U32>,
     ) -> GlobalPointer<'k> {
-        let (k, width) = (self.k, self.plan.schedule.tile.columns);
+        let (k, width) = (self.k, self.plan.schedule.width());
         let line = self.plane(share, word) * k.widen(share.units) + k.widen(unit);
         self.part(2, line * k.widen(share.tiles * width) + k.widen(column))
     }

@@ -84,7 +84,7 @@ fn graph(body: &str, output: &str) -> Graph {
 fn needs(graph: &Graph) -> Needs {
     let sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 512)).into();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-    Needs::of(graph, &problem, &Placements::packed(graph, &problem))
+    Needs::of(graph, &problem, &Placements::packed(graph, &problem)).expect("it is not refused")
 }
 
 fn tile(rows: u32, columns: u32) -> Tile {

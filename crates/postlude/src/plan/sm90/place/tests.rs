@@ -18,7 +18,7 @@ fn paths(dtype: DType, sizes: [usize; 3], strides: [isize; 3], alignment: u64) -
     let placement = Placement::at(strides.to_vec(), alignment);
     placements.inputs[2] = Some(placement.clone());
     placements.outputs[0] = placement;
-    let needs = Needs::of(&graph, &problem, &placements);
+    let needs = Needs::of(&graph, &problem, &placements).expect("it is not refused");
     [needs.loads[0], needs.stores[0]]
 }
 

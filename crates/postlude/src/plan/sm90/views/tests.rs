@@ -1,0 +1,85 @@
+//! What becomes of graphs that split columns.
+
+use super::*;
+use crate::graph::Stage;
+use crate::{check, define, graph, syntax};
+
+fn defined(signature: &str, body: &str) -> Graph {
+    let ast = syntax::parse(&format!("kernel k({signature} {{ {body} }}")).expect("it parses");
+    define::define(&check::check(&ast).expect("it types"))
+}
+
+fn refusal(graph: &Graph) -> String {
+    Viewed::of(graph).err().map(|refusal| refusal.to_string()).unwrap_or_default()
+}
+
+const GATED: &str =
+    "A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> (D: bf16[M, N/2], Z: bf16[M, N])";
+
+#[test]
+fn a_split_product_becomes_two_and_the_text_reads_back() {
+    for (split, parts) in [("halves", ["first_half", "second_half"]), ("pairs", ["even", "odd"])] {
+        let body = format!("Z = A @ W.T + bias\n gate, up = {split}(Z)\n D = silu(gate) * up");
+        let old = defined(GATED, &body);
+        let viewed = Viewed::of(&old).expect("it is not refused");
+        let new = &*viewed.graph;
+        assert_eq!(new.verify(Stage::Defined), Ok(()));
+        let splits = |op: &Op| matches!(op, Op::Part(..) | Op::Merge(..));
+        assert!(!new.nodes().any(|(_, node)| splits(&node.op)));
+        assert!(new.product().second.is_some());
+        let names: Vec<&str> = new.inputs()[3..].iter().map(|input| &*input.name).collect();
+        let wanted = ["W", "bias"].map(|name| parts.map(|part| format!("{name}.{part}")));
+        assert_eq!(names, wanted.concat());
+        assert_eq!(new.outputs().len(), 3);
+        let text = new.to_string();
+        assert_eq!(graph::parse(&text).map(|read| read.to_string()), Ok(text));
+    }
+}
+
+#[test]
+fn what_has_half_the_width_already_stays_as_it_is() {
+    let signature = "A: bf16[M, K], W: bf16[N/2, K], Z: bf16[M, N]) -> D: bf16[M, N]";
+    let old = defined(signature, "a, b = halves(Z)\n y = A @ W.T\n D = concat(y * b, y * a)");
+    let viewed = Viewed::of(&old).expect("it is not refused");
+    assert_eq!(viewed.graph.product(), old.product());
+    assert_eq!((viewed.graph.inputs().len(), viewed.graph.outputs().len()), (5, 2));
+}
+
+#[test]
+fn a_graph_that_splits_nothing_is_not_rebuilt() {
+    let old = defined("A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N]", "D = relu(A @ W.T)");
+    assert!(matches!(Viewed::of(&old).expect("it is not refused").graph, Cow::Borrowed(_)));
+}
+
+#[test]
+fn columns_that_lie_in_no_one_place_are_refused() {
+    let signature = "A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N/2]";
+    let both = "z = A @ W.T\n a, b = halves(z)\n c, d = pairs(z)\n D = a * b + c * d";
+    assert!(refusal(&defined(signature, both)).contains("halves and pairs of one product"));
+    let through = "a, b = halves(A @ W.T)\n c, d = pairs(concat(b, a) + 1.0)\n D = c * d";
+    assert!(refusal(&defined(signature, through)).contains("cannot be split so"));
+    let bits = "A: bf16[M, K], W: bf16[N, K], keep: b1[M, N]) -> D: bf16[M, N/2]";
+    let masked = "a, b = halves(where(keep, A @ W.T, 0.0))\n D = a * b";
+    assert!(refusal(&defined(bits, masked)).contains("cannot be split so"));
+}
+
+#[test]
+fn views_lie_in_the_tensors_that_they_are_of() {
+    let old = defined(GATED, "Z = A @ W.T + bias\n gate, up = halves(Z)\n D = silu(gate) * up");
+    let sizes = [("M", 16), ("N", 48), ("K", 64)];
+    let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+    let problem = Problem::new(&old, &sizes).expect("sizes of every dim");
+    let viewed = Viewed::of(&old).expect("it is not refused");
+    let own = viewed.problem(&problem);
+    assert_eq!((own.product_columns(), own.columns), (24, 48));
+    let packed = Placements::packed(&old, &problem);
+    let placements = viewed.placements(&own, &packed);
+    let second = placements.inputs[4].as_ref().expect("it lies somewhere");
+    // 24 rows of 64 elements of two bytes are 12 periods.
+    assert_eq!((second.strides.clone(), second.start), (vec![64, 1], 0));
+    let second = &placements.outputs[2];
+    assert_eq!((second.strides.clone(), second.start), (vec![48, 1], 48));
+    let mut parameters = [Parameter::Pointer { buffer: Buffer(7 + 2), offset: 0 }];
+    viewed.settle(&mut parameters, &own, &packed);
+    assert_eq!(parameters, [Parameter::Pointer { buffer: Buffer(3 + 1), offset: 48 }]);
+}
