@@ -95,3 +95,36 @@ fn cells(row: &str, beside: &Beside) -> Vec<String> {
     let others = OTHERS.iter().map(|(name, _)| number(name));
     std::iter::once(row.to_owned()).chain(others).chain([number(&best), best.clone()]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use postlude_yardstick::report::Other;
+    use postlude_yardstick::statistics::Spread;
+
+    use super::*;
+
+    #[test]
+    fn a_competitor_that_is_not_there_leaves_a_dash() {
+        let spread = |value| Some(Spread { median: value, low: value, high: value });
+        let eager = Other {
+            name: "eager".to_owned(),
+            absent: None,
+            errors: BTreeMap::new(),
+            seconds: spread(2e-3),
+            ours_over_this: spread(1.5),
+        };
+        let absent = Some("out of memory".to_owned());
+        let compiled = Other {
+            name: "torch.compile".to_owned(),
+            absent,
+            seconds: None,
+            ours_over_this: None,
+            ..eager.clone()
+        };
+        let cells = cells("E4-gelu", &Beside::of(vec![eager, compiled]));
+        assert_eq!(cells, ["E4-gelu", "1.500", "-", "-", "1.500", "eager"]);
+        assert_eq!(cells.len(), heading().len());
+    }
+}
