@@ -165,7 +165,8 @@ fn every_tile_finishes_its_groups() {
         let bound = bound(name, sizes, Layout::Packed);
         let compiled = bound.kernel.compile(&Options::default());
         let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements).expect("it is not refused");
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
+            .expect("it is not refused");
         if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
             next.fetch_add(1, Ordering::Relaxed);
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
@@ -201,7 +202,8 @@ fn every_tile_reduces_finished_vectors() {
         let bound = bound(name, [1, tile.rows as usize + 40, columns, 72], Layout::Packed);
         let compiled = bound.kernel.compile(&Options::default());
         let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements).expect("it is not refused");
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
+            .expect("it is not refused");
         if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
@@ -287,7 +289,8 @@ fn every_tile_tells_halves_apart() {
         let bound = bound(kernel.name, sizes, Layout::Packed);
         let compiled = bound.kernel.compile(&Options::default());
         let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements).expect("it is not refused");
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
+            .expect("it is not refused");
         let needs = needs.expect("it is not refused");
         if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
             check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);

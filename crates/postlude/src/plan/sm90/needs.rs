@@ -110,6 +110,12 @@ impl Needs {
         self.loads.iter().any(|path| path.major().is_some())
     }
 
+    /// Whether each warp sends its own rows of an output out, and waits for no other: rows of different warps that lie in
+    /// one line of a slot leave together.
+    pub(crate) fn stores_by_warps(&self) -> bool {
+        self.stores.iter().all(|path| *path != Path::MapTransposed)
+    }
+
     /// Whether an output leaves through slots.
     pub fn maps_stores(&self) -> bool {
         self.stores.iter().any(|path| path.major().is_some())
