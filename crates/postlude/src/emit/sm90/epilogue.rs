@@ -316,9 +316,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let products = &of_group(part, group);
             let (wanted, only) = (&self.wanted, &self.only);
             let elements = Elements { offset, products, groups, wanted, only };
-            let results = self.visit_group(evaluator, spot, known, &elements, |element| {
-                self.operands(arrived, group, element)
-            });
+            let operands = self.operands(arrived, group);
+            let results = self.visit_group(evaluator, spot, known, &elements, operands);
             for output in self.tile_outputs() {
                 let node = self.plan.graph.outputs()[output].value;
                 let four = results.iter().find(|(of, _)| *of == node);
@@ -345,12 +344,13 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         tile_outputs(self.plan)
     }
 
-    /// What is known of an element from tile operands.
-    fn operands(&self, arrived: &Arrived<'k>, group: usize, element: usize) -> Known<'k> {
-        let mut known: Known<'k> = vec![None; self.plan.graph.len()];
-        for (input, value) in arrived.element(group, element) {
-            for (id, node) in self.plan.graph.nodes() {
-                if matches!(node.op, Op::Input(read) if read == input) {
+    /// What is known of a group's four elements from tile operands.
+    fn operands(&self, arrived: &Arrived<'k>, group: usize) -> [Known<'k>; 4] {
+        let mut known: [Known<'k>; 4] = [(); 4].map(|()| vec![None; self.plan.graph.len()]);
+        for (input, values) in arrived.group(self.k, group) {
+            let read = |op: &Op| matches!(op, Op::Input(read) if *read == input);
+            for (id, _) in self.plan.graph.nodes().filter(|(_, node)| read(&node.op)) {
+                for (known, value) in known.iter_mut().zip(values) {
                     known[id.index()] = Some(value);
                 }
             }
@@ -365,15 +365,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot: &Spot<'k>,
         known: &[Known<'k>; 2],
         elements: &Elements<'_, 'k>,
-        operands: impl Fn(usize) -> Known<'k>,
+        operands: [Known<'k>; 4],
     ) -> Terms<'k> {
         let Elements { offset, products, groups, wanted, only } = elements;
         let along_columns = self.columns.read(spot.before, *offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
-        for element in 0..4 {
+        for (element, mut all) in operands.into_iter().enumerate() {
             let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
-            let mut all = operands(element);
             Evaluator::fill(&mut all, &known[row]);
             groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {

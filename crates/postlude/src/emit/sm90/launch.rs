@@ -44,6 +44,10 @@ fn facts(
     scalars: &[Option<f64>],
     placements: &Placements,
 ) -> Launch {
+    // A tile without elements multiplies nothing, and so reads nothing.
+    let empty = problem.rows == 0 || problem.product_columns() == 0;
+    let inner = if empty { 0 } else { problem.inner };
+    let problem = &Problem { inner, ..problem.clone() };
     let facts = Facts { schedule, problem };
     let product = graph.product();
     let mut parameters = Vec::new();

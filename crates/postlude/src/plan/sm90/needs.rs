@@ -13,7 +13,7 @@ use super::stored::as_stored;
 use super::{Sm90Refusal, Tile, Viewed, again, groups, work};
 
 /// Instructions an element from which on subtiles are a loop.
-const HEAVY: u32 = 8;
+const HEAVY: u32 = 16;
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
