@@ -59,9 +59,8 @@ impl<'k> Epilogue<'_, 'k> {
                     let offset = subtile.offset + 8 * group as u32;
                     let products = &of_group(part, group);
                     let elements = Elements { offset, products, groups, wanted, only };
-                    let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
-                        self.operands(arrived, group, element)
-                    });
+                    let operands = self.operands(arrived, group);
+                    let terms = self.visit_group(evaluator, spot, known, &elements, operands);
                     self.fold_group(evaluator, spot, known, (folded, offset, &terms), &mut states);
                 }
             }

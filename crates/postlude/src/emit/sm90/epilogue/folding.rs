@@ -4,7 +4,7 @@
 //! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
 //! The order is that of the places, whatever the time.
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
@@ -40,9 +40,32 @@ pub(super) struct Folding<'a, 'k> {
 
 /// What a warpgroup has folded of a tile.
 pub(super) struct Tally<'k> {
-    scalars: Vec<State<'k>>,
+    scalars: Vec<Running<'k>>,
     /// Of the block under way, for each of the thread's two rows.
-    rows: [Vec<State<'k>>; 2],
+    rows: [Vec<Running<'k>>; 2],
+}
+
+/// What a reduction has so far.
+struct Running<'k>(Vec<Var<'k, F32>>);
+
+impl<'k> Running<'k> {
+    fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Running<'k> {
+        let nothing = evaluator.fold_begin(folded);
+        Running(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
+    }
+
+    fn state(&self) -> State<'k> {
+        self.0.iter().map(|word| word.get()).collect()
+    }
+
+    fn set(&self, state: State<'k>) {
+        self.0.iter().zip(state).for_each(|(word, value)| word.set(value));
+    }
+
+    /// Folds more into it.
+    fn more(&self, evaluator: &Evaluator<'_, 'k>, folded: Folded, values: &[Reg<'k, F32>]) {
+        self.set(evaluator.fold_more(folded, &self.state(), values));
+    }
 }
 
 /// The values that reductions fold, for each group of 8 columns the thread's four.
@@ -121,7 +144,8 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
-        let nothing = |all: &[Folded]| all.iter().map(|one| evaluator.fold_begin(*one)).collect();
+        let nothing =
+            |all: &[Folded]| all.iter().map(|one| Running::begin(evaluator, *one)).collect();
         Tally { scalars: nothing(&self.scalars), rows: [(); 2].map(|()| nothing(&self.rows)) }
     }
 
@@ -133,33 +157,29 @@ impl<'a, 'k> Folding<'a, 'k> {
         (block, first): (usize, u32),
         known: &[Known<'k>; 2],
         chunks: &[Terms<'k>],
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
         for (place, folded) in self.rows.iter().enumerate() {
             let values = values(*folded);
-            for (row, states) in tally.rows.iter_mut().enumerate() {
+            for (row, states) in tally.rows.iter().enumerate() {
                 let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
-                let own: Vec<_> = own.collect();
-                states[place] = evaluator.fold_more(*folded, &states[place], &own);
+                states[place].more(evaluator, *folded, &own.collect::<Vec<_>>());
             }
         }
-        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        let scalars = tally.scalars.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
-            let values = values(*folded).concat();
-            *state = evaluator.fold_more(*folded, state, &values);
+            state.more(evaluator, *folded, &values(*folded).concat());
         }
         for (word, folded) in numbered(&self.columns) {
             let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
             let columns: Vec<_> = values(folded).iter().flat_map(rows).collect();
-            if folded.words() == 1 {
-                self.fold_columns(evaluator, folded, (word, block, first), &columns);
-                continue;
-            }
             // Sharing takes registers for every word.
-            for (place, column) in (0..).zip(columns.chunks(1)) {
+            let together = if folded.words() == 1 { columns.len() } else { 1 };
+            for (place, columns) in (0..).zip(columns.chunks(together)) {
                 let first = first + 8 * (place / 2) + place % 2;
-                self.fold_columns(evaluator, folded, (word, block, first), column);
+                let place = (word, block, first);
+                self.fold_columns(evaluator, folded, place, spot.before, columns);
             }
         }
     }
@@ -171,9 +191,9 @@ impl<'a, 'k> Folding<'a, 'k> {
         spot: &Spot<'k>,
         share: Share<'k>,
         known: &[Known<'k>; 2],
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
-        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        let scalars = tally.scalars.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.source == Source::Rows) {
             let nothing = evaluator.fold_nothing(*folded);
             let first = (self.rank & 3).eq(0) & share.tile.eq(0);
@@ -183,7 +203,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 };
                 value.float().select(nothing, first & spot.inside_rows[row])
             });
-            *state = evaluator.fold_more(*folded, state, &own);
+            state.more(evaluator, *folded, &own);
         }
     }
 
@@ -232,13 +252,15 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
         (word, block, first): (u32, usize, u32),
+        before: Option<Reg<'k, U32>>,
         columns: &[[Reg<'k, F32>; 2]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
         let nothing = evaluator.fold_begin(folded);
         let mut states: Vec<State<'k>> =
             columns.iter().map(|rows| evaluator.fold_more(folded, &nothing, rows)).collect();
-        let mut within = self.column + first;
+        let within = self.column + first;
+        let mut within = before.map_or(within, |before| within + before);
         let mut rest = Vec::new();
         for bit in [4, 8, 16] {
             let half = states.len() / 2;
@@ -279,13 +301,13 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         share: Share<'k>,
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let k = self.k;
         for (place, (word, folded)) in numbered(&self.rows).enumerate() {
-            for (row, states) in tally.rows.iter_mut().enumerate() {
-                let state = std::mem::replace(&mut states[place], evaluator.fold_begin(folded));
-                let state = evaluator.fold_lanes(folded, state, &[1, 2]);
+            for (row, states) in tally.rows.iter().enumerate() {
+                let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
+                states[place].set(evaluator.fold_begin(folded));
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -306,7 +328,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let k = self.k;
         for (place, (word, folded)) in self.of_tiles() {
-            self.keep_scalar(evaluator, folded, word, tally.scalars[place].clone());
+            self.keep_scalar(evaluator, folded, word, tally.scalars[place].state());
         }
         self.sync();
         let columns = self.plan.schedule.width();
