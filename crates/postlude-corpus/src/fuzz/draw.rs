@@ -118,7 +118,7 @@ impl Draw {
         }
         let traits = self.traits;
         let early = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 1);
-        let steps = self.random.range(1, 9);
+        let steps = self.random.range(1, 12);
         self.steps(steps, &early);
         if traits.rows_again {
             self.rows_again();
@@ -207,6 +207,16 @@ impl Draw {
         let recent = all.len().min(4);
         let from = if self.random.chance(60) { all.len() - recent } else { 0 };
         Some(all[self.random.range(from, all.len() - 1)])
+    }
+
+    /// A second operand, which seldom is the first.
+    fn choose_other(&mut self, than: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+        let elem = self.ty(than).elem;
+        let other = self.choose(elem, fits)?;
+        if other != than || self.random.one_in(8) {
+            return Some(other);
+        }
+        self.choose(elem, fits)
     }
 
     /// The axes of values together.

@@ -58,7 +58,7 @@ impl Draw {
         if random.one_in(60) {
             sizes[random.range(1, 2)] = 0;
         }
-        sizes[3] = if random.one_in(40) { 0 } else { size(random, inner) };
+        sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };
         sizes
     }
 
