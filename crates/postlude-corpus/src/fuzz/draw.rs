@@ -43,6 +43,7 @@ pub fn draw(seed: u64, extent: Extent) -> Specimen {
 
 /// What sort of kernel is drawn.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is drawn by itself, and any of them go together.
 struct Traits {
     batched: bool,
     /// Whole numbers everywhere, and mostly operations that are exact on them.

@@ -124,7 +124,9 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         return wrong(Kind::Mismatch, found.join("\n"));
     }
     let mut tally = Tally::default();
-    wanted.iter().for_each(|want| tally.add(Tally::of(want)));
+    for want in &wanted {
+        tally.add(Tally::of(want));
+    }
     Verdict::Agreed(tally)
 }
 

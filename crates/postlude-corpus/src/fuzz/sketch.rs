@@ -193,12 +193,16 @@ impl Sketch {
             }
         };
         for (value, _) in self.values.iter().zip(&live).filter(|(_, live)| **live) {
-            dims_of(value.ty.axes).iter().for_each(|dim| need(dim, 1));
+            for dim in &dims_of(value.ty.axes) {
+                need(dim, 1);
+            }
         }
         let inputs = self.inputs.iter().filter(|input| live[input.value]);
         let inputs = inputs.filter_map(|input| Some((input.dtype, input.dims.as_ref()?)));
         for (dtype, dims) in inputs.chain(self.outputs.iter().map(|one| (one.dtype, &one.dims))) {
-            dims.iter().for_each(|dim| need(dim, 1));
+            for dim in dims {
+                need(dim, 1);
+            }
             if let (DType::B1, Some(last)) = (dtype, dims.last()) {
                 need(last, 8);
             }

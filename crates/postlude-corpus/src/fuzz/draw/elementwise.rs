@@ -41,10 +41,10 @@ impl Draw {
 
     pub(super) fn number(&mut self) -> &'static str {
         if self.random.one_in(60) {
-            return *self.random.pick::<&str>(&["inf", "-inf", "nan"]);
+            return self.random.pick::<&str>(&["inf", "-inf", "nan"]);
         }
         let numbers: &[&'static str] = if self.traits.whole { &WHOLE_NUMBERS } else { &NUMBERS };
-        *self.random.pick::<&str>(numbers)
+        self.random.pick::<&str>(numbers)
     }
 
     /// The type of floats made of these.

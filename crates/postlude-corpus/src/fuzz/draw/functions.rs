@@ -40,7 +40,7 @@ impl Draw {
             _ => {}
         }
         let x = self.float(fits)?;
-        let x = self.into_domain(entry.name, x);
+        let x = self.in_domain(entry.name, x);
         self.call(entry, entry.name, x, fits)
     }
 
@@ -49,7 +49,7 @@ impl Draw {
         let known = |entry: &Entry| !entry.derivative.is_empty() && entry.name != "pow";
         let entry = self.entry(known);
         let x = self.float(fits)?;
-        let x = self.into_domain(entry.name, x);
+        let x = self.in_domain(entry.name, x);
         self.call(entry, &format!("grad({})", entry.name), x, fits)
     }
 
@@ -105,7 +105,7 @@ impl Draw {
     }
 
     /// The argument, most often made such that the function neither overflows nor is undefined.
-    fn into_domain(&mut self, name: &str, x: ValueId) -> ValueId {
+    fn in_domain(&mut self, name: &str, x: ValueId) -> ValueId {
         if self.random.one_in(12) {
             return x;
         }

@@ -51,7 +51,8 @@ impl Draw {
             let again = self.sketch.outputs.iter().any(|output| output.value == id);
             // Conditions and integers say less about where an element belongs.
             let plain = self.sketch.values[id].ty.elem != Elem::F32 && self.random.chance(40);
-            if !(again && self.random.chance(70)) && !plain {
+            let repeated = again && self.random.chance(70);
+            if !repeated && !plain {
                 self.store(id);
             }
         }

@@ -35,14 +35,12 @@ impl Draw {
             }
             _ => {
                 // Known within the tile, so not late.
-                if let Some(vector) = self.fold(x, "N", Axes { column: None, ..ty.axes }) {
-                    self.sketch.values[vector].late = false;
-                    let text =
-                        *self.random.pick(&["{} - {}", "{} * {}", "{} + {}", "maximum({}, {})"]);
-                    let vector = self.bounded(vector, 100.0);
-                    let about = self.about(x) * self.about(vector);
-                    self.assign(text, &[x, vector], ty, about);
-                }
+                let vector = self.fold(x, "N", Axes { column: None, ..ty.axes });
+                self.sketch.values[vector].late = false;
+                let text = *self.random.pick(&["{} - {}", "{} * {}", "{} + {}", "maximum({}, {})"]);
+                let vector = self.bounded(vector, 100.0);
+                let about = self.about(x) * self.about(vector);
+                self.assign(text, &[x, vector], ty, about);
             }
         }
     }
@@ -73,12 +71,12 @@ impl Draw {
             _ if axes.batch && self.random.one_in(3) => ("", Axes::SCALAR),
             _ => ("M, N", by_batch),
         };
-        let Some(folded) = self.fold(x, dims, left) else { return };
+        let folded = self.fold(x, dims, left);
         self.finishing(folded);
     }
 
     /// A reduction of a value along dims.
-    fn fold(&mut self, x: ValueId, dims: &str, left: Axes) -> Option<ValueId> {
+    fn fold(&mut self, x: ValueId, dims: &str, left: Axes) -> ValueId {
         let exact = self.traits.whole && self.random.chance(85);
         let fold = if exact { *self.random.pick(&EXACT_FOLDS) } else { *self.random.pick(&FOLDS) };
         let x = match fold {
@@ -99,7 +97,7 @@ impl Draw {
         let ty = Type { elem: Elem::F32, axes: left };
         let folded = self.assign(format!("{fold}({{}}{separator}{dims})"), &[x], ty, about);
         self.sketch.values[folded].late = true;
-        Some(folded)
+        folded
     }
 
     /// A reduction of a vector that is known before the product is.
