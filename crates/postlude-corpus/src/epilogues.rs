@@ -54,6 +54,14 @@ pub const REDUCTIONS: &[Epilogue] = &[
     epilogue("loss", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> (low: f32[N], worst: f32[]) {\n    Z = A @ W.T - C\n    low = min(Z, M)\n    worst = absmax(Z) * 2.0\n}"),
     epilogue("rows_again", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], C: T[M, N]) -> (D: f32[M, N], peak: f32[M], total: f32[]) {\n    Z = A @ W.T + bias + C\n    peak = max(Z, N)\n    D = (Z - peak) * sum(where(Z == peak, 1.0, 0.0), N)\n    total = absmax(D)\n}"),
     epilogue("batch_reductions", "kernel k(A: T[B, M, K], W: T[B, N, K]) -> (rows: f32[B, M], columns: T[B, N]) {\n    Z = A @ W.T\n    rows = sum(Z, N)\n    columns = max(Z, M)\n}"),
+    epilogue("further", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], scale: f32[M]) -> (total: f32[], peaks: f32[M], spread: f32[], known: f32[]) {\n    Z = A @ W.T + bias\n    peaks = max(Z, N) + scale\n    total = sum(peaks, M)\n    spread = max(peaks) - min(min(Z, M) - bias) + absmax(Z)\n    known = sum(bias, N) + max(scale, M)\n}"),
+    epilogue("further_rows", "kernel k(A: T[M, K], W: T[N, K]) -> total: f32[] {\n    Z = A @ W.T\n    total = sum(max(Z, N) - pick(Z, row - row + 3), M)\n}"),
+    epilogue("further_again", "kernel k(A: T[M, K], W: T[N, K]) -> (D: T[M, N], total: f32[], picked: f32[M], low: f32[]) {\n    Z = A @ W.T\n    peak = max(Z, N)\n    D = Z - peak\n    picked = peak - pick(Z, row - row + 5)\n    total = sum(picked, M)\n    low = sum(min(Z, M), N)\n}"),
+    epilogue("batch_further", "kernel k(A: T[B, M, K], W: T[B, N, K]) -> (rows: f32[B, M], total: f32[B]) {\n    Z = A @ W.T\n    rows = max(Z, N)\n    total = sum(rows, M) - sum(min(Z, M), N)\n}"),
+    epilogue("groups", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N], bias: f32[N]) -> (D: f32[M, N], peaks: f32[M, N/32], rows: f32[M]) {\n    Z = A @ W.T + C + bias\n    peaks = max(Z, N, 32) * 2.0\n    D = Z - peaks\n    rows = sum(peaks, N/32)\n}"),
+    epilogue("small_groups", "kernel k(A: T[M, K], W: T[N, K], s: f32[M, N/4], t: f32[N/8]) -> (D: T[M, N], two: f32[M, N/2], four: i32[M, N/4], eight: T[M, N/8], top: f32[]) {\n    Z = A @ W.T\n    two = sum(Z, N, 2)\n    four = i32(max(Z - two, N, 4) + s)\n    eight = min(Z + s, N, 8) - t\n    D = Z * s - eight\n    top = max(eight)\n}"),
+    epilogue("groups_again", "kernel k(A: T[B, M, K], W: T[B, N, K]) -> (D: f32[B, M, N], low: f32[B, M, N/16]) {\n    Z = A @ W.T\n    low = min(Z - max(Z, N), N, 16)\n    D = Z - sum(low, N/16)\n}"),
+    epilogue("top", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> (D: f32[M, N], total: f32[M]) {\n    D = where(topk_softmax(0.125 * (A @ W.T + C), 3, N) > 0.0, 1.0, 0.0)\n    total = sum(D, N)\n}"),
 ];
 
 /// Those that split columns.

@@ -10,6 +10,7 @@
 mod problems;
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
@@ -147,6 +148,99 @@ fn every_tile_passes_over_whole_rows() {
         if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
+    });
+}
+
+/// Groups of columns, alone and beside rows that are finished in the tile.
+#[test]
+fn every_tile_finishes_its_groups() {
+    let kernels = ["groups", "small_groups", "groups_again"];
+    let of = |tile| kernels.into_iter().map(move |name| (tile, name));
+    let varieties: Vec<_> = CANDIDATES.iter().flat_map(of).collect();
+    let next = AtomicUsize::new(0);
+    for_each(&varieties, |(tile, name)| {
+        let wanted = if *name == "groups_again" { tile.columns } else { tile.columns + 64 };
+        let columns = wanted.next_multiple_of(32) - 32;
+        let sizes = [2, tile.rows as usize + 40, columns as usize, 72];
+        let bound = bound(name, sizes, Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            next.fetch_add(1, Ordering::Relaxed);
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+    assert!(next.into_inner() > 3 * CANDIDATES.len() / 2);
+}
+
+#[test]
+fn groups_that_no_tile_holds_are_refused_by_their_length() {
+    for (run, wanted) in [(512, "a multiple of 512"), (88, "a multiple of 88"), (6, "not of 6")] {
+        let text = format!(
+            "kernel k(A: f16[M, K], W: f16[N, K]) -> s: f32[M, N/{run}] {{ s = sum(A @ W.T, N, {run}) }}"
+        );
+        let random = &mut Random::new(3);
+        let stored = [Stored::default(); 2];
+        let sizes = [1, 8, 2 * run, 8];
+        let bound = Bound::of("groups", &text, stored, sizes, Data::Integers, random);
+        let refusal = bound.run(&Options { backend: Backend::Sim, ..Options::default() }).err();
+        let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
+        assert!(refusal.contains(wanted), "{refusal}");
+    }
+}
+
+/// Vectors of every kind are reduced further, each from another who finishes it.
+#[test]
+fn every_tile_reduces_finished_vectors() {
+    let kernels = ["further", "further_rows", "further_again", "top"].into_iter().cycle();
+    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    for_each(&varieties, |(tile, name)| {
+        let again = ["further_again", "top"].contains(name);
+        let columns = if again { tile.columns as usize - 3 } else { tile.columns as usize + 24 };
+        let bound = bound(name, [1, tile.rows as usize + 40, columns, 72], Layout::Packed);
+        let compiled = bound.kernel.compile(&Options::default());
+        let placements = bound.placements(&compiled);
+        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+#[test]
+fn finished_vectors_are_reduced_whatever_the_sizes() {
+    let varieties = [
+        ("further", [1, 1, 1, 8]),
+        ("further", [1, 300, 40, 24]),
+        ("further_rows", [1, 40, 300, 24]),
+        ("further_again", [1, 129, 65, 40]),
+        ("batch_further", [3, 88, 136, 40]),
+        ("batch_further", [2, 200, 24, 0]),
+        ("top", [1, 65, 33, 40]),
+        ("top", [1, 65, 2, 40]),
+    ];
+    for_each(&varieties, |(name, sizes)| {
+        check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
+    });
+}
+
+#[test]
+fn finished_results_are_of_every_type() {
+    let text = "kernel k(A: f16[M, K], W: f16[N, K], s: f32[M]) -> (a: T[M], b: T[N], c: T[]) \
+                { z = A @ W.T * s\n a = T(max(z, N) - s)\n b = T(min(z, M))\n c = T(sum(max(z, N), M)) }";
+    let again = "kernel k(A: f16[M, K], W: f16[N, K]) -> (D: f32[M, N], a: T[M]) \
+                 { z = A @ W.T\n m = max(z, N)\n D = z - m\n a = T(m) }";
+    let types = NARROW_TYPES.into_iter().filter(|dtype| *dtype != DType::B1);
+    let types = types.chain([DType::F16, DType::BF16]);
+    let varieties: Vec<_> = types.flat_map(|dtype| [(dtype, text), (dtype, again)]).collect();
+    for_each(&varieties, |(dtype, text)| {
+        let text = text.replace("T[", &format!("{dtype}[")).replace("T(", &format!("{dtype}("));
+        let random = &mut Random::new(5);
+        let stored = [Stored::default(); 2];
+        let sizes = [1, 71, 133, 40];
+        let bound = Bound::of(dtype.name(), &text, stored, sizes, Data::Integers, random);
+        check_on(&[None], &bound, None, Layout::Packed);
     });
 }
 

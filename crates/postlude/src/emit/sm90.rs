@@ -29,7 +29,9 @@ use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
-use crate::plan::sm90::{Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, passes};
+use crate::plan::sm90::{
+    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, levels, passes, runs,
+};
 
 pub use launch::launch;
 use parameters::Parameters;
@@ -57,6 +59,10 @@ struct Plan<'a> {
     late: Vec<bool>,
     /// How many passes over a tile come before a node is known.
     passes: Vec<usize>,
+    /// How many columns of the product one of a node's stands for.
+    runs: Vec<u32>,
+    /// How many folds of groups of columns come before a node is known.
+    levels: Vec<usize>,
 }
 
 impl Plan<'_> {
@@ -128,6 +134,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         folds,
         late: late(graph),
         passes: passes(graph),
+        runs: runs(graph),
+        levels: levels(graph),
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)

@@ -9,6 +9,7 @@ mod candidates;
 mod choose;
 mod cost;
 mod folds;
+mod groups;
 mod hints;
 mod needs;
 mod operand;
@@ -27,7 +28,8 @@ pub(crate) use again::{folded_by, passes, terms_of};
 pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
-pub(crate) use folds::{Folded, How, Workspace, folds_of, late};
+pub(crate) use folds::{Folded, How, Source, Workspace, folded, folds_of, late};
+pub(crate) use groups::{is_group_fold, least_common_multiple, lengths, levels, output_run, runs};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
@@ -267,6 +269,7 @@ pub fn accept(
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
+    groups::refuse_width(&needs)?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }

@@ -14,6 +14,8 @@ mod columns;
 mod departures;
 mod finishing;
 mod folding;
+mod further;
+mod groups;
 mod lanes;
 
 use postlude_ptx::kernel::{Kernel, Reg};
@@ -21,7 +23,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::plan::sm90::{Path, SLOT_ROWS, Sharing};
+use crate::plan::sm90::{Path, SLOT_ROWS, Sharing, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
@@ -31,6 +33,7 @@ use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready, Target};
 use folding::{Folding, Tally, Terms};
+use groups::Groups;
 use lanes::Lanes;
 
 pub(super) struct Epilogue<'a, 'k> {
@@ -48,6 +51,11 @@ pub(super) struct Epilogue<'a, 'k> {
     arrivals: Arrivals<'a, 'k>,
     departures: Departures<'a, 'k>,
     folding: Option<Folding<'a, 'k>>,
+    /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its groups,
+    /// too.
+    wanted: Vec<NodeId>,
+    only: Vec<bool>,
+    needed: Vec<bool>,
 }
 
 /// Groups of 8 columns whose values reductions take at once.
@@ -82,9 +90,11 @@ struct Elements<'e, 'k> {
     offset: u32,
     /// The thread's accumulators, of each product four.
     products: &'e [&'e [Reg<'k, F32>]],
-    /// The values that are asked for, and what is computed for them; everything where it is not said.
-    wanted: Vec<NodeId>,
-    only: Option<&'e [bool]>,
+    /// What is known of the groups that they belong to.
+    groups: &'e Groups<'k>,
+    /// The values that are asked for, and what is computed for them.
+    wanted: &'e [NodeId],
+    only: &'e [bool],
 }
 
 /// Columns of a tile that are worked on together.
@@ -104,6 +114,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
+        let folding = Folding::new(k, plan, parameters, raster, warpgroup, rank);
+        let wanted = wanted(plan, folding.as_ref());
+        let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
             plan,
@@ -116,7 +129,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
-            folding: Folding::new(k, plan, parameters, raster, warpgroup, rank),
+            folding,
+            only: terms_of(plan.graph, wanted.iter().copied(), false),
+            needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
+            wanted,
         }
     }
 
@@ -176,16 +192,27 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 known
             });
             self.pass_over(&evaluator, (&spot, &places), &mut known, accumulators);
+            if let (Some((folding, share)), Some(tally)) = (folding, &mut tally) {
+                folding.visit_rows(&evaluator, &spot, share, &known, tally);
+            }
             self.write_rows(corner, &places, &known);
-            for (subtile, part) in self.subtiles(accumulators) {
-                self.visit(&evaluator, &spot, (block, subtile), &known, &part, tally.as_mut());
+            for span in self.spans(accumulators) {
+                let arrived = self.arrive(&evaluator, &spot, &span);
+                let visited = (&span, &*arrived);
+                let groups = self.groups(&evaluator, &spot, &known, visited, &self.needed);
+                self.write_groups(&spot, &groups);
+                for ((subtile, part), arrived) in span.iter().zip(&arrived) {
+                    let visited = (&known, &groups, arrived);
+                    let place = (block, *subtile);
+                    self.visit(&evaluator, &spot, place, visited, part, tally.as_mut());
+                }
             }
             if let (Some((folding, share)), Some(tally)) = (folding, &mut tally) {
                 folding.end_block(&evaluator, &spot, share, tally);
             }
         }
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
-            folding.end_tile(&evaluator, corner, share, tally);
+            folding.end_tile(&evaluator, corner, share, &tally);
             folding.arrive(&evaluator, share);
         }
     }
@@ -223,26 +250,26 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot
     }
 
-    /// One subtile: operands arrive, every element is computed, outputs leave.
+    /// One subtile whose operands have arrived: every element is computed, outputs leave.
     fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         (block, subtile): (usize, Subtile),
-        known: &[Known<'k>; 2],
+        (known, groups, arrived): (&[Known<'k>; 2], &Groups<'k>, &Arrived<'k>),
         part: &[&[Reg<'k, F32>]],
         mut tally: Option<&mut Tally<'k>>,
     ) {
-        let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
         let mut terms: Vec<Terms<'k>> = Vec::new();
         for group in 0..subtile.columns as usize / 8 {
             let offset = subtile.offset + 8 * group as u32;
             let products = &of_group(part, group);
-            let elements = Elements { offset, products, wanted: self.wanted(), only: None };
+            let (wanted, only) = (&self.wanted, &self.only);
+            let elements = Elements { offset, products, groups, wanted, only };
             let results = self.visit_group(evaluator, spot, known, &elements, |element| {
-                self.operands(&arrived, group, element)
+                self.operands(arrived, group, element)
             });
             for output in self.tile_outputs() {
                 let node = self.plan.graph.outputs()[output].value;
@@ -267,18 +294,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
 
     /// Outputs that leave tile by tile.
     fn tile_outputs(&self) -> impl Iterator<Item = usize> {
-        let paths = self.plan.schedule.needs.stores.iter().enumerate();
-        paths.filter(|(_, path)| **path != Path::Finished).map(|(output, _)| output)
-    }
-
-    /// Values of tiles that outputs or reductions take.
-    fn wanted(&self) -> Vec<NodeId> {
-        let outputs = self.tile_outputs().map(|output| self.plan.graph.outputs()[output].value);
-        let terms = self.folding.iter().flat_map(Folding::terms);
-        let mut wanted: Vec<NodeId> = outputs.chain(terms).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted
+        tile_outputs(self.plan)
     }
 
     /// What is known of an element from tile operands.
@@ -303,7 +319,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         elements: &Elements<'_, 'k>,
         operands: impl Fn(usize) -> Known<'k>,
     ) -> Terms<'k> {
-        let Elements { offset, products, wanted, only } = elements;
+        let Elements { offset, products, groups, wanted, only } = elements;
         let along_columns = self.columns.read(*offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         for element in 0..4 {
@@ -311,20 +327,16 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             let (row, column) = (element / 2, element % 2);
             let mut all = operands(element);
             Evaluator::fill(&mut all, &known[row]);
+            groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
             }
             let column =
                 if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
             let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
-            match only {
-                None => evaluator.extend(&mut all, Kind::Tile, &place, &own),
-                Some(only) => {
-                    let chosen = |id: NodeId| only[id.index()];
-                    evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
-                }
-            }
-            for (result, node) in results.iter_mut().zip(wanted) {
+            let chosen = |id: NodeId| only[id.index()];
+            evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
+            for (result, node) in results.iter_mut().zip(*wanted) {
                 let Some(value) = all[node.index()] else {
                     panic!("compiler bug: an element without a value")
                 };
@@ -339,6 +351,22 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     pub(super) fn drain(&self) {
         self.departures.drain();
     }
+}
+
+/// Outputs that leave tile by tile.
+fn tile_outputs(plan: &Plan<'_>) -> impl Iterator<Item = usize> {
+    let paths = plan.schedule.needs.stores.iter().enumerate();
+    paths.filter(|(_, path)| **path != Path::Finished).map(|(output, _)| output)
+}
+
+/// Values of tiles that outputs or reductions take.
+fn wanted(plan: &Plan<'_>, folding: Option<&Folding<'_, '_>>) -> Vec<NodeId> {
+    let outputs = tile_outputs(plan).map(|output| plan.graph.outputs()[output].value);
+    let terms = folding.into_iter().flat_map(Folding::terms);
+    let mut wanted: Vec<NodeId> = outputs.chain(terms).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
 }
 
 /// The thread's four accumulators of each product in a group of 8 columns.

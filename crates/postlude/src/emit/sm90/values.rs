@@ -107,9 +107,28 @@ impl<'k> Evaluator<'_, 'k> {
         let graph = self.plan.graph;
         let live = graph.live();
         for (id, node) in graph.nodes() {
-            let wanted = live[id.index()] && node.ty.axes.kind() == kind && chosen(id);
+            let whole = live[id.index()] && self.plan.runs[id.index()] == 1;
+            let wanted = whole && node.ty.axes.kind() == kind && chosen(id);
             if wanted && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, accumulators));
+            }
+        }
+    }
+
+    /// Adds what is chosen of the live nodes that have one value for so many columns, for a group of them. The place's
+    /// column is the group's number.
+    pub(super) fn extend_group(
+        &self,
+        known: &mut Known<'k>,
+        run: u32,
+        place: &Place<'k>,
+        chosen: impl Fn(NodeId) -> bool,
+    ) {
+        let live = self.plan.graph.live();
+        for (id, _) in self.plan.graph.nodes().filter(|(id, _)| live[id.index()]) {
+            let wanted = self.plan.runs[id.index()] == run && chosen(id);
+            if wanted && known[id.index()].is_none() {
+                known[id.index()] = Some(self.node(id, known, place, &[]));
             }
         }
     }
@@ -126,6 +145,7 @@ impl<'k> Evaluator<'_, 'k> {
         for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
             if let Op::Input(input) = node.op
                 && node.ty.axes.kind() == kind
+                && self.plan.runs[id.index()] == 1
                 && graph.inputs()[input.0 as usize].dtype == DType::F32
             {
                 known[id.index()] = Some(self.input(input, place));

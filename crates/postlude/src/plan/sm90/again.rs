@@ -3,10 +3,10 @@
 //! Where one tile holds whole rows, such a reduction is finished within the tile, before its elements are visited. Each
 //! further one that needs the result of another is a further pass over the accumulators.
 
-use crate::graph::{Graph, Kind, NodeId, Op};
+use crate::graph::{Graph, Kind, NodeId};
 
-use super::Sm90Refusal;
-use super::folds::{Folded, How, is_whole_row};
+use super::folds::{self, Folded, is_whole_row};
+use super::{Sm90Refusal, groups};
 
 /// Columns of the widest tile.
 const WIDEST: usize = 256;
@@ -26,27 +26,26 @@ pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
 
 /// The reductions that a pass finishes.
 pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Folded> {
-    let in_pass = |(id, _): &(NodeId, _)| passes[id.index()] == pass && is_whole_row(graph, *id);
-    graph
-        .nodes()
-        .filter(in_pass)
-        .filter_map(|(node, of)| match of.op {
-            Op::Reduce(fold, _, terms) => {
-                Some(Folded { node, how: How::Fold(fold), terms, kind: Kind::AlongRows })
-            }
-            _ => None,
-        })
-        .collect()
+    let in_pass = |id: &NodeId| passes[id.index()] == pass && is_whole_row(graph, *id);
+    let late = folds::late(graph);
+    let nodes = graph.nodes().map(|(id, _)| id).filter(in_pass);
+    nodes.filter_map(|id| folds::folded(graph, &late, id)).collect()
 }
 
-/// What of a tile has to be computed for a pass's reductions.
-pub(crate) fn terms_of(graph: &Graph, folded: &[Folded]) -> Vec<bool> {
+/// What of a tile has to be computed for some of its values. What is known of groups of columns is there already, unless
+/// `through` them everything is asked for.
+pub(crate) fn terms_of(
+    graph: &Graph,
+    roots: impl Iterator<Item = NodeId>,
+    through: bool,
+) -> Vec<bool> {
+    let runs = groups::runs(graph);
     let mut wanted = vec![false; graph.len()];
-    for one in folded {
-        wanted[one.terms.index()] = true;
-    }
+    roots.for_each(|root| wanted[root.index()] = true);
     for (id, node) in graph.nodes().rev() {
-        if wanted[id.index()] && node.ty.axes.kind() == Kind::Tile {
+        let coarse = runs[id.index()] > 1;
+        let inner = (node.ty.axes.kind() == Kind::Tile && !coarse) || (through && coarse);
+        if wanted[id.index()] && inner {
             node.op.operands().for_each(|operand| wanted[operand.index()] = true);
         }
     }

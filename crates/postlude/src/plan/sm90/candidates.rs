@@ -200,6 +200,7 @@ impl Tile {
         roomy
             && parts
             && width >= needs.whole_columns
+            && width.is_multiple_of(needs.groups)
             // Subtiles are that wide at least.
             && width.is_multiple_of(16)
             && !mixed

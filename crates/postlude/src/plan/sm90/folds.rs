@@ -3,13 +3,17 @@
 //! Each warpgroup folds its part of a tile and leaves one partial result in the launch's workspace; the last one to arrive
 //! for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the result depends
 //! on no timing. What is computed from finished reductions is *late*: it varies along what they vary along, and leaves
-//! as a vector or a scalar.
+//! as a vector or a scalar. A reduction of such a vector has a partial result from each block, which whoever finishes the
+//! block leaves; it counts as one more arrival for the batch.
 
 use crate::dtype::Elem;
 use crate::graph::{Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
-use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again};
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again, groups};
+
+/// The most places that `largest` keeps, for each row or column in registers.
+const MOST_LARGEST: u32 = 16;
 
 /// How the values of a tile become fewer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +31,36 @@ pub(crate) struct Folded {
     pub(crate) terms: NodeId,
     /// Where the result lives.
     pub(crate) kind: Kind,
+    pub(crate) source: Source,
+}
+
+/// Who has partial results of a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Every part of a tile, from its elements.
+    Elements,
+    /// The same, from values along rows that every tile knows: those of the first along columns count.
+    Rows,
+    /// Who finishes a block of rows, from what it finishes.
+    FinishedRows,
+    /// Who finishes a block of columns.
+    FinishedColumns,
 }
 
 impl Folded {
     /// Floats of a partial result.
     pub(crate) fn words(self) -> u32 {
-        // The largest, and the sum of what each is beside it.
-        if self.how == How::Fold(Fold::LogSumExp) { 2 } else { 1 }
+        match self.how {
+            // The largest, and the sum of what each is beside it.
+            How::Fold(Fold::LogSumExp) => 2,
+            How::Fold(Fold::Largest(count)) => count,
+            How::Fold(_) | How::Pick(_) => 1,
+        }
+    }
+
+    /// Whether its terms are elements of tiles.
+    pub(crate) fn is_of_elements(self) -> bool {
+        self.source == Source::Elements
     }
 }
 
@@ -71,35 +98,46 @@ impl FoldWords {
 
 /// Whether a node folds the whole rows of a tile.
 pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
-    match graph[id].op {
-        Op::Reduce(fold, over, terms) => {
-            let of = graph[terms].ty;
-            of.axes.kind() == Kind::Tile
-                && of.elem == Elem::F32
-                && !(over.batch || over.row || matches!(fold, Fold::Largest(_)))
-                && over.column == Some(Run::All)
+    let terms = match graph[id].op {
+        Op::Reduce(_, over, terms) if !over.batch && !over.row && over.column == Some(Run::All) => {
+            terms
         }
-        _ => false,
-    }
+        Op::Pick(terms, index) if graph[index].ty.axes.column.is_none() => terms,
+        _ => return false,
+    };
+    let of = graph[terms].ty;
+    of.axes.kind() == Kind::Tile && of.elem == Elem::F32
+}
+
+/// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
+fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
+    (passes[id.index()] > 0 && is_whole_row(graph, id)) || groups::is_group_fold(graph, id)
+}
+
+/// What a node folds, if it does.
+pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folded> {
+    let (how, terms) = match graph[node].op {
+        Op::Reduce(fold, _, terms) => (How::Fold(fold), terms),
+        Op::Pick(terms, index) => (How::Pick(index), terms),
+        _ => return None,
+    };
+    let source = match graph[terms].ty.axes.kind() {
+        Kind::Tile | Kind::Scalar => Source::Elements,
+        Kind::AlongRows if late[terms.index()] => Source::FinishedRows,
+        Kind::AlongRows => Source::Rows,
+        Kind::AlongColumns => Source::FinishedColumns,
+    };
+    Some(Folded { node, how, terms, kind: graph[node].ty.axes.kind(), source })
 }
 
 /// The reductions of a graph that are finished by the last to arrive, in its order.
 pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
-    let (live, passes) = (graph.live(), again::passes(graph));
+    let (live, passes, late) = (graph.live(), again::passes(graph), late(graph));
     graph
         .nodes()
-        .filter(move |(id, _)| {
-            live[id.index()] && !(passes[id.index()] > 0 && is_whole_row(graph, *id))
-        })
-        .filter_map(|(node, of)| match of.op {
-            Op::Reduce(fold, _, terms) => {
-                Some(Folded { node, how: How::Fold(fold), terms, kind: of.ty.axes.kind() })
-            }
-            Op::Pick(terms, index) => {
-                Some(Folded { node, how: How::Pick(index), terms, kind: of.ty.axes.kind() })
-            }
-            _ => None,
-        })
+        .map(|(id, _)| id)
+        .filter(move |id| live[id.index()] && !is_in_tile(graph, &passes, *id))
+        .filter_map(move |id| folded(graph, &late, id))
 }
 
 /// Those whose results live so.
@@ -112,7 +150,7 @@ pub(crate) fn late(graph: &Graph) -> Vec<bool> {
     let passes = again::passes(graph);
     let mut late = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
-        let own = passes[id.index()] > 0 && is_whole_row(graph, id);
+        let own = is_in_tile(graph, &passes, id);
         late[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
             || node.op.operands().any(|operand| late[operand.index()]);
     }
@@ -123,6 +161,11 @@ pub(crate) fn late(graph: &Graph) -> Vec<bool> {
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     let refuse = |what: String| Err(Sm90Refusal::Operation { what });
     let (live, late, passes) = (graph.live(), late(graph), again::passes(graph));
+    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
+            return refuse(format!("largest of more than {MOST_LARGEST}"));
+        }
+    }
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
         let kind = node.ty.axes.kind();
         if node.ty.axes.batch != graph.product().accumulator_axes().batch {
@@ -131,12 +174,8 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if let Op::Reduce(fold, over, terms) = node.op {
             let of = graph[terms].ty;
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            let known = !over.batch && whole && !matches!(fold, Fold::Largest(_));
-            if !known || of.axes.kind() != Kind::Tile || of.elem != Elem::F32 {
+            if over.batch || !whole || of.elem != Elem::F32 {
                 return refuse(format!("{} {over}", fold.name()));
-            }
-            if late[terms.index()] {
-                return refuse(format!("{} of another reduction's result", fold.name()));
             }
             continue;
         }

@@ -6,12 +6,11 @@ use std::fmt;
 use crate::graph::{Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
-use super::again;
 use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{Sm90Refusal, Tile, Viewed};
+use super::{Sm90Refusal, Tile, Viewed, again, groups};
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -30,6 +29,8 @@ pub struct Needs {
     pub folds: FoldWords,
     /// Columns that a tile must have, so that it holds whole rows; 0 where any will do.
     pub whole_columns: u32,
+    /// What a tile's columns must be a multiple of, so that it holds whole groups of them.
+    pub groups: u32,
 }
 
 impl Needs {
@@ -55,6 +56,7 @@ impl Needs {
             products: if graph.product().second.is_some() { 2 } else { 1 },
             folds: FoldWords::of(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
+            groups: groups::multiple(graph),
         };
         needs.settled()
     }
@@ -64,7 +66,8 @@ impl Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
         let (column_values, folds) = (0, FoldWords::default());
-        Needs { operands, loads, stores, column_values, products: 1, folds, whole_columns: 0 }
+        let (products, whole_columns, groups) = (1, 0, 1);
+        Needs { operands, loads, stores, column_values, products, folds, whole_columns, groups }
     }
 
     /// The same with the paths that go together with how A and B travel.
@@ -104,6 +107,7 @@ impl Needs {
             && self.column_values == other.column_values
             && self.products == other.products
             && self.folds == other.folds
+            && self.groups == other.groups
             && (self.whole_columns > 0) == (other.whole_columns > 0)
             && self.whole_columns >= other.whole_columns
     }
@@ -115,7 +119,7 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, groups {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
@@ -125,7 +129,8 @@ impl fmt::Display for Needs {
             self.folds.rows,
             self.folds.columns,
             self.folds.scalars,
-            self.whole_columns
+            self.whole_columns,
+            self.groups
         )
     }
 }
@@ -140,11 +145,12 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
         }
     }
     graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
-    let late = folds::late(graph);
+    let (late, runs) = (folds::late(graph), groups::runs(graph));
     let along = |id: &NodeId| {
         let node = &graph[*id];
         used[id.index()]
             && !late[id.index()]
+            && runs[id.index()] == 1
             && node.ty.axes.kind() == Kind::AlongColumns
             && !matches!(node.op, Op::Constant(_))
     };

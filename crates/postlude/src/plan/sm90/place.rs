@@ -7,7 +7,7 @@ use crate::graph::{Graph, InputId, Kind, Op, Product};
 use crate::problem::{Problem, body_strides};
 use crate::shape::Dim;
 
-use super::Sm90Refusal;
+use super::{Sm90Refusal, groups};
 
 /// Where a tensor lies in the GPU's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,8 @@ pub enum Path {
     Contiguous,
     /// Straight between registers and memory, at any strides.
     Strided,
-    /// No tile: a vector or a scalar, written when the reductions that it is made of are finished.
+    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of are
+    /// finished.
     Finished,
 }
 
@@ -164,12 +165,13 @@ impl Placements {
     }
 }
 
-/// Inputs that the body reads as tiles, in the order of the signature.
+/// Inputs that the body reads as tiles of the product's columns, in the order of the signature.
 pub(crate) fn tile_operands(graph: &Graph) -> Vec<InputId> {
-    let live = graph.live();
+    let (live, runs) = (graph.live(), groups::runs(graph));
     let mut inputs: Vec<InputId> = graph
         .nodes()
         .filter(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
+        .filter(|(id, _)| runs[id.index()] == 1)
         .filter_map(|(_, node)| match node.op {
             Op::Input(input) => Some(input),
             _ => None,
@@ -198,7 +200,9 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
     outputs
         .map(|(output, placement)| {
             let axes = graph.product().axes(&output.dims);
-            if axes.is_some_and(|axes| axes.kind() != Kind::Tile) {
+            if axes.is_some_and(|axes| axes.kind() != Kind::Tile)
+                || groups::output_run(graph, output) > 1
+            {
                 return Path::Finished;
             }
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);

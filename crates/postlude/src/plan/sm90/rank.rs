@@ -4,7 +4,7 @@
 
 use super::{
     CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
-    again, cost, fit, folds, least_bytes, place, refuse,
+    again, cost, fit, folds, groups, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -49,6 +49,7 @@ pub fn candidates(
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
     again::refuse(graph, problem.product_columns())?;
+    groups::refuse_width(&needs)?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()
         .filter(|tile| tile.is_automatic(&needs))

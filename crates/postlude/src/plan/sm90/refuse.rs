@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::place::packed_major;
-use super::{again, folds};
+use super::{again, folds, groups};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -73,6 +73,20 @@ pub enum Sm90Refusal {
         /// Columns of the widest tile.
         most: usize,
     },
+    /// Groups of columns that do not go with how lanes hold a tile.
+    #[error("sm90 reduces groups of 2, 4 or a multiple of 8 columns, not of {run}")]
+    UnevenGroups {
+        /// Columns of a group.
+        run: u32,
+    },
+    /// Groups of columns that no tile holds whole.
+    #[error(
+        "sm90 reduces groups of columns that divide a tile, which has up to 256 columns; these need a multiple of {run}"
+    )]
+    LongGroups {
+        /// What a tile's columns would be a multiple of.
+        run: u32,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -96,6 +110,8 @@ impl Sm90Refusal {
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::LongRows { .. }
+            | Sm90Refusal::UnevenGroups { .. }
+            | Sm90Refusal::LongGroups { .. }
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -104,6 +120,7 @@ impl Sm90Refusal {
 /// Refuses what the emitter cannot emit.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
+    groups::refuse(graph)?;
     folds::refuse(graph)?;
     let (late, passes) = (folds::late(graph), again::passes(graph));
     let live = graph.live();
@@ -118,12 +135,16 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return Err(Sm90Refusal::NotATile { name: name() });
         };
         let tile = axes == graph.product().accumulator_axes();
+        let own = graph.product().column.divisor();
+        let grouped = axes.kind() == Kind::Tile
+            && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
             && graph[output.value].ty.axes == axes
             && axes.kind() != Kind::Tile
             // What all batches have in common would be written by each of them.
-            && axes.batch == graph.product().accumulator_axes().batch;
-        if finished && !tile && !matches!(output.dtype, DType::F32 | DType::F16 | DType::BF16) {
+            && axes.batch == graph.product().accumulator_axes().batch
+            || grouped && !late[output.value.index()];
+        if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a reduction's result as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
         }
@@ -158,9 +179,6 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
 /// What of a node the epilogue does not do, in the user's words.
 fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     let node = &graph[id];
-    if node.ty.axes.column.is_some_and(|divisor| divisor != graph.product().column.divisor()) {
-        return Some("values with fewer columns than the product".to_owned());
-    }
     match &node.op {
         Op::Accumulator
         | Op::SecondAccumulator
@@ -209,20 +227,30 @@ mod tests {
         ] {
             assert_eq!(refusal(&format!("D = {body}")), None, "{body}");
         }
+        for body in [
+            "s = sum(max(A @ W.T, N), M)",
+            "Z = A @ W.T\ns = mean(logsumexp(Z, N)) + mean(logsumexp(Z, M)) - max(Z)",
+            "Z = A @ W.T\nD = Z - max(Z, N)\nt = pick(Z, i32(max(Z, N)))\ns = mean(max(Z, N))",
+        ] {
+            assert_eq!(refusal(body), None, "{body}");
+        }
     }
 
     #[test]
     fn what_it_does_not_is_named() {
-        let refusal = super::tests::refusal("s = sum(max(A @ W.T, N), M)").unwrap_or_default();
-        assert!(refusal.contains("`sum over row`"), "{refusal}");
-        // Who writes the picked one would not know the index.
         // Nobody comes back to the tiles once their columns are finished.
         let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
         assert!(refusal.contains("repeated in a tile"), "{refusal}");
-        let again = "Z = A @ W.T\nD = Z - max(Z, N)\nt = pick(Z, i32(max(Z, N)))";
-        let refusal = super::tests::refusal(again).unwrap_or_default();
-        assert!(refusal.contains("`pick`"), "{refusal}");
+        for (body, wanted) in [
+            ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "beside what varies otherwise"),
+            ("D = topk_softmax(A @ W.T, 17, N)", "largest of more than 16"),
+            // Who finishes would not know the index in time.
+            ("Z = A @ W.T\nt = pick(Z, i32(max(Z, N)))", "`pick`"),
+        ] {
+            let refusal = super::tests::refusal(body).unwrap_or_default();
+            assert!(refusal.contains(wanted), "{refusal}");
+        }
     }
 
     fn declared_refusal(dtype: DType, dims: &str) -> Option<String> {

@@ -37,6 +37,7 @@ impl fmt::Display for Sm90Schedule {
         let FoldWords { rows, columns, scalars } = self.needs.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
+        writeln!(f, "    groups {}", self.needs.groups)?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -64,6 +65,7 @@ impl FromStr for Sm90Schedule {
             ("pending", None),
             ("column_values", None),
             ("whole_columns", None),
+            ("groups", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for line in
@@ -134,6 +136,7 @@ impl FromStr for Sm90Schedule {
                 products,
                 folds: folds.unwrap_or_default(),
                 whole_columns: knobs[7].1.unwrap_or(0),
+                groups: knobs[8].1.unwrap_or(1).max(1),
             },
         })
     }

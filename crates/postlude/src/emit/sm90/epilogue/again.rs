@@ -4,12 +4,12 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::F32;
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
+use crate::plan::sm90::{Folded, Path, folded_by, output_run, terms_of};
 
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::finishing::store;
-use super::{Corner, Elements, Epilogue, Spot, of_group};
+use super::{Corner, Elements, Epilogue, Spot, Terms, groups, of_group};
 
 impl<'k> Epilogue<'_, 'k> {
     /// Adds to what is known of a thread's two rows of a block what follows from their own reductions.
@@ -27,7 +27,7 @@ impl<'k> Epilogue<'_, 'k> {
             for ((known, place), states) in known.iter_mut().zip(places).zip(states) {
                 for (folded, state) in folded.iter().zip(states) {
                     let state = evaluator.fold_lanes(*folded, state, &[1, 2]);
-                    let value = evaluator.fold_end(*folded, &state);
+                    let value = evaluator.fold_finish(*folded, &state, known);
                     known[folded.node.index()] = Some(Value::Float(value));
                 }
                 let ready = |id: NodeId| passes[id.index()] == pass && !self.plan.late[id.index()];
@@ -45,32 +45,56 @@ impl<'k> Epilogue<'_, 'k> {
         accumulators: &[Reg<'k, F32>],
         folded: &[Folded],
     ) -> [Vec<State<'k>>; 2] {
-        let only = terms_of(self.plan.graph, folded);
+        let roots = || folded.iter().map(|one| one.terms);
+        let only = &terms_of(self.plan.graph, roots(), false);
+        let needed = terms_of(self.plan.graph, roots(), true);
+        let wanted = &roots().collect::<Vec<_>>();
         let begin = || folded.iter().map(|one| evaluator.fold_begin(*one)).collect();
         let mut states: [Vec<State<'k>>; 2] = [(); 2].map(|()| begin());
-        for (subtile, part) in self.subtiles(accumulators) {
-            let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
-            for group in 0..subtile.columns as usize / 8 {
-                let offset = subtile.offset + 8 * group as u32;
-                let wanted = folded.iter().map(|one| one.terms).collect();
-                let products = &of_group(&part, group);
-                let elements = Elements { offset, products, wanted, only: Some(&only) };
-                let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
-                    self.operands(&arrived, group, element)
-                });
-                for (place, (folded, (_, values))) in folded.iter().zip(&terms).enumerate() {
-                    let nothing = evaluator.fold_nothing(*folded);
-                    for (row, states) in states.iter_mut().enumerate() {
-                        let own = [0, 1].map(|column| {
-                            let inside = spot.remaining.gt(offset + column);
-                            values[2 * row + column as usize].float().select(nothing, inside)
-                        });
-                        states[place] = evaluator.fold_more(*folded, &states[place], &own);
-                    }
+        for span in self.spans(accumulators) {
+            let arrived = self.arrive(evaluator, spot, &span);
+            let groups = &self.groups(evaluator, spot, known, (&span, &arrived), &needed);
+            for ((subtile, part), arrived) in span.iter().zip(&arrived) {
+                for group in 0..subtile.columns as usize / 8 {
+                    let offset = subtile.offset + 8 * group as u32;
+                    let products = &of_group(part, group);
+                    let elements = Elements { offset, products, groups, wanted, only };
+                    let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
+                        self.operands(arrived, group, element)
+                    });
+                    self.fold_group(evaluator, spot, known, (folded, offset, &terms), &mut states);
                 }
             }
         }
         states
+    }
+
+    /// Adds a group of 8 columns to a thread's two rows' reductions.
+    fn fold_group(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        known: &[Known<'k>; 2],
+        (folded, offset, terms): (&[Folded], u32, &Terms<'k>),
+        states: &mut [Vec<State<'k>>; 2],
+    ) {
+        for (place, folded) in folded.iter().enumerate() {
+            let found = terms.iter().find(|(node, _)| *node == folded.terms);
+            let Some((_, values)) = found else { panic!("compiler bug: a reduction of nothing") };
+            let (nothing, run) =
+                (evaluator.fold_nothing(*folded), self.plan.runs[folded.terms.index()]);
+            for (row, states) in states.iter_mut().enumerate() {
+                let own = [0, 1].map(|column| {
+                    let inside = spot.remaining.gt(offset + column);
+                    let number = || spot.column + (offset + column);
+                    let inside = Evaluator::fold_takes(*folded, &known[row], number, inside);
+                    let inside = groups::counts(run, self.column, offset, column, inside);
+                    let value = values[2 * row + column as usize].float();
+                    inside.map_or(nothing, |inside| value.select(nothing, inside))
+                });
+                states[place] = evaluator.fold_more(*folded, &states[place], &own);
+            }
+        }
     }
 
     /// Writes outputs along rows that are known once the passes are done.
@@ -84,7 +108,8 @@ impl<'k> Epilogue<'_, 'k> {
         let outputs = graph.outputs().iter().zip(paths).zip(&self.parameters.destinations);
         for ((output, path), destination) in outputs {
             let node = output.value.index();
-            let own = *path == Path::Finished && !self.plan.late[node];
+            let own =
+                *path == Path::Finished && !self.plan.late[node] && output_run(graph, output) == 1;
             if let (true, Destination::Direct(memory)) = (own, destination) {
                 for (place, known) in places.iter().zip(known) {
                     let Some(value) = known[node] else {
@@ -94,7 +119,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let first = self.column.eq(0) & corner.tile[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
                     let to = memory.element(k, place.at);
-                    store(k, output.dtype, to, value.float(), Some(inside));
+                    store(k, output.dtype, to, value, Some(inside));
                 }
             }
         }

@@ -3,25 +3,31 @@
 //!
 //! Partial results are stored; the warpgroup meets; one thread adds to a counter with release and acquire, and its answer
 //! says whether all others were there before. Who is last sees everything behind a fence, and leaves the counter at zero
-//! for the next launch.
+//! for the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished, and then
+//! arrives for that, too.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Reg};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg};
 use postlude_ptx::modifier::{Order, Reduction, Scope};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{F32, Pred, Scalar, U16, U32};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
-use crate::plan::sm90::{Folded, How, SLOT_ROWS};
+use crate::plan::sm90::{Folded, SLOT_ROWS, Source};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::{Folding, Share, numbered};
+use super::further::Further;
 
 /// Partial results that are asked for before the first is there.
 const AT_ONCE: u32 = 4;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
+/// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.
+const ROWS: u32 = 0;
+const COLUMNS: u32 = 1;
+const SCALARS: u32 = 2;
 
 /// Partial results of one place: how many there are, and where.
 struct Parts<'f, 'k> {
@@ -34,80 +40,156 @@ struct Parts<'f, 'k> {
 impl<'k> Folding<'_, 'k> {
     /// Says that this warpgroup's partial results of a tile are there; if they were the last, finishes.
     pub(super) fn arrive(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        let (k, batches) = (self.k, self.parameters.batches);
-        let all = share.units * share.tiles;
-        let behind_rows = batches * share.units;
-        let behind_columns = batches.mad(share.tiles, behind_rows);
-        let groups = [
-            (&self.rows, share.batch.mad(share.units, share.unit), share.tiles),
-            (&self.columns, share.batch.mad(share.tiles, share.tile) + behind_rows, share.units),
-            (&self.scalars, behind_columns + share.batch, all),
-        ];
+        let k = self.k;
+        let (rows, columns) = (self.finishes(Kind::AlongRows), self.finishes(Kind::AlongColumns));
+        let further = self.from(Source::FinishedRows).chain(self.from(Source::FinishedColumns));
+        let further = further.count() > 0;
         self.sync();
         k.if_(self.rank.eq(0), || {
-            for (number, (folds, counter, wanted)) in (0..).zip(&groups) {
-                if !folds.is_empty() {
-                    let counter = self.part(0, k.widen(*counter));
-                    let before =
-                        k.atomic::<U32>(Reduction::Add, Order::AcqRel, Scope::Gpu, counter, 1);
-                    let last = before.eq(*wanted - 1);
-                    let zero = k.imm::<U32>(0);
-                    k.when(last, || {
-                        k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero);
-                    });
-                    k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
-                }
+            let behind = self.parameters.batches * share.units;
+            if rows {
+                let counter = share.batch.mad(share.units, share.unit);
+                self.count(ROWS, counter, k.imm(1), share.tiles);
+            }
+            if columns {
+                let counter = share.batch.mad(share.tiles, share.tile) + behind;
+                self.count(COLUMNS, counter, k.imm(1), share.units);
+            }
+            if !self.scalars.is_empty() && !further {
+                self.count_scalars(share);
             }
         });
         self.sync();
-        let finish: [&dyn Fn(); 3] = [
-            &|| self.finish_rows(evaluator, share),
-            &|| self.finish_columns(evaluator, share),
-            &|| self.finish_scalars(evaluator, share),
-        ];
-        for (number, ((folds, ..), finish)) in (0..).zip(groups.iter().zip(finish)) {
-            if !folds.is_empty() {
-                let [last] = k.load_shared::<U32, 1>(self.flag_place(number));
-                k.if_(last.ne(0), || {
-                    k.fence(Order::AcqRel, Scope::Gpu);
-                    finish();
-                });
-            }
+        if rows {
+            self.if_last(ROWS, || self.finish_rows(evaluator, share));
+        }
+        if columns {
+            self.if_last(COLUMNS, || self.finish_columns(evaluator, share));
+        }
+        if further {
+            k.if_(self.rank.eq(0), || self.count_scalars(share));
+            self.sync();
+        }
+        if !self.scalars.is_empty() {
+            self.if_last(SCALARS, || self.finish_scalars(evaluator, share));
         }
         // Nobody says anything about the next tile before all have heard of this one.
         self.sync();
     }
 
+    /// Whether blocks of rows or of columns are finished.
+    fn finishes(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::AlongRows => {
+                !self.rows.is_empty() || self.from(Source::FinishedRows).next().is_some()
+            }
+            Kind::AlongColumns => {
+                !self.columns.is_empty() || self.from(Source::FinishedColumns).next().is_some()
+            }
+            Kind::Scalar | Kind::Tile => false,
+        }
+    }
+
+    /// Scalars that have their partial results from there, each with its first word.
+    pub(super) fn from(&self, source: Source) -> impl Iterator<Item = (u32, Folded)> {
+        numbered(&self.scalars).filter(move |(_, folded)| folded.source == source)
+    }
+
+    /// One thread adds arrivals to a counter, and says whether they were the last.
+    fn count(
+        &self,
+        number: u32,
+        counter: Reg<'k, U32>,
+        arrivals: Reg<'k, U32>,
+        wanted: Reg<'k, U32>,
+    ) {
+        let k = self.k;
+        let counter = self.part(0, k.widen(counter));
+        let before = k.atomic::<U32>(Reduction::Add, Order::AcqRel, Scope::Gpu, counter, arrivals);
+        let last = before.eq(wanted - arrivals);
+        let zero = k.imm::<U32>(0);
+        k.when(last, || {
+            k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero);
+        });
+        k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
+    }
+
+    /// The same for a batch's scalars: a tile arrives, and whoever finished a block for one more.
+    fn count_scalars(&self, share: Share<'k>) {
+        let k = self.k;
+        let (units, tiles) = (share.units, share.tiles);
+        let behind = self.parameters.batches.mad(tiles, self.parameters.batches * units);
+        let (counter, all) = (behind + share.batch, units * tiles);
+        let of_rows = self.from(Source::FinishedRows).next().map(|_| (ROWS, units));
+        let of_columns = self.from(Source::FinishedColumns).next().map(|_| (COLUMNS, tiles));
+        let tiles_count = self.of_tiles().next().is_some();
+        let (mut arrivals, mut wanted) =
+            if tiles_count { (k.imm(1), all) } else { (k.imm(0), k.imm(0)) };
+        for (number, blocks) in of_rows.into_iter().chain(of_columns) {
+            let [last] = k.load_shared::<U32, 1>(self.flag_place(number));
+            arrivals = arrivals + last;
+            wanted = wanted + blocks;
+        }
+        if tiles_count {
+            self.count(SCALARS, counter, arrivals, wanted);
+        } else {
+            // Who adds nothing must not look: after the last one it would find the counter full.
+            k.store_shared(self.flag_place(SCALARS), [k.imm::<U32>(0)]);
+            k.if_(arrivals.ne(0), || self.count(SCALARS, counter, arrivals, wanted));
+        }
+    }
+
+    /// Does something with all threads of the warpgroup that was the last to arrive, and sees what all others left.
+    fn if_last(&self, number: u32, finish: impl FnOnce()) {
+        let k = self.k;
+        let [last] = k.load_shared::<U32, 1>(self.flag_place(number));
+        k.if_(last.ne(0), || {
+            k.fence(Order::AcqRel, Scope::Gpu);
+            finish();
+        });
+    }
+
     fn finish_rows(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let k = self.k;
         let unit_rows = self.plan.schedule.tile.blocks() * SLOT_ROWS;
+        let further = Further::new(self, evaluator, Source::FinishedRows);
         k.for_(self.rank, unit_rows, THREADS, |within| {
             let row = share.unit.mad(unit_rows, within);
             let at = |word: u32, part: Reg<'k, U32>| self.row_part(share, word, part, row);
             let results = self.in_tile_order(evaluator, &self.rows, share.tiles, &at);
             let inside = row.lt(self.parameters.rows);
             let place = Place { at: [share.batch, row, k.imm(0)], inside: Some(inside) };
-            self.write(evaluator, Kind::AlongRows, &place, &results);
+            let known = self.write(evaluator, Kind::AlongRows, &place, &results);
+            further.add(evaluator, &known, inside);
         });
+        further.leave(self, evaluator, share, share.unit);
     }
 
     fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let k = self.k;
         let width = self.plan.schedule.width();
+        let further = Further::new(self, evaluator, Source::FinishedColumns);
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
             let at = |word: u32, part: Reg<'k, U32>| self.column_part(share, word, part, column);
             let results = self.in_tile_order(evaluator, &self.columns, share.units, &at);
             let inside = column.lt(self.parameters.columns);
             let place = Place { at: [share.batch, k.imm(0), column], inside: Some(inside) };
-            self.write(evaluator, Kind::AlongColumns, &place, &results);
+            let known = self.write(evaluator, Kind::AlongColumns, &place, &results);
+            further.add(evaluator, &known, inside);
         });
+        further.leave(self, evaluator, share, share.tile);
     }
 
     fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        let (k, count) = (self.k, share.units * share.tiles);
+        let (k, all) = (self.k, share.units * share.tiles);
         for (word, folded) in numbered(&self.scalars) {
             let at = |each: u32, part: Reg<'k, U32>| self.scalar_part(share, word + each, part);
+            let count = match folded.source {
+                Source::Elements | Source::Rows => all,
+                Source::FinishedRows => share.units,
+                Source::FinishedColumns => share.tiles,
+            };
             let parts = Parts { folded, count, at: &at };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
             self.keep_scalar(evaluator, folded, word, state);
@@ -170,14 +252,14 @@ impl<'k> Folding<'_, 'k> {
         total.iter().map(|word| word.get()).collect()
     }
 
-    /// Computes what follows from finished reductions, and stores the outputs that live so.
+    /// Computes what follows from finished reductions, and stores the outputs that live so; everything that is known.
     fn write(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         kind: Kind,
         place: &Place<'k>,
         results: &[(Folded, State<'k>)],
-    ) {
+    ) -> Known<'k> {
         let graph = self.plan.graph;
         let mut known: Known<'k> = vec![None; graph.len()];
         evaluator.extend(&mut known, Kind::Scalar, place, &[]);
@@ -185,15 +267,7 @@ impl<'k> Folding<'_, 'k> {
             evaluator.extend(&mut known, kind, place, &[]);
         }
         for (folded, state) in results {
-            let mut value = evaluator.fold_end(*folded, state);
-            if let How::Pick(index) = folded.how {
-                let Some(Value::Integer(index)) = known[index.index()] else {
-                    panic!("compiler bug: no column is picked")
-                };
-                // As an unsigned number a negative one is beyond the last column.
-                let there = index.cast::<U32>().lt(self.parameters.columns);
-                value = value.select(f32::NAN, there);
-            }
+            let value = evaluator.fold_finish(*folded, state, &known);
             known[folded.node.index()] = Some(Value::Float(value));
         }
         evaluator.extend_late(&mut known, kind, place);
@@ -205,25 +279,37 @@ impl<'k> Folding<'_, 'k> {
                     panic!("compiler bug: an output without a value")
                 };
                 let to = memory.element(self.k, place.at);
-                store(self.k, output.dtype, to, value.float(), place.inside);
+                store(self.k, output.dtype, to, value, place.inside);
             }
         }
+        known
     }
 }
 
-/// Stores one number where it is inside.
+/// Stores one value where it is inside.
 pub(super) fn store<'k>(
     k: Kernel<'k, Sm90a>,
     dtype: DType,
     to: Location<'k>,
-    value: Reg<'k, F32>,
+    value: Value<'k>,
     inside: Option<Reg<'k, Pred>>,
 ) {
     let to = to.pointer();
+    let byte = |byte: Reg<'k, U32>| k.store_global_narrow(Scalar::U8, to, byte);
+    let eighth = |format| {
+        let pair = k.pack_float8(format, value.float(), 0.0);
+        byte(k.widen_u16(pair.cast::<U16>()));
+    };
     let store = || match dtype {
-        DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value)]),
-        DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value)]),
-        _ => k.store_global(to, [value]),
+        DType::F32 => k.store_global(to, [value.float()]),
+        DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value.float())]),
+        DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value.float())]),
+        DType::F8E4M3 => eighth(Packed8::E4M3),
+        DType::F8E5M2 => eighth(Packed8::E5M2),
+        DType::I32 => k.store_global(to, [value.integer()]),
+        DType::I8 | DType::U8 => byte(value.integer().cast()),
+        DType::Bool => byte(k.imm(1).select(0, value.truth())),
+        DType::B1 => panic!("compiler bug: one bit is no element that can be stored"),
     };
     match inside {
         Some(inside) => k.if_(inside, store),

@@ -9,13 +9,13 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, How, SLOT_ROWS, Sharing, folds_of};
+use crate::plan::sm90::{Folded, How, SLOT_ROWS, Sharing, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::values::{Evaluator, Known, State, Value};
-use super::Spot;
+use super::{Spot, groups};
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -96,7 +96,14 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// What is to be folded of every element.
     pub(super) fn terms(&self) -> impl Iterator<Item = NodeId> {
-        self.rows.iter().chain(&self.columns).chain(&self.scalars).map(|folded| folded.terms)
+        let all = self.rows.iter().chain(&self.columns).chain(&self.scalars);
+        all.filter(|folded| folded.is_of_elements()).map(|folded| folded.terms)
+    }
+
+    /// The scalars of which a tile has partial results, each with its first word and its place among all.
+    pub(super) fn of_tiles(&self) -> impl Iterator<Item = (usize, (u32, Folded))> {
+        let of_tile = |folded: &Folded| matches!(folded.source, Source::Elements | Source::Rows);
+        numbered(&self.scalars).enumerate().filter(move |(_, (_, folded))| of_tile(folded))
     }
 
     pub(super) fn share(&self, corner: &Corner<'k>) -> Share<'k> {
@@ -122,10 +129,10 @@ impl<'a, 'k> Folding<'a, 'k> {
         spot: &Spot<'k>,
         (block, first): (usize, u32),
         known: &[Known<'k>; 2],
-        groups: &[Terms<'k>],
+        chunks: &[Terms<'k>],
         tally: &mut Tally<'k>,
     ) {
-        let values = |folded| Self::values(evaluator, spot, first, known, folded, groups);
+        let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
         for (place, folded) in self.rows.iter().enumerate() {
             let values = values(*folded);
             for (row, states) in tally.rows.iter_mut().enumerate() {
@@ -134,7 +141,8 @@ impl<'a, 'k> Folding<'a, 'k> {
                 states[place] = evaluator.fold_more(*folded, &states[place], &own);
             }
         }
-        for (state, folded) in tally.scalars.iter_mut().zip(&self.scalars) {
+        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
             let values = values(*folded).concat();
             *state = evaluator.fold_more(*folded, state, &values);
         }
@@ -146,16 +154,40 @@ impl<'a, 'k> Folding<'a, 'k> {
         }
     }
 
+    /// Folds what is known of a thread's two rows of a block: once, though four lanes and every tile beside know it.
+    pub(super) fn visit_rows(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        share: Share<'k>,
+        known: &[Known<'k>; 2],
+        tally: &mut Tally<'k>,
+    ) {
+        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        for (state, folded) in scalars.filter(|(_, folded)| folded.source == Source::Rows) {
+            let nothing = evaluator.fold_nothing(*folded);
+            let first = (self.rank & 3).eq(0) & share.tile.eq(0);
+            let own = [0, 1].map(|row| {
+                let Some(value) = known[row][folded.terms.index()] else {
+                    panic!("compiler bug: a reduction of nothing")
+                };
+                value.float().select(nothing, first & spot.inside_rows[row])
+            });
+            *state = evaluator.fold_more(*folded, state, &own);
+        }
+    }
+
     /// A reduction's values, those outside the problem replaced by nothing.
     fn values(
+        &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         first: u32,
         known: &[Known<'k>; 2],
         folded: Folded,
-        groups: &[Terms<'k>],
+        chunks: &[Terms<'k>],
     ) -> Vec<[Reg<'k, F32>; 4]> {
-        let nothing = evaluator.fold_nothing(folded);
+        let (nothing, run) = (evaluator.fold_nothing(folded), self.plan.runs[folded.terms.index()]);
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == folded.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
@@ -164,22 +196,20 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
                 let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));
                 let inside = match (folded.how, folded.kind) {
-                    (How::Pick(index), _) => {
-                        let index = known[element / 2][index.index()];
-                        let Some(Value::Integer(index)) = index else {
-                            panic!("compiler bug: no column is picked")
-                        };
-                        column & index.cast::<U32>().eq(spot.column + offset)
-                    }
-                    (_, Kind::AlongRows) => column,
+                    (How::Pick(_), _) | (_, Kind::AlongRows) => column,
                     (_, Kind::AlongColumns) => row,
                     (_, Kind::Scalar | Kind::Tile) => row & column,
                 };
-                *value = value.select(nothing, inside);
+                let place = || spot.column + offset;
+                let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
+                let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
+                let own = (self.rank & 3) * 2;
+                let inside = groups::counts(run, own, chunk, column, inside);
+                *value = inside.map_or(nothing, |inside| value.select(nothing, inside));
             }
             four
         };
-        groups.iter().enumerate().map(group).collect()
+        chunks.iter().enumerate().map(group).collect()
     }
 
     /// Two columns of a group: the rows of a warp meet, and join those of the blocks before.
@@ -242,11 +272,11 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         corner: &Corner<'k>,
         share: Share<'k>,
-        tally: Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let k = self.k;
-        for ((word, folded), state) in numbered(&self.scalars).zip(tally.scalars) {
-            self.keep_scalar(evaluator, folded, word, state);
+        for (place, (word, folded)) in self.of_tiles() {
+            self.keep_scalar(evaluator, folded, word, tally.scalars[place].clone());
         }
         self.sync();
         let columns = self.plan.schedule.width();
@@ -269,14 +299,25 @@ impl<'a, 'k> Folding<'a, 'k> {
             }
         });
         k.if_(self.rank.eq(0), || {
-            for (word, folded) in numbered(&self.scalars) {
-                let state = self.kept_scalar(evaluator, folded, word);
-                for (each, value) in (0..).zip(state) {
-                    let place = share.tile.mad(share.units, share.unit);
-                    k.store_global(self.scalar_part(share, word + each, place), [value]);
-                }
+            for (_, (word, folded)) in self.of_tiles() {
+                let place = share.tile.mad(share.units, share.unit);
+                self.leave_scalar(evaluator, (word, folded), share, place);
             }
         });
+    }
+
+    /// Leaves what the four warps kept as the partial result of this number.
+    pub(super) fn leave_scalar(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        (word, folded): (u32, Folded),
+        share: Share<'k>,
+        place: Reg<'k, U32>,
+    ) {
+        let state = self.kept_scalar(evaluator, folded, word);
+        for (each, value) in (0..).zip(state) {
+            self.k.store_global(self.scalar_part(share, word + each, place), [value]);
+        }
     }
 
     fn in_order(

@@ -2,13 +2,13 @@
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::ShuffleMode;
-use postlude_ptx::types::F32;
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::Elem;
-use crate::graph::{Fold, Unary};
+use crate::graph::{Fold, NodeId, Unary};
 use crate::plan::sm90::{Folded, How};
 
-use super::Evaluator;
+use super::{Evaluator, Known};
 
 /// The floats of a partial result.
 pub(in super::super) type State<'k> = Vec<Reg<'k, F32>>;
@@ -25,7 +25,11 @@ impl<'k> Evaluator<'_, 'k> {
     /// The partial result of nothing.
     pub(in super::super) fn fold_begin(&self, folded: Folded) -> State<'k> {
         let nothing = self.fold_nothing(folded);
-        if is_exponential(folded) { vec![nothing, self.k.imm(0.0)] } else { vec![nothing] }
+        if is_exponential(folded) {
+            vec![nothing, self.k.imm(0.0)]
+        } else {
+            vec![nothing; folded.words() as usize]
+        }
     }
 
     /// With these values, too.
@@ -35,6 +39,10 @@ impl<'k> Evaluator<'_, 'k> {
         state: &State<'k>,
         values: &[Reg<'k, F32>],
     ) -> State<'k> {
+        if is_ordered(folded) {
+            let state = state.clone();
+            return values.iter().fold(state, |state, value| insert(state, 0, *value));
+        }
         if !is_exponential(folded) {
             let one = |total, value: &Reg<'k, F32>| match folded.how {
                 How::Fold(Fold::AbsMax) => self.fold_two(folded.how, total, value.abs()),
@@ -56,6 +64,12 @@ impl<'k> Evaluator<'_, 'k> {
         first: &State<'k>,
         second: &State<'k>,
     ) -> State<'k> {
+        if is_ordered(folded) {
+            // What comes after others in its own is not before as many here.
+            let others = second.iter().enumerate();
+            return others
+                .fold(first.clone(), |state, (place, value)| insert(state, place, *value));
+        }
         if !is_exponential(folded) {
             return vec![self.fold_two(folded.how, first[0], second[0])];
         }
@@ -82,12 +96,43 @@ impl<'k> Evaluator<'_, 'k> {
     /// What a whole one gives.
     pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Reg<'k, F32> {
         if !is_exponential(folded) {
-            return state[0];
+            // The only one, or the last of the largest.
+            return state[state.len() - 1];
         }
         let finite = state[0].abs().lt(f32::INFINITY);
         let log = self.fold_function(folded, Unary::Log, state[1]);
         // Infinities and NaN are their own logarithm here.
         (state[0] + log).select(state[0], finite)
+    }
+
+    /// The same, where what is picked may not be there.
+    pub(in super::super) fn fold_finish(
+        &self,
+        folded: Folded,
+        state: &State<'k>,
+        known: &Known<'k>,
+    ) -> Reg<'k, F32> {
+        let value = self.fold_end(folded, state);
+        match folded.how {
+            // As an unsigned number a negative one is beyond the last column.
+            How::Pick(index) => {
+                value.select(f32::NAN, picked(known, index).lt(self.parameters.columns))
+            }
+            How::Fold(_) => value,
+        }
+    }
+
+    /// Whether an element counts that is inside, in this column of a row of which this is known.
+    pub(in super::super) fn fold_takes(
+        folded: Folded,
+        known: &Known<'k>,
+        column: impl FnOnce() -> Reg<'k, U32>,
+        inside: Reg<'k, Pred>,
+    ) -> Reg<'k, Pred> {
+        match folded.how {
+            How::Pick(index) => inside & picked(known, index).eq(column()),
+            How::Fold(_) => inside,
+        }
     }
 
     fn fold_two(&self, how: How, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
@@ -112,8 +157,29 @@ impl<'k> Evaluator<'_, 'k> {
     }
 }
 
+fn picked<'k>(known: &Known<'k>, index: NodeId) -> Reg<'k, U32> {
+    match known[index.index()] {
+        Some(value) => value.integer().cast(),
+        None => panic!("compiler bug: no column is picked"),
+    }
+}
+
 fn is_exponential(folded: Folded) -> bool {
     folded.how == How::Fold(Fold::LogSumExp)
+}
+
+fn is_ordered(folded: Folded) -> bool {
+    matches!(folded.how, How::Fold(Fold::Largest(_)))
+}
+
+/// The largest values in order with one more, which is not among those before `place`; NaN is larger than all.
+fn insert<'k>(mut state: State<'k>, place: usize, mut value: Reg<'k, F32>) -> State<'k> {
+    for kept in &mut state[place..] {
+        let smaller = kept.min(value);
+        *kept = kept.max(value);
+        value = smaller;
+    }
+    state
 }
 
 /// What exponents are taken beside: the largest, if it is a number.

@@ -6,7 +6,7 @@ use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
 use crate::emit::sm90::parameters::{Location, Source};
-use crate::graph::InputId;
+use crate::graph::{Axes, InputId, Kind};
 
 use super::{Evaluator, Place, Value};
 
@@ -25,8 +25,10 @@ impl<'k> Evaluator<'_, 'k> {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
                 let location = memory.element(self.k, place.at);
-                // No output overlaps a vector or a scalar.
-                self.load(memory.dtype, location, place.inside, LoadCache::ReadOnly)
+                // No output overlaps a vector or a scalar; one may lie where a tile does.
+                let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
+                let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
+                self.load(memory.dtype, location, place.inside, cache)
             }
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)

@@ -1,0 +1,273 @@
+//! Groups of columns that a tile holds whole: their reductions, what follows from them, and outputs that have one value
+//! for each.
+//!
+//! Four lanes hold eight neighbouring columns of a row, two each. A group of 8 columns or more is folded by each lane
+//! through its own columns, then by the four; of 4 columns by two lanes; of 2 columns by the lane that has both.
+//! A *span* is the fewest subtiles that hold whole groups: all about its groups is known before its elements are visited.
+
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::{F32, Pred, U32};
+
+use crate::graph::NodeId;
+use crate::plan::sm90::{
+    Folded, folded, is_group_fold, least_common_multiple, lengths, output_run, terms_of,
+};
+
+use super::super::Plan;
+use super::super::parameters::Destination;
+use super::super::values::{Evaluator, Known, Place, State, Value};
+use super::arrivals::Arrived;
+use super::finishing::store;
+use super::{Elements, Epilogue, Spot, Subtile, of_group};
+
+/// Subtiles with the accumulators of their products.
+pub(super) type Span<'e, 'k> = Vec<(Subtile, Vec<&'e [Reg<'k, F32>]>)>;
+
+/// Columns that four lanes hold of a row.
+const CHUNK: u32 = 8;
+
+/// What a thread knows of its groups in a span.
+pub(super) struct Groups<'k> {
+    /// Where the span begins in the tile.
+    offset: u32,
+    /// For each length of a run, longest first, the groups of the thread's two rows.
+    runs: Vec<(u32, Vec<Group<'k>>)>,
+}
+
+struct Group<'k> {
+    /// Its place for each of the two rows; the column is the group's number.
+    places: [Place<'k>; 2],
+    known: [Known<'k>; 2],
+}
+
+impl<'k> Groups<'k> {
+    /// Adds what is known of the groups that a chunk of 8 columns belongs to.
+    pub(super) fn fill(&self, known: &mut Known<'k>, offset: u32, row: usize) {
+        for (run, groups) in &self.runs {
+            let place = (offset - self.offset) / run.max(&CHUNK);
+            Evaluator::fill(known, &groups[place as usize].known[row]);
+        }
+    }
+}
+
+/// Whether a value of a group of columns counts in one of them, which is inside: in the first. `None` where it never does.
+pub(super) fn counts<'k>(
+    run: u32,
+    own: Reg<'k, U32>,
+    offset: u32,
+    column: u32,
+    inside: Reg<'k, Pred>,
+) -> Option<Reg<'k, Pred>> {
+    match run {
+        1 => Some(inside),
+        _ if column > 0 || !offset.is_multiple_of(run.max(CHUNK)) => None,
+        2 => Some(inside),
+        4 => Some(inside & (own & 2).eq(0)),
+        _ => Some(inside & own.eq(0)),
+    }
+}
+
+/// Outputs that have one value for each group of columns, with the group's length.
+pub(super) fn outputs(plan: &Plan<'_>) -> impl Iterator<Item = (usize, u32)> {
+    let graph = plan.graph;
+    let runs = graph.outputs().iter().map(|output| output_run(graph, output));
+    runs.enumerate().filter(|(_, run)| *run > 1)
+}
+
+impl<'k> Epilogue<'_, 'k> {
+    /// The spans of a block.
+    pub(super) fn spans<'e>(&self, accumulators: &'e [Reg<'k, F32>]) -> Vec<Span<'e, 'k>> {
+        let schedule = self.plan.schedule;
+        let together = least_common_multiple(schedule.needs.groups, schedule.subtile);
+        let subtiles: Vec<_> = self.subtiles(accumulators).collect();
+        let span = |part: &[_]| part.to_vec();
+        subtiles.chunks((together / schedule.subtile) as usize).map(span).collect()
+    }
+
+    /// Reads the tile operands of a span.
+    pub(super) fn arrive(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        span: &Span<'_, 'k>,
+    ) -> Vec<Arrived<'k>> {
+        let read = |subtile| self.arrivals.read(evaluator, &self.lanes, spot, subtile);
+        span.iter().map(|(subtile, _)| read(*subtile)).collect()
+    }
+
+    /// What is needed of a span's groups, as far as it follows from what is known of the rows.
+    pub(super) fn groups(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        known: &[Known<'k>; 2],
+        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
+        needed: &[bool],
+    ) -> Groups<'k> {
+        let mut groups = self.begin_groups(spot, known, span);
+        if groups.runs.is_empty() {
+            return groups;
+        }
+        let levels = &self.plan.levels;
+        for level in 0..=levels.iter().copied().max().unwrap_or(0) {
+            let in_level = |id: NodeId| needed[id.index()] && levels[id.index()] == level;
+            let nodes = self.plan.graph.nodes().map(|(id, _)| id);
+            let folds = nodes.filter(|id| in_level(*id) && is_group_fold(self.plan.graph, *id));
+            let folds: Vec<Folded> =
+                folds.filter_map(|id| folded(self.plan.graph, &self.plan.late, id)).collect();
+            if !folds.is_empty() {
+                self.fold_runs(evaluator, spot, known, (span, arrived), &folds, &mut groups);
+            }
+            extend(evaluator, &mut groups, in_level);
+        }
+        groups
+    }
+
+    /// The groups of a span, of which nothing is known but their rows.
+    fn begin_groups(
+        &self,
+        spot: &Spot<'k>,
+        known: &[Known<'k>; 2],
+        span: &Span<'_, 'k>,
+    ) -> Groups<'k> {
+        let offset = span[0].0.offset;
+        let columns: u32 = span.iter().map(|(subtile, _)| subtile.columns).sum();
+        let run = |run: u32| {
+            // Lanes that have groups of their own each have their own number.
+            let first = if run < CHUNK { spot.column } else { spot.tile_column } / run;
+            let count = self.parameters.columns / run;
+            let group = |place: u32| {
+                let number = first + (offset + place * run.max(CHUNK)) / run;
+                let places = [0, 1].map(|row| Place {
+                    at: [spot.batch, spot.rows[row], number],
+                    inside: Some(spot.inside_rows[row] & number.lt(count)),
+                });
+                Group { places, known: known.clone() }
+            };
+            (run, (0..columns / run.max(CHUNK)).map(group).collect())
+        };
+        Groups { offset, runs: lengths(self.plan.graph).into_iter().map(run).collect() }
+    }
+
+    /// Folds groups whose terms are known of a span's elements.
+    fn fold_runs(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        known: &[Known<'k>; 2],
+        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
+        folds: &[Folded],
+        groups: &mut Groups<'k>,
+    ) {
+        let roots = || folds.iter().map(|one| one.terms);
+        let (only, wanted) =
+            (&terms_of(self.plan.graph, roots(), false), &roots().collect::<Vec<_>>());
+        let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
+        for ((subtile, part), arrived) in span.iter().zip(arrived) {
+            for chunk in 0..(subtile.columns / CHUNK) as usize {
+                let offset = subtile.offset + CHUNK * chunk as u32;
+                let products = &of_group(part, chunk);
+                let elements = Elements { offset, products, groups, wanted, only };
+                let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
+                    self.operands(arrived, chunk, element)
+                });
+                for (one, states) in folds.iter().zip(&mut states) {
+                    let run = self.plan.runs[one.node.index()];
+                    let found = terms.iter().find(|(node, _)| *node == one.terms);
+                    let Some((_, four)) = found else {
+                        panic!("compiler bug: a reduction of nothing")
+                    };
+                    let four = four.map(Value::float);
+                    let within = offset - groups.offset;
+                    let last = (within + CHUNK).is_multiple_of(run.max(CHUNK));
+                    for (row, state) in states.iter_mut().enumerate() {
+                        let before = state.take().unwrap_or_else(|| evaluator.fold_begin(*one));
+                        let own = &four[2 * row..2 * row + 2];
+                        let after = evaluator.fold_more(*one, &before, own);
+                        if last {
+                            let value = finish(evaluator, *one, run, after);
+                            let group = (within / run.max(CHUNK)) as usize;
+                            groups.set(run, group, row, one.node, value);
+                        } else {
+                            *state = Some(after);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes outputs that have one value for each group.
+    pub(super) fn write_groups(&self, spot: &Spot<'k>, groups: &Groups<'k>) {
+        let k = self.k;
+        for (output, run) in outputs(self.plan) {
+            let declared = &self.plan.graph.outputs()[output];
+            let Destination::Direct(memory) = &self.parameters.destinations[output] else {
+                panic!("compiler bug: a map of groups")
+            };
+            // An operand may lie in the same memory: every lane has read its own.
+            k.warp_sync();
+            for group in groups.of(run) {
+                for (place, known) in group.places.iter().zip(&group.known) {
+                    let Some(value) = known[declared.value.index()] else {
+                        panic!("compiler bug: an output without a value")
+                    };
+                    let inside = place.inside.unwrap_or(spot.inside_rows[0]);
+                    let inside = counts(run, self.column, 0, 0, inside);
+                    store(k, declared.dtype, memory.element(k, place.at), value, inside);
+                }
+            }
+        }
+    }
+}
+
+impl<'k> Groups<'k> {
+    fn of(&self, run: u32) -> &[Group<'k>] {
+        let found = self.runs.iter().find(|(length, _)| *length == run);
+        found.map_or_else(|| panic!("compiler bug: no groups of {run}"), |(_, groups)| groups)
+    }
+
+    fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Reg<'k, F32>) {
+        let found = self.runs.iter_mut().find(|(length, _)| *length == run);
+        let Some((_, groups)) = found else { panic!("compiler bug: no groups of {run}") };
+        groups[group].known[row][node.index()] = Some(Value::Float(value));
+    }
+}
+
+/// What lanes that share a group have together.
+fn finish<'k>(
+    evaluator: &Evaluator<'_, 'k>,
+    folded: Folded,
+    run: u32,
+    state: State<'k>,
+) -> Reg<'k, F32> {
+    let lanes: &[u32] = match run {
+        2 => &[],
+        4 => &[1],
+        _ => &[1, 2],
+    };
+    evaluator.fold_end(folded, &evaluator.fold_lanes(folded, state, lanes))
+}
+
+/// Computes nodes that are chosen for every group; shorter groups know the longer ones that they are part of.
+fn extend<'k>(
+    evaluator: &Evaluator<'_, 'k>,
+    groups: &mut Groups<'k>,
+    chosen: impl Fn(NodeId) -> bool,
+) {
+    for number in 0..groups.runs.len() {
+        let (longer, rest) = groups.runs.split_at_mut(number);
+        let (run, shorter) = &mut rest[0];
+        for (place, group) in shorter.iter_mut().enumerate() {
+            let offset = place as u32 * (*run).max(CHUNK);
+            for row in 0..2 {
+                let known = &mut group.known[row];
+                for (run, longer) in longer.iter().filter(|(longer, _)| longer % *run == 0) {
+                    let place = offset / (*run).max(CHUNK);
+                    Evaluator::fill(known, &longer[place as usize].known[row]);
+                }
+                evaluator.extend_group(known, *run, &group.places[row], &chosen);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Groups of columns: reductions of runs, which a tile finishes for itself, and the values of fewer columns that follow.
+//!
+//! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
+//! about a run is known in the tile, before its elements are visited.
+
+use crate::dtype::Elem;
+use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
+
+use super::folds::late;
+use super::{CANDIDATES, Needs, Sm90Refusal};
+
+/// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
+fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
+    column.map_or(1, |divisor| divisor / graph.product().column.divisor())
+}
+
+/// For every node, the columns of the product that one of its own stands for.
+pub(crate) fn runs(graph: &Graph) -> Vec<u32> {
+    graph.nodes().map(|(_, node)| run_of(graph, node.ty.axes.column)).collect()
+}
+
+/// The run of an output's columns.
+pub(crate) fn output_run(graph: &Graph, output: &Output) -> u32 {
+    run_of(graph, graph.product().axes(&output.dims).and_then(|axes| axes.column))
+}
+
+/// Every length of a run that is longer than a column, longest first.
+pub(crate) fn lengths(graph: &Graph) -> Vec<u32> {
+    let (live, runs) = (graph.live(), runs(graph));
+    let nodes = live.iter().zip(&runs).filter(|(live, _)| **live).map(|(_, run)| *run);
+    let outputs = graph.outputs().iter().map(|output| output_run(graph, output));
+    let mut lengths: Vec<u32> = nodes.chain(outputs).filter(|run| *run > 1).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    lengths.dedup();
+    lengths
+}
+
+/// Whether a node folds runs of a tile's elements.
+pub(crate) fn is_group_fold(graph: &Graph, id: NodeId) -> bool {
+    match graph[id].op {
+        Op::Reduce(_, over, of) => {
+            let grouped = matches!(over.column, Some(Run::Group(_)));
+            let elements = graph[of].ty.axes.kind() == Kind::Tile
+                && graph[of].ty.elem == Elem::F32
+                && run_of(graph, graph[of].ty.axes.column) == 1;
+            grouped && elements && !over.row && !over.batch
+        }
+        _ => false,
+    }
+}
+
+/// How many folds of runs, each of the result of another, come before a node is known.
+pub(crate) fn levels(graph: &Graph) -> Vec<usize> {
+    let mut levels = vec![0; graph.len()];
+    for (id, node) in graph.nodes() {
+        let before = node.op.operands().map(|operand| levels[operand.index()]).max().unwrap_or(0);
+        levels[id.index()] = before + usize::from(is_group_fold(graph, id));
+    }
+    levels
+}
+
+/// What a tile's columns must be a multiple of, so that it holds whole runs.
+pub(super) fn multiple(graph: &Graph) -> u32 {
+    lengths(graph).into_iter().fold(1, least_common_multiple)
+}
+
+/// The smallest multiple of both, as far as there are numbers for it.
+pub(crate) fn least_common_multiple(a: u32, b: u32) -> u32 {
+    let (mut larger, mut smaller) = (a, b);
+    while smaller > 0 {
+        (larger, smaller) = (smaller, larger % smaller);
+    }
+    (a / larger.max(1)).saturating_mul(b)
+}
+
+/// Refuses values of fewer columns that no tile knows.
+pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
+    let fewer = || {
+        let what = "values with fewer columns than the product".to_owned();
+        Err(Sm90Refusal::Operation { what })
+    };
+    let (live, late, runs) = (graph.live(), late(graph), runs(graph));
+    let own = graph.product().column.divisor();
+    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        if node.ty.axes.column.is_some_and(|divisor| divisor % own != 0) {
+            return fewer();
+        }
+        // Values along columns are computed column by column, and what is late by who finishes whole columns.
+        let along = node.ty.axes.kind() == Kind::AlongColumns;
+        let coarse = |operand: NodeId| runs[operand.index()] > 1;
+        let fine_of_coarse = along && !coarse(id) && node.op.operands().any(coarse);
+        if fine_of_coarse || (coarse(id) && late[id.index()]) {
+            return fewer();
+        }
+        if matches!(node.op, Op::Pick(terms, _) if coarse(terms)) {
+            return fewer();
+        }
+    }
+    // Four lanes hold eight neighbouring columns, two each.
+    match lengths(graph).into_iter().find(|run| ![2, 4].contains(run) && run % 8 != 0) {
+        Some(run) => Err(Sm90Refusal::UnevenGroups { run }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses runs that no tile is a multiple of.
+pub(super) fn refuse_width(needs: &Needs) -> Result<(), Sm90Refusal> {
+    let fits = CANDIDATES.iter().any(|tile| needs.width(*tile).is_multiple_of(needs.groups));
+    let run = needs.groups;
+    if fits { Ok(()) } else { Err(Sm90Refusal::LongGroups { run }) }
+}
