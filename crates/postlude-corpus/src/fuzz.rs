@@ -12,6 +12,7 @@ mod shrink;
 mod sketch;
 mod specimen;
 mod tally;
+mod tile;
 
 pub use campaign::{Campaign, Found, News, Summary, run};
 pub use draw::{Extent, draw, graph_seed};

@@ -83,6 +83,7 @@ fn plain_way(specimen: &Specimen) -> Vec<Specimen> {
     add(|smaller| smaller.way.timing = Timing::Eager);
     add(|smaller| smaller.way.grid_limit = None);
     add(|smaller| smaller.way.math = MathMode::Default);
+    add(|smaller| smaller.way.tile = None);
     all
 }
 

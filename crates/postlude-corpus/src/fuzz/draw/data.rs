@@ -159,5 +159,6 @@ fn way(random: &mut Random) -> Way {
         1 => MathMode::Fast,
         _ => MathMode::Default,
     };
-    Way { timing, grid_limit, math }
+    let tile = random.one_in(2).then(|| random.below(1000));
+    Way { timing, grid_limit, math, tile }
 }
