@@ -60,6 +60,8 @@ pub(super) struct Stored {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sketch {
     pub(super) operand: DType,
+    /// What N is divided by to give the product's columns.
+    pub(super) base: u32,
     pub(super) factors: [Factor; 2],
     pub(super) inputs: Vec<Declared>,
     pub(super) values: Vec<Known>,
@@ -109,7 +111,8 @@ impl Sketch {
 
     fn factor(&self, which: usize) -> String {
         let Factor { batched, inner_first } = self.factors[which];
-        let outer = ["M", "N"][which];
+        let columns = Dim::Name { name: "N".to_owned(), divisor: self.base };
+        let outer = [Dim::name("M"), columns][which].to_string();
         let dims = if inner_first { format!("K, {outer}") } else { format!("{outer}, K") };
         let batch = if batched { "L, " } else { "" };
         format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operand)

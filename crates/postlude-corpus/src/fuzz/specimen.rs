@@ -97,6 +97,7 @@ impl Specimen {
     /// The names of everything that is declared and reaches an output, with its dims.
     fn declared(&self) -> Vec<(String, Vec<usize>)> {
         let [_, rows, columns, inner] = self.sizes;
+        let columns = columns / self.sketch.base as usize;
         let mut all = Vec::new();
         for (place, outer) in [rows, columns].into_iter().enumerate() {
             let factor = self.sketch.factors[place];

@@ -84,6 +84,7 @@ impl Draw {
         let number = self.number();
         let ty = self.floats(&[a])?;
         let size = number.parse::<f64>().map_or(1.0, f64::abs);
+        let size = if size.is_finite() { size } else { 1.0 };
         let (text, about) = match self.random.below(5) {
             0 => (format!("{{}} + {number}"), self.about(a) + size),
             1 => (format!("{number} - {{}}"), self.about(a) + size),

@@ -77,7 +77,9 @@ impl Draw {
         let narrow = !tile && late && !self.random.one_in(20);
         let mut axes = ty.axes;
         if !tile && (!late || self.random.one_in(40)) {
-            axes = axes.join(self.tile()).unwrap_or(axes);
+            // Columns are not repeated: a value of fewer keeps them.
+            let whole = self.tile();
+            axes = Axes { column: axes.column.or(whole.column), ..whole };
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
