@@ -10,6 +10,9 @@
 #                        where they share one, or `schedules`, every schedule of the planner's table on the plain rows.
 #                        Nothing is timed where it is empty
 #   BENCH_FILTER=...     only rows of the benchmark whose names contain this
+#   PEERS="warm time"    PyTorch beside ours, where it is installed: compiles its peers, times them, or one of the two
+#   PEERS_CACHE=...      the folder where compiled peers are kept from one run to the next
+#   PEERS_SECONDS=...    no row is begun after so many seconds, in either (500)
 #   SANITIZE=1           runs the corpus under compute-sanitizer too, where it is found
 #   SANITIZE_FILTER=...  only cases of the corpus whose names contain this, there (it is slow)
 #   POSTLUDE_CUBLASLT    the file of cuBLASLt, where it is in no usual place
@@ -131,6 +134,22 @@ for word in ${SUITES-first_use,plain,fused epilogues layouts f16 unaligned rando
     step "$name" "$seconds" ./postlude bench --backend cuda --against cublaslt "${wanted[@]}" \
         --seconds "$((seconds - 20))" ${BENCH_FILTER:+"$BENCH_FILTER"} --json "$out/$name.json"
     cat "$out/$name.out"
+done
+
+peers_cache=${PEERS_CACHE:-$here/peers-cache}
+export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$peers_cache/inductor}
+export TRITON_CACHE_DIR=${TRITON_CACHE_DIR:-$peers_cache/triton}
+for word in ${PEERS-}; do
+    seconds=${PEERS_SECONDS:-500}
+    case $word in
+        warm) wanted=(--warm) ;;
+        time) wanted=(--json "$out/peers.json") ;;
+        *) wanted=(--no-such-word "$word") ;;
+    esac
+    # A row that is begun may take a minute more: what is not cached is compiled.
+    step "peers-$word" "$((seconds + 90))" python3 peers.py "${wanted[@]}" --seconds "$seconds" \
+        ${BENCH_FILTER:+"$BENCH_FILTER"}
+    cat "$out/peers-$word.out"
 done
 rm -rf "$out/cache"
 

@@ -13,6 +13,10 @@ use crate::command::{answer, cargo, program, root, run};
 const FOLDER: &str = "target/gpu";
 /// What runs it, kept in the repository.
 const SCRIPT: &str = "bench/gpu/check_and_time.sh";
+/// PyTorch beside ours, kept in the repository too.
+const PEERS: &str = "bench/gpu/peers.py";
+/// The library that it calls.
+const PEERS_LIBRARY: &str = "libpostlude_peers.so";
 /// Folders that the command reads.
 const FOLDERS: &[&str] = &["corpus", "kernels"];
 /// More would be slow to carry.
@@ -43,10 +47,12 @@ pub(crate) fn pack() -> Result<(), String> {
     for (name, path) in executables(&tests, is_ours)? {
         place_program(&path, &folder.join("tests").join(name))?;
     }
+    place_program(&library()?, &folder.join(PEERS_LIBRARY))?;
     for name in FOLDERS {
         copy_folder(&root().join(name), &folder.join(name))?;
     }
     copy(&root().join(SCRIPT), &folder.join("check_and_time.sh"))?;
+    copy(&root().join(PEERS), &folder.join("peers.py"))?;
     let bytes = size(&folder)?;
     println!("\n{FOLDER}: {:.1} MB", bytes as f64 / 1e6);
     if bytes > MOST_BYTES {
@@ -60,7 +66,23 @@ pub(crate) fn pack() -> Result<(), String> {
     println!(
         "  SANITIZE=1 ./check_and_time.sh results                 # with compute-sanitizer too"
     );
+    println!(
+        "  CHECKS=0 SUITES= PEERS=\"warm time\" ./check_and_time.sh results  # beside PyTorch, where it is installed"
+    );
     Ok(())
+}
+
+/// The library for other languages, built.
+fn library() -> Result<PathBuf, String> {
+    let arguments = ["build", "--release", "-p", "postlude-peers", "--message-format=json"];
+    println!("$ cargo {}", arguments.join(" "));
+    let messages = answer(&mut cargo(&arguments))?;
+    let files = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    files
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().map(PathBuf::from))
+        .find(|file| file.ends_with(PEERS_LIBRARY))
+        .ok_or_else(|| format!("no {PEERS_LIBRARY} was built"))
 }
 
 /// What a build made: names and files of the executables that `wanted` says.

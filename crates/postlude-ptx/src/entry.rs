@@ -35,6 +35,8 @@ pub enum Item {
     Label(Label),
     /// A remark.
     Comment(String),
+    /// At the head of a loop: the assembler leaves it a loop.
+    NoUnroll,
     /// An instruction, perhaps under a condition.
     Inst {
         /// When it is executed.
@@ -49,6 +51,7 @@ impl Display for Item {
         match self {
             Item::Label(label) => write!(f, "{label}:"),
             Item::Comment(text) => write!(f, "    // {text}"),
+            Item::NoUnroll => f.write_str("    .pragma \"nounroll\";"),
             Item::Inst { condition: None, inst } => write!(f, "    {inst}"),
             Item::Inst { condition: Some(condition), inst } => {
                 let sign = if condition.negated { "!" } else { "" };
@@ -163,7 +166,7 @@ impl Entry {
     pub fn instructions(&self) -> impl Iterator<Item = &Inst> {
         self.items.iter().filter_map(|item| match item {
             Item::Inst { inst, .. } => Some(inst),
-            Item::Label(_) | Item::Comment(_) => None,
+            Item::Label(_) | Item::Comment(_) | Item::NoUnroll => None,
         })
     }
 

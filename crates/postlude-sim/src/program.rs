@@ -81,7 +81,7 @@ impl Program {
                 }
                 StatementKind::Label(_) | StatementKind::Instruction(_) => {
                     match Item::read(statement).ok_or_else(unknown)? {
-                        Item::Comment(_) => {}
+                        Item::Comment(_) | Item::NoUnroll => {}
                         Item::Label(label) => {
                             if labels.insert(label, steps.len() as Pc).is_some() {
                                 return Err(unknown());

@@ -5,6 +5,7 @@ use postlude::runtime::{Device, Stream};
 
 use crate::cublaslt::CublasLt;
 use crate::data::Data;
+use crate::peers::Peers;
 use crate::rounds::Track;
 use crate::sleep::Sleep;
 
@@ -15,6 +16,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) sleep: &'a Sleep,
     pub(crate) library: Option<&'a CublasLt>,
+    pub(crate) peers: Option<&'a dyn Peers>,
     pub(crate) copy_bytes_per_second: f64,
     /// At most so many rounds a row.
     pub(crate) rounds: usize,

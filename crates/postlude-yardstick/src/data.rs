@@ -207,6 +207,11 @@ impl Data {
         tensors.chain(scalars).filter(|(name, _)| known(name)).collect()
     }
 
+    /// What the host passes, by name.
+    pub fn scalars(&self) -> BTreeMap<String, f64> {
+        self.scalars.iter().cloned().collect()
+    }
+
     /// Where it writes.
     pub fn results(&self, set: usize) -> BTreeMap<String, DeviceTensor> {
         self.outputs.iter().map(|output| (output.name.clone(), output.tensor(set))).collect()

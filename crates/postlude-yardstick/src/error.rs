@@ -77,6 +77,20 @@ pub enum YardstickError {
         /// The contraction.
         k: usize,
     },
+    /// A peer failed.
+    #[error("peer {number}: {message}")]
+    Peer {
+        /// Its place among the peers of the row.
+        number: usize,
+        /// What it said.
+        message: String,
+    },
+    /// Peers could not be prepared.
+    #[error("peers cannot be prepared: {message}")]
+    NoPeers {
+        /// What is wrong.
+        message: String,
+    },
     /// A temporary folder cannot be made.
     #[error("no temporary folder: {0}")]
     Folder(std::io::Error),
@@ -100,6 +114,8 @@ impl YardstickError {
             ),
             YardstickError::Library { .. }
             | YardstickError::NoAlgorithm { .. }
+            | YardstickError::Peer { .. }
+            | YardstickError::NoPeers { .. }
             | YardstickError::Folder(_) => None,
         }
     }

@@ -22,6 +22,7 @@ pub mod first_use;
 pub mod layout;
 pub mod machine;
 pub mod measure;
+pub mod peers;
 mod program;
 pub mod random;
 pub mod report;

@@ -19,6 +19,7 @@ use crate::cublaslt::CublasLt;
 use crate::error::YardstickError;
 use crate::first_use;
 use crate::machine::{self, Machine, State};
+use crate::peers::Peers;
 use crate::report::{Found, LibraryReport, Report, RowReport, Summary};
 use crate::search::{self, Search};
 use crate::sleep::Sleep;
@@ -83,6 +84,15 @@ pub fn is_possible() -> bool {
 
 /// Measures.
 pub fn measure(wanted: &Wanted<'_>, watch: &mut dyn Watch) -> Result<Report, YardstickError> {
+    measure_beside(wanted, None, watch)
+}
+
+/// Measures beside peers, which share the GPU's primary context and this thread.
+pub fn measure_beside(
+    wanted: &Wanted<'_>,
+    peers: Option<&dyn Peers>,
+    watch: &mut dyn Watch,
+) -> Result<Report, YardstickError> {
     let start = Instant::now();
     watch.doing("opening the GPU");
     let (device, open_milliseconds) = first_use::open()?;
@@ -112,6 +122,7 @@ pub fn measure(wanted: &Wanted<'_>, watch: &mut dyn Watch) -> Result<Report, Yar
         stream: &stream,
         sleep: &sleep,
         library: library.as_ref(),
+        peers,
         copy_bytes_per_second,
         rounds: wanted.rounds,
     };
@@ -120,12 +131,13 @@ pub fn measure(wanted: &Wanted<'_>, watch: &mut dyn Watch) -> Result<Report, Yar
         file: library.path().display().to_string(),
     });
     let mut report = Report {
-        schema: 2,
+        schema: 3,
         backend: "cuda",
         commit: wanted.commit.to_owned(),
         date: machine::today(),
         machine,
         cublaslt,
+        peers: peers.map(Peers::runtime),
         first_use,
         copy_bytes_per_second,
         seed: wanted.seed,
@@ -134,6 +146,7 @@ pub fn measure(wanted: &Wanted<'_>, watch: &mut dyn Watch) -> Result<Report, Yar
         left_out: Vec::new(),
         suites: Vec::new(),
         summary: Summary::default(),
+        means: Vec::new(),
     };
     for row in &wanted.rows {
         if wanted.limit.is_some_and(|limit| start.elapsed() >= limit) {

@@ -1,5 +1,7 @@
 //! What a run found, as plain data.
 
+mod beside;
+
 use serde::Serialize;
 
 use crate::check::Verdict;
@@ -7,6 +9,8 @@ use crate::first_use::FirstUse;
 use crate::machine::Machine;
 use crate::statistics::{self, Spread};
 use crate::suite::{Row, Suite};
+
+pub use beside::{Beside, Mean, Other, means};
 
 /// A whole run, or as much of it as there is.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -23,6 +27,8 @@ pub struct Report {
     pub machine: Machine,
     /// cuBLASLt's version and file, where it took part.
     pub cublaslt: Option<LibraryReport>,
+    /// What peers ran in, where some were asked for.
+    pub peers: Option<String>,
     /// From text to the first result, and the host's cost of a launch, where that was asked for.
     pub first_use: Option<FirstUse>,
     /// Bytes read and written in a second by copies.
@@ -39,6 +45,8 @@ pub struct Report {
     pub suites: Vec<SuiteReport>,
     /// All rows in short.
     pub summary: Summary,
+    /// Ours beside each competitor that does the same as a row, over all rows, where peers were asked for.
+    pub means: Vec<Mean>,
 }
 
 impl Report {
@@ -46,6 +54,7 @@ impl Report {
     pub fn add(&mut self, row: RowReport) {
         self.rows.push(row);
         self.summary = Summary::of(&self.rows);
+        self.means = if self.peers.is_some() { means(&self.rows) } else { Vec::new() };
         self.suites.clear();
         for suite in Suite::ALL.map(Suite::name) {
             let rows: Vec<&RowReport> = self.rows.iter().filter(|row| row.suite == suite).collect();
@@ -210,6 +219,8 @@ pub struct Measured {
     pub of_limit: f64,
     /// For a fused row, how far beyond its limit it is.
     pub over_limit: Option<OverLimit>,
+    /// Everyone who does the same as the row, where peers were asked for.
+    pub beside: Option<Beside>,
 }
 
 /// How far beyond its limit a fused row is, and what it aims at: a long contraction hides more than a short one.

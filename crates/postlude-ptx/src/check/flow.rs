@@ -32,7 +32,7 @@ enum End {
 
 fn end(item: &Item) -> End {
     match item {
-        Item::Label(_) | Item::Comment(_) => End::Through,
+        Item::Label(_) | Item::Comment(_) | Item::NoUnroll => End::Through,
         Item::Inst { condition, inst } => {
             let conditional = condition.is_some();
             if let Inst::Branch { to } = inst {

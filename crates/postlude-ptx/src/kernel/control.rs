@@ -151,6 +151,23 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         );
     }
 
+    /// The same as a loop in the code that runs, too: few instructions, whatever the assembler thinks of unrolling.
+    pub fn for_rolled(
+        self,
+        to: impl Into<Src<'k, U32>>,
+        step: impl Into<Src<'k, U32>>,
+        body: impl FnOnce(Reg<'k, U32>),
+    ) {
+        let (to, step) = (to.into(), step.into());
+        let counter = self.var(0);
+        let head = self.code.label();
+        self.code.mark(head);
+        self.code.items.borrow_mut().push(Item::NoUnroll);
+        body(counter.get());
+        counter.set(counter.get() + step);
+        branch(self.code, Some(counter.get().lt(to).into()), head);
+    }
+
     /// Repeats `attempt` until it succeeds.
     pub fn spin(self, attempt: impl FnOnce() -> Reg<'k, Pred>) {
         self.do_while(|| !attempt());

@@ -1,5 +1,6 @@
 //! One row: its memory, its competitors, its checks, its rounds.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use postlude::runtime::Stream;
@@ -16,8 +17,9 @@ use crate::layout::Layout;
 use crate::measure::check_ours;
 use crate::measure::ours::{self, Ours};
 use crate::measure::theirs::{Theirs, USUAL_RATE};
+use crate::peers::{Peer, Present};
 use crate::random::Store;
-use crate::report::{Found, Measured, OverLimit, Timed};
+use crate::report::{Beside, Found, Measured, Other, OverLimit, Timed};
 use crate::rounds::{Competitor, Launch, Samples, launches_of_a_sample};
 use crate::statistics::Spread;
 use crate::suite::Row;
@@ -33,17 +35,20 @@ enum Kind {
     Plain(usize),
     /// Its fused product by an algorithm.
     Fused(usize),
+    /// Another who does the same as the row.
+    Peer(usize),
     Ceiling,
 }
 
 impl Kind {
-    fn name(self) -> String {
+    fn name(self, peers: &[Peer]) -> String {
         match self {
             Kind::Ours => "ours".to_owned(),
             Kind::OurPlain => "ours, plain".to_owned(),
             Kind::Aligned => "ours, aligned".to_owned(),
             Kind::Plain(algorithm) => format!("cublaslt plain #{algorithm}"),
             Kind::Fused(algorithm) => format!("cublaslt fused #{algorithm}"),
+            Kind::Peer(number) => peers[number].name.clone(),
             Kind::Ceiling => "ceiling".to_owned(),
         }
     }
@@ -144,9 +149,17 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
         fused,
         no_fused,
         plain,
+        peers: None,
     };
     entrants.check_libraries(&mut verdict)?;
-    Ok(Found::Measured(Box::new(entrants.run(verdict)?)))
+    entrants.ask_peers()?;
+    loop {
+        match entrants.run(&verdict) {
+            Err(YardstickError::Peer { number, message }) => entrants.dismiss(number, message),
+            Err(error) => return Err(error),
+            Ok(measured) => return Ok(Found::Measured(Box::new(measured))),
+        }
+    }
 }
 
 /// Everyone who takes part in a row.
@@ -162,6 +175,7 @@ struct Entrants<'a> {
     /// Why the library does not do it in one call, where it should.
     no_fused: Option<String>,
     plain: Option<Theirs<'a>>,
+    peers: Option<Present<'a>>,
 }
 
 impl Entrants<'_> {
@@ -177,6 +191,28 @@ impl Entrants<'_> {
         Ok(())
     }
 
+    /// Prepares peers, who compare their results with ours.
+    fn ask_peers(&mut self) -> Result<(), YardstickError> {
+        if let Some(peers) = self.bench.peers {
+            self.ours.launch(0, self.bench.stream)?;
+            self.bench.stream.synchronize()?;
+            self.peers = Some(Present::prepare(peers, self.row, self.data));
+        }
+        Ok(())
+    }
+
+    /// A peer that failed while it was timed takes no further part.
+    fn dismiss(&mut self, number: usize, reason: String) {
+        if let Some(peers) = &mut self.peers {
+            peers.dismiss(number, reason);
+        }
+    }
+
+    /// All peers, those that are absent too.
+    fn all_peers(&self) -> &[Peer] {
+        self.peers.as_ref().map_or(&[], |present| &present.peers)
+    }
+
     /// Everyone's kind: ours first, the ceiling last.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = vec![Kind::Ours];
@@ -187,12 +223,14 @@ impl Entrants<'_> {
         };
         kinds.extend(finalists(&self.plain).into_iter().map(Kind::Plain));
         kinds.extend(finalists(&self.fused).into_iter().map(Kind::Fused));
+        let peers = self.peers.as_ref().map_or_else(Vec::new, Present::numbers);
+        kinds.extend(peers.into_iter().map(Kind::Peer));
         kinds.push(Kind::Ceiling);
         kinds
     }
 
     /// The final rounds.
-    fn run(&self, verdict: Verdict) -> Result<Measured, YardstickError> {
+    fn run(&self, verdict: &Verdict) -> Result<Measured, YardstickError> {
         let kinds = self.kinds();
         let known = self.plain.as_ref().map(|theirs| theirs.seconds);
         let seconds = known.unwrap_or(self.row.operations() / USUAL_RATE);
@@ -213,9 +251,11 @@ impl Entrants<'_> {
                 let (operations, launches) = match kind {
                     Kind::Ceiling => (ceiling_operations, 1),
                     Kind::Aligned => (aligned().operations(), launches),
-                    Kind::Ours | Kind::OurPlain | Kind::Plain(_) | Kind::Fused(_) => {
-                        (self.row.operations(), launches)
-                    }
+                    Kind::Ours
+                    | Kind::OurPlain
+                    | Kind::Plain(_)
+                    | Kind::Fused(_)
+                    | Kind::Peer(_) => (self.row.operations(), launches),
                 };
                 let launch: Launch<'_> = match kind {
                     Kind::Ceiling => Box::new(|_, stream| Ok(products.launch(stream)?)),
@@ -223,9 +263,10 @@ impl Entrants<'_> {
                     | Kind::OurPlain
                     | Kind::Aligned
                     | Kind::Plain(_)
-                    | Kind::Fused(_) => Box::new(move |set, stream| self.launch(kind, set, stream)),
+                    | Kind::Fused(_)
+                    | Kind::Peer(_) => Box::new(move |set, stream| self.launch(kind, set, stream)),
                 };
-                Competitor { name: kind.name(), operations, launches, launch }
+                Competitor { name: kind.name(self.all_peers()), operations, launches, launch }
             })
             .collect();
         let plan = self.row.effort.rounds(self.bench.rounds);
@@ -249,13 +290,17 @@ impl Entrants<'_> {
             Kind::Aligned => ours(self.aligned.as_ref().map(|aligned| &aligned.ours)),
             Kind::Plain(algorithm) => library(&self.plain, algorithm),
             Kind::Fused(algorithm) => library(&self.fused, algorithm),
+            Kind::Peer(number) => match &self.peers {
+                Some(peers) => peers.launch(number, set, stream),
+                None => Ok(()),
+            },
             Kind::Ceiling => Ok(()),
         }
     }
 
     fn sum_up(
         &self,
-        check: Verdict,
+        check: &Verdict,
         kinds: &[Kind],
         samples: &Samples,
     ) -> Result<Measured, YardstickError> {
@@ -282,7 +327,7 @@ impl Entrants<'_> {
         };
         let limit_seconds = product.max(bytes);
         let timed = |(place, kind): (usize, &Kind)| Timed {
-            name: kind.name(),
+            name: kind.name(self.all_peers()),
             seconds: Spread::of(&samples.seconds[place]),
             tflops: tflops(place),
             ours_over_this: of(place),
@@ -291,7 +336,7 @@ impl Entrants<'_> {
         let bar = fused.or(plain);
         let algorithms = self.fused.as_ref().or(self.plain.as_ref());
         Ok(Measured {
-            check,
+            check: check.clone(),
             schedule: call.schedule().to_string(),
             load_milliseconds: self.load_milliseconds,
             registers: call.function().registers()?,
@@ -315,6 +360,30 @@ impl Entrants<'_> {
             limit_seconds,
             of_limit: limit_seconds / samples.median(ours),
             over_limit: OverLimit::of(self.row, samples.median(ours) / limit_seconds),
+            beside: self.peers.as_ref().map(|_| self.beside(bar, kinds, samples)),
         })
+    }
+
+    /// Everyone who does the same: cuBLASLt where it does it in one call, and all peers.
+    fn beside(&self, library: Option<usize>, kinds: &[Kind], samples: &Samples) -> Beside {
+        let does_the_same = self.fused.is_some() || self.row.is_plain();
+        let library = library.filter(|_| does_the_same).map(|place| Other {
+            name: "cublaslt".to_owned(),
+            absent: None,
+            errors: BTreeMap::new(),
+            seconds: Some(Spread::of(&samples.seconds[place])),
+            ours_over_this: Some(samples.speed_ratio(0, place)),
+        });
+        let peers = self.all_peers().iter().enumerate().map(|(number, peer)| {
+            let place = kinds.iter().position(|kind| *kind == Kind::Peer(number));
+            Other {
+                name: peer.name.clone(),
+                absent: peer.absent.clone(),
+                errors: peer.errors.clone(),
+                seconds: place.map(|place| Spread::of(&samples.seconds[place])),
+                ours_over_this: place.map(|place| samples.speed_ratio(0, place)),
+            }
+        });
+        Beside::of(library.into_iter().chain(peers).collect())
     }
 }

@@ -20,6 +20,7 @@ mod stored;
 mod text;
 mod views;
 mod walk;
+mod work;
 
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -79,6 +80,8 @@ pub struct Sm90Schedule {
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
+    /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
+    pub looped: bool,
     /// Stages whose products are under way while the next one's are issued: 0 or 1.
     pub pending: u32,
     /// What L2 is told to keep.
@@ -317,6 +320,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             subtile,
             load_stages,
             store_stages,
+            looped: needs.is_heavy() && needs.width(tile) > subtile,
             pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),

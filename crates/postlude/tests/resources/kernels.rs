@@ -74,8 +74,15 @@ const KERNELS: &[(&str, &str, usize)] = &[
     ("count", "n = sum(where(A @ W.T > 0.0, 1.0, 0.0))", 4096),
     ("logsumexp", "lse = logsumexp(A @ W.T, N)", 4096),
     ("softmax", "D = softmax(A @ W.T, N)", 64),
+    ("topk_softmax", "D = topk_softmax(A @ W.T, 4, N)", 64),
+    ("contrastive", "Z = A @ W.T\nloss = mean(logsumexp(Z, N)) + mean(logsumexp(Z, M))", 4096),
+    ("head_norm", "z = A @ W.T\nD = z * rsqrt(mean(square(z), N, 128) + 1e-6) * gamma[N]", 4096),
 ];
 const WIDE: &[(&str, &str)] = &[
+    (
+        "cross_entropy",
+        "kernel loss(A: bf16[M, K], W: bf16[N, K], target: i32[M]) -> loss: f32[] {\n    z = A @ W.T\n    loss = mean(logsumexp(z, N) - pick(z, target))\n}",
+    ),
     (
         "wide_output",
         "kernel wide(A: f16[M, K], W: f16[N, K], bias: f32[N]) -> D: f32[M, N] { D = A @ W.T + bias }",
@@ -90,6 +97,10 @@ const NARROW: &[(&str, &str)] = &[
     (
         "f8_output",
         "kernel narrow(A: bf16[M, K], W: bf16[N, K], a: f32[M], b: f32[N]) -> D: f8e4m3[M, N] { D = a * (b * (A @ W.T)) }",
+    ),
+    (
+        "block_scales",
+        "kernel narrow(A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> (D: f8e4m3[M, N], scale: f32[M, N/32]) {\n    z = silu(A @ W.T + bias)\n    scale = maximum(absmax(z, N, 32), 1e-12) / 448.0\n    D = f8e4m3(z / scale)\n}",
     ),
     (
         "i8_output",
@@ -140,7 +151,8 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
         let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
         // A pass over rows keeps what the next one computes again; large tiles have no room for it.
-        let roomy = |tile: &usize| *kernel != "softmax" || CANDIDATES[*tile].accumulators() <= 64;
+        let passes = kernel.ends_with("softmax");
+        let roomy = |tile: &usize| !passes || CANDIDATES[*tile].accumulators() <= 64;
         let fits = |tile: &usize| (*columns % 8 == 0 || !in_turn(tile)) && roomy(tile);
         let tiles: Vec<usize> = tiles.into_iter().filter(fits).collect();
         let sizes = [4096, *columns, 4096];

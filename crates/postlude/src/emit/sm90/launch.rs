@@ -44,6 +44,10 @@ fn facts(
     scalars: &[Option<f64>],
     placements: &Placements,
 ) -> Launch {
+    // A tile without elements multiplies nothing, and so reads nothing.
+    let empty = problem.rows == 0 || problem.product_columns() == 0;
+    let inner = if empty { 0 } else { problem.inner };
+    let problem = &Problem { inner, ..problem.clone() };
     let facts = Facts { schedule, problem };
     let product = graph.product();
     let mut parameters = Vec::new();
@@ -66,7 +70,14 @@ fn facts(
         let strides = body_strides(product, dims, &placements.input(input).strides);
         let path = tiles.iter().position(|tile| *tile == input);
         let path = path.map_or(Path::Strided, |place| schedule.needs.loads[place]);
-        facts.push(&mut parameters, Buffer(input.0), declared.dtype, strides, path);
+        facts.push(
+            &mut parameters,
+            Buffer(input.0),
+            declared.dtype,
+            strides,
+            path,
+            SlotLayout::new,
+        );
     }
     let first_output = graph.inputs().len() as u32;
     for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
@@ -74,7 +85,7 @@ fn facts(
         let buffer = Buffer(first_output + place as u32);
         let strides = body_strides(product, &output.dims, &placement.strides);
         let path = schedule.needs.stores[place];
-        facts.push(&mut parameters, buffer, output.dtype, strides, path);
+        facts.push(&mut parameters, buffer, output.dtype, strides, path, SlotLayout::of_output);
     }
     let workspace = Workspace::of(schedule, problem);
     if workspace.bytes > 0 {
@@ -107,11 +118,13 @@ impl Facts<'_> {
         dtype: DType,
         strides: [isize; 3],
         path: Path,
+        layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
+        let layout = |major| layout(self.schedule, dtype, major);
         match path {
-            Path::Map => parameters.push(self.tile(buffer, dtype, strides, Major::Row)),
+            Path::Map => parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row))),
             Path::MapTransposed => {
-                parameters.push(self.tile(buffer, dtype, strides, Major::Column));
+                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Column)));
             }
             Path::Contiguous | Path::Strided | Path::Finished => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
@@ -125,15 +138,20 @@ impl Facts<'_> {
     }
 
     /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.
-    fn tile(&self, buffer: Buffer, dtype: DType, strides: [isize; 3], major: Major) -> Parameter {
+    fn tile(
+        &self,
+        buffer: Buffer,
+        dtype: DType,
+        strides: [isize; 3],
+        layout: SlotLayout,
+    ) -> Parameter {
         let (problem, [batch, row, column]) = (self.problem, strides);
         let (rows, columns) = (problem.rows, problem.product_columns());
-        let (inner, outer, stride) = match major {
+        let (inner, outer, stride) = match layout.major {
             Major::Row => (columns, rows, row),
             Major::Column => (rows, columns, column),
         };
         let sizes = [inner, outer, problem.batch].map(|size| size.max(1));
-        let layout = SlotLayout::new(self.schedule, dtype, major);
         let [box_inner, box_outer] = layout.box_sizes();
         Parameter::Map(TensorMap {
             buffer,

@@ -147,7 +147,7 @@ impl<'k> Parameters<'k> {
                 let name = format!("output{place}");
                 match schedule.needs.stores[place].major() {
                     Some(major) => {
-                        let layout = SlotLayout::new(schedule, output.dtype, major);
+                        let layout = SlotLayout::of_output(schedule, output.dtype, major);
                         Destination::Map(MappedTile { map: k.parameter_map(&name), layout })
                     }
                     None => Destination::Direct(Memory::declare(k, &name, output.dtype)),

@@ -5,7 +5,7 @@ use postlude_ptx::ring::Grid;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Cluster, STAGE_DEPTH, Sm90Schedule};
+use crate::plan::sm90::{Cluster, Path, STAGE_DEPTH, Sm90Schedule};
 
 use super::parameters::Parameters;
 
@@ -59,6 +59,10 @@ impl<'k> Raster<'k> {
         let tile = schedule.tile;
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
         let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());
+        // What tiles finish has a value where there is nothing, too: one tile without elements writes it.
+        let finishes = schedule.needs.stores.contains(&Path::Finished);
+        let [rows, columns] =
+            [rows, columns].map(|count| if finishes { count.max(1) } else { count });
         let columns_grouped = parameters.columns_grouped.ne(0);
         let sides = [columns.select(rows, columns_grouped), rows.select(columns, columns_grouped)];
         let per_batch = rows * columns;

@@ -1,7 +1,7 @@
 //! How tiles of the epilogue lie in slots, and which boxes of a tensor map fill or empty one.
 //!
 //! A slot holds 64 rows of a subtile of 16-bit elements, or of half of one of 32-bit elements; a wide subtile takes two
-//! slots. A row-major tile's slot is one box, whose rows are the tile's. A column-major tile's slot has a row of 128
+//! slots. A row-major tile's slot is one box, whose rows are the tile's, or one for the rows of each warp. A column-major tile's slot has a row of 128
 //! bytes for each column: 64 elements of 16 bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
 //! Invariant: boxes start at multiples of their swizzle's pattern.
 
@@ -15,12 +15,17 @@ use crate::plan::sm90::{Major, SLOT_ROWS, Sm90Schedule};
 /// Bytes of a row of a column-major tile's slot: the widest that is swizzled.
 pub(super) const COLUMN_BYTES: u32 = 128;
 
+/// Rows of a slot that one warp has.
+pub(super) const WARP_ROWS: u32 = 16;
+
 /// How a tile operand or a tile output lies in its slots.
 #[derive(Clone, Copy)]
 pub(super) struct SlotLayout {
     pub(super) major: Major,
     element_bytes: u32,
     subtile: u32,
+    /// Rows of a box of a row-major tile.
+    rows: u32,
 }
 
 /// One copy between a slot and memory.
@@ -36,7 +41,18 @@ impl SlotLayout {
     pub(super) fn new(schedule: &Sm90Schedule, dtype: DType, major: Major) -> SlotLayout {
         let element_bytes = dtype.bits() as u32 / 8;
         assert!(matches!(element_bytes, 2 | 4), "compiler bug: a slot of {dtype}");
-        SlotLayout { major, element_bytes, subtile: schedule.subtile }
+        SlotLayout { major, element_bytes, subtile: schedule.subtile, rows: SLOT_ROWS }
+    }
+
+    /// For an output, which leaves by warps or by warpgroups.
+    pub(super) fn of_output(schedule: &Sm90Schedule, dtype: DType, major: Major) -> SlotLayout {
+        let rows = if schedule.needs.stores_by_warps() { WARP_ROWS } else { SLOT_ROWS };
+        SlotLayout { rows, ..SlotLayout::new(schedule, dtype, major) }
+    }
+
+    /// Bytes of an element.
+    pub(super) fn element_bytes(self) -> u32 {
+        self.element_bytes
     }
 
     /// Slots of a subtile, from left to right.
@@ -52,7 +68,7 @@ impl SlotLayout {
     /// Rows of the tile in one box.
     fn box_rows(self) -> u32 {
         match self.major {
-            Major::Row => SLOT_ROWS,
+            Major::Row => self.rows,
             Major::Column => COLUMN_BYTES / self.element_bytes,
         }
     }

@@ -3,7 +3,7 @@
 //! Where one tile holds whole rows, such a reduction is finished within the tile, before its elements are visited. Each
 //! further one that needs the result of another is a further pass over the accumulators.
 
-use crate::graph::{Graph, Kind, NodeId};
+use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::folds::{self, Folded, is_whole_row};
 use super::{Sm90Refusal, groups};
@@ -18,7 +18,9 @@ pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
     let mut again = false;
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let before = node.op.operands().map(|operand| passes[operand.index()]).max().unwrap_or(0);
-        passes[id.index()] = before + usize::from(is_whole_row(graph, id));
+        let across = matches!(node.op, Op::Reduce(_, over, _) if over.row || over.batch);
+        // Who finishes what crosses tiles knows of no passes.
+        passes[id.index()] = if across { 0 } else { before + usize::from(is_whole_row(graph, id)) };
         again |= node.ty.axes.kind() == Kind::Tile && before > 0;
     }
     if again { passes } else { vec![0; graph.len()] }

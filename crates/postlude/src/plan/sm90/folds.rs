@@ -202,11 +202,11 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     Ok(())
 }
 
-/// Refuses results of a problem that has no tile: nobody would write them.
+/// Refuses results of a problem without batches: nobody would write them. Rows and columns that there are none of still
+/// have a tile.
 pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
-    let empty = problem.rows == 0 || problem.product_columns() == 0 || problem.batch == 0;
     let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
-    if empty && graph.outputs().iter().any(|output| wanted(&output.dims)) {
+    if problem.batch == 0 && graph.outputs().iter().any(|output| wanted(&output.dims)) {
         return Err(Sm90Refusal::Operation { what: "a reduction of nothing".to_owned() });
     }
     Ok(())
@@ -228,7 +228,7 @@ impl Workspace {
             return Workspace { starts: [0; 3], bytes: 0 };
         }
         let tile = schedule.tile;
-        let [rows, columns] = schedule.clusters(problem);
+        let [rows, columns] = schedule.clusters(problem).map(|count| count.max(1));
         let (rows, columns) = (
             rows * u64::from(tile.cluster.rows() * tile.sharers()),
             columns * u64::from(tile.cluster.columns()),

@@ -10,7 +10,10 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{Sm90Refusal, Tile, Viewed, again, groups};
+use super::{Sm90Refusal, Tile, Viewed, again, groups, work};
+
+/// Instructions an element from which on subtiles are a loop.
+const HEAVY: u32 = 16;
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -31,6 +34,8 @@ pub struct Needs {
     pub whole_columns: u32,
     /// What a tile's columns must be a multiple of, so that it holds whole groups of them.
     pub groups: u32,
+    /// About how many instructions the graph takes for every element.
+    pub work: u32,
 }
 
 impl Needs {
@@ -57,6 +62,7 @@ impl Needs {
             folds: FoldWords::of(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
             groups: groups::multiple(graph),
+            work: work::work(graph),
         };
         needs.settled()
     }
@@ -66,8 +72,18 @@ impl Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
         let (column_values, folds) = (0, FoldWords::default());
-        let (products, whole_columns, groups) = (1, 0, 1);
-        Needs { operands, loads, stores, column_values, products, folds, whole_columns, groups }
+        let (products, whole_columns, groups, work) = (1, 0, 1, 0);
+        Needs {
+            operands,
+            loads,
+            stores,
+            column_values,
+            products,
+            folds,
+            whole_columns,
+            groups,
+            work,
+        }
     }
 
     /// The same with the paths that go together with how A and B travel.
@@ -79,6 +95,11 @@ impl Needs {
         self
     }
 
+    /// Whether code for every element of a tile, one behind the other, would be long.
+    pub(super) fn is_heavy(&self) -> bool {
+        self.work >= HEAVY
+    }
+
     /// Columns of a tile of the epilogue.
     pub(super) fn width(&self, tile: Tile) -> u32 {
         tile.columns / self.products
@@ -87,6 +108,12 @@ impl Needs {
     /// Whether a tile operand arrives through slots.
     pub fn maps_loads(&self) -> bool {
         self.loads.iter().any(|path| path.major().is_some())
+    }
+
+    /// Whether each warp sends its own rows of an output out, and waits for no other: rows of different warps that lie in
+    /// one line of a slot leave together.
+    pub(crate) fn stores_by_warps(&self) -> bool {
+        self.stores.iter().all(|path| *path != Path::MapTransposed)
     }
 
     /// Whether an output leaves through slots.

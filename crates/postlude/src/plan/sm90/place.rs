@@ -222,7 +222,10 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
 
 fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) -> Path {
     let [batch, row, column] = strides;
-    let mappable = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+    // No map has an empty dim, and a tile of nothing must touch nothing.
+    let mappable = problem.rows > 0
+        && problem.product_columns() > 0
+        && matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.batch <= 1 || fits_map(batch, dtype));
     if column == 1 || problem.product_columns() <= 1 {

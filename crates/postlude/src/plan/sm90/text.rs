@@ -19,6 +19,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    subtile {}", self.subtile)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
+        writeln!(f, "    looped {}", u32::from(self.looped))?;
         writeln!(f, "    pending {}", self.pending)?;
         writeln!(f, "    hints {}", self.hints.name())?;
         writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
@@ -38,6 +39,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
         writeln!(f, "    groups {}", self.needs.groups)?;
+        writeln!(f, "    work {}", self.needs.work)?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -65,6 +67,8 @@ impl FromStr for Sm90Schedule {
             ("pending", None),
             ("column_values", None),
             ("whole_columns", None),
+            ("looped", None),
+            ("work", None),
             ("groups", None),
         ];
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -124,6 +128,7 @@ impl FromStr for Sm90Schedule {
             subtile: knob(2)?,
             load_stages: knob(3)?,
             store_stages: knob(4)?,
+            looped: knobs[8].1.unwrap_or(0) > 0,
             pending: knob(5)?,
             hints: hints.ok_or(missing("hints"))?,
             walk: walk.ok_or(missing("walk"))?,
@@ -135,8 +140,9 @@ impl FromStr for Sm90Schedule {
                 column_values: knob(6)?,
                 products,
                 folds: folds.unwrap_or_default(),
+                work: knobs[9].1.unwrap_or(0),
                 whole_columns: knobs[7].1.unwrap_or(0),
-                groups: knobs[8].1.unwrap_or(1).max(1),
+                groups: knobs[10].1.unwrap_or(1).max(1),
             },
         })
     }

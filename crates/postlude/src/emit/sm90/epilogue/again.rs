@@ -59,9 +59,8 @@ impl<'k> Epilogue<'_, 'k> {
                     let offset = subtile.offset + 8 * group as u32;
                     let products = &of_group(part, group);
                     let elements = Elements { offset, products, groups, wanted, only };
-                    let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
-                        self.operands(arrived, group, element)
-                    });
+                    let operands = self.operands(arrived, group);
+                    let terms = self.visit_group(evaluator, spot, known, &elements, operands);
                     self.fold_group(evaluator, spot, known, (folded, offset, &terms), &mut states);
                 }
             }
@@ -85,8 +84,8 @@ impl<'k> Epilogue<'_, 'k> {
                 (evaluator.fold_nothing(*folded), self.plan.runs[folded.terms.index()]);
             for (row, states) in states.iter_mut().enumerate() {
                 let own = [0, 1].map(|column| {
-                    let inside = spot.remaining.gt(offset + column);
-                    let number = || spot.column + (offset + column);
+                    let inside = || spot.remaining.gt(offset + column);
+                    let number = (spot.column, offset + column);
                     let inside = Evaluator::fold_takes(*folded, &known[row], number, inside);
                     let inside = groups::counts(run, self.column, offset, column, inside);
                     let value = values[2 * row + column as usize].float();

@@ -14,20 +14,35 @@ use super::super::Plan;
 use super::super::parameters::{Location, Parameters, Source};
 use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
-use super::lanes::{Floats, Lanes, Packed, SlotAccess};
+use super::lanes::{Lanes, Packed, SlotAccess};
 use super::{Spot, Subtile};
 
 /// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
-pub(super) struct Arrived<'k>(Vec<(InputId, Vec<[Value<'k>; 4]>)>);
+pub(super) struct Arrived<'k>(Vec<(InputId, Vec<Held<'k>>)>);
+
+/// A thread's four elements of a group.
+#[derive(Clone, Copy)]
+enum Held<'k> {
+    /// 16-bit pairs as they came, which take half the registers.
+    Packed(Half, Packed<'k>),
+    Values([Value<'k>; 4]),
+}
 
 impl<'k> Arrived<'k> {
-    /// The values of one element of a group.
-    pub(super) fn element(
+    /// The values of a group's four elements.
+    pub(super) fn group(
         &self,
+        k: Kernel<'k, Sm90a>,
         group: usize,
-        element: usize,
-    ) -> impl Iterator<Item = (InputId, Value<'k>)> {
-        self.0.iter().map(move |(input, groups)| (*input, groups[group][element]))
+    ) -> Vec<(InputId, [Value<'k>; 4])> {
+        let values = |held: Held<'k>| match held {
+            Held::Values(values) => values,
+            Held::Packed(half, packed) => {
+                let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
+                [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
+            }
+        };
+        self.0.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
     }
 }
 
@@ -96,38 +111,31 @@ impl<'a, 'k> Arrivals<'a, 'k> {
     }
 
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
-    fn read_slots(
-        &self,
-        access: &dyn SlotAccess<'k>,
-        dtype: DType,
-        major: Major,
-    ) -> Vec<[Value<'k>; 4]> {
+    fn read_slots(&self, access: &dyn SlotAccess<'k>, dtype: DType, major: Major) -> Vec<Held<'k>> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
         };
-        let k = self.k;
         let layout = SlotLayout::new(self.plan.schedule, dtype, major);
         let groups = layout.columns() / 8;
-        let unpack = |half: Half, packed: Packed<'k>| {
-            let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
-            [upper[0], upper[1], lower[0], lower[1]]
-        };
-        let mut values: Vec<Floats<'k>> = Vec::new();
+        let mut values: Vec<Held<'k>> = Vec::new();
         for _ in 0..layout.slots() {
             ring.consume(at, |stage| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
-                let packed = |half| {
+                let packed = |half| -> Vec<Held<'k>> {
                     let packed = access.read_packed(start, groups).into_iter();
-                    packed.map(|packed| unpack(half, packed)).collect()
+                    packed.map(|packed| Held::Packed(half, packed)).collect()
                 };
                 values.extend(match dtype {
                     DType::F16 => packed(Half::F16),
                     DType::BF16 => packed(Half::BF16),
-                    _ => access.read_floats(start, groups),
+                    _ => {
+                        let floats = access.read_floats(start, groups).into_iter();
+                        floats.map(|four| Held::Values(four.map(Value::Float))).collect()
+                    }
                 });
             });
         }
-        values.into_iter().map(|four| four.map(Value::Float)).collect()
+        values
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements are.
@@ -140,16 +148,16 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         locations: [Location<'k>; 2],
         spot: &Spot<'k>,
         subtile: Subtile,
-    ) -> Vec<[Value<'k>; 4]> {
+    ) -> Vec<Held<'k>> {
         let memory = self.parameters.memory(input);
         let group = |group: u32| {
-            std::array::from_fn(|element| {
+            Held::Values(std::array::from_fn(|element| {
                 let column = subtile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(locations[element / 2], path, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, Some(inside), LoadCache::Default)
-            })
+            }))
         };
         (0..subtile.columns / 8).map(group).collect()
     }

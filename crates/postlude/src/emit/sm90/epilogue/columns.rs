@@ -113,10 +113,15 @@ impl<'a, 'k> Columns<'a, 'k> {
         k.sync_named(self.barrier, workers);
     }
 
-    /// The values at two neighbouring columns, `offset` columns from the thread's first of the tile.
-    pub(super) fn read(&self, offset: u32) -> Vec<(NodeId, [Value<'k>; 2])> {
+    /// The values at two neighbouring columns, `before` and `offset` columns from the thread's first of the tile.
+    pub(super) fn read(
+        &self,
+        before: Option<Reg<'k, U32>>,
+        offset: u32,
+    ) -> Vec<(NodeId, [Value<'k>; 2])> {
+        let own = before.map_or(self.own, |before| self.own + before * 4);
         let value = |(number, node): (usize, &NodeId)| {
-            let from = self.own + self.offset(number, offset);
+            let from = own + self.offset(number, offset);
             let pair = self.k.load_shared::<B32, 2>(from);
             (*node, pair.map(|bits| self.value(self.plan.graph.ty(*node).elem, bits)))
         };

@@ -10,6 +10,7 @@ use crate::plan::sm90::{Hints, Major, Path, packed_major};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, MappedTile, Memory, Parameters};
+use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
@@ -68,15 +69,22 @@ impl<'k> Ready<'k> {
     }
 }
 
+/// Who fills a slot together, and issues its copies; always the same lane does.
+#[derive(Clone, Copy)]
+enum Senders<'k> {
+    /// Each warp its own rows, which begin so many rows behind the slot's first.
+    Warp { row: Reg<'k, U32> },
+    /// All warps, which meet at a barrier; one of them issues.
+    Warpgroup { barrier: Reg<'k, U32>, issues: Reg<'k, Pred> },
+}
+
 /// The tile outputs of a warpgroup.
 pub(super) struct Departures<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    /// The warpgroup's own barrier.
-    barrier: Reg<'k, U32>,
-    /// Whether this is the warp that issues the warpgroup's copies; always the same lane of it does.
-    issues: Reg<'k, Pred>,
+    /// Who fills a slot together, and issues its copies.
+    senders: Senders<'k>,
     policy: Option<Policy<'k>>,
     /// Where an output is packed bits.
     bits: Option<BitLane<'k>>,
@@ -100,8 +108,11 @@ impl<'a, 'k> Departures<'a, 'k> {
             k,
             plan,
             parameters,
-            barrier: warpgroup + 1,
-            issues: k.uniform(rank >> 5).eq(0),
+            senders: if plan.schedule.needs.stores_by_warps() {
+                Senders::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
+            } else {
+                Senders::Warpgroup { barrier: warpgroup + 1, issues: k.uniform(rank >> 5).eq(0) }
+            },
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             bits: packs_bits.then(|| BitLane::new(k, rank)),
             slots,
@@ -234,15 +245,25 @@ impl<'a, 'k> Departures<'a, 'k> {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
         self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
-        k.sync_named(self.barrier, 128);
+        self.meet();
         let start = self.slots + self.slot.get();
         fill(start);
         k.fence_proxy_async(ProxySpace::SharedCta);
-        k.sync_named(self.barrier, 128);
+        self.meet();
         self.issue(|| {
             let map = tile.map.address();
-            for each in tile.layout.boxes(spot.block_row, column, spot.batch) {
-                k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
+            let boxes = tile.layout.boxes(spot.block_row, column, spot.batch);
+            match self.senders {
+                Senders::Warp { row } => {
+                    let [inner, outer] = tile.layout.box_sizes();
+                    let bytes = inner * tile.layout.element_bytes();
+                    let coordinates = [column, spot.block_row + row, spot.batch].map(Into::into);
+                    debug_assert!(outer == WARP_ROWS, "a box is a warp's rows");
+                    k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
+                }
+                Senders::Warpgroup { .. } => boxes.for_each(|each| {
+                    k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
+                }),
             }
             k.bulk_commit();
         });
@@ -292,9 +313,22 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// What one thread does for the warpgroup.
+    /// What one thread does for all that fill a slot.
     fn issue(&self, body: impl FnOnce()) {
-        self.k.if_(self.issues, || self.k.if_(self.k.elect(), body));
+        match self.senders {
+            Senders::Warp { .. } => self.k.if_(self.k.elect(), body),
+            Senders::Warpgroup { issues, .. } => {
+                self.k.if_(issues, || self.k.if_(self.k.elect(), body));
+            }
+        }
+    }
+
+    /// They meet.
+    fn meet(&self) {
+        match self.senders {
+            Senders::Warp { .. } => self.k.warp_sync(),
+            Senders::Warpgroup { barrier, .. } => self.k.sync_named(barrier, 128),
+        }
     }
 
     /// Waits until everything has left.

@@ -1,15 +1,15 @@
 //! Reductions of a tile: each warpgroup folds its part, and leaves a partial result in the workspace.
 //!
-//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet for each of a
-//! thread's columns, then the four warps in shared memory. A scalar is folded by the thread, the warp, the warps.
+//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet and share a
+//! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
 //! The order is that of the places, whatever the time.
 
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, How, SLOT_ROWS, Sharing, Source, folds_of};
+use crate::plan::sm90::{Folded, SLOT_ROWS, Sharing, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
@@ -30,6 +30,8 @@ pub(super) struct Folding<'a, 'k> {
     pub(super) warpgroup: Reg<'k, U32>,
     /// This thread in its warpgroup.
     pub(super) rank: Reg<'k, U32>,
+    /// Its first column of an 8-column group.
+    column: Reg<'k, U32>,
     /// Tiles along rows and along columns.
     tiles: [Reg<'k, U32>; 2],
     /// What this warpgroup has of shared memory.
@@ -38,9 +40,32 @@ pub(super) struct Folding<'a, 'k> {
 
 /// What a warpgroup has folded of a tile.
 pub(super) struct Tally<'k> {
-    scalars: Vec<State<'k>>,
+    scalars: Vec<Running<'k>>,
     /// Of the block under way, for each of the thread's two rows.
-    rows: [Vec<State<'k>>; 2],
+    rows: [Vec<Running<'k>>; 2],
+}
+
+/// What a reduction has so far.
+struct Running<'k>(Vec<Var<'k, F32>>);
+
+impl<'k> Running<'k> {
+    fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Running<'k> {
+        let nothing = evaluator.fold_begin(folded);
+        Running(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
+    }
+
+    fn state(&self) -> State<'k> {
+        self.0.iter().map(|word| word.get()).collect()
+    }
+
+    fn set(&self, state: State<'k>) {
+        self.0.iter().zip(state).for_each(|(word, value)| word.set(value));
+    }
+
+    /// Folds more into it.
+    fn more(&self, evaluator: &Evaluator<'_, 'k>, folded: Folded, values: &[Reg<'k, F32>]) {
+        self.set(evaluator.fold_more(folded, &self.state(), values));
+    }
 }
 
 /// The values that reductions fold, for each group of 8 columns the thread's four.
@@ -89,6 +114,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             scalars: of(Kind::Scalar),
             warpgroup,
             rank,
+            column: (rank & 3) * 2,
             tiles: raster.tiles(),
             shared: k.region(&plan.folds) + warpgroup * bytes,
         })
@@ -118,7 +144,8 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
-        let nothing = |all: &[Folded]| all.iter().map(|one| evaluator.fold_begin(*one)).collect();
+        let nothing =
+            |all: &[Folded]| all.iter().map(|one| Running::begin(evaluator, *one)).collect();
         Tally { scalars: nothing(&self.scalars), rows: [(); 2].map(|()| nothing(&self.rows)) }
     }
 
@@ -130,27 +157,23 @@ impl<'a, 'k> Folding<'a, 'k> {
         (block, first): (usize, u32),
         known: &[Known<'k>; 2],
         chunks: &[Terms<'k>],
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
         for (place, folded) in self.rows.iter().enumerate() {
             let values = values(*folded);
-            for (row, states) in tally.rows.iter_mut().enumerate() {
+            for (row, states) in tally.rows.iter().enumerate() {
                 let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
-                let own: Vec<_> = own.collect();
-                states[place] = evaluator.fold_more(*folded, &states[place], &own);
+                states[place].more(evaluator, *folded, &own.collect::<Vec<_>>());
             }
         }
-        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        let scalars = tally.scalars.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
-            let values = values(*folded).concat();
-            *state = evaluator.fold_more(*folded, state, &values);
+            state.more(evaluator, *folded, &values(*folded).concat());
         }
         for (word, folded) in numbered(&self.columns) {
-            for (group, four) in values(folded).iter().enumerate() {
-                let offset = first + 8 * group as u32;
-                self.fold_columns(evaluator, folded, (word, block, offset), four);
-            }
+            let place = (word, block, first);
+            self.fold_columns(evaluator, folded, place, spot.before, &values(folded));
         }
     }
 
@@ -161,9 +184,9 @@ impl<'a, 'k> Folding<'a, 'k> {
         spot: &Spot<'k>,
         share: Share<'k>,
         known: &[Known<'k>; 2],
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
-        let scalars = tally.scalars.iter_mut().zip(&self.scalars);
+        let scalars = tally.scalars.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.source == Source::Rows) {
             let nothing = evaluator.fold_nothing(*folded);
             let first = (self.rank & 3).eq(0) & share.tile.eq(0);
@@ -173,7 +196,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 };
                 value.float().select(nothing, first & spot.inside_rows[row])
             });
-            *state = evaluator.fold_more(*folded, state, &own);
+            state.more(evaluator, *folded, &own);
         }
     }
 
@@ -194,17 +217,17 @@ impl<'a, 'k> Folding<'a, 'k> {
             let mut four = four.map(Value::float);
             for (element, value) in four.iter_mut().enumerate() {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
-                let (row, column) = (spot.inside_rows[element / 2], spot.remaining.gt(offset));
-                let inside = match (folded.how, folded.kind) {
-                    (How::Pick(_), _) | (_, Kind::AlongRows) => column,
-                    (_, Kind::AlongColumns) => row,
-                    (_, Kind::Scalar | Kind::Tile) => row & column,
+                let row = spot.inside_rows[element / 2];
+                let column = || spot.remaining.gt(offset);
+                let inside = || match folded.kind {
+                    Kind::AlongRows => column(),
+                    Kind::AlongColumns => row,
+                    Kind::Scalar | Kind::Tile => row & column(),
                 };
-                let place = || spot.column + offset;
+                let place = (spot.column, offset);
                 let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
-                let own = (self.rank & 3) * 2;
-                let inside = groups::counts(run, own, chunk, column, inside);
+                let inside = groups::counts(run, self.column, chunk, column, inside);
                 *value = inside.map_or(nothing, |inside| value.select(nothing, inside));
             }
             four
@@ -212,35 +235,59 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// Two columns of a group: the rows of a warp meet, and join those of the blocks before.
+    /// Columns of some groups of 8: the rows of a warp meet, and join those of the blocks before.
+    ///
+    /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
+    /// meeting is about half as many.
     fn fold_columns(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
-        (word, block, offset): (u32, usize, u32),
-        four: &[Reg<'k, F32>; 4],
+        (word, block, first): (u32, usize, u32),
+        before: Option<Reg<'k, U32>>,
+        groups: &[[Reg<'k, F32>; 4]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        for column in 0..2 {
-            let own = [four[column], four[column + 2]];
-            let state = evaluator.fold_more(folded, &evaluator.fold_begin(folded), &own);
-            let state = evaluator.fold_lanes(folded, state, &[4, 8, 16]);
-            let within = (lane & 3) * 2 + (offset + column as u32);
-            let place = |word: u32| self.column_place(word, self.rank >> 5, within);
-            k.if_(lane.lt(4), || {
-                let state = if block == 0 {
-                    state
-                } else {
-                    let before = (0..folded.words())
-                        .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
-                        .collect();
-                    evaluator.fold_both(folded, &before, &state)
-                };
-                for (each, value) in (0..).zip(state) {
-                    k.store_shared(place(word + each), [value]);
-                }
-            });
+        let own = |four: &[Reg<'k, F32>; 4], column: usize| {
+            let rows = [four[column], four[column + 2]];
+            evaluator.fold_more(folded, &evaluator.fold_begin(folded), &rows)
+        };
+        let mut states: Vec<State<'k>> =
+            groups.iter().flat_map(|four| [own(four, 0), own(four, 1)]).collect();
+        let within = self.column + first;
+        let mut within = before.map_or(within, |before| within + before);
+        let mut rest = Vec::new();
+        for bit in [4, 8, 16] {
+            let half = states.len() / 2;
+            if half == 0 {
+                rest.push(bit);
+                continue;
+            }
+            // Neighbours are one column apart, groups eight.
+            let apart = if half == 1 { 1 } else { 4 * half as u32 };
+            let second = (lane & bit).ne(0);
+            within = within + k.imm(apart).select(0, second);
+            let (low, high) = states.split_at(half);
+            let share = |(low, high): (&State<'k>, &State<'k>)| {
+                evaluator.fold_exchanged(folded, [low, high], second, bit)
+            };
+            states = low.iter().zip(high).map(share).collect();
         }
+        let state = evaluator.fold_lanes(folded, states.remove(0), &rest);
+        let place = |word: u32| self.column_place(word, self.rank >> 5, within);
+        k.if_((lane & rest.iter().sum::<u32>()).eq(0), || {
+            let state = if block == 0 {
+                state
+            } else {
+                let before = (0..folded.words())
+                    .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
+                    .collect();
+                evaluator.fold_both(folded, &before, &state)
+            };
+            for (each, value) in (0..).zip(state) {
+                k.store_shared(place(word + each), [value]);
+            }
+        });
     }
 
     /// The rows of a block are complete, as far as this tile goes.
@@ -249,13 +296,13 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         share: Share<'k>,
-        tally: &mut Tally<'k>,
+        tally: &Tally<'k>,
     ) {
         let k = self.k;
         for (place, (word, folded)) in numbered(&self.rows).enumerate() {
-            for (row, states) in tally.rows.iter_mut().enumerate() {
-                let state = std::mem::replace(&mut states[place], evaluator.fold_begin(folded));
-                let state = evaluator.fold_lanes(folded, state, &[1, 2]);
+            for (row, states) in tally.rows.iter().enumerate() {
+                let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
+                states[place].set(evaluator.fold_begin(folded));
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -276,7 +323,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let k = self.k;
         for (place, (word, folded)) in self.of_tiles() {
-            self.keep_scalar(evaluator, folded, word, tally.scalars[place].clone());
+            self.keep_scalar(evaluator, folded, word, tally.scalars[place].state());
         }
         self.sync();
         let columns = self.plan.schedule.width();

@@ -168,9 +168,8 @@ impl<'k> Epilogue<'_, 'k> {
                 let offset = subtile.offset + CHUNK * chunk as u32;
                 let products = &of_group(part, chunk);
                 let elements = Elements { offset, products, groups, wanted, only };
-                let terms = self.visit_group(evaluator, spot, known, &elements, |element| {
-                    self.operands(arrived, chunk, element)
-                });
+                let operands = self.operands(arrived, chunk);
+                let terms = self.visit_group(evaluator, spot, known, &elements, operands);
                 for (one, states) in folds.iter().zip(&mut states) {
                     let run = self.plan.runs[one.node.index()];
                     let found = terms.iter().find(|(node, _)| *node == one.terms);

@@ -93,6 +93,21 @@ impl<'k> Evaluator<'_, 'k> {
         })
     }
 
+    /// Lanes that differ in this bit of their number share two partial results: those with it get the second, of both.
+    pub(in super::super) fn fold_exchanged(
+        &self,
+        folded: Folded,
+        [first, second]: [&State<'k>; 2],
+        has_bit: Reg<'k, Pred>,
+        bit: u32,
+    ) -> State<'k> {
+        let pairs = || first.iter().zip(second);
+        let kept: State<'k> = pairs().map(|(a, b)| b.select(*a, has_bit)).collect();
+        let given = pairs().map(|(a, b)| a.select(*b, has_bit));
+        let other = given.map(|word| self.k.shuffle(ShuffleMode::Butterfly, word, bit)).collect();
+        self.fold_both(folded, &kept, &other)
+    }
+
     /// What a whole one gives.
     pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Reg<'k, F32> {
         if !is_exponential(folded) {
@@ -122,16 +137,17 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Whether an element counts that is inside, in this column of a row of which this is known.
+    /// Whether an element counts, so many columns behind this one of a row of which this is known.
     pub(in super::super) fn fold_takes(
         folded: Folded,
         known: &Known<'k>,
-        column: impl FnOnce() -> Reg<'k, U32>,
-        inside: Reg<'k, Pred>,
+        (column, offset): (Reg<'k, U32>, u32),
+        inside: impl FnOnce() -> Reg<'k, Pred>,
     ) -> Reg<'k, Pred> {
         match folded.how {
-            How::Pick(index) => inside & picked(known, index).eq(column()),
-            How::Fold(_) => inside,
+            // What is picked beyond the last column is NaN in the end.
+            How::Pick(index) => (picked(known, index) - column).eq(offset),
+            How::Fold(_) => inside(),
         }
     }
 
