@@ -3,7 +3,9 @@
 #
 #   ./check_and_time.sh FOLDER     logs, results of the benchmark and summary.txt go to FOLDER
 #
-#   CHECKS=0             no tests and no corpus
+#   CHECKS=0             no tests, no corpus and no random kernels
+#   FUZZ_GRAPHS=2000     how many random kernels are run
+#   FUZZ_SEED=1          the seed of the first quarter of them; the others have the next three
 #   SUITES="..."         what is timed, each word in a process of its own: suites of `postlude bench`, joined by commas
 #                        where they share one, or `schedules`, every schedule of the planner's table on the plain rows.
 #                        Nothing is timed where it is empty
@@ -83,6 +85,11 @@ if [ "${CHECKS:-1}" = 1 ]; then
         check "$(basename "$test")" 300 "./$test" --nocapture --test-threads=1
     done
     check corpus 300 ./postlude corpus --backend cuda --folder corpus
+    # An error of the GPU is for good, and ends its process: there are several.
+    for quarter in 0 1 2 3; do
+        check "fuzz-$quarter" 300 ./postlude fuzz --backend cuda --graphs "$((${FUZZ_GRAPHS:-2000} / 4))" \
+            --seed "$((${FUZZ_SEED:-1} + quarter))" --threads 4
+    done
 fi
 
 if [ "${SANITIZE:-0}" = 1 ]; then

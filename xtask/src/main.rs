@@ -23,7 +23,7 @@ cargo xtask COMMAND
   test         everything a change has to pass: formatting, lints, docs, tests, the README's commands
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
-  fuzz         the long runs: a million inputs to the parser, 20,000 random graphs
+  fuzz         the long runs: a million inputs to the parser, 20,000 random graphs, thousands of random kernels
 ";
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, panic, process};
 
 use postlude::Backend;
-use postlude_corpus::fuzz::{self, Campaign, Engine, Extent, Found, Summary};
+use postlude_corpus::fuzz::{self, Campaign, Engine, Extent, Found, News, Summary};
 use serde::Serialize;
 
 use crate::arguments::{FuzzArguments, FuzzSizes};
@@ -35,7 +35,8 @@ struct Elements {
     loose: u64,
     open: u64,
     nan: u64,
-    flat: u64,
+    apart: u64,
+    alike: u64,
 }
 
 #[derive(Serialize)]
@@ -79,9 +80,12 @@ pub(crate) fn fuzz(arguments: &FuzzArguments) -> Result<Outcome, Failure> {
     // A kernel that panics is a failure, reported with the others.
     let report_bug = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let summary = fuzz::run(&campaign, &|seed| {
-        progress.say(format!("seed {seed}"));
-        progress.step();
+    let summary = fuzz::run(&campaign, &|news| match news {
+        News::Done(seed) => {
+            progress.say(format!("seed {seed}"));
+            progress.step();
+        }
+        News::Slow(seed) => progress.note(&format!("seed {seed} has been running for a long time")),
     });
     panic::set_hook(report_bug);
     drop(progress);
@@ -119,7 +123,8 @@ impl Report {
                 loose: tally.loose,
                 open: tally.open,
                 nan: tally.nan,
-                flat: tally.flat,
+                apart: tally.apart,
+                alike: tally.alike,
             },
             failures: summary.failures.iter().map(line).collect(),
         }
@@ -135,17 +140,19 @@ impl Report {
         for (reason, count) in refused {
             text.push_str(&format!("{count:>5} refused: {reason}\n"));
         }
-        let Elements { exact, sharp, loose, open, nan, flat } = self.elements;
+        let Elements { exact, sharp, loose, open, nan, apart, alike } = self.elements;
         let all = (exact + sharp + loose + open).max(1) as f64;
         let share = |part: u64| part as f64 * 100.0 / all;
         text.push_str(&format!(
-            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open; {:.2} % nan, {:.2} % in flat outputs\n",
+            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open, {:.2} % nan; \
+             {:.2} % equal one elsewhere, {:.2} % of the others would not pass for it\n",
             share(exact),
             share(sharp),
             share(loose),
             share(open),
             share(nan),
-            share(flat)
+            share(alike),
+            apart as f64 * 100.0 / (all - alike as f64).max(1.0)
         ));
         let refused: usize = self.refused.values().sum();
         text.push_str(&format!(

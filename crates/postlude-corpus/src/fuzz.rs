@@ -12,8 +12,9 @@ mod shrink;
 mod sketch;
 mod specimen;
 mod tally;
+mod tile;
 
-pub use campaign::{Campaign, Found, Summary, run};
+pub use campaign::{Campaign, Found, News, Summary, run};
 pub use draw::{Extent, draw, graph_seed};
 pub use judge::{Engine, Kind, Verdict, Wrong, judge};
 pub use place::Place;

@@ -36,7 +36,7 @@ fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
 
 #[test]
 fn random_kernels_in_the_simulator_agree_with_the_reference() {
-    let summary = check(Backend::Sim, Extent::Small, 50);
+    let summary = check(Backend::Sim, Extent::Small, 100);
     assert!(summary.accepted() > 0.6, "most are refused: {:?}", summary.refused);
 }
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use postlude::Backend;
 use postlude::sim::Timing;
 
 use super::draw::{Extent, draw, graph_seed};
-use super::judge::{Engine, Verdict, Wrong, judge};
+use super::judge::{Engine, Kind, Verdict, Wrong, judge};
 use super::shrink::shrink;
 use super::specimen::Specimen;
 use super::tally::Tally;
@@ -97,40 +98,94 @@ fn without_numbers(reason: &str) -> String {
     text
 }
 
-/// Runs a campaign; `done` is told about each kernel.
-pub fn run(campaign: &Campaign, done: &(dyn Fn(u64) + Sync)) -> Summary {
-    let count = if campaign.only.is_some() { 1 } else { campaign.graphs };
-    let next = AtomicU32::new(0);
-    let summary = Mutex::new(Summary::default());
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return;
-            }
-            let seed = campaign.only.unwrap_or_else(|| graph_seed(campaign.seed, number));
-            let mut specimen = draw(seed, campaign.extent);
-            specimen.way.timing = campaign.timing.unwrap_or(specimen.way.timing);
-            let verdict = judge(&specimen, &campaign.engine);
-            let wrong = locked(&summary).take(verdict);
-            if let Some(wrong) = wrong {
-                let small = shrink(&specimen, &campaign.engine, &wrong, campaign.shrink);
-                locked(&summary).failures.push(Found { drawn: (specimen, wrong), small });
-            }
-            done(seed);
-        }
+/// What a campaign tells while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// The kernel of this seed is done with.
+    Done(u64),
+    /// The kernel of this seed has been running for a long time.
+    Slow(u64),
+}
+
+/// A kernel that takes longer may never end.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A campaign under way.
+struct Running<'a> {
+    campaign: &'a Campaign,
+    next: AtomicU32,
+    summary: Mutex<Summary>,
+    /// Seeds under way, and since when.
+    under_way: Mutex<Vec<(u64, Instant)>>,
+    /// Whether what runs the kernels may be of no use any more.
+    broken: AtomicBool,
+    tell: &'a (dyn Fn(News) + Sync),
+}
+
+/// Runs a campaign and tells how it goes.
+pub fn run(campaign: &Campaign, tell: &(dyn Fn(News) + Sync)) -> Summary {
+    let running = Running {
+        campaign,
+        next: AtomicU32::new(0),
+        summary: Mutex::default(),
+        under_way: Mutex::default(),
+        broken: AtomicBool::new(false),
+        tell,
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
-        for _ in 0..campaign.threads.unwrap_or(cores) {
-            scope.spawn(work);
+        let workers: Vec<_> = (0..campaign.threads.unwrap_or(cores))
+            .map(|_| scope.spawn(|| while running.take_one().is_some() {}))
+            .collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            thread::sleep(Duration::from_millis(20));
+            running.tell_of_slow_ones();
         }
     });
-    let mut summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut summary = running.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.failures.sort_by_key(|found| found.drawn.0.seed);
     summary
 }
 
-fn locked(summary: &Mutex<Summary>) -> std::sync::MutexGuard<'_, Summary> {
-    summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+impl Running<'_> {
+    /// Draws and runs the next kernel, if there is one.
+    fn take_one(&self) -> Option<()> {
+        let Campaign { engine, extent, seed, graphs, only, timing, shrink: time, .. } =
+            self.campaign;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let count = if only.is_some() { 1 } else { *graphs };
+        if number >= count || self.broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        let seed = only.unwrap_or_else(|| graph_seed(*seed, number));
+        locked(&self.under_way).push((seed, Instant::now()));
+        let mut specimen = draw(seed, *extent);
+        specimen.way.timing = timing.unwrap_or(specimen.way.timing);
+        let verdict = judge(&specimen, engine);
+        let wrong = locked(&self.summary).take(verdict);
+        if let Some(wrong) = wrong {
+            // A GPU that had an error has it for good, and would have it for every smaller kernel.
+            let lasting = engine.backend == Backend::Cuda && wrong.kind == Kind::Error;
+            self.broken.fetch_or(lasting, Ordering::Relaxed);
+            let time = if lasting { Duration::ZERO } else { *time };
+            let small = shrink(&specimen, engine, &wrong, time);
+            locked(&self.summary).failures.push(Found { drawn: (specimen, wrong), small });
+        }
+        locked(&self.under_way).retain(|(other, _)| *other != seed);
+        (self.tell)(News::Done(seed));
+        Some(())
+    }
+
+    fn tell_of_slow_ones(&self) {
+        for (seed, since) in locked(&self.under_way).iter_mut() {
+            if since.elapsed() > LONG {
+                *since = Instant::now();
+                (self.tell)(News::Slow(*seed));
+            }
+        }
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

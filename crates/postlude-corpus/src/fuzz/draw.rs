@@ -43,6 +43,7 @@ pub fn draw(seed: u64, extent: Extent) -> Specimen {
 
 /// What sort of kernel is drawn.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is drawn by itself, and any of them go together.
 struct Traits {
     batched: bool,
     /// Whole numbers everywhere, and mostly operations that are exact on them.
@@ -53,6 +54,8 @@ struct Traits {
     halved: bool,
     /// Columns are reduced in runs.
     grouped: bool,
+    /// How long runs of columns are.
+    width: u32,
     /// Anything meets anything.
     wild: bool,
 }
@@ -83,13 +86,16 @@ impl Draw {
             batched,
             whole: random.chance(35),
             rows_again: random.chance(22),
-            halved: random.chance(12),
-            grouped: random.chance(8),
-            wild: random.chance(3),
+            halved: random.chance(15),
+            grouped: random.chance(12),
+            wild: random.chance(4),
+            width: 2 << random.below(7),
         };
+        let base = if traits.halved && random.one_in(6) { 2 } else { 1 };
         let operand = *random.pick(&[DType::BF16, DType::F16]);
         let sketch = Sketch {
             operand,
+            base,
             factors,
             inputs: Vec::new(),
             values: Vec::new(),
@@ -99,9 +105,14 @@ impl Draw {
         Draw { random, sketch, traits, product: 0 }
     }
 
+    /// How many columns a run has; seldom another number than the kernel's usual one.
+    fn width(&mut self) -> u32 {
+        if self.random.one_in(8) { 2 << self.random.below(7) } else { self.traits.width }
+    }
+
     /// The axes of the whole tile.
     fn tile(&self) -> Axes {
-        Axes { batch: self.traits.batched, row: true, column: Some(1) }
+        Axes { batch: self.traits.batched, row: true, column: Some(self.sketch.base) }
     }
 
     /// From the product to the outputs.
@@ -117,11 +128,14 @@ impl Draw {
             self.sketch_scaled(product);
         }
         let traits = self.traits;
-        let early = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 1);
-        let steps = self.random.range(1, 9);
+        let base = self.sketch.base;
+        let early =
+            move |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == base);
+        let steps = self.random.range(1, 12);
         self.steps(steps, &early);
-        if traits.rows_again {
-            self.rows_again();
+        let passes = if traits.rows_again { *self.random.pick(&[1, 1, 1, 2, 3]) } else { 0 };
+        for _ in 0..passes {
+            self.rows_again(base);
             let steps = self.random.range(0, 3);
             self.steps(steps, &early);
         }
@@ -132,7 +146,9 @@ impl Draw {
             self.halves();
         }
         if self.random.chance(50) {
-            self.reductions();
+            // Of halves, where there are some.
+            let by = if traits.halved && self.random.one_in(2) { 2 } else { base };
+            self.reductions(by);
         }
         if traits.wild {
             let steps = self.random.range(1, 5);
@@ -207,6 +223,16 @@ impl Draw {
         let recent = all.len().min(4);
         let from = if self.random.chance(60) { all.len() - recent } else { 0 };
         Some(all[self.random.range(from, all.len() - 1)])
+    }
+
+    /// A second operand, which seldom is the first.
+    fn choose_other(&mut self, than: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+        let elem = self.ty(than).elem;
+        let other = self.choose(elem, fits)?;
+        if other != than || self.random.one_in(8) {
+            return Some(other);
+        }
+        self.choose(elem, fits)
     }
 
     /// The axes of values together.

@@ -7,10 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use postlude::reference::{self, Evaluated};
-use postlude::{Backend, Error, Kernel, MathMode, Options, Tensor};
+use postlude::{Arguments, Backend, Compiled, Error, Kernel, MathMode, Options, Problem, Tensor};
 
 use super::specimen::Specimen;
 use super::tally::Tally;
+use super::tile;
 use crate::expect;
 
 /// What became of a random kernel.
@@ -104,18 +105,39 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         let outputs = specimen.outputs(&compiled, &problem)?;
         Ok((problem, arguments, outputs))
     });
-    let (problem, arguments, mut outputs) = match bound {
+    let (problem, arguments, outputs) = match bound {
         Ok(bound) => bound,
         Err(error) => return wrong(Kind::Text, error),
     };
-    if let Err(error) = compiled.run_into(&problem, &arguments, &mut outputs) {
+    let tile = specimen.way.tile.filter(|_| matches!(engine.backend, Backend::Sim | Backend::Cuda));
+    let schedule =
+        tile.and_then(|number| tile::schedule(number, &compiled, &problem, &arguments, &outputs));
+    let compiled = match &schedule {
+        Some(_) => kernel.compile(&Options { schedule: schedule.clone(), ..options }),
+        None => compiled,
+    };
+    let mut verdict = compare(&compiled, specimen.way.math, (&problem, &arguments), outputs);
+    if let (Verdict::Wrong(wrong), Some(schedule)) = (&mut verdict, schedule) {
+        wrong.found.push_str(&format!("\n{schedule}"));
+    }
+    verdict
+}
+
+/// Runs a call into these outputs and compares them.
+fn compare(
+    compiled: &Compiled,
+    math: MathMode,
+    (problem, arguments): (&Problem, &Arguments),
+    mut outputs: Vec<Tensor>,
+) -> Verdict {
+    if let Err(error) = compiled.run_into(problem, arguments, &mut outputs) {
         return refused_or_wrong(&error);
     }
-    let wanted = match specimen.way.math {
-        MathMode::Default | MathMode::Accurate => compiled.evaluate(&problem, &arguments),
+    let wanted = match math {
+        MathMode::Default | MathMode::Accurate => compiled.evaluate(problem, arguments),
         // Relaxed algebra changes what a kernel means, so what is meant is what it made of it.
         MathMode::Fast => {
-            reference::evaluate(compiled.optimised(), &problem, &arguments, MathMode::Fast)
+            reference::evaluate(compiled.optimised(), problem, arguments, MathMode::Fast)
         }
     };
     let found: Vec<String> =
@@ -124,7 +146,9 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         return wrong(Kind::Mismatch, found.join("\n"));
     }
     let mut tally = Tally::default();
-    wanted.iter().for_each(|want| tally.add(Tally::of(want)));
+    for want in &wanted {
+        tally.add(Tally::of(want));
+    }
     Verdict::Agreed(tally)
 }
 

@@ -19,7 +19,7 @@ pub fn shrink(
     let search = Search { engine, kind: wrong.kind, end: Instant::now() + time };
     let mut best = (specimen.clone(), wrong.clone());
     // Each round may make room for the next.
-    while search.round(&mut best) && Instant::now() < search.end {}
+    while Instant::now() < search.end && search.round(&mut best) {}
     best
 }
 
@@ -83,6 +83,7 @@ fn plain_way(specimen: &Specimen) -> Vec<Specimen> {
     add(|smaller| smaller.way.timing = Timing::Eager);
     add(|smaller| smaller.way.grid_limit = None);
     add(|smaller| smaller.way.math = MathMode::Default);
+    add(|smaller| smaller.way.tile = None);
     all
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Stored {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sketch {
     pub(super) operand: DType,
+    /// What N is divided by to give the product's columns.
+    pub(super) base: u32,
     pub(super) factors: [Factor; 2],
     pub(super) inputs: Vec<Declared>,
     pub(super) values: Vec<Known>,
@@ -109,7 +111,8 @@ impl Sketch {
 
     fn factor(&self, which: usize) -> String {
         let Factor { batched, inner_first } = self.factors[which];
-        let outer = ["M", "N"][which];
+        let columns = Dim::Name { name: "N".to_owned(), divisor: self.base };
+        let outer = [Dim::name("M"), columns][which].to_string();
         let dims = if inner_first { format!("K, {outer}") } else { format!("{outer}, K") };
         let batch = if batched { "L, " } else { "" };
         format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operand)
@@ -193,12 +196,16 @@ impl Sketch {
             }
         };
         for (value, _) in self.values.iter().zip(&live).filter(|(_, live)| **live) {
-            dims_of(value.ty.axes).iter().for_each(|dim| need(dim, 1));
+            for dim in &dims_of(value.ty.axes) {
+                need(dim, 1);
+            }
         }
         let inputs = self.inputs.iter().filter(|input| live[input.value]);
         let inputs = inputs.filter_map(|input| Some((input.dtype, input.dims.as_ref()?)));
         for (dtype, dims) in inputs.chain(self.outputs.iter().map(|one| (one.dtype, &one.dims))) {
-            dims.iter().for_each(|dim| need(dim, 1));
+            for dim in dims {
+                need(dim, 1);
+            }
             if let (DType::B1, Some(last)) = (dtype, dims.last()) {
                 need(last, 8);
             }

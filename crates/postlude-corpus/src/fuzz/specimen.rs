@@ -21,6 +21,8 @@ pub struct Way {
     pub grid_limit: Option<u32>,
     /// What is asked of functions.
     pub math: MathMode,
+    /// A tile of those that fit, by its number, instead of the planner's.
+    pub tile: Option<usize>,
 }
 
 /// A random kernel, its sizes, its data and where they lie.
@@ -95,6 +97,7 @@ impl Specimen {
     /// The names of everything that is declared and reaches an output, with its dims.
     fn declared(&self) -> Vec<(String, Vec<usize>)> {
         let [_, rows, columns, inner] = self.sizes;
+        let columns = columns / self.sketch.base as usize;
         let mut all = Vec::new();
         for (place, outer) in [rows, columns].into_iter().enumerate() {
             let factor = self.sketch.factors[place];
@@ -183,13 +186,16 @@ impl fmt::Display for Specimen {
         for (name, value) in &self.set {
             write!(f, " {name}={value}")?;
         }
-        let Way { timing, grid_limit, math } = self.way;
+        let Way { timing, grid_limit, math, tile } = self.way;
         write!(f, "\ntiming {timing}")?;
         if let Some(limit) = grid_limit {
             write!(f, ", at most {limit} CTAs")?;
         }
         if math != MathMode::Default {
             write!(f, ", math {math:?}")?;
+        }
+        if let Some(tile) = tile {
+            write!(f, ", tile {tile}")?;
         }
         for (name, shape) in self.declared() {
             if let Some(place) = self.places.get(&name).filter(|place| !place.is_packed()) {

@@ -17,12 +17,17 @@ pub struct Tally {
     pub open: u64,
     /// Those of which nan alone is right.
     pub nan: u64,
-    /// Those of outputs whose elements are all the same: they say little about where an element belongs.
-    pub flat: u64,
+    /// Those that would not pass for an element elsewhere in the output.
+    pub apart: u64,
+    /// Those that are equal to the one elsewhere.
+    pub alike: u64,
 }
 
 /// What a bound may be of a magnitude and still be sharp: an element that belongs elsewhere is nearly always outside.
 const SHARP: f64 = 1.0 / 32.0;
+
+/// How far another element is that must not pass for this one: no multiple of a usual row.
+const ELSEWHERE: usize = 37;
 
 impl Tally {
     /// What the reference allows of an output.
@@ -35,21 +40,16 @@ impl Tally {
             *tally.kind(evaluated.dtype, *value, usual) += 1;
             tally.nan += u64::from(value.is_only_nan());
         }
-        let first = evaluated.values.first().map(|value| value.nominal.to_bits());
-        let same = |value: &Value| Some(value.nominal.to_bits()) == first;
-        if evaluated.values.len() > 1 && evaluated.values.iter().all(same) {
-            tally.flat = evaluated.values.len() as u64;
-        }
+        tally.tell_apart(&evaluated.values);
         tally
     }
 
     fn kind(&mut self, dtype: DType, value: Value, usual: f64) -> &mut u64 {
         let mixed = value.nan && !value.is_only_nan();
+        let unbounded = value.low.is_infinite() || value.high.is_infinite();
         if value.is_exact() {
             &mut self.exact
-        } else if mixed || value.low.is_infinite() || value.high.is_infinite() {
-            &mut self.open
-        } else if dtype.elem() == dtype::Elem::Bool {
+        } else if mixed || unbounded || dtype.elem() == dtype::Elem::Bool {
             &mut self.open
         } else if value.bound() <= SHARP * usual.max(value.nominal.abs())
             || are_neighbours(dtype, value.low, value.high)
@@ -57,6 +57,19 @@ impl Tally {
             &mut self.sharp
         } else {
             &mut self.loose
+        }
+    }
+
+    /// Whether elements of other places would pass.
+    fn tell_apart(&mut self, values: &[Value]) {
+        for (place, value) in values.iter().enumerate() {
+            let other = values[(place + ELSEWHERE) % values.len()];
+            let (own, other) = (value.nominal, other.nominal);
+            if own == other || own.is_nan() && other.is_nan() {
+                self.alike += 1;
+            } else if value.distance(other) > 1.0 {
+                self.apart += 1;
+            }
         }
     }
 
@@ -77,7 +90,8 @@ impl Tally {
         self.loose += other.loose;
         self.open += other.open;
         self.nan += other.nan;
-        self.flat += other.flat;
+        self.apart += other.apart;
+        self.alike += other.alike;
     }
 }
 

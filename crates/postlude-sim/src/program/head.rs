@@ -5,7 +5,7 @@
 use postlude_ptx::types::Class;
 
 /// Registers of a class: many times what any kernel names, and little enough to hold for every warp.
-const MOST_REGISTERS: u32 = 1 << 16;
+const MOST_REGISTERS: u32 = 1 << 18;
 
 /// A parameter as declared.
 #[derive(Clone, PartialEq, Eq, Debug)]

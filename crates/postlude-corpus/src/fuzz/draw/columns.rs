@@ -5,13 +5,17 @@ use postlude::graph::{Axes, Kind, Type};
 
 use super::super::sketch::{Known, Statement, ValueId};
 use super::Draw;
+use super::reductions::columns;
 
 impl Draw {
     /// Splits the columns in two, goes on with the halves, and at times puts them together again.
     pub(super) fn halves(&mut self) {
         let whole =
             |known: &Known| !known.late && known.ty.axes.column == Some(1) && known.ty.axes.row;
-        let Some(x) = self.float(&whole) else { return };
+        let Some(x) = self.float(&whole) else {
+            self.join_halves();
+            return;
+        };
         let axes = Axes { column: Some(2), ..self.ty(x).axes };
         let ty = Type { elem: Elem::F32, axes };
         let about = self.about(x);
@@ -36,8 +40,20 @@ impl Draw {
                 result = value;
             }
         }
+        if self.random.one_in(8) {
+            self.rows_again(2);
+        }
         if self.random.one_in(2) {
             self.merge(targets, result, about);
+        }
+    }
+
+    /// Puts two values together that have half the columns anyway.
+    fn join_halves(&mut self) {
+        let half = |known: &Known| !known.late && known.ty.axes.column == Some(2);
+        if let (Some(a), Some(b)) = (self.float(&half), self.float(&half)) {
+            let about = self.about(a).max(self.about(b));
+            self.merge([b, b], a, about);
         }
     }
 
@@ -54,22 +70,44 @@ impl Draw {
 
     /// Reduces runs of columns, and at times meets the tile with the results.
     pub(super) fn groups(&mut self) {
+        for _ in 0..*self.random.pick(&[1, 1, 2]) {
+            self.runs();
+        }
+    }
+
+    fn runs(&mut self) {
+        let base = self.sketch.base;
         let whole = |known: &Known| {
-            !known.late && known.ty.axes.column == Some(1) && known.ty.axes.kind() == Kind::Tile
+            !known.late && known.ty.axes.column == Some(base) && known.ty.axes.kind() == Kind::Tile
         };
         let Some(x) = self.float(&whole) else { return };
         let x = self.bounded(x, 60.0);
-        let width = *self.random.pick(&[2u32, 4, 8, 16, 32, 64, 128]);
+        let run = self.width();
+        let (width, n) = (run * base, columns(base));
         let axes = Axes { column: Some(width), ..self.ty(x).axes };
         let ty = Type { elem: Elem::F32, axes };
-        let fold = *self.random.pick(&["absmax", "mean", "max", "sum", "min"]);
-        let about = self.about(x) * if fold == "sum" { f64::from(width) } else { 1.0 };
-        let runs = self.assign(format!("{fold}({{}}, N, {width})"), &[x], ty, about);
+        let folds = ["absmax", "mean", "max", "sum", "min", "logsumexp"];
+        let fold = *self.random.pick(&folds);
+        let about = self.about(x) * if fold == "sum" { f64::from(run) } else { 1.0 };
+        let mut runs = self.assign(format!("{fold}({{}}, {n}, {run})"), &[x], ty, about);
+        let of_runs =
+            move |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == width);
+        for _ in 0..*self.random.pick(&[0, 0, 1, 2]) {
+            if let Some(value) = self.step(&of_runs)
+                && self.ty(value) == ty
+            {
+                runs = value;
+            }
+        }
         if self.random.chance(70) {
             let divisor = self.away_from_zero(runs);
-            let (ty, about) = (self.ty(x), self.about(x));
+            let divisor = self.bounded(divisor, 100.0);
+            let (ty, about) = (self.ty(x), self.about(x) * self.about(divisor));
             let text = *self.random.pick(&["{} / {}", "{} - {}", "{} * {}"]);
             self.assign(text, &[x, divisor], ty, about);
+        }
+        if self.random.one_in(6) {
+            self.reductions(width);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Draw {
         if random.one_in(60) {
             sizes[random.range(1, 2)] = 0;
         }
-        sizes[3] = if random.one_in(40) { 0 } else { size(random, inner) };
+        sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };
         sizes
     }
 
@@ -159,5 +159,6 @@ fn way(random: &mut Random) -> Way {
         1 => MathMode::Fast,
         _ => MathMode::Default,
     };
-    Way { timing, grid_limit, math }
+    let tile = random.one_in(2).then(|| random.below(1000));
+    Way { timing, grid_limit, math, tile }
 }

@@ -41,10 +41,10 @@ impl Draw {
 
     pub(super) fn number(&mut self) -> &'static str {
         if self.random.one_in(60) {
-            return *self.random.pick::<&str>(&["inf", "-inf", "nan"]);
+            return self.random.pick::<&str>(&["inf", "-inf", "nan"]);
         }
         let numbers: &[&'static str] = if self.traits.whole { &WHOLE_NUMBERS } else { &NUMBERS };
-        *self.random.pick::<&str>(numbers)
+        self.random.pick::<&str>(numbers)
     }
 
     /// The type of floats made of these.
@@ -57,7 +57,7 @@ impl Draw {
         if self.random.one_in(5) {
             return self.arithmetic_with_number(a);
         }
-        let mut b = self.float(fits)?;
+        let mut b = self.choose_other(a, fits)?;
         let ty = self.floats(&[a, b])?;
         let operator = *self.random.pick(&["+", "-", "*", "+", "-", "*", "/"]);
         match operator {
@@ -84,6 +84,7 @@ impl Draw {
         let number = self.number();
         let ty = self.floats(&[a])?;
         let size = number.parse::<f64>().map_or(1.0, f64::abs);
+        let size = if size.is_finite() { size } else { 1.0 };
         let (text, about) = match self.random.below(5) {
             0 => (format!("{{}} + {number}"), self.about(a) + size),
             1 => (format!("{number} - {{}}"), self.about(a) + size),
@@ -96,20 +97,27 @@ impl Draw {
 
     /// A value of at most about that magnitude.
     pub(super) fn bounded(&mut self, value: ValueId, limit: f64) -> ValueId {
-        if self.about(value) <= limit {
-            return value;
+        if self.about(value) <= limit || self.random.chance(30) {
+            return self.scaled(value, limit);
         }
-        let ty = self.ty(value);
-        let positive = self.is_positive(value);
-        let text = if self.random.chance(70) {
-            format!("clamp({{}}, -{limit:?}, {limit:?})")
-        } else {
-            let by = (limit / self.about(value)).log2().floor().exp2();
-            format!("{{}} * {by:?}")
-        };
+        let (ty, positive) = (self.ty(value), self.is_positive(value));
+        let text = format!("clamp({{}}, -{limit:?}, {limit:?})");
         let bounded = self.assign(text, &[value], ty, limit);
         self.sketch.values[bounded].positive = positive;
         bounded
+    }
+
+    /// The same by a factor, a power of two.
+    pub(super) fn scaled(&mut self, value: ValueId, limit: f64) -> ValueId {
+        if self.about(value) <= limit {
+            return value;
+        }
+        let positive = self.is_positive(value);
+        let ty = Type { elem: Elem::F32, axes: self.ty(value).axes };
+        let by = (limit / self.about(value)).log2().floor().exp2();
+        let scaled = self.assign(format!("{{}} * {by:?}"), &[value], ty, limit);
+        self.sketch.values[scaled].positive = positive;
+        scaled
     }
 
     /// A value that is never near zero, as a divisor has to be; seldom the value itself.
@@ -141,13 +149,13 @@ impl Draw {
             let ty = Type { elem: Elem::Bool, axes: self.ty(a).axes };
             return Some(self.assign(format!("{{}} {operator} {number}"), &[a], ty, 1.0));
         }
-        let b = self.choose(self.ty(a).elem, fits)?;
+        let b = self.choose_other(a, fits)?;
         let ty = Type { elem: Elem::Bool, axes: self.join(&[a, b])? };
         Some(self.assign(format!("{{}} {operator} {{}}"), &[a, b], ty, 1.0))
     }
 
     /// A number that part of a value's elements is likely to be above, and part of them below.
-    fn limit(&mut self, value: ValueId) -> String {
+    pub(super) fn limit(&mut self, value: ValueId) -> String {
         if self.ty(value).elem == Elem::I32 {
             return (*self.random.pick(&INTEGERS)).to_owned();
         }
@@ -182,7 +190,7 @@ impl Draw {
             };
             return Some(self.assign(text, &[condition, a], ty, about.max(1.0)));
         }
-        let b = self.float(fits)?;
+        let b = self.choose_other(a, fits)?;
         let ty = self.floats(&[condition, a, b])?;
         let about = about.max(self.about(b));
         let positive = positive && self.is_positive(b);
@@ -238,7 +246,7 @@ impl Draw {
                 Some(self.assign(format!("{function}({{}})"), &[a], ty(axes), about * 4.0))
             }
             1 | 2 => {
-                let b = self.choose(Elem::I32, fits)?;
+                let b = self.choose_other(a, fits)?;
                 let axes = self.join(&[a, b])?;
                 let text = *self.random.pick(&[
                     "{} + {}",
@@ -258,8 +266,7 @@ impl Draw {
             _ => {
                 let b = self.float(fits)?;
                 let ty = self.floats(&[a, b])?;
-                let a = if about * self.about(b) > LARGE { self.bounded(a, 64.0) } else { a };
-                let a = if self.ty(a).elem == Elem::I32 { self.bounded_integer(a) } else { a };
+                let a = self.bounded_integer(a);
                 let about = self.about(a) + self.about(b);
                 Some(self.assign("{} + {}", &[a, b], ty, about))
             }

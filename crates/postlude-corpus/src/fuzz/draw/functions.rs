@@ -40,7 +40,7 @@ impl Draw {
             _ => {}
         }
         let x = self.float(fits)?;
-        let x = self.into_domain(entry.name, x);
+        let x = self.in_domain(entry.name, x);
         self.call(entry, entry.name, x, fits)
     }
 
@@ -49,7 +49,7 @@ impl Draw {
         let known = |entry: &Entry| !entry.derivative.is_empty() && entry.name != "pow";
         let entry = self.entry(known);
         let x = self.float(fits)?;
-        let x = self.into_domain(entry.name, x);
+        let x = self.in_domain(entry.name, x);
         self.call(entry, &format!("grad({})", entry.name), x, fits)
     }
 
@@ -76,7 +76,7 @@ impl Draw {
                 operands.push(other);
                 arguments.push("{}".to_owned());
             } else {
-                arguments.push(self.argument(entry.parameter(place)));
+                arguments.push(self.argument(entry, place, x));
             }
         }
         let ty = self.floats(&operands)?;
@@ -90,19 +90,22 @@ impl Draw {
         Some(value)
     }
 
-    fn argument(&mut self, parameter: &str) -> String {
-        let choices: &[&str] = match parameter {
-            "lo" => &["-1.0", "-4.0", "0.0", "-0.5"],
-            "hi" => &["1.0", "4.0", "6.0", "0.5"],
-            "slope" => &["0.01", "0.2", "0.5", "-1.0"],
-            "a" => &["1.0", "0.5", "2.0"],
+    /// A number for a parameter.
+    fn argument(&mut self, entry: &Entry, place: usize, x: ValueId) -> String {
+        let about = self.about(x);
+        let choices: &[&str] = match (entry.name, entry.parameter(place)) {
+            (_, "lo") => return format!("{:.1}", -about * *self.random.pick(&[0.5, 1.0])),
+            (_, "hi") => return format!("{:.1}", about * *self.random.pick(&[0.25, 1.0])),
+            ("maximum" | "minimum" | "threshold", _) => return self.limit(x),
+            (_, "slope") => &["0.01", "0.2", "0.5", "-1.0"],
+            (_, "a") => &["1.0", "0.5", "2.0"],
             _ => return self.number().to_owned(),
         };
         (*self.random.pick(choices)).to_owned()
     }
 
     /// The argument, most often made such that the function neither overflows nor is undefined.
-    fn into_domain(&mut self, name: &str, x: ValueId) -> ValueId {
+    fn in_domain(&mut self, name: &str, x: ValueId) -> ValueId {
         if self.random.one_in(12) {
             return x;
         }
@@ -114,7 +117,8 @@ impl Draw {
                 self.mark_positive(value)
             }
             "log" | "log2" | "rsqrt" | "rcp" => self.away_from_zero(x),
-            "exp" | "exp2" | "expm1" | "selu" | "elu" | "erf" => self.bounded(x, 8.0),
+            "tanh" | "erf" | "sigmoid" | "hardsigmoid" | "relu6" => self.scaled(x, 2.0),
+            "exp" | "exp2" | "expm1" | "selu" | "elu" => self.bounded(x, 8.0),
             "sin" | "cos" | "snake" => self.bounded(x, 100.0),
             "square" | "relu2" | "fma" => self.bounded(x, 60.0),
             _ => self.bounded(x, 1000.0),
@@ -128,7 +132,7 @@ impl Draw {
             "exp" | "exp2" | "expm1" => 20.0 + about.min(8.0).exp(),
             "square" | "relu2" => about * about,
             "sqrt" | "log" | "log2" | "log1p" | "rcp" => about.sqrt().min(10.0),
-            "clamp" => about.min(4.0),
+            "clamp" => about,
             "relu6" => about.min(6.0),
             "fma" => {
                 let others = operands[1..].iter().map(|other| self.about(*other));

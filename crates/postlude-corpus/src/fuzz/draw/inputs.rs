@@ -19,7 +19,7 @@ impl Draw {
             self.declare();
         }
         self.index("row", Axes { row: true, ..Axes::SCALAR });
-        self.index("col", Axes { column: Some(1), ..Axes::SCALAR });
+        self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
     }
 
     fn index(&mut self, name: &str, axes: Axes) {
@@ -30,9 +30,9 @@ impl Draw {
 
     fn declare(&mut self) {
         let batch = self.traits.batched && self.random.chance(60);
-        let axes = match self.random.below(10) {
+        let mut axes = match self.random.below(10) {
             0..=3 => Axes { batch, ..self.tile() },
-            4 | 5 => Axes { batch, row: false, column: Some(1) },
+            4 | 5 => Axes { batch, row: false, column: Some(self.sketch.base) },
             6 | 7 => Axes { batch, row: true, column: None },
             8 => Axes { batch, ..Axes::SCALAR },
             _ => {
@@ -40,6 +40,12 @@ impl Draw {
                 return;
             }
         };
+        if self.traits.grouped && axes.column.is_some() && self.random.one_in(2) {
+            // One for each run of columns: the scales of blocks.
+            axes.column = Some(self.width() * self.sketch.base);
+        } else if self.sketch.base == 2 && axes.column.is_some() && self.random.one_in(2) {
+            axes.column = Some(1);
+        }
         let dtype = self.any_dtype();
         // Bits lie along a dim.
         let dtype = if dtype == DType::B1 && axes.rank() == 0 { DType::Bool } else { dtype };

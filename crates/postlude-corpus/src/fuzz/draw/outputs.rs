@@ -51,7 +51,8 @@ impl Draw {
             let again = self.sketch.outputs.iter().any(|output| output.value == id);
             // Conditions and integers say less about where an element belongs.
             let plain = self.sketch.values[id].ty.elem != Elem::F32 && self.random.chance(40);
-            if !(again && self.random.chance(70)) && !plain {
+            let repeated = again && self.random.chance(70);
+            if !repeated && !plain {
                 self.store(id);
             }
         }
@@ -69,15 +70,20 @@ impl Draw {
     fn store(&mut self, value: ValueId) {
         let known = &self.sketch.values[value];
         let (ty, late) = (known.ty, known.late);
+        // What is near zero, or below it, says nothing as an integer.
+        let coarse = known.about < 3.0 || !known.positive;
         let tile = ty.axes.row && ty.axes.column.is_some();
         // Results of reductions leave as floats of 16 or 32 bits; others are seldom.
         let narrow = !tile && late && !self.random.one_in(20);
         let mut axes = ty.axes;
         if !tile && (!late || self.random.one_in(40)) {
-            axes = axes.join(self.tile()).unwrap_or(axes);
+            // Columns are not repeated: a value of fewer keeps them.
+            let whole = self.tile();
+            axes = Axes { column: axes.column.or(whole.column), ..whole };
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
+            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..9]),
             Elem::F32 => *self.random.pick(&FLOATS),
             Elem::I32 => *self.random.pick(&[DType::I32, DType::I32, DType::F32, DType::I8]),
             Elem::Bool if axes.rank() > 0 => *self.random.pick(&[DType::Bool, DType::B1]),

@@ -12,74 +12,92 @@ const EXACT_FOLDS: [&str; 5] = ["sum", "max", "min", "absmax", "sum"];
 /// How many terms a sum may have; a guess, for sizes are drawn later.
 const TERMS: f64 = 100.0;
 
-fn is_early_tile(known: &Known) -> bool {
-    !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(1)
+/// A tile that is known before reductions are finished, whose columns are N divided by this.
+fn is_early_tile(known: &Known, by: u32) -> bool {
+    !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(by)
+}
+
+/// The columns' dim divided by this.
+pub(super) fn columns(by: u32) -> String {
+    if by == 1 { "N".to_owned() } else { format!("N/{by}") }
 }
 
 impl Draw {
     /// A reduction of whole rows, and the tile met with it again.
-    pub(super) fn rows_again(&mut self) {
-        let Some(x) = self.float(&is_early_tile) else { return };
-        let composites = ["softmax({}, N)", "log_softmax({}, N)", "rms_norm({}, N, 1e-3)"];
-        let more = ["layer_norm({}, N, 1e-3)", "topk_softmax({}, 3, N)"];
+    pub(super) fn rows_again(&mut self, by: u32) {
+        let Some(x) = self.float(&|known| is_early_tile(known, by)) else { return };
         let x = self.bounded(x, 50.0);
-        let ty = self.ty(x);
-        match self.random.below(10) {
-            0..=3 => {
-                let text = *self.random.pick(&composites);
-                self.assign(text, &[x], ty, 1.0);
-            }
-            4 | 5 => {
-                let text = if self.random.one_in(4) { more[1] } else { more[0] };
-                self.assign(text, &[x], ty, 1.0);
-            }
+        let (ty, n) = (self.ty(x), columns(by));
+        let count = self.random.range(1, 9);
+        let composites = [
+            format!("softmax({{}}, {n})"),
+            format!("log_softmax({{}}, {n})"),
+            format!("rms_norm({{}}, {n}, 1e-3)"),
+            format!("layer_norm({{}}, {n}, 1e-3)"),
+            format!("topk_softmax({{}}, {count}, {n})"),
+            "softmax({}, M)".to_owned(),
+        ];
+        let which = match self.random.below(20) {
+            0..=11 => self.random.below(4),
+            12 => 4,
+            13 if self.random.one_in(2) => 5,
             _ => {
-                // Known within the tile, so not late.
-                if let Some(vector) = self.fold(x, "N", Axes { column: None, ..ty.axes }) {
-                    self.sketch.values[vector].late = false;
-                    let text =
-                        *self.random.pick(&["{} - {}", "{} * {}", "{} + {}", "maximum({}, {})"]);
-                    let vector = self.bounded(vector, 100.0);
-                    let about = self.about(x) * self.about(vector);
-                    self.assign(text, &[x, vector], ty, about);
-                }
+                self.row_meets_tile(x, &n);
+                return;
             }
-        }
+        };
+        self.assign(composites[which].clone(), &[x], ty, 1.0);
+    }
+
+    fn row_meets_tile(&mut self, x: ValueId, n: &str) {
+        let ty = self.ty(x);
+        let vector = self.fold(x, n, Axes { column: None, ..ty.axes });
+        // Known within the tile.
+        self.sketch.values[vector].late = false;
+        let text = *self.random.pick(&["{} - {}", "{} * {}", "{} + {}", "maximum({}, {})"]);
+        let vector = self.bounded(vector, 100.0);
+        let about = self.about(x) * self.about(vector);
+        self.assign(text, &[x, vector], ty, about);
     }
 
     /// Up to three reductions and what is made of them.
-    pub(super) fn reductions(&mut self) {
+    pub(super) fn reductions(&mut self, by: u32) {
         for _ in 0..self.random.range(1, 3) {
-            self.reduction();
+            self.reduction(by);
         }
     }
 
-    fn reduction(&mut self) {
+    fn reduction(&mut self, by: u32) {
         if self.random.one_in(30) {
             self.early_vector();
         }
-        let Some(x) = self.float(&is_early_tile) else { return };
+        let elem = if self.random.one_in(30) { Elem::I32 } else { Elem::F32 };
+        let Some(x) = self.choose(elem, &|known| is_early_tile(known, by)) else { return };
         let axes = self.ty(x).axes;
-        if self.random.one_in(8) && axes.row {
+        if self.random.one_in(8) && elem == Elem::F32 {
             self.pick(x);
             return;
         }
+        let n = columns(by);
         let by_batch = Axes { batch: axes.batch, ..Axes::SCALAR };
-        let (dims, left) = match self.random.below(8) {
-            0..=2 => ("M", Axes { row: false, ..axes }),
-            3 | 4 => ("N", Axes { column: None, ..axes }),
-            5 | 6 => ("M, N", by_batch),
+        let (dims, left) = match self.random.below(16) {
+            0..=5 => ("M".to_owned(), Axes { row: false, ..axes }),
+            6..=9 => (n, Axes { column: None, ..axes }),
             // All batches together too.
-            _ if axes.batch && self.random.one_in(3) => ("", Axes::SCALAR),
-            _ => ("M, N", by_batch),
+            10 if axes.batch => (String::new(), Axes::SCALAR),
+            11 if axes.batch && self.random.one_in(2) => {
+                ("L".to_owned(), Axes { batch: false, ..axes })
+            }
+            _ => (format!("M, {n}"), by_batch),
         };
-        let Some(folded) = self.fold(x, dims, left) else { return };
+        let folded = self.fold(x, &dims, left);
         self.finishing(folded);
     }
 
     /// A reduction of a value along dims.
-    fn fold(&mut self, x: ValueId, dims: &str, left: Axes) -> Option<ValueId> {
-        let exact = self.traits.whole && self.random.chance(85);
+    fn fold(&mut self, x: ValueId, dims: &str, left: Axes) -> ValueId {
+        let integers = self.ty(x).elem == Elem::I32;
+        let exact = integers || self.traits.whole && self.random.chance(85);
         let fold = if exact { *self.random.pick(&EXACT_FOLDS) } else { *self.random.pick(&FOLDS) };
         let x = match fold {
             // Products of many grow beyond everything unless factors are near 1.
@@ -96,10 +114,10 @@ impl Draw {
             _ => self.about(x) * 2.0,
         };
         let separator = if dims.is_empty() { "" } else { ", " };
-        let ty = Type { elem: Elem::F32, axes: left };
+        let ty = Type { elem: self.ty(x).elem, axes: left };
         let folded = self.assign(format!("{fold}({{}}{separator}{dims})"), &[x], ty, about);
         self.sketch.values[folded].late = true;
-        Some(folded)
+        folded
     }
 
     /// A reduction of a vector that is known before the product is.
@@ -110,10 +128,8 @@ impl Draw {
         };
         let Some(x) = self.float(&vector) else { return };
         let axes = self.ty(x).axes;
-        let dim = if axes.row { "M" } else { "N" };
-        if axes.column.is_none_or(|by| by == 1) {
-            self.fold(x, dim, Axes { batch: axes.batch, ..Axes::SCALAR });
-        }
+        let dim = axes.column.map_or_else(|| "M".to_owned(), columns);
+        self.fold(x, &dim, Axes { batch: axes.batch, ..Axes::SCALAR });
     }
 
     fn pick(&mut self, x: ValueId) {
@@ -141,12 +157,15 @@ impl Draw {
             self.finishing_step(&same);
         }
         if self.random.one_in(8) && axes.kind() != Kind::Scalar {
-            let dim = if axes.kind() == Kind::AlongRows { "M" } else { "N" };
+            let dim = match axes.column {
+                Some(by) => columns(by),
+                None => "M".to_owned(),
+            };
             let left = Axes { batch: axes.batch, ..Axes::SCALAR };
             let late = |known: &Known| known.late && known.ty.axes == axes;
             if let Some(vector) = self.float(&late) {
                 let vector = self.bounded(vector, 1000.0);
-                self.fold(vector, dim, left);
+                self.fold(vector, &dim, left);
             }
         }
     }
