@@ -63,6 +63,8 @@ impl<'k> Folding<'_, 'k> {
     pub(super) fn settle(&self, evaluator: &Evaluator<'_, 'k>) {
         if let Some(deferred) = &self.deferred {
             let share = deferred.share(self.grid());
+            // All have heard of the tile before.
+            self.sync();
             self.say_last(deferred, share);
             self.sync();
             self.finish_last(evaluator, share);
