@@ -5,6 +5,7 @@ use crate::functions::Accuracy;
 
 use super::Graph;
 use super::op::Op;
+use super::ops::Fold;
 
 /// What the user asked of functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -43,9 +44,15 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
         }
     }
     for (id, node) in graph.nodes().rev() {
-        // What is folded into a reduction needs no more than the hardware gives.
-        if accuracies[id.index()] == Accuracy::Accurate && !matches!(node.op, Op::Reduce(..)) {
-            node.op.operands().for_each(|operand| accuracies[operand.index()] = Accuracy::Accurate);
+        // What is folded into a reduction needs no more than the hardware gives, nor do the exponentials that one adds up.
+        match node.op {
+            Op::Reduce(Fold::LogSumExp, ..) => accuracies[id.index()] = Accuracy::Hardware,
+            Op::Reduce(..) => {}
+            _ if accuracies[id.index()] == Accuracy::Accurate => {
+                let operands = node.op.operands();
+                operands.for_each(|operand| accuracies[operand.index()] = Accuracy::Accurate);
+            }
+            _ => {}
         }
     }
     accuracies

@@ -394,8 +394,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 
-    /// Waits until everything has left.
+    /// Finishes what is left to finish, and waits until everything has left.
     pub(super) fn drain(&self) {
+        if let Some(folding) = &self.folding {
+            folding.settle(&self.evaluator());
+        }
         self.departures.drain();
     }
 }

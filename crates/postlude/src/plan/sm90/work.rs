@@ -10,7 +10,7 @@ pub(super) fn work(graph: &Graph) -> u32 {
     let of_node = nodes.map(|(id, node)| match &node.op {
         Op::Reduce(fold, _, terms) if graph.ty(*terms).axes.kind() == Kind::Tile => {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
-            meeting + if matches!(fold, Fold::LogSumExp | Fold::Largest(_)) { 10 } else { 1 }
+            meeting + if matches!(fold, Fold::LogSumExp | Fold::Largest(_)) { 16 } else { 1 }
         }
         Op::Pick(..) => 3,
         op if node.ty.axes.kind() == Kind::Tile => of_element(op, accuracies[id.index()]),

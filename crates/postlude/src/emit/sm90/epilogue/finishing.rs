@@ -3,7 +3,7 @@
 //!
 //! Partial results are stored; the warpgroup meets; one thread adds to a counter with release and acquire, and its answer
 //! says whether all others were there before. Who is last sees everything behind a fence, and leaves the counter at zero
-//! for the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished, and then
+//! for the next launch. The answer is looked at behind the next tile, when it has long been there. Who finishes a block of rows or columns may leave a partial result of what it finished, and then
 //! arrives for that, too.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg};
@@ -17,7 +17,7 @@ use crate::plan::sm90::{Folded, SLOT_ROWS, Source};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
-use super::folding::{Folding, Share, numbered};
+use super::folding::{Deferred, Folding, Share, numbered};
 use super::further::Further;
 
 /// Partial results that are asked for before the first is there.
@@ -38,25 +38,105 @@ struct Parts<'f, 'k> {
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// Says that this warpgroup's partial results of a tile are there; if they were the last, finishes.
+    /// Says that this warpgroup's partial results of a tile are there; if they were the last, finishes: at once, or behind
+    /// the next tile, so that nobody waits for the counters' answers.
     pub(super) fn arrive(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
+        match &self.deferred {
+            Some(deferred) => {
+                let before = deferred.share(share);
+                self.say_last(deferred, before);
+                self.sync();
+                self.k.if_(self.rank.eq(0), || {
+                    for (number, counter) in self.counters(share) {
+                        let answer = self.add_one(counter);
+                        deferred.answers[number as usize].set(answer);
+                    }
+                });
+                deferred.remember(share);
+                self.finish_last(evaluator, before);
+            }
+            None => self.arrive_now(evaluator, share),
+        }
+    }
+
+    /// Finishes what the last tile's arrival allows.
+    pub(super) fn settle(&self, evaluator: &Evaluator<'_, 'k>) {
+        if let Some(deferred) = &self.deferred {
+            let share = deferred.share(self.grid());
+            self.say_last(deferred, share);
+            self.sync();
+            self.finish_last(evaluator, share);
+        }
+    }
+
+    /// One thread says for which counters the tile before was the last.
+    fn say_last(&self, deferred: &Deferred<'k>, share: Share<'k>) {
+        let k = self.k;
+        k.if_(self.rank.eq(0), || {
+            for (number, counter) in self.counters(share) {
+                let last =
+                    deferred.answers[number as usize].get().eq(self.wanted(number, share) - 1);
+                self.reset_if(last, counter);
+                k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
+            }
+        });
+    }
+
+    /// Finishes that tile, where it was the last.
+    fn finish_last(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
+        for (number, _) in self.counters(share) {
+            self.if_last(number, || {
+                match number {
+                    ROWS => self.finish_rows(evaluator, share),
+                    COLUMNS => self.finish_columns(evaluator, share),
+                    _ => self.finish_scalars(evaluator, share),
+                }
+                // What it used of shared memory is the next tile's.
+                self.sync();
+            });
+        }
+    }
+
+    /// The counters of a tile, each with the number of its flag.
+    fn counters(&self, share: Share<'k>) -> Vec<(u32, Reg<'k, U32>)> {
+        let batches = self.parameters.batches;
+        let behind = batches * share.units;
+        let mut counters = Vec::new();
+        if self.finishes(Kind::AlongRows) {
+            counters.push((ROWS, share.batch.mad(share.units, share.unit)));
+        }
+        if self.finishes(Kind::AlongColumns) {
+            counters.push((COLUMNS, share.batch.mad(share.tiles, share.tile) + behind));
+        }
+        if !self.scalars.is_empty() {
+            counters.push((SCALARS, batches.mad(share.tiles, behind) + share.batch));
+        }
+        counters
+    }
+
+    /// How many arrive at a counter.
+    fn wanted(&self, number: u32, share: Share<'k>) -> Reg<'k, U32> {
+        match number {
+            ROWS => share.tiles,
+            COLUMNS => share.units,
+            _ => share.units * share.tiles,
+        }
+    }
+
+    /// Whether reductions of what is finished follow, whose arrivals depend on who was last.
+    pub(super) fn goes_further(&self) -> bool {
+        self.from(Source::FinishedRows).chain(self.from(Source::FinishedColumns)).count() > 0
+    }
+
+    fn arrive_now(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let k = self.k;
         let (rows, columns) = (self.finishes(Kind::AlongRows), self.finishes(Kind::AlongColumns));
-        let further = self.from(Source::FinishedRows).chain(self.from(Source::FinishedColumns));
-        let further = further.count() > 0;
         self.sync();
         k.if_(self.rank.eq(0), || {
-            let behind = self.parameters.batches * share.units;
-            if rows {
-                let counter = share.batch.mad(share.units, share.unit);
-                self.count(ROWS, counter, k.imm(1), share.tiles);
-            }
-            if columns {
-                let counter = share.batch.mad(share.tiles, share.tile) + behind;
-                self.count(COLUMNS, counter, k.imm(1), share.units);
-            }
-            if !self.scalars.is_empty() && !further {
-                self.count_scalars(share);
+            for (number, counter) in self.counters(share) {
+                if number != SCALARS {
+                    self.count(number, counter, k.imm(1), self.wanted(number, share));
+                }
             }
         });
         self.sync();
@@ -66,13 +146,9 @@ impl<'k> Folding<'_, 'k> {
         if columns {
             self.if_last(COLUMNS, || self.finish_columns(evaluator, share));
         }
-        if further {
-            k.if_(self.rank.eq(0), || self.count_scalars(share));
-            self.sync();
-        }
-        if !self.scalars.is_empty() {
-            self.if_last(SCALARS, || self.finish_scalars(evaluator, share));
-        }
+        k.if_(self.rank.eq(0), || self.count_scalars(share));
+        self.sync();
+        self.if_last(SCALARS, || self.finish_scalars(evaluator, share));
         // Nobody says anything about the next tile before all have heard of this one.
         self.sync();
     }
@@ -104,14 +180,26 @@ impl<'k> Folding<'_, 'k> {
         wanted: Reg<'k, U32>,
     ) {
         let k = self.k;
-        let counter = self.part(0, k.widen(counter));
-        let before = k.atomic::<U32>(Reduction::Add, Order::AcqRel, Scope::Gpu, counter, arrivals);
-        let last = before.eq(wanted - arrivals);
-        let zero = k.imm::<U32>(0);
-        k.when(last, || {
-            k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero);
-        });
+        let last = self.add(counter, arrivals).eq(wanted - arrivals);
+        self.reset_if(last, counter);
         k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
+    }
+
+    fn add_one(&self, counter: Reg<'k, U32>) -> Reg<'k, U32> {
+        self.add(counter, self.k.imm(1))
+    }
+
+    /// Adds to a counter; what it was before.
+    fn add(&self, counter: Reg<'k, U32>, arrivals: Reg<'k, U32>) -> Reg<'k, U32> {
+        let counter = self.part(0, self.k.widen(counter));
+        self.k.atomic::<U32>(Reduction::Add, Order::AcqRel, Scope::Gpu, counter, arrivals)
+    }
+
+    /// Leaves a counter as the next launch wants it.
+    fn reset_if(&self, last: Reg<'k, Pred>, counter: Reg<'k, U32>) {
+        let (k, zero) = (self.k, self.k.imm::<U32>(0));
+        let counter = self.part(0, k.widen(counter));
+        k.when(last, || k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero));
     }
 
     /// The same for a batch's scalars: a tile arrives, and whoever finished a block for one more.

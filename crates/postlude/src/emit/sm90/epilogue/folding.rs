@@ -36,6 +36,39 @@ pub(super) struct Folding<'a, 'k> {
     tiles: [Reg<'k, U32>; 2],
     /// What this warpgroup has of shared memory.
     shared: SharedAddress<'k>,
+    /// The arrival of the tile before, where it can wait.
+    pub(super) deferred: Option<Deferred<'k>>,
+}
+
+/// An arrival whose answers are still to be looked at.
+pub(super) struct Deferred<'k> {
+    /// What counters of rows, columns and scalars were before; in one thread.
+    pub(super) answers: [Var<'k, U32>; 3],
+    batch: Var<'k, U32>,
+    unit: Var<'k, U32>,
+    tile: Var<'k, U32>,
+}
+
+impl<'k> Deferred<'k> {
+    fn new(k: Kernel<'k, Sm90a>) -> Deferred<'k> {
+        // No counter was ever that full.
+        let answers = [(); 3].map(|()| k.var(u32::MAX));
+        let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
+        Deferred { answers, batch, unit, tile }
+    }
+
+    /// The share of the tile that arrived, in the same grid as this one.
+    pub(super) fn share(&self, grid: Share<'k>) -> Share<'k> {
+        let [batch, unit, tile] = [self.batch, self.unit, self.tile].map(Var::copy);
+        Share { batch, unit, tile, ..grid }
+    }
+
+    /// This one has arrived.
+    pub(super) fn remember(&self, share: Share<'k>) {
+        self.batch.set(share.batch);
+        self.unit.set(share.unit);
+        self.tile.set(share.tile);
+    }
 }
 
 /// What a warpgroup has folded of a tile.
@@ -105,7 +138,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let words = plan.schedule.needs.folds;
         let bytes = words.shared_bytes(plan.schedule.width());
         let of = |kind| folds_of(plan.graph, kind).collect();
-        words.any().then(|| Folding {
+        let mut folding = words.any().then(|| Folding {
             k,
             plan,
             parameters,
@@ -117,7 +150,17 @@ impl<'a, 'k> Folding<'a, 'k> {
             column: (rank & 3) * 2,
             tiles: raster.tiles(),
             shared: k.region(&plan.folds) + warpgroup * bytes,
-        })
+            deferred: None,
+        })?;
+        folding.deferred = (!folding.goes_further()).then(|| Deferred::new(k));
+        Some(folding)
+    }
+
+    /// The share of the first tile of all.
+    pub(super) fn grid(&self) -> Share<'k> {
+        let (zero, [rows, tiles]) = (self.k.imm(0), self.tiles);
+        let units = rows * self.plan.schedule.tile.sharers();
+        Share { batch: zero, unit: zero, units, tile: zero, tiles }
     }
 
     /// What is to be folded of every element.
@@ -172,8 +215,15 @@ impl<'a, 'k> Folding<'a, 'k> {
             state.more(evaluator, *folded, &values(*folded).concat());
         }
         for (word, folded) in numbered(&self.columns) {
-            let place = (word, block, first);
-            self.fold_columns(evaluator, folded, place, spot.before, &values(folded));
+            let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
+            let columns: Vec<_> = values(folded).iter().flat_map(rows).collect();
+            // Sharing takes registers for every word.
+            let together = if folded.words() == 1 { columns.len() } else { 1 };
+            for (place, columns) in (0..).zip(columns.chunks(together)) {
+                let first = first + 8 * (place / 2) + place % 2;
+                let place = (word, block, first);
+                self.fold_columns(evaluator, folded, place, spot.before, columns);
+            }
         }
     }
 
@@ -235,7 +285,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// Columns of some groups of 8: the rows of a warp meet, and join those of the blocks before.
+    /// A column, or those of some groups of 8, each by the thread's two rows: the rows of a warp meet, and join those of
+    /// the blocks before.
     ///
     /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
     /// meeting is about half as many.
@@ -245,15 +296,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         folded: Folded,
         (word, block, first): (u32, usize, u32),
         before: Option<Reg<'k, U32>>,
-        groups: &[[Reg<'k, F32>; 4]],
+        columns: &[[Reg<'k, F32>; 2]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        let own = |four: &[Reg<'k, F32>; 4], column: usize| {
-            let rows = [four[column], four[column + 2]];
-            evaluator.fold_more(folded, &evaluator.fold_begin(folded), &rows)
-        };
+        let nothing = evaluator.fold_begin(folded);
         let mut states: Vec<State<'k>> =
-            groups.iter().flat_map(|four| [own(four, 0), own(four, 1)]).collect();
+            columns.iter().map(|rows| evaluator.fold_more(folded, &nothing, rows)).collect();
         let within = self.column + first;
         let mut within = before.map_or(within, |before| within + before);
         let mut rest = Vec::new();
