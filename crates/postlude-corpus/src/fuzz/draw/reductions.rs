@@ -156,7 +156,8 @@ impl Draw {
         for _ in 0..steps {
             self.finishing_step(&same);
         }
-        if self.random.one_in(8) && axes.kind() != Kind::Scalar {
+        let vector = matches!(axes.kind(), Kind::AlongRows | Kind::AlongColumns);
+        if vector && self.random.one_in(8) {
             let dim = match axes.column {
                 Some(by) => columns(by),
                 None => "M".to_owned(),

@@ -174,7 +174,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if let Op::Reduce(fold, over, terms) = node.op {
             let of = graph[terms].ty;
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            if over.batch || !whole || of.elem != Elem::F32 {
+            // Who finishes columns knows those of the product, not their groups.
+            let grouped = of.axes.kind() == Kind::AlongColumns
+                && of.axes.column != Some(graph.product().column.divisor());
+            if over.batch || !whole || grouped || of.elem != Elem::F32 {
                 return refuse(format!("{} {over}", fold.name()));
             }
             continue;

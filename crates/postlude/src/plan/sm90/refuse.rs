@@ -238,6 +238,9 @@ mod tests {
 
     #[test]
     fn what_it_does_not_is_named() {
+        let source = "kernel k(A: f16[M, K], W: f16[N, K], x: f32[N/8]) -> (d: f32[], D: f32[M, N]) { D = A @ W.T; d = max(x, N/8) }";
+        let refusal = super::tests::refusal(source).unwrap_or_default();
+        assert!(refusal.contains("`max over column`"), "{refusal}");
         // Nobody comes back to the tiles once their columns are finished.
         let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
