@@ -119,6 +119,13 @@ pub trait Machine {
         self.of_bits(self.xor(self.bits_of(a), sign))
     }
 
+    /// The smaller of `a` and a number; a NaN stays.
+    #[inline(always)]
+    fn at_most(&self, a: Self::F, high: f32) -> Self::F {
+        let high = self.constant(high);
+        self.select(self.less(high, a), high, a)
+    }
+
     /// `a` limited to `low..=high`; a NaN stays.
     #[inline(always)]
     fn clamp(&self, a: Self::F, low: f32, high: f32) -> Self::F {

@@ -84,7 +84,7 @@ fn tanh_with<M: Machine, const N: usize>(
 ) -> M::F {
     let one = m.constant(1.0);
     // The result is 1 from 9.02 on.
-    let magnitude = m.clamp(m.abs(x), 0.0, 10.0);
+    let magnitude = m.at_most(m.abs(x), 10.0);
     let square = m.mul(magnitude, magnitude);
     let small = m.fma(m.mul(m.polynomial(square, near_zero), square), magnitude, magnitude);
     let power = exp(m.add(magnitude, magnitude));
@@ -102,7 +102,7 @@ fn erf_with<M: Machine, const N: usize, const K: usize>(
     exp: impl Fn(M::F) -> M::F,
 ) -> M::F {
     // The result is 1 from 3.92 on.
-    let magnitude = m.clamp(m.abs(x), 0.0, 4.0);
+    let magnitude = m.at_most(m.abs(x), 4.0);
     let square = m.mul(magnitude, magnitude);
     let small = m.fma(m.polynomial(square, near_zero), magnitude, magnitude);
     let negated = m.negate(magnitude);

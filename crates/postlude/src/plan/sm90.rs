@@ -320,7 +320,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             subtile,
             load_stages,
             store_stages,
-            looped: needs.is_heavy() && needs.width(tile) > subtile,
+            looped: looped(tile, needs, subtile),
             pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
@@ -328,6 +328,11 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             needs: needs.clone(),
         })
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
+}
+
+/// Whether subtiles are a loop: where there is much code, and registers for the accumulators that wait.
+fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
+    needs.is_heavy() && tile.sharing == Sharing::Tiles && needs.width(tile) > subtile
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.

@@ -169,6 +169,7 @@ fn element(dtype: DType) -> Element {
     match dtype {
         DType::F32 => Element::F32,
         DType::F16 => Element::F16,
+        dtype if dtype.bits() == 8 => Element::U8,
         _ => Element::BF16,
     }
 }

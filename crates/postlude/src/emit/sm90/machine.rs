@@ -120,6 +120,9 @@ impl<'k> Machine for Registers<'k> {
     fn negate(&self, a: Self::F) -> Self::F {
         a.negate()
     }
+    fn at_most(&self, a: Self::F, high: f32) -> Self::F {
+        a.min(high)
+    }
     fn clamp(&self, a: Self::F, low: f32, high: f32) -> Self::F {
         a.min(high).max(low)
     }

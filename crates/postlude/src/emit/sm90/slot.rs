@@ -1,7 +1,7 @@
 //! How tiles of the epilogue lie in slots, and which boxes of a tensor map fill or empty one.
 //!
 //! A slot holds 64 rows of a subtile of 16-bit elements, or of half of one of 32-bit elements; a wide subtile takes two
-//! slots. A row-major tile's slot is one box, whose rows are the tile's, or one for the rows of each warp. A column-major tile's slot has a row of 128
+//! slots, one of bytes half of one. A row-major tile's slot is one box, whose rows are the tile's, or one for the rows of each warp. A column-major tile's slot has a row of 128
 //! bytes for each column: 64 elements of 16 bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
 //! Invariant: boxes start at multiples of their swizzle's pattern.
 
@@ -40,7 +40,7 @@ pub(super) struct SlotBox<'k> {
 impl SlotLayout {
     pub(super) fn new(schedule: &Sm90Schedule, dtype: DType, major: Major) -> SlotLayout {
         let element_bytes = dtype.bits() as u32 / 8;
-        assert!(matches!(element_bytes, 2 | 4), "compiler bug: a slot of {dtype}");
+        assert!(matches!(element_bytes, 1 | 2 | 4), "compiler bug: a slot of {dtype}");
         SlotLayout { major, element_bytes, subtile: schedule.subtile, rows: SLOT_ROWS }
     }
 
@@ -57,7 +57,7 @@ impl SlotLayout {
 
     /// Slots of a subtile, from left to right.
     pub(super) fn slots(self) -> u32 {
-        self.element_bytes / 2
+        self.element_bytes.div_ceil(2)
     }
 
     /// Columns of the tile in one slot.
@@ -86,6 +86,7 @@ impl SlotLayout {
             128 => Swizzle::B128,
             64 => Swizzle::B64,
             32 => Swizzle::B32,
+            16 => Swizzle::None,
             bytes => panic!("compiler bug: rows of {bytes} bytes"),
         }
     }

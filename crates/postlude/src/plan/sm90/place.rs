@@ -189,7 +189,8 @@ pub(super) fn loads(graph: &Graph, problem: &Problem, placements: &Placements) -
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.product(), dims, &placement.strides);
-        path(declared.dtype, strides, placement.alignment(), problem)
+        let mapped = is_mapped(declared.dtype);
+        path(declared.dtype, mapped, strides, placement.alignment(), problem)
     };
     tile_operands(graph).into_iter().map(path).collect()
 }
@@ -206,26 +207,42 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
                 return Path::Finished;
             }
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
-            let path = path(output.dtype, strides, placement.alignment(), problem);
+            let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
+            let path = path(output.dtype, mapped, strides, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| {
                 (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
             };
             match path {
                 Path::Map if !whole(problem.product_columns()) => Path::Contiguous,
-                Path::MapTransposed if !whole(problem.rows) => Path::Strided,
+                // Bytes leave through slots row by row only.
+                Path::MapTransposed if !whole(problem.rows) || output.dtype.bits() == 8 => {
+                    Path::Strided
+                }
                 other => other,
             }
         })
         .collect()
 }
 
-fn path(dtype: DType, strides: [isize; 3], alignment: u64, problem: &Problem) -> Path {
+/// Whether elements travel through slots whichever way they lie.
+fn is_mapped(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}
+
+/// The path of a tensor that lies so, by a map only where its elements are `mapped`.
+fn path(
+    dtype: DType,
+    mapped: bool,
+    strides: [isize; 3],
+    alignment: u64,
+    problem: &Problem,
+) -> Path {
     let [batch, row, column] = strides;
     // No map has an empty dim, and a tile of nothing must touch nothing.
     let mappable = problem.rows > 0
         && problem.product_columns() > 0
-        && matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+        && mapped
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.batch <= 1 || fits_map(batch, dtype));
     if column == 1 || problem.product_columns() <= 1 {

@@ -51,6 +51,21 @@ impl fmt::Display for Sm90Schedule {
     }
 }
 
+/// Knobs that are one number.
+const NUMBERS: [&str; 11] = [
+    "consumers",
+    "stages",
+    "subtile",
+    "load_stages",
+    "store_stages",
+    "pending",
+    "column_values",
+    "whole_columns",
+    "looped",
+    "work",
+    "groups",
+];
+
 impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
@@ -58,19 +73,7 @@ impl FromStr for Sm90Schedule {
         let (mut tile, mut grid_limit, mut products) = (None, None, 1);
         let (mut loads, mut stores, mut sharing, mut folds) = (None, None, None, None);
         let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
-        let mut knobs = [
-            ("consumers", None),
-            ("stages", None),
-            ("subtile", None),
-            ("load_stages", None),
-            ("store_stages", None),
-            ("pending", None),
-            ("column_values", None),
-            ("whole_columns", None),
-            ("looped", None),
-            ("work", None),
-            ("groups", None),
-        ];
+        let mut knobs = NUMBERS.map(|name| (name, None));
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for line in
             lines.filter(|line| !line.is_empty() && *line != "}" && *line != "schedule sm90 {")

@@ -59,6 +59,15 @@ impl<'k> Ready<'k> {
         }
     }
 
+    fn bytes(self) -> [Reg<'k, U32>; 2] {
+        match self {
+            Ready::Bytes(pairs) => pairs,
+            Ready::Packed(_) | Ready::Whole(_) | Ready::Integers(_) | Ready::Bits(_) => {
+                panic!("compiler bug: 8-bit slots take pairs of bytes")
+            }
+        }
+    }
+
     fn bits(self) -> Reg<'k, U32> {
         match self {
             Ready::Bits(bits) => bits,
@@ -220,7 +229,10 @@ impl<'a, 'k> Departures<'a, 'k> {
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
                     self.send_slot(tile, column, spot, |start| {
-                        if half.is_some() {
+                        if tile.layout.element_bytes() == 1 {
+                            let bytes = groups.iter().map(|ready| ready.bytes());
+                            access.write_bytes(start, &bytes.collect::<Vec<_>>());
+                        } else if half.is_some() {
                             let packed = groups.iter().map(|ready| ready.packed());
                             access.write_packed(start, &packed.collect::<Vec<_>>());
                         } else {

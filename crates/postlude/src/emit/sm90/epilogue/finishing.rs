@@ -63,6 +63,8 @@ impl<'k> Folding<'_, 'k> {
     pub(super) fn settle(&self, evaluator: &Evaluator<'_, 'k>) {
         if let Some(deferred) = &self.deferred {
             let share = deferred.share(self.grid());
+            // All have heard of the tile before.
+            self.sync();
             self.say_last(deferred, share);
             self.sync();
             self.finish_last(evaluator, share);
@@ -75,7 +77,7 @@ impl<'k> Folding<'_, 'k> {
         k.if_(self.rank.eq(0), || {
             for (number, counter) in self.counters(share) {
                 let last =
-                    deferred.answers[number as usize].get().eq(self.wanted(number, share) - 1);
+                    deferred.answers[number as usize].get().eq(Self::wanted(number, share) - 1);
                 self.reset_if(last, counter);
                 k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
             }
@@ -115,7 +117,7 @@ impl<'k> Folding<'_, 'k> {
     }
 
     /// How many arrive at a counter.
-    fn wanted(&self, number: u32, share: Share<'k>) -> Reg<'k, U32> {
+    fn wanted(number: u32, share: Share<'k>) -> Reg<'k, U32> {
         match number {
             ROWS => share.tiles,
             COLUMNS => share.units,
@@ -135,7 +137,7 @@ impl<'k> Folding<'_, 'k> {
         k.if_(self.rank.eq(0), || {
             for (number, counter) in self.counters(share) {
                 if number != SCALARS {
-                    self.count(number, counter, k.imm(1), self.wanted(number, share));
+                    self.count(number, counter, k.imm(1), Self::wanted(number, share));
                 }
             }
         });

@@ -38,6 +38,9 @@ pub(super) trait SlotAccess<'k> {
 
     fn write_floats(&self, start: SharedAddress<'k>, groups: &[Floats<'k>]);
 
+    /// Pairs of bytes, one for each of the thread's two rows.
+    fn write_bytes(&self, start: SharedAddress<'k>, groups: &[[Reg<'k, U32>; 2]]);
+
     fn read_packed(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Packed<'k>> {
         let read = |from| {
             let [a, b, c, d] = self.kernel().load_matrices::<4>(from, self.transposition());

@@ -91,4 +91,8 @@ impl<'k> SlotAccess<'k> for ColumnLanes<'k> {
             }
         }
     }
+
+    fn write_bytes(&self, _: SharedAddress<'k>, _: &[[Reg<'k, U32>; 2]]) {
+        panic!("compiler bug: bytes leave row by row");
+    }
 }

@@ -4,7 +4,7 @@
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Scalar, U32};
 
 use crate::plan::sm90::Sm90Schedule;
 
@@ -21,6 +21,8 @@ pub(super) struct RowLanes<'k> {
     /// Its own two columns of 32 bits, in the first of its rows.
     pair: Reg<'k, U32>,
     row_bytes: u32,
+    /// Its own two columns of 8 bits, in the first of its rows, which have half as many bytes.
+    bytes: Reg<'k, U32>,
 }
 
 impl<'k> RowLanes<'k> {
@@ -31,21 +33,24 @@ impl<'k> RowLanes<'k> {
     ) -> RowLanes<'k> {
         let row_bytes = schedule.subtile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
-        let exchange = |row: Reg<'k, U32>| match row_bytes {
+        let exchange = |row: Reg<'k, U32>, row_bytes: u32| match row_bytes {
             128 => row & 7,
             64 => (row >> 1) & 3,
             32 => (row >> 2) & 1,
+            16 => k.imm(0),
             _ => panic!("compiler bug: rows of {row_bytes} bytes"),
         };
         let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
-            row * row_bytes + (chunk ^ exchange(row)) * CHUNK
+            row * row_bytes + (chunk ^ exchange(row, row_bytes)) * CHUNK
         };
         // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
         let (within, matrix) = (lane & 7, lane >> 3);
         let matrix_row = warp.mad(16, (matrix & 1).mad(8, within));
         let own_row = warp.mad(16, lane >> 2);
         let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
-        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes }
+        let narrow = row_bytes / 2;
+        let bytes = own_row * narrow + exchange(own_row, narrow) * CHUNK + (lane & 3) * 2;
+        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes, bytes }
     }
 
     /// For each group, the two columns of the thread's first and second row.
@@ -90,6 +95,18 @@ impl<'k> SlotAccess<'k> for RowLanes<'k> {
         for ([upper, lower], four) in places.zip(groups) {
             self.k.store_shared(upper, [four[0], four[1]]);
             self.k.store_shared(lower, [four[2], four[3]]);
+        }
+    }
+
+    fn write_bytes(&self, start: SharedAddress<'k>, groups: &[[Reg<'k, U32>; 2]]) {
+        let first = start.register() + self.bytes;
+        for (group, pairs) in (0..).zip(groups) {
+            // Two groups are a chunk.
+            let upper = SharedAddress::from_register(first ^ (group / 2 * CHUNK)) + group % 2 * 8;
+            let rows = [upper, upper + 8 * (self.row_bytes / 2)];
+            for (to, pair) in rows.into_iter().zip(pairs) {
+                self.k.store_shared_narrow(Scalar::U16, to, *pair);
+            }
         }
     }
 }
