@@ -49,7 +49,10 @@ impl<'k> RowLanes<'k> {
         let own_row = warp.mad(16, lane >> 2);
         let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
         let narrow = row_bytes / 2;
-        let bytes = own_row * narrow + exchange(own_row, narrow) * CHUNK + (lane & 3) * 2;
+        // Where warps send their rows by themselves, each has the same part of a slot whatever lies in it.
+        let part = if schedule.needs.stores_by_warps() { row_bytes } else { narrow };
+        let own_bytes = warp.mad(16 * part, (lane >> 2) * narrow);
+        let bytes = own_bytes + exchange(own_row, narrow) * CHUNK + (lane & 3) * 2;
         RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes, bytes }
     }
 
