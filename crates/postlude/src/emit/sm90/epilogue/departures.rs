@@ -258,7 +258,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         let slot_bytes = self.plan.schedule.slot_bytes();
         self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
         self.meet();
-        let start = self.own_rows(tile, self.slots + self.slot.get());
+        let start = self.slots + self.slot.get();
         fill(start);
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.meet();
@@ -283,17 +283,6 @@ impl<'a, 'k> Departures<'a, 'k> {
         let next = self.slot.get() + slot_bytes;
         let wrapped = next.eq(stages * slot_bytes);
         self.slot.set(k.imm(0).select(next, wrapped));
-    }
-
-    /// Where a slot begins for the rows of these threads. A warp waits for itself alone, so its rows have to be in the same
-    /// part of a slot whatever the outputs that share it are: those of narrower ones are moved there.
-    fn own_rows(&self, tile: &MappedTile<'k>, slot: SharedAddress<'k>) -> SharedAddress<'k> {
-        let widest = self.plan.schedule.slot_bytes() / SLOT_ROWS;
-        let bytes = tile.layout.columns() * tile.layout.element_bytes();
-        match self.senders {
-            Senders::Warp { row } if bytes < widest => slot + row * (widest - bytes),
-            Senders::Warp { .. } | Senders::Warpgroup { .. } => slot,
-        }
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
