@@ -118,7 +118,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
     };
     let mut verdict = compare(&compiled, specimen.way.math, (&problem, &arguments), outputs);
     if let (Verdict::Wrong(wrong), Some(schedule)) = (&mut verdict, schedule) {
-        wrong.found.push_str(&format!("\n{schedule}"));
+        wrong.found = format!("{}\n{schedule}", wrong.found);
     }
     verdict
 }

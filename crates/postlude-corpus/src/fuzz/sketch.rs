@@ -185,7 +185,7 @@ impl Sketch {
 
     /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes of bits.
     pub(super) fn multiples(&self) -> [usize; 3] {
-        let mut multiples = [1; 3];
+        let mut multiples = [1, 1, self.base as usize];
         let live = self.live();
         let mut need = |dim: &Dim, whole: usize| {
             if let Dim::Name { name, divisor } = dim {

@@ -136,13 +136,15 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         };
         let tile = axes == graph.product().accumulator_axes();
         let own = graph.product().column.divisor();
-        let grouped = axes.kind() == Kind::Tile
+        // What all batches have in common would be written by each of them.
+        let apart = axes.batch == graph.product().accumulator_axes().batch;
+        let grouped = apart
+            && axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
             && graph[output.value].ty.axes == axes
             && axes.kind() != Kind::Tile
-            // What all batches have in common would be written by each of them.
-            && axes.batch == graph.product().accumulator_axes().batch
+            && apart
             || grouped && !late[output.value.index()];
         if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a reduction's result as {}", output.dtype);
@@ -268,8 +270,11 @@ mod tests {
 
     #[test]
     fn what_batches_share_is_not_written_by_each() {
-        for output in ["D: f32[M, N]", "d: f32[M]"] {
-            let value = if output.starts_with('D') { "x - max(x, N)" } else { "max(x, N)" };
+        for (output, value) in [
+            ("D: f32[M, N]", "x - max(x, N)"),
+            ("d: f32[M]", "max(x, N)"),
+            ("g: f32[M, N/2]", "max(x, N, 2)"),
+        ] {
             let source = format!(
                 "kernel k(A: f16[B, M, K], W: f16[N, K], x: f16[M, N]) -> (E: f32[B, M, N], {output}) \
                  {{ E = A @ W.T + x - max(x, N)\n {} = {value} }}",
