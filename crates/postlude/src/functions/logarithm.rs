@@ -83,6 +83,24 @@ pub fn log2_hardware<M: Machine>(m: &M, x: M::F) -> M::F {
     at_the_edges(m, x, result)
 }
 
+/// log(1 + x) / x for x in 0..=1, to 2^-22.2: the polynomial of least relative error.
+const LOG1P_WITHIN_ONE: [f32; 8] = [
+    0.999_999_8,
+    -0.499_974_04,
+    0.332_754_8,
+    -0.244_954_63,
+    0.177_452_42,
+    -0.107_681_71,
+    0.044_089_62,
+    -0.008_539_203,
+];
+
+/// log(1 + x) for x in 0..=1, to 2^-21 of itself.
+#[inline(always)]
+pub fn log1p_within_one<M: Machine>(m: &M, x: M::F) -> M::F {
+    m.mul(m.polynomial(x, LOG1P_WITHIN_ONE), x)
+}
+
 /// log(1 + x), without cancellation.
 #[inline(always)]
 pub fn log1p<M: Machine>(m: &M, x: M::F) -> M::F {
@@ -148,4 +166,23 @@ pub(super) fn at_the_edges<M: Machine>(m: &M, x: M::F, result: M::F) -> M::F {
     let edge = m.select(m.less(x, zero), m.constant(f32::NAN), x);
     let edge = m.select(m.equal(x, zero), m.constant(f32::NEG_INFINITY), edge);
     m.select(ordinary, result, edge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::machine::Scalar;
+
+    #[test]
+    fn log1p_within_one_is_as_good_as_it_says() {
+        let near_zero = (1..140).map(|power| 2_f32.powi(-power));
+        let evenly = (0..=1_000_000).map(|step| step as f32 / 1e6);
+        for x in near_zero.chain(evenly).filter(|x| *x >= f32::MIN_POSITIVE) {
+            let (got, want) = (log1p_within_one(&Scalar, x), f64::from(x).ln_1p());
+            let error = (f64::from(got) - want).abs() / want;
+            assert!(error < 2_f64.powi(-21), "log1p({x}): {got}, off by {error}");
+        }
+        assert_eq!(log1p_within_one(&Scalar, 0.0), 0.0);
+        assert!(log1p_within_one(&Scalar, f32::NAN).is_nan());
+    }
 }

@@ -14,6 +14,12 @@ pub(super) fn is_normal(graph: &Graph, node: NodeId) -> bool {
     normal(graph, node, DEPTH)
 }
 
+/// Whether a value lies between 0 and 1.
+pub(super) fn is_within_one(graph: &Graph, node: NodeId) -> bool {
+    let Op::Unary(Unary::Exp | Unary::Exp2, power) = graph[node].op else { return false };
+    matches!(graph[power].op, Op::Unary(Unary::Negate, a) if positive(graph, a, DEPTH))
+}
+
 /// The other factor and the constant of a product with one.
 pub(super) fn scaled(graph: &Graph, node: NodeId) -> Option<(NodeId, f64)> {
     let Op::Binary(Binary::Multiply, a, b) = graph[node].op else { return None };

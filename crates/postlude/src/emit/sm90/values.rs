@@ -17,9 +17,11 @@ use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 
 use crate::dtype::DType;
 use crate::functions::Accuracy;
+use crate::functions::logarithm::log1p_within_one;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 
 use super::Plan;
+use super::machine::Registers;
 use super::parameters::Parameters;
 use super::ranges;
 
@@ -221,6 +223,9 @@ impl<'k> Evaluator<'_, 'k> {
             // What is never subnormal needs no care for it.
             Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
                 Some(value(operand).float().approx(Approx::RcpFlush))
+            }
+            Unary::Log1p if ranges::is_within_one(self.plan.graph, operand) => {
+                Some(log1p_within_one(&Registers(self.k), value(operand).float()))
             }
             // e^(cx) = 2^(c log2(e) x)
             Unary::Exp => {
