@@ -17,6 +17,7 @@ mod folding;
 mod further;
 mod groups;
 mod lanes;
+mod plain;
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
@@ -41,6 +42,8 @@ pub(super) struct Epilogue<'a, 'k> {
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
     warpgroup: Reg<'k, U32>,
+    /// This thread in its warpgroup.
+    rank: Reg<'k, U32>,
     /// This thread's first row of a 64-row block, and its first column of an 8-column group.
     row: Reg<'k, U32>,
     column: Reg<'k, U32>,
@@ -124,6 +127,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             plan,
             parameters,
             warpgroup,
+            rank,
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
             lanes: Lanes::new(k, rank, plan.schedule),
@@ -183,6 +187,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let whole = Place { at: [corner.batch, zero, zero], inside: None };
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
+        self.write_plain(&evaluator, corner, &scalars);
         let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
         let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
         for (block, (rows, accumulators)) in rows.into_iter().zip(blocks).enumerate() {

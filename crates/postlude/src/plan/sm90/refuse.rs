@@ -1,7 +1,7 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, Kind, NodeId, Op};
+use crate::graph::{Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
 use super::{again, folds, groups};
@@ -29,8 +29,8 @@ pub enum Sm90Refusal {
         /// The output.
         name: String,
     },
-    /// An output that is neither a tile nor made of a tile's reductions.
-    #[error("sm90 stores tiles and what reductions of tiles give; output `{name}` is neither")]
+    /// An output that no tile can write by itself.
+    #[error("sm90 stores tiles, and vectors and scalars of every batch; output `{name}` is neither")]
     NotATile {
         /// The output.
         name: String,
@@ -146,6 +146,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             && axes.kind() != Kind::Tile
             && apart
             || grouped && !late[output.value.index()];
+        let finished = finished || is_plain(graph, &late, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a reduction's result as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
@@ -162,6 +163,25 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         }
     }
     Ok(())
+}
+
+/// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
+pub(crate) fn is_plain(
+    graph: &Graph,
+    late: &[bool],
+    passes: &[usize],
+    output: &Output,
+) -> Option<Kind> {
+    let axes = graph.product().axes(&output.dims)?;
+    let node = output.value.index();
+    let own_columns = axes.column.is_none_or(|by| by == graph.product().column.divisor());
+    let plain = axes.kind() != Kind::Tile
+        && own_columns
+        && !late[node]
+        && passes[node] == 0
+        // What all batches have in common would be written by each of them.
+        && axes.batch == graph.product().accumulator_axes().batch;
+    plain.then_some(axes.kind())
 }
 
 fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {

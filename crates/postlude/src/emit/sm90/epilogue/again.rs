@@ -3,8 +3,8 @@
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::F32;
 
-use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, Path, folded_by, output_run, terms_of};
+use crate::graph::{Axes, Kind, NodeId};
+use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
 
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
@@ -96,7 +96,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
     }
 
-    /// Writes outputs along rows that are known once the passes are done.
+    /// Writes outputs along rows that are known once the passes are done, and those that need none.
     pub(super) fn write_rows(
         &self,
         corner: &Corner<'k>,
@@ -107,8 +107,10 @@ impl<'k> Epilogue<'_, 'k> {
         let outputs = graph.outputs().iter().zip(paths).zip(&self.parameters.destinations);
         for ((output, path), destination) in outputs {
             let node = output.value.index();
-            let own =
-                *path == Path::Finished && !self.plan.late[node] && output_run(graph, output) == 1;
+            let along = graph.product().axes(&output.dims).map(Axes::kind);
+            let own = *path == Path::Finished
+                && !self.plan.late[node]
+                && along == Some(Kind::AlongRows);
             if let (true, Destination::Direct(memory)) = (own, destination) {
                 for (place, known) in places.iter().zip(known) {
                     let Some(value) = known[node] else {

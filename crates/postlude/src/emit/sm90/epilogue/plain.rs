@@ -1,0 +1,87 @@
+//! Vectors and scalars that no tile's values go into: written by the tiles of the first row, of the first column, or the
+//! first of all.
+
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::Pred;
+
+use crate::graph::{Kind, Output};
+use crate::plan::sm90::is_plain;
+
+use super::super::parameters::{Destination, Memory};
+use super::super::raster::Corner;
+use super::super::values::{Evaluator, Known, Place};
+use super::finishing::store;
+use super::{Epilogue, Sharing};
+
+/// Threads of a warpgroup.
+const THREADS: u32 = 128;
+
+impl<'k> Epilogue<'_, 'k> {
+    /// Writes those along columns and the scalars; those along rows go with the rows.
+    pub(super) fn write_plain(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        scalars: &Known<'k>,
+    ) {
+        let (k, zero) = (self.k, self.k.imm(0));
+        let first_row = corner.tile[0].eq(0) & self.is_first_worker();
+        let columns = self.plain(Kind::AlongColumns);
+        if !columns.is_empty() {
+            k.if_(first_row, || {
+                k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
+                    let column = corner.column + within;
+                    let inside = column.lt(self.parameters.columns);
+                    let at = [corner.batch, zero, column];
+                    let place = Place { at, inside: Some(inside) };
+                    let mut known = scalars.clone();
+                    evaluator.extend(&mut known, Kind::AlongColumns, &place, &[]);
+                    self.write_all(&columns, &place, &known);
+                });
+            });
+        }
+        let single = self.plain(Kind::Scalar);
+        if !single.is_empty() {
+            let first = first_row & corner.tile[1].eq(0) & self.rank.eq(0);
+            k.if_(first, || {
+                let place = Place { at: [corner.batch, zero, zero], inside: None };
+                self.write_all(&single, &place, scalars);
+            });
+        }
+    }
+
+    /// Whether this warpgroup is the first of those that work on its tile.
+    fn is_first_worker(&self) -> Reg<'k, Pred> {
+        match self.plan.schedule.tile.sharing {
+            Sharing::Rows => self.warpgroup.eq(0),
+            Sharing::Tiles => self.rank.ge(0),
+        }
+    }
+
+    /// The outputs that live so.
+    fn plain(&self, kind: Kind) -> Vec<(&Output, &Memory<'k>)> {
+        let (graph, plan) = (self.plan.graph, self.plan);
+        let outputs = graph.outputs().iter().zip(&self.parameters.destinations);
+        outputs
+            .filter(|(output, _)| is_plain(graph, &plan.late, &plan.passes, output) == Some(kind))
+            .filter_map(|(output, destination)| match destination {
+                Destination::Direct(memory) => Some((output, memory)),
+                Destination::Map(_) => None,
+            })
+            .collect()
+    }
+
+    fn write_all(
+        &self,
+        outputs: &[(&Output, &Memory<'k>)],
+        place: &Place<'k>,
+        known: &Known<'k>,
+    ) {
+        for (output, memory) in outputs {
+            let Some(value) = known[output.value.index()] else {
+                panic!("compiler bug: an output without a value")
+            };
+            store(self.k, output.dtype, memory.element(self.k, place.at), value, place.inside);
+        }
+    }
+}
