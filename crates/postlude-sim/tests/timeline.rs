@@ -34,7 +34,8 @@ fn every_row_has_its_events_and_those_of_a_warp_do_not_overlap() {
         for warpgroup in [1, 2] {
             assert_eq!(count(Row::TensorCore { warpgroup }), 2 * 8 * 4);
         }
-        assert_eq!(count(Row::Stores), 256 * 128 / (64 * 64));
+        // Each warp sends 16 rows of 64 columns out.
+        assert_eq!(count(Row::Stores), 256 * 128 / (16 * 64));
         assert!(count(Row::Producer { warp: 0 }) > 0 && count(Row::Consumer { warp: 4 }) > 0);
         for pair in events.windows(2) {
             let copies = matches!(pair[0].row, Row::Loads | Row::Stores);

@@ -25,12 +25,14 @@ pub(crate) enum Base {
     TwoOutputs,
     /// An output of single precision.
     Wide,
+    /// A column-major output, for which the warps of a warpgroup meet.
+    Columns,
     /// Sizes that are no multiples of anything, and outputs straight to memory.
     Odd,
 }
 
 impl Base {
-    pub(crate) const ALL: [Base; 8] = [
+    pub(crate) const ALL: [Base; 9] = [
         Base::Plain,
         Base::Pair,
         Base::Cluster,
@@ -38,6 +40,7 @@ impl Base {
         Base::Bias,
         Base::TwoOutputs,
         Base::Wide,
+        Base::Columns,
         Base::Odd,
     ];
 
@@ -50,6 +53,10 @@ impl Base {
             Base::Bias => ("bias_relu", [1, 128, 384, 128], tile(128, 128, 1), 1),
             Base::TwoOutputs => ("two_outputs", [1, 64, 128, 128], tile(64, 64, 1), 1),
             Base::Wide => ("wide", [1, 64, 128, 128], tile(64, 64, 1), 1),
+            Base::Columns => {
+                let text = epilogue("plain", DType::BF16).replace("[M, N]", "[N, M]");
+                return Bound::new(&text, [1, 64, 256, 576], tile(64, 64, 1), 1);
+            }
             Base::Odd => ("residual", [1, 70, 95, 72], tile(64, 64, 1), 2),
         };
         Bound::new(&epilogue(name, DType::BF16), sizes, tile, grid)

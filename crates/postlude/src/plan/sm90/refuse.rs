@@ -30,7 +30,9 @@ pub enum Sm90Refusal {
         name: String,
     },
     /// An output that no tile can write by itself.
-    #[error("sm90 stores tiles, and vectors and scalars of every batch; output `{name}` is neither")]
+    #[error(
+        "sm90 stores tiles, and vectors and scalars of every batch; output `{name}` is neither"
+    )]
     NotATile {
         /// The output.
         name: String,

@@ -108,9 +108,8 @@ impl<'k> Epilogue<'_, 'k> {
         for ((output, path), destination) in outputs {
             let node = output.value.index();
             let along = graph.product().axes(&output.dims).map(Axes::kind);
-            let own = *path == Path::Finished
-                && !self.plan.late[node]
-                && along == Some(Kind::AlongRows);
+            let own =
+                *path == Path::Finished && !self.plan.late[node] && along == Some(Kind::AlongRows);
             if let (true, Destination::Direct(memory)) = (own, destination) {
                 for (place, known) in places.iter().zip(known) {
                     let Some(value) = known[node] else {

@@ -21,7 +21,7 @@ use super::folding::{Deferred, Folding, Share, numbered};
 use super::further::Further;
 
 /// Partial results that are asked for before the first is there.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: u32 = 4;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 /// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.

@@ -24,9 +24,12 @@ impl<'k> Epilogue<'_, 'k> {
         corner: &Corner<'k>,
         scalars: &Known<'k>,
     ) {
+        let (columns, single) = (self.plain(Kind::AlongColumns), self.plain(Kind::Scalar));
+        if columns.is_empty() && single.is_empty() {
+            return;
+        }
         let (k, zero) = (self.k, self.k.imm(0));
         let first_row = corner.tile[0].eq(0) & self.is_first_worker();
-        let columns = self.plain(Kind::AlongColumns);
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
@@ -40,7 +43,6 @@ impl<'k> Epilogue<'_, 'k> {
                 });
             });
         }
-        let single = self.plain(Kind::Scalar);
         if !single.is_empty() {
             let first = first_row & corner.tile[1].eq(0) & self.rank.eq(0);
             k.if_(first, || {
@@ -71,12 +73,7 @@ impl<'k> Epilogue<'_, 'k> {
             .collect()
     }
 
-    fn write_all(
-        &self,
-        outputs: &[(&Output, &Memory<'k>)],
-        place: &Place<'k>,
-        known: &Known<'k>,
-    ) {
+    fn write_all(&self, outputs: &[(&Output, &Memory<'k>)], place: &Place<'k>, known: &Known<'k>) {
         for (output, memory) in outputs {
             let Some(value) = known[output.value.index()] else {
                 panic!("compiler bug: an output without a value")
