@@ -24,6 +24,17 @@ pub fn lay_out(tensor: &Tensor, layout: Layout) -> Result<Tensor, TensorError> {
         (last * stride).max(0) as usize
     });
     let elements = offset + reach.sum::<usize>() + 1 + GAP;
+    at_strides(tensor, strides, offset, elements)
+}
+
+/// The same values at these strides in memory for so many elements, all ones in between.
+pub(crate) fn at_strides(
+    tensor: &Tensor,
+    strides: Vec<isize>,
+    offset: usize,
+    elements: usize,
+) -> Result<Tensor, TensorError> {
+    let shape = tensor.shape().to_vec();
     let bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
     let mut moved = Tensor::with_strides(tensor.dtype(), shape.clone(), strides, offset, bytes)?;
     let mut index = vec![0; shape.len()];

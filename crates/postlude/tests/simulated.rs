@@ -35,13 +35,17 @@ fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
     bound
 }
 
-/// The schedule of a tile for a problem, its tensors where the call has them.
-fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
+/// The schedule of a tile for a problem, its tensors where the call has them, if the tile takes it.
+fn fitted(bound: &Bound, tile: Tile) -> Option<Sm90Schedule> {
     let compiled = bound.kernel.compile(&Options::default());
     let placements = bound.placements(&compiled);
-    let needs =
-        Needs::of(compiled.optimised(), &bound.problem, &placements).expect("it is not refused");
-    fit(tile, &needs, Sm90::H200).expect("every tile of the table fits")
+    let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
+    fit(tile, &needs.expect("it is not refused"), Sm90::H200)
+}
+
+/// The same for problems that every tile takes.
+fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
+    fitted(bound, tile).expect("every tile of the table fits")
 }
 
 /// Runs a problem under every timing on every grid into outputs laid out so; the schedule it had.
@@ -141,11 +145,7 @@ fn every_tile_passes_over_whole_rows() {
     for_each(&tiles, |tile| {
         let sizes = [1, tile.rows as usize + 40, tile.columns as usize - 3, 72];
         let bound = bound("rows_again", sizes, Layout::Packed);
-        let compiled = bound.kernel.compile(&Options::default());
-        let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
-            .expect("it is not refused");
-        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+        if let Some(schedule) = fitted(&bound, **tile) {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
@@ -163,11 +163,7 @@ fn every_tile_finishes_its_groups() {
         let columns = wanted.next_multiple_of(32) - 32;
         let sizes = [2, tile.rows as usize + 40, columns as usize, 72];
         let bound = bound(name, sizes, Layout::Packed);
-        let compiled = bound.kernel.compile(&Options::default());
-        let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
-            .expect("it is not refused");
-        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+        if let Some(schedule) = fitted(&bound, **tile) {
             next.fetch_add(1, Ordering::Relaxed);
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
@@ -200,11 +196,7 @@ fn every_tile_reduces_finished_vectors() {
         let again = ["further_again", "top"].contains(name);
         let columns = if again { tile.columns as usize - 3 } else { tile.columns as usize + 24 };
         let bound = bound(name, [1, tile.rows as usize + 40, columns, 72], Layout::Packed);
-        let compiled = bound.kernel.compile(&Options::default());
-        let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
-            .expect("it is not refused");
-        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+        if let Some(schedule) = fitted(&bound, **tile) {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
@@ -287,11 +279,7 @@ fn every_tile_tells_halves_apart() {
     for_each(&varieties, |(tile, kernel)| {
         let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 56, 72];
         let bound = bound(kernel.name, sizes, Layout::Packed);
-        let compiled = bound.kernel.compile(&Options::default());
-        let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
-            .expect("it is not refused");
-        if let Some(schedule) = fit(**tile, &needs, Sm90::H200) {
+        if let Some(schedule) = fitted(&bound, **tile) {
             check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
@@ -351,12 +339,8 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
         let alone = tile.cluster.parts() == 1;
         let name = if tile.columns == 128 && alone { "residual" } else { "bias_relu" };
         let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
-        let compiled = bound.kernel.compile(&Options::default());
-        let placements = bound.placements(&compiled);
-        let needs = Needs::of(compiled.optimised(), &bound.problem, &placements)
-            .expect("it is not refused");
-        if fit(**tile, &needs, Sm90::H200).is_some() {
-            check_on(&[Some(2)], &bound, Some(&schedule(&bound, **tile)), Layout::Packed);
+        if let Some(schedule) = fitted(&bound, **tile) {
+            check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use postlude::tensor::advance;
-use postlude::{DType, Tensor, TensorError, dtype};
+use postlude::{DType, Tensor, TensorError};
 
+use crate::layout::at_strides;
 use crate::random::Random;
 
 /// How a tensor lies, whatever its sizes are.
@@ -95,18 +95,8 @@ impl Place {
         if self.is_packed() || tensor.dtype() == DType::B1 {
             return Ok(tensor.clone());
         }
-        let shape = tensor.shape().to_vec();
-        let (strides, offset, elements) = self.layout(&shape);
-        let bytes = vec![0xff; tensor.dtype().bytes_for(elements)];
-        let mut moved =
-            Tensor::with_strides(tensor.dtype(), shape.clone(), strides, offset, bytes)?;
-        let mut index = vec![0; shape.len()];
-        for value in tensor.values() {
-            let place = moved.place(&index);
-            dtype::store(tensor.dtype(), moved.bytes_mut(), place, value);
-            advance(&mut index, &shape);
-        }
-        Ok(moved)
+        let (strides, offset, elements) = self.layout(tensor.shape());
+        at_strides(tensor, strides, offset, elements)
     }
 
     /// Strides and start of a tensor of that shape there.

@@ -44,6 +44,7 @@ pub fn candidates(
     let viewed = Viewed::of(graph)?;
     let (graph, problem) = (&*viewed.graph, &viewed.problem(problem));
     let placements = &viewed.placements(problem, placements);
+    viewed.refuse(problem)?;
     refuse::refuse(graph)?;
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);

@@ -12,10 +12,13 @@ use std::borrow::Cow;
 
 use postlude_ptx::launch::{Buffer, Parameter};
 
-use crate::graph::{Graph, Op, Part};
+use crate::graph::{Graph, IndexAxis, Op, Part};
 use crate::problem::Problem;
 
 use super::{Placement, Placements, Sm90Refusal};
+
+/// Whole numbers up to here are floats.
+const MOST_NUMBERED: usize = 1 << 24;
 
 /// A graph without parts and merges, and what its inputs and outputs are of the one it was made from.
 pub(crate) struct Viewed<'a> {
@@ -50,6 +53,20 @@ impl<'a> Viewed<'a> {
             });
         }
         lower::lower(graph)
+    }
+
+    /// Refuses numbers of columns that the size of a half, which is a float, would not give exactly.
+    pub(crate) fn refuse(&self, problem: &Problem) -> Result<(), Sm90Refusal> {
+        let numbered = |op: &Op| *op == Op::Index(IndexAxis::Column);
+        let splits = matches!(self.graph, Cow::Owned(_));
+        if splits
+            && problem.product_columns() > MOST_NUMBERED
+            && self.graph.nodes().any(|(_, node)| numbered(&node.op))
+        {
+            let what = "`col` of more than 2^25 columns beside halves or pairs".to_owned();
+            return Err(Sm90Refusal::Operation { what });
+        }
+        Ok(())
     }
 
     /// The sizes of its columns.

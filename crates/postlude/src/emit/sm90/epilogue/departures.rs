@@ -267,11 +267,9 @@ impl<'a, 'k> Departures<'a, 'k> {
             let boxes = tile.layout.boxes(spot.block_row, column, spot.batch);
             match self.senders {
                 Senders::Warp { row } => {
-                    let [_, outer] = tile.layout.box_sizes();
                     // The same part of a slot whatever lies in it: nobody else's copies read it.
                     let bytes = slot_bytes / SLOT_ROWS;
                     let coordinates = [column, spot.block_row + row, spot.batch].map(Into::into);
-                    debug_assert!(outer == WARP_ROWS, "a box is a warp's rows");
                     k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
                 }
                 Senders::Warpgroup { .. } => boxes.for_each(|each| {

@@ -1,9 +1,6 @@
 //! Vectors and scalars that no tile's values go into: written by the tiles of the first row, of the first column, or the
 //! first of all.
 
-use postlude_ptx::kernel::Reg;
-use postlude_ptx::types::Pred;
-
 use crate::graph::{Kind, Output};
 use crate::plan::sm90::is_plain;
 
@@ -29,7 +26,11 @@ impl<'k> Epilogue<'_, 'k> {
             return;
         }
         let (k, zero) = (self.k, self.k.imm(0));
-        let first_row = corner.tile[0].eq(0) & self.is_first_worker();
+        // One warpgroup of those that work on a tile.
+        let first_row = match self.plan.schedule.tile.sharing {
+            Sharing::Rows => corner.tile[0].eq(0) & self.warpgroup.eq(0),
+            Sharing::Tiles => corner.tile[0].eq(0),
+        };
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
@@ -49,14 +50,6 @@ impl<'k> Epilogue<'_, 'k> {
                 let place = Place { at: [corner.batch, zero, zero], inside: None };
                 self.write_all(&single, &place, scalars);
             });
-        }
-    }
-
-    /// Whether this warpgroup is the first of those that work on its tile.
-    fn is_first_worker(&self) -> Reg<'k, Pred> {
-        match self.plan.schedule.tile.sharing {
-            Sharing::Rows => self.warpgroup.eq(0),
-            Sharing::Tiles => self.rank.ge(0),
         }
     }
 

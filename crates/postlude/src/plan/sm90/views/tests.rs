@@ -83,3 +83,17 @@ fn views_lie_in_the_tensors_that_they_are_of() {
     viewed.settle(&mut parameters, &own, &packed);
     assert_eq!(parameters, [Parameter::Pointer { buffer: Buffer(3 + 1), offset: 48 }]);
 }
+
+#[test]
+fn columns_that_floats_do_not_count_are_refused() {
+    let signature = "A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N/2]";
+    let old = defined(signature, "a, b = halves(where(col < 3, 0.0, A @ W.T))\n D = a * b");
+    let viewed = Viewed::of(&old).expect("it is not refused");
+    let refused = |columns: usize| {
+        let sizes = [("M", 1), ("N", columns), ("K", 1)];
+        let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+        let problem = Problem::new(&old, &sizes).expect("sizes of every dim");
+        viewed.refuse(&viewed.problem(&problem)).is_err()
+    };
+    assert!(!refused(1 << 25) && refused((1 << 25) + 2));
+}
