@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use postlude::plan::ScheduleTextError;
-use postlude::plan::sm90::{self, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule};
+use postlude::plan::sm90::{self, Placements, Sm90, Sm90Refusal, Sm90Schedule};
 use postlude::{Compiled, Options, Problem};
 
 use crate::arguments::{CompileArguments, Pair};
@@ -94,7 +94,7 @@ impl<'a> Planned<'a> {
                 }
                 Err(refusal) => format!("refused: {refusal}"),
             };
-            let turns = if tile.sharing == Sharing::Tiles { ", tiles in turn" } else { "" };
+            let turns = if tile.takes_turns() { ", tiles in turn" } else { "" };
             text.push_str(&format!("# {size:<9} cluster {}{turns}: {verdict}\n", tile.cluster));
         }
         if on_request > 0 {

@@ -133,6 +133,13 @@ pub struct Consumer<'k> {
     held: Var<'k, Pred>,
 }
 
+/// How far some slots are.
+pub struct Far<'k> {
+    /// Times around the ring, and slots beyond.
+    rounds: Reg<'k, U32>,
+    rest: Reg<'k, U32>,
+}
+
 #[derive(Clone, Copy)]
 enum Target<'k> {
     Own,
@@ -399,12 +406,19 @@ impl<'k, A: Tma> Ring<'k, A> {
         at.held.set(false);
     }
 
-    /// Passes over slots that other readers of the ring are for, `count` of them.
-    pub fn skip(&self, at: &Consumer<'k>, count: Reg<'k, U32>) {
-        let reached = at.cursor.stage.get() + count;
-        let rounds = reached / self.stages;
-        at.cursor.stage.set(reached - rounds * self.stages);
+    /// Passes over slots that other readers of the ring are for.
+    pub fn skip(&self, at: &Consumer<'k>, far: &Far<'k>) {
+        let reached = at.cursor.stage.get() + far.rest;
+        let wraps = reached.ge(self.stages);
+        at.cursor.stage.set((reached - self.stages).select(reached, wraps));
+        let rounds = (far.rounds + 1).select(far.rounds, wraps);
         at.cursor.phase.set(at.cursor.phase.get() ^ (rounds & 1));
+    }
+
+    /// How far so many slots are: a division, which a loop does not need to repeat.
+    pub fn far(&self, slots: Reg<'k, U32>) -> Far<'k> {
+        let rounds = slots / self.stages;
+        Far { rounds, rest: slots - rounds * self.stages }
     }
 
     /// Orders what loads have read before the copies that will overwrite it, and waits for those that one arrival

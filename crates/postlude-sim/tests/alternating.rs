@@ -4,7 +4,7 @@ mod bound;
 
 use bound::Bound;
 use postlude::DType;
-use postlude::plan::sm90::{CANDIDATES, Sharing};
+use postlude::plan::sm90::CANDIDATES;
 use postlude_corpus::{Epilogue, find_epilogue};
 
 const TWO_VECTORS: Epilogue = Epilogue {
@@ -19,7 +19,7 @@ const WIDE_RESIDUAL: Epilogue = Epilogue {
 #[test]
 fn warpgroups_that_alternate_are_right() {
     let plain = *find_epilogue("plain").expect("an epilogue of the list");
-    for tile in CANDIDATES.iter().filter(|tile| tile.sharing == Sharing::Tiles) {
+    for tile in CANDIDATES.iter().filter(|tile| tile.takes_turns()) {
         for epilogue in [plain, TWO_VECTORS, WIDE_RESIDUAL] {
             let (name, source) = (epilogue.name, epilogue.source(DType::BF16));
             for (sizes, grid) in [

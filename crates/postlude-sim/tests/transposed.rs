@@ -5,7 +5,7 @@ mod bound;
 use bound::{Bound, tile};
 use postlude::DType;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Needs, Path, Placement, Placements, Sharing, Tile};
+use postlude::plan::sm90::{CANDIDATES, Needs, Path, Placement, Placements, Tile};
 use postlude::problem::Problem;
 use postlude_sim::meters::Meter;
 use postlude_sim::{Options, run_observed};
@@ -108,7 +108,7 @@ fn every_transposed_tile_on_the_large_tile_of_a_cluster_is_right() {
 
 #[test]
 fn warpgroups_that_alternate_transpose_their_tiles() {
-    let tiles = CANDIDATES.iter().filter(|tile| tile.sharing == Sharing::Tiles);
+    let tiles = CANDIDATES.iter().filter(|tile| tile.takes_turns());
     for (at, tile) in tiles.enumerate() {
         for (name, source, names) in KERNELS.iter().skip(at % 4).step_by(4) {
             let sizes = [1, 296, 280, 72];

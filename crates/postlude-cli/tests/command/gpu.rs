@@ -56,7 +56,7 @@ fn a_hopper_schedule_parses_back_and_is_taken_from_a_file() {
     assert_eq!(schedule.to_string(), printed);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.txt");
-    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    sharing rows\n    cluster 1 x 1\n    stages 2\n    \
+    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    teams 1\n    cluster 1 x 1\n    stages 2\n    \
                  subtile 32\n    load_stages 1\n    store_stages 2\n    pending 1\n    hints none\n    walk rows 1\n    operands inner inner\n    loads\n    \
                  stores map\n    column_values 1\n}\n";
     fs::write(&path, small).unwrap();

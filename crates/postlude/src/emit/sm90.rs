@@ -16,8 +16,11 @@ mod parameters;
 mod parts;
 mod ranges;
 mod raster;
+mod seat;
 mod slot;
 mod values;
+
+use std::ops::Range;
 
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
@@ -69,6 +72,14 @@ impl Plan<'_> {
     /// Warps that move staggered rows: all that load but one.
     fn movers(&self) -> u32 {
         self.schedule.loaders() * 4 - 1
+    }
+
+    /// The warpgroups whose tile operands each load warp but the first sees to: one, or all of a team where there are more
+    /// than those warps.
+    fn served(&self) -> impl Iterator<Item = Range<u32>> {
+        let tile = self.schedule.tile;
+        let each = if tile.consumers < 4 { 1 } else { tile.sharers() };
+        (0..tile.consumers / each).map(move |number| number * each..(number + 1) * each)
     }
 
     /// The ring that staggered operands arrive in.
@@ -209,9 +220,9 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
                     k.if_(warp.ge(1), || raster.for_each(|_| parts::attend(k)));
                 }
             }
-            for each in (0..schedule.consumers()).filter(|_| tiles) {
-                k.if_(warp.eq(each + 1), || {
-                    load::load_tiles(k, plan, &parameters, &raster, each);
+            for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
+                k.if_(warp.eq(warp_of), || {
+                    load::load_tiles(k, plan, &parameters, &raster, served);
                 });
             }
         },

@@ -26,7 +26,7 @@ use crate::graph::Graph;
 use crate::problem::Problem;
 
 pub(crate) use again::{folded_by, passes, terms_of};
-pub use candidates::{CANDIDATES, Cluster, Sharing, Tile};
+pub use candidates::{CANDIDATES, Cluster, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
 pub(crate) use folds::{Folded, How, Source, Workspace, folded, folds_of, late};
@@ -161,7 +161,7 @@ impl Sm90Schedule {
 
     /// Bytes of the values along columns of all tiles that are under way.
     pub fn column_bytes(&self) -> u32 {
-        self.tile_column_bytes() * self.consumers() / self.tile.sharers()
+        self.tile_column_bytes() * self.tile.teams
     }
 
     /// Bytes of staggered operands in the order in which they arrive, before they are moved to their stages.
@@ -334,7 +334,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
 
 /// Whether subtiles are a loop: where there is much code, and registers for the accumulators that wait.
 fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
-    needs.is_heavy() && tile.sharing == Sharing::Tiles && needs.width(tile) > subtile
+    needs.is_heavy() && tile.takes_turns() && needs.width(tile) > subtile
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.

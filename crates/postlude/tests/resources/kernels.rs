@@ -3,7 +3,7 @@
 
 use postlude::emit::sm90::emit;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sharing, Sm90, Tile, fit};
+use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Tile, fit};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 use postlude_ptx::launch::Launch;
 
@@ -30,8 +30,12 @@ impl Emitted {
 
     /// As in the file.
     pub(crate) fn name(&self) -> String {
-        let Tile { rows, columns, cluster, sharing, .. } = self.tile;
-        let turns = if sharing == Sharing::Tiles { "-in-turn" } else { "" };
+        let Tile { rows, columns, cluster, .. } = self.tile;
+        let turns = match (self.tile.takes_turns(), self.tile.sharers()) {
+            (false, _) => "",
+            (true, 1) => "-in-turn",
+            (true, _) => "-teams-in-turn",
+        };
         let together = match (cluster.rows(), cluster.columns(), cluster.parts()) {
             (1, 1, 1) => String::new(),
             (1, 1, parts) => format!("-k{parts}"),
@@ -149,7 +153,7 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let tiles: Vec<usize> =
             if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { usual() };
         // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
-        let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
+        let in_turn = |tile: &usize| CANDIDATES[*tile].takes_turns();
         // A pass over rows keeps what the next one computes again; large tiles have no room for it.
         let passes = kernel.ends_with("softmax");
         let roomy = |tile: &usize| !passes || CANDIDATES[*tile].accumulators() <= 64;
@@ -166,7 +170,7 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     for (kernel, source) in NARROW {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
         // As above, but for the one whose output leaves through slots.
-        let in_turn = |tile: &usize| CANDIDATES[*tile].sharing == Sharing::Tiles;
+        let in_turn = |tile: &usize| CANDIDATES[*tile].takes_turns();
         let tiles = usual().into_iter().filter(|tile| *kernel == "mask_operand" || !in_turn(tile));
         all.extend(tiles.filter_map(one));
     }
@@ -180,7 +184,7 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let sizes = [rows, *columns, *inner];
         let tiles = CANDIDATES.iter().filter(|tile| {
             let large = tile.rows == 128 && tile.columns == 256;
-            let turns = tile.sharing == Sharing::Tiles && tile.columns == 128;
+            let turns = tile.takes_turns() && tile.columns == 128;
             // Four warpgroups have the fewest registers.
             let moved = kernel.starts_with("staggered") && (tile.rows, tile.columns) == (256, 128);
             large || moved || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)

@@ -19,16 +19,17 @@ mod groups;
 mod lanes;
 mod plain;
 
-use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::plan::sm90::{Path, SLOT_ROWS, Sharing, least_common_multiple, terms_of};
+use crate::plan::sm90::{Path, SLOT_ROWS, least_common_multiple, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
 use super::raster::{Corner, Raster};
+use super::seat::Seat;
 use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
@@ -41,7 +42,7 @@ pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    warpgroup: Reg<'k, U32>,
+    seat: Seat<'k>,
     /// This thread in its warpgroup.
     rank: Reg<'k, U32>,
     /// This thread's first row of a 64-row block, and its first column of an 8-column group.
@@ -84,6 +85,8 @@ struct Spot<'k> {
     remaining: Reg<'k, U32>,
     /// How many of the tile's columns come before those that are meant, where subtiles are a loop.
     before: Option<Reg<'k, U32>>,
+    /// Whether all of the tile is known to be inside the problem.
+    whole: bool,
     /// Where direct operands and outputs lie.
     loads: Vec<Option<[Location<'k>; 2]>>,
     stores: Vec<Option<Target<'k>>>,
@@ -115,26 +118,26 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         raster: &Raster<'k>,
-        warpgroup: Reg<'k, U32>,
+        seat: Seat<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let folding = Folding::new(k, plan, parameters, raster, warpgroup, rank);
+        let folding = Folding::new(k, plan, parameters, raster, seat, rank);
         let wanted = wanted(plan, folding.as_ref());
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
             plan,
             parameters,
-            warpgroup,
+            seat,
             rank,
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
-            arrivals: Arrivals::new(k, plan, parameters, warpgroup, rank),
-            departures: Departures::new(k, plan, parameters, warpgroup, rank),
+            columns: Columns::new(k, plan, seat, rank, (lane & 3) * 2),
+            arrivals: Arrivals::new(k, plan, parameters, seat, rank),
+            departures: Departures::new(k, plan, parameters, seat, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
@@ -154,10 +157,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let whole = Place { at: [corner.batch, zero, zero], inside: None };
         evaluator.ask(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
-        let first = match tile.sharing {
-            Sharing::Rows => self.warpgroup.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row,
-            Sharing::Tiles => corner.row + self.row,
-        };
+        let first = self.seat.member.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));
@@ -179,7 +179,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         corner: &Corner<'k>,
         begun: Begun<'k>,
-        blocks: &[Vec<Reg<'k, F32>>],
+        blocks: &[Vec<Var<'k, F32>>],
     ) {
         let (k, evaluator) = (self.k, self.evaluator());
         let Begun { mut scalars, rows, columns } = begun;
@@ -190,7 +190,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         self.write_plain(&evaluator, corner, &scalars);
         let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
         let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
-        for (block, (rows, accumulators)) in rows.into_iter().zip(blocks).enumerate() {
+        for (block, (rows, sums)) in rows.into_iter().zip(blocks).enumerate() {
+            let accumulators = &sums.iter().map(|sum| sum.get()).collect::<Vec<_>>();
             let places = rows.each_ref().map(|(place, _)| *place);
             let spot = self.spot(corner, &places, None);
             let mut known = rows.map(|(place, mut known)| {
@@ -204,11 +205,25 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
             self.write_rows(corner, &places, &known);
             if self.plan.schedule.looped {
-                self.loop_over(accumulators, |before, accumulators| {
-                    let spot = self.spot(corner, &places, Some(before));
-                    let spans = self.spans(accumulators);
-                    self.visit_span(&evaluator, (&spot, block), &known, &spans[0], tally.as_ref());
-                });
+                let visit = |whole: bool| {
+                    self.loop_over(sums, |before, columns| {
+                        let spot = Spot { whole, ..self.spot(corner, &places, Some(before)) };
+                        let spans = self.spans(accumulators).into_iter();
+                        for span in spans.take_while(|span| span[0].0.offset < columns) {
+                            self.visit_span(
+                                &evaluator,
+                                (&spot, block),
+                                &known,
+                                &span,
+                                tally.as_ref(),
+                            );
+                        }
+                    });
+                };
+                match self.is_whole(corner) {
+                    Some(whole) => k.if_else(whole, || visit(true), || visit(false)),
+                    None => visit(false),
+                }
             } else {
                 for span in self.spans(accumulators) {
                     self.visit_span(&evaluator, (&spot, block), &known, &span, tally.as_ref());
@@ -253,6 +268,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             block_row: rows[0] - self.row,
             tile_column,
             before,
+            whole: false,
             rows,
             inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
             column,
@@ -265,24 +281,39 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot
     }
 
-    /// Runs `body` for every span of a block in a loop: with the columns before it, and the block's accumulators, of which
-    /// the span's come first. Code that all spans share is fetched once, and assembled in a fraction of the time.
-    fn loop_over(
-        &self,
-        accumulators: &[Reg<'k, F32>],
-        body: impl FnOnce(Reg<'k, U32>, &[Reg<'k, F32>]),
-    ) {
-        let (k, schedule) = (self.k, self.plan.schedule);
-        let columns = least_common_multiple(schedule.needs.groups, schedule.subtile);
-        let moved: Vec<_> = accumulators.iter().map(|sum| k.var(*sum)).collect();
-        k.for_rolled(schedule.width(), columns, |before| {
-            body(before, &moved.iter().map(|sum| sum.get()).collect::<Vec<_>>());
-            for product in moved.chunks_exact(schedule.width() as usize / 2) {
+    /// Runs `body` for every few spans of a block in a loop: with the columns before it and those of a round, whose accumulators
+    /// are in the place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
+    fn loop_over(&self, sums: &[Var<'k, F32>], body: impl FnOnce(Reg<'k, U32>, u32)) {
+        let (k, width) = (self.k, self.plan.schedule.width());
+        let columns = self.round_columns();
+        k.for_rolled(width, columns, |before| {
+            body(before, columns);
+            for product in sums.chunks_exact(width as usize / 2) {
                 for (to, from) in product.iter().zip(&product[columns as usize / 2..]) {
                     to.set(from.get());
                 }
             }
         });
+    }
+
+    /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
+    /// that, so that few accumulators are moved often.
+    fn round_columns(&self) -> u32 {
+        let schedule = self.plan.schedule;
+        let span = least_common_multiple(schedule.needs.groups, schedule.subtile);
+        let spans = schedule.width() / span;
+        let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
+        span * spans / rounds.unwrap_or(1)
+    }
+
+    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
+    fn is_whole(&self, corner: &Corner<'k>) -> Option<Reg<'k, Pred>> {
+        let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
+        folds.then(|| {
+            let rows = (corner.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
+            let width = self.plan.schedule.width();
+            rows & (corner.column + width).le(self.parameters.columns)
+        })
     }
 
     /// One span of a block: operands arrive, all about its groups is found, its subtiles are visited.

@@ -2,13 +2,15 @@
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full; where one is
 //! staggered, one load warp has it copied, and the others move it.
 
+use std::ops::Range;
+
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};
 use postlude_ptx::modifier::Eviction;
 use postlude_ptx::ring::{Receivers, Ring, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER, Sharing};
+use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER};
 
 use super::Plan;
 use super::operand::{Copies, Elements, Mover, Piece};
@@ -194,14 +196,14 @@ impl<'a, 'k> Beside<'a, 'k> {
     }
 }
 
-/// The tile operands of one warpgroup, in the order in which its epilogue reads them. By a warp of its own: A and B of
-/// the next tile would wait behind slots that only this tile's epilogue frees.
+/// The tile operands of some warpgroups of a team, in the order in which their epilogues read them. By a warp of their
+/// own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
 pub(super) fn load_tiles<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
     raster: &Raster<'k>,
-    warpgroup: u32,
+    warpgroups: Range<u32>,
 ) {
     let schedule = plan.schedule;
     let tiles: Vec<(TensorMap<'k>, SlotLayout)> = parameters
@@ -212,29 +214,32 @@ pub(super) fn load_tiles<'k>(
             Source::Host(_) | Source::Memory(_) => None,
         })
         .collect();
-    let ring = plan.arrivals(k, k.imm(warpgroup));
-    let bytes = schedule.slot_bytes();
-    let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
-    let at = ring.producer();
-    let (own, each_tile): (u32, Option<Reg<'k, U32>>) = match schedule.tile.sharing {
-        Sharing::Rows => (warpgroup * schedule.tile.blocks(), None),
-        Sharing::Tiles => (0, Some(k.imm(warpgroup))),
-    };
-    raster.for_own(each_tile, |corner| {
+    let (bytes, sharers) = (schedule.slot_bytes(), schedule.tile.sharers());
+    let team = warpgroups.start / sharers;
+    let receivers: Vec<_> = warpgroups
+        .map(|warpgroup| {
+            let ring = plan.arrivals(k, k.imm(warpgroup));
+            let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
+            (ring.producer(), ring, slots, warpgroup % sharers * schedule.tile.blocks())
+        })
+        .collect();
+    raster.for_own(k.imm(team), |corner| {
         for block in 0..schedule.tile.blocks() {
-            let row = corner.row + (own + block) * SLOT_ROWS;
             k.for_(0, schedule.width(), schedule.subtile, |offset| {
-                for (map, layout) in &tiles {
-                    for part in 0..layout.slots() {
-                        let column = corner.column + offset + part * layout.columns();
-                        ring.produce_by_warp(&at, |slot| {
-                            let start = slots + slot.stage * bytes;
-                            for each in layout.boxes(row, column, corner.batch) {
-                                let to = start + each.offset;
-                                let from = &each.coordinates;
-                                slot.load(to, *map, from, each.bytes, Receivers::Own, None);
-                            }
-                        });
+                for (at, ring, slots, own) in &receivers {
+                    let row = corner.row + (own + block) * SLOT_ROWS;
+                    for (map, layout) in &tiles {
+                        for part in 0..layout.slots() {
+                            let column = corner.column + offset + part * layout.columns();
+                            ring.produce_by_warp(at, |slot| {
+                                let start = *slots + slot.stage * bytes;
+                                for each in layout.boxes(row, column, corner.batch) {
+                                    let to = start + each.offset;
+                                    let from = &each.coordinates;
+                                    slot.load(to, *map, from, each.bytes, Receivers::Own, None);
+                                }
+                            });
+                        }
                     }
                 }
             });

@@ -8,13 +8,14 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, Sharing, Sm90Schedule};
+use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
 
 use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
 use super::parts::Parts;
 use super::raster::Raster;
+use super::seat::Seat;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
 fn layout(feed: Feed) -> (Major, DescriptorLayout, u32) {
@@ -40,23 +41,24 @@ pub(super) fn multiply<'k>(
     let schedule = plan.schedule;
     let tile = schedule.tile;
     let rank = k.thread() & 127;
-    let other = (tile.sharing == Sharing::Tiles).then_some(warpgroup);
-    let products = Products::new(k, plan, warpgroup);
+    let seat = Seat::new(k, tile, warpgroup);
+    let products = Products::new(k, plan, seat);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
-    let epilogue = Epilogue::new(k, plan, parameters, raster, warpgroup, rank);
+    let epilogue = Epilogue::new(k, plan, parameters, raster, seat, rank);
     let number = warpgroup.mad(128, rank);
     let parts = (tile.cluster.parts() > 1).then(|| Parts::new(k, plan, raster, number));
     let at = ring.consumer(rank);
-    let turns = Turns { k, warpgroup, first: schedule.consumers() * 2 + 1 };
-    if other.is_some() {
-        // The second warpgroup's first tile comes behind the first one's.
-        ring.skip(&at, warpgroup * raster.steps);
+    let others = ring.far(raster.steps * (tile.teams - 1));
+    let turns = tile.takes_turns().then(|| Turns::new(k, tile, seat));
+    if let Some(turns) = &turns {
+        // A team's first tile comes behind those of the teams before.
+        ring.skip(&at, &ring.far(seat.team * raster.steps));
         turns.give_first();
     }
-    raster.for_own(other, |corner| {
+    raster.for_own(seat.team, |corner| {
         let begun = epilogue.begin(corner);
-        if other.is_some() {
+        if let Some(turns) = &turns {
             turns.take();
         }
         let keep = k.var(false);
@@ -67,21 +69,20 @@ pub(super) fn multiply<'k>(
                 _ => ring.consume_behind(&at, issue),
             }
         });
-        if other.is_some() {
+        if let Some(turns) = &turns {
             k.when(corner.followed, || turns.give());
         }
         k.wgmma_wait(0);
         if schedule.pending > 0 {
             ring.release_held(&at);
         }
-        if other.is_some() {
-            ring.skip(&at, raster.steps);
+        if tile.takes_turns() {
+            ring.skip(&at, &others);
         }
         if let Some(parts) = &parts {
             parts.gather(&blocks, |sums| epilogue.finish(corner, begun, sums));
         } else {
-            let sums = |block: &Vec<Var<'k, F32>>| block.iter().map(|sum| sum.get()).collect();
-            epilogue.finish(corner, begun, &blocks.iter().map(sums).collect::<Vec<Vec<_>>>());
+            epilogue.finish(corner, begun, &blocks);
         }
     });
     epilogue.drain();
@@ -98,7 +99,7 @@ struct Products<'a, 'k> {
 }
 
 impl<'a, 'k> Products<'a, 'k> {
-    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, warpgroup: Reg<'k, U32>) -> Self {
+    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, seat: Seat<'k>) -> Self {
         let (schedule, tile) = (plan.schedule, plan.schedule.tile);
         let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
             DType::F16 => MatrixType::F16,
@@ -108,10 +109,7 @@ impl<'a, 'k> Products<'a, 'k> {
             schedule.needs.operands.map(layout);
         let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
         let stages = k.region(&plan.stages);
-        let own_rows = match tile.sharing {
-            Sharing::Rows => stages + warpgroup * (tile.blocks() * BLOCK_BYTES),
-            Sharing::Tiles => stages,
-        };
+        let own_rows = stages + seat.member * (tile.blocks() * BLOCK_BYTES);
         let columns = stages + tile.rows * STAGE_DEPTH * 2;
         let left = (k.descriptor(own_rows, left_layout), left_step);
         let right = (k.descriptor(columns, right_layout), right_step);
@@ -138,29 +136,37 @@ impl<'a, 'k> Products<'a, 'k> {
     }
 }
 
-/// Whose products come next, where warpgroups alternate. Without turns one could read a slot before it was filled: it
-/// waits for a phase by its parity, which is right only once the other one has seen the phase before.
+/// Whose products come next, where teams alternate. Without turns one could read a slot before it was filled: it waits for
+/// a phase by its parity, which is right only once the others have seen the phase before.
 struct Turns<'k> {
     k: Kernel<'k, Sm90a>,
-    warpgroup: Reg<'k, U32>,
-    /// The first warpgroup's barrier; the second's is behind it.
+    teams: u32,
+    team: Reg<'k, U32>,
+    /// The first team's barrier; the others' are behind it.
     first: u32,
+    /// Threads of the team that gives a turn and of the one that takes it.
+    threads: u32,
 }
 
-impl Turns<'_> {
-    /// Threads of both.
-    const THREADS: u32 = 256;
+impl<'k> Turns<'k> {
+    fn new(k: Kernel<'k, Sm90a>, tile: Tile, seat: Seat<'k>) -> Self {
+        // Behind warpgroups' own barriers and those of values along columns.
+        let first = tile.consumers + tile.teams + 1;
+        Turns { k, teams: tile.teams, team: seat.team, first, threads: 256 * tile.sharers() }
+    }
 
     fn take(&self) {
-        self.k.sync_named(self.warpgroup + self.first, Turns::THREADS);
+        self.k.sync_named(self.team + self.first, self.threads);
     }
 
     fn give(&self) {
-        self.k.arrive_named((self.warpgroup ^ 1) + self.first, Turns::THREADS);
+        let next = self.team + 1;
+        let next = self.k.imm(0).select(next, next.eq(self.teams));
+        self.k.arrive_named(next + self.first, self.threads);
     }
 
-    /// The second warpgroup lets the first begin.
+    /// The last team lets the first begin.
     fn give_first(&self) {
-        self.k.if_(self.warpgroup.eq(1), || self.give());
+        self.k.if_(self.team.eq(self.teams - 1), || self.give());
     }
 }

@@ -41,7 +41,7 @@ impl<'k> Parts<'k> {
     pub(super) fn gather(
         &self,
         sums: &[Vec<Var<'k, F32>>],
-        finish: impl FnOnce(&[Vec<Reg<'k, F32>>]),
+        finish: impl FnOnce(&[Vec<Var<'k, F32>>]),
     ) {
         let k = self.k;
         let own: Vec<Reg<'k, F32>> = sums.iter().flatten().map(|sum| sum.get()).collect();
@@ -62,7 +62,8 @@ impl<'k> Parts<'k> {
                 // From here on they may be overwritten.
                 meet(k);
                 let each = all.len() / sums.len();
-                finish(&all.chunks_exact(each).map(<[_]>::to_vec).collect::<Vec<_>>());
+                let of_block = |block: &[Reg<'k, F32>]| block.iter().map(|sum| k.var(*sum)).collect();
+                finish(&all.chunks_exact(each).map(of_block).collect::<Vec<_>>());
             },
             || {
                 for (chunk, offset) in own.chunks_exact(AT_ONCE).zip(places(own.len() / AT_ONCE)) {

@@ -113,20 +113,15 @@ impl<'k> Raster<'k> {
         k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.corner(number)));
     }
 
-    /// Runs `body` for every tile of this CTA, or for every other one.
-    pub(super) fn for_own(&self, other: Option<Reg<'k, U32>>, body: impl FnOnce(&Corner<'k>)) {
-        match other {
-            None => self.for_each(body),
-            Some(first) => self.for_every_other(first, body),
+    /// Runs `body` for every tile of a team: all of this CTA's, or those whose turn it is.
+    pub(super) fn for_own(&self, team: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
+        let teams = self.schedule.tile.teams;
+        if teams == 1 {
+            return self.for_each(body);
         }
-    }
-
-    /// Runs `body` for every other tile of this CTA, from the first or the second on: a warpgroup's own, where they
-    /// alternate.
-    fn for_every_other(&self, first: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
         let (k, clusters) = (self.k, self.k.clusters());
-        let start = first.mad(clusters, k.cluster());
-        k.for_(start, self.total, clusters * 2, |number| body(&self.corner(number)));
+        let start = team.mad(clusters, k.cluster());
+        k.for_(start, self.total, clusters * teams, |number| body(&self.corner(number)));
     }
 
     fn corner(&self, number: Reg<'k, U32>) -> Corner<'k> {

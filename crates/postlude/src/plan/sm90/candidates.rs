@@ -11,34 +11,13 @@ pub struct Tile {
     pub rows: u32,
     /// Columns of the product; a width that wgmma has.
     pub columns: u32,
-    /// Warpgroups that share the rows, each a multiple of 64.
+    /// Warpgroups that multiply.
     pub consumers: u32,
+    /// Teams that they form. Those of a team share a tile's rows, each a multiple of 64; teams take tiles in turn, and
+    /// each finishes its own while the next one multiplies.
+    pub teams: u32,
     /// CTAs that share loads.
     pub cluster: Cluster,
-    /// How the warpgroups share the work.
-    pub sharing: Sharing,
-}
-
-/// How the warpgroups that multiply share the work of a CTA.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Sharing {
-    /// Each has a part of every tile's rows.
-    Rows,
-    /// Each has every other tile whole, and finishes it while the other one multiplies.
-    Tiles,
-}
-
-impl Sharing {
-    /// Both.
-    pub const ALL: [Sharing; 2] = [Sharing::Rows, Sharing::Tiles];
-
-    /// The word in a printed schedule.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sharing::Rows => "rows",
-            Sharing::Tiles => "tiles",
-        }
-    }
 }
 
 /// CTAs that work together: on neighbouring tiles, or on one tile's contraction.
@@ -103,11 +82,11 @@ impl fmt::Display for Cluster {
 }
 
 const fn tile(rows: u32, columns: u32, consumers: u32, cluster: Cluster) -> Tile {
-    Tile { rows, columns, consumers, cluster, sharing: Sharing::Rows }
+    Tile { rows, columns, consumers, teams: 1, cluster }
 }
 
-const fn alternating(rows: u32, columns: u32, cluster: Cluster) -> Tile {
-    Tile { rows, columns, consumers: 2, cluster, sharing: Sharing::Tiles }
+const fn alternating(rows: u32, columns: u32, consumers: u32, cluster: Cluster) -> Tile {
+    Tile { rows, columns, consumers, teams: 2, cluster }
 }
 
 const ONE: Cluster = Cluster::ONE;
@@ -146,11 +125,12 @@ pub const CANDIDATES: &[Tile] = &[
     tile(64, 64, 1, SQUARE),
     tile(64, 32, 1, ONE),
     tile(64, 32, 1, FOUR_BESIDE),
-    alternating(128, 192, ONE),
-    alternating(128, 192, SQUARE),
-    alternating(128, 160, SQUARE),
-    alternating(128, 128, BESIDE),
-    alternating(128, 112, SQUARE),
+    alternating(128, 192, 2, ONE),
+    alternating(128, 192, 2, SQUARE),
+    alternating(128, 160, 2, SQUARE),
+    alternating(128, 128, 2, BESIDE),
+    alternating(128, 112, 2, SQUARE),
+    alternating(128, 128, 4, BESIDE),
     tile(128, 96, 2, Cluster::QUARTERS),
     tile(64, 128, 1, Cluster::QUARTERS),
     tile(64, 96, 1, Cluster::QUARTERS),
@@ -172,10 +152,7 @@ impl Tile {
         // Some pay only where threads bring A or B in.
         let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());
-        match self.sharing {
-            Sharing::Rows => !large || written,
-            Sharing::Tiles => hidden,
-        }
+        if self.takes_turns() { hidden } else { !large || written }
     }
 
     /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
@@ -196,7 +173,7 @@ impl Tile {
             && needs.operands.iter().any(|feed| feed.is_by_elements());
         // Only one of the CTAs that share a contraction finishes its tile, and only there would tile operands be read.
         let parts = self.cluster.parts() == 1
-            || (self.sharing == Sharing::Rows && self.accumulators() <= 64 && !needs.maps_loads());
+            || (!self.takes_turns() && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
             && parts
             && width >= needs.whole_columns
@@ -208,7 +185,7 @@ impl Tile {
             && (!written
                 || (self.cluster.parts() == 1
                     && (self.cluster == Cluster::ONE || needs.operands == [Feed::Staggered; 2])
-                    && self.sharing == Sharing::Rows
+                    && !self.takes_turns()
                     && self.consumers <= 2))
     }
 
@@ -217,12 +194,14 @@ impl Tile {
         self.rows / self.sharers() / 64
     }
 
+    /// Whether some finish a tile while others multiply.
+    pub const fn takes_turns(self) -> bool {
+        self.teams > 1
+    }
+
     /// Warpgroups that work on one tile together.
     pub const fn sharers(self) -> u32 {
-        match self.sharing {
-            Sharing::Rows => self.consumers,
-            Sharing::Tiles => 1,
-        }
+        self.consumers / self.teams
     }
 
     /// Warpgroups that load: staggered rows keep two busy.
@@ -241,8 +220,8 @@ impl Tile {
         } else if needs.operands.iter().any(|feed| feed.is_written()) {
             // Elements pass through registers of those that load.
             if self.consumers == 1 { [128, 224] } else { [72, 216] }
-        } else if self.consumers == 3 {
-            [32, 160]
+        } else if self.consumers > 2 {
+            if self.consumers == 3 { [32, 160] } else { [32, 112] }
         } else if self.accumulators() > 128 {
             [24, 240]
         } else {

@@ -5,7 +5,7 @@
 
 use crate::problem::Problem;
 
-use super::{Feed, SLOT_ROWS, STAGE_DEPTH, Sharing, Sm90, Sm90Schedule};
+use super::{Feed, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
@@ -58,13 +58,12 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
         _ => LARGE_CLUSTER,
     };
     begun
-        + match tile.sharing {
-            Sharing::Rows => waves * (multiplied + finished),
-            // Two tiles are under way at a time; only the last one's end is seen.
-            Sharing::Tiles => {
-                let both = multiplied + finished * BESIDE_PRODUCTS;
-                waves * multiplied.max(both / 2.0) + finished
-            }
+        + if tile.takes_turns() {
+            // As many tiles are under way as there are teams; only the last one's end is seen.
+            let all = multiplied + finished * BESIDE_PRODUCTS;
+            waves * multiplied.max(all / f64::from(tile.teams)) + finished
+        } else {
+            waves * (multiplied + finished)
         }
 }
 
@@ -85,10 +84,10 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
 /// Cycles of one stage while so many CTAs run.
 fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     let tile = schedule.tile;
-    let waits = match (tile.sharing, tile.consumers) {
+    let waits = match (tile.takes_turns(), tile.consumers) {
         (_, 1) => ALONE,
-        (Sharing::Rows, _) => SHARED,
-        (Sharing::Tiles, _) => IN_TURN,
+        (false, _) => SHARED,
+        (true, _) => IN_TURN,
     };
     let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
     let products_of_a = schedule.needs.products as usize;

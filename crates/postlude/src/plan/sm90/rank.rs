@@ -3,7 +3,7 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sharing, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
+    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
     again, cost, fit, folds, groups, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
@@ -122,7 +122,7 @@ pub fn plan_all(
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
     let needs = Needs::of(graph, problem, placements)?;
     let smaller = CANDIDATES.iter().filter(|tile| {
-        let alone = tile.cluster == Cluster::ONE && tile.sharing == Sharing::Rows;
+        let alone = tile.cluster == Cluster::ONE && !tile.takes_turns();
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
     for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{
-    Cluster, Feed, FoldWords, Hints, Needs, Path, Sharing, Side, Sm90Schedule, Tile, Walk,
+    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, Sm90Schedule, Tile, Walk,
 };
 use crate::plan::ScheduleTextError;
 
@@ -13,7 +13,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "schedule sm90 {{")?;
         writeln!(f, "    tile {} x {}", self.tile.rows, self.tile.columns)?;
         writeln!(f, "    consumers {}", self.tile.consumers)?;
-        writeln!(f, "    sharing {}", self.tile.sharing.name())?;
+        writeln!(f, "    teams {}", self.tile.teams)?;
         writeln!(f, "    cluster {}", self.tile.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    subtile {}", self.subtile)?;
@@ -52,7 +52,7 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 12] = [
     "consumers",
     "stages",
     "subtile",
@@ -64,6 +64,7 @@ const NUMBERS: [&str; 11] = [
     "looped",
     "work",
     "groups",
+    "teams",
 ];
 
 impl FromStr for Sm90Schedule {
@@ -71,7 +72,7 @@ impl FromStr for Sm90Schedule {
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let (mut tile, mut grid_limit, mut products) = (None, None, 1);
-        let (mut loads, mut stores, mut sharing, mut folds) = (None, None, None, None);
+        let (mut loads, mut stores, mut folds) = (None, None, None);
         let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
         let mut knobs = NUMBERS.map(|name| (name, None));
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -85,10 +86,6 @@ impl FromStr for Sm90Schedule {
                 "tile" => {
                     let (rows, columns) = value.split_once('x').ok_or_else(bad)?;
                     tile = Some((number(rows)?, number(columns)?));
-                }
-                "sharing" => {
-                    let found = Sharing::ALL.into_iter().find(|each| each.name() == value.trim());
-                    sharing = Some(found.ok_or_else(bad)?);
                 }
                 "cluster" => {
                     let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
@@ -124,8 +121,8 @@ impl FromStr for Sm90Schedule {
                 rows,
                 columns,
                 consumers: knob(0)?,
+                teams: knob(11)?.max(1),
                 cluster: cluster.ok_or(missing("cluster"))?,
-                sharing: sharing.ok_or(missing("sharing"))?,
             },
             stages: knob(1)?,
             subtile: knob(2)?,

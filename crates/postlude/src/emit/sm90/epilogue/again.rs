@@ -84,12 +84,11 @@ impl<'k> Epilogue<'_, 'k> {
                 (evaluator.fold_nothing(*folded), self.plan.runs[folded.terms.index()]);
             for (row, states) in states.iter_mut().enumerate() {
                 let own = [0, 1].map(|column| {
-                    let inside = || spot.remaining.gt(offset + column);
+                    let inside = || Some(spot.remaining.gt(offset + column));
                     let number = (spot.column, offset + column);
                     let inside = Evaluator::fold_takes(*folded, &known[row], number, inside);
-                    let inside = groups::counts(run, self.column, offset, column, inside);
-                    let value = values[2 * row + column as usize].float();
-                    inside.map_or(nothing, |inside| value.select(nothing, inside))
+                    let counts = groups::counts(run, self.column, offset, column).and(inside);
+                    counts.choose(values[2 * row + column as usize].float(), nothing)
                 });
                 states[place] = evaluator.fold_more(*folded, &states[place], &own);
             }

@@ -6,10 +6,11 @@ use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Sharing, column_values};
+use crate::plan::sm90::column_values;
 
 use super::super::Plan;
 use super::super::raster::Corner;
+use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, Place, Value};
 
 /// The values along columns of a tile.
@@ -35,27 +36,21 @@ impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
-        warpgroup: Reg<'k, U32>,
+        seat: Seat<'k>,
         rank: Reg<'k, U32>,
         column: Reg<'k, U32>,
     ) -> Self {
         let schedule = plan.schedule;
         // Warpgroups' own barriers come first.
-        let shared = schedule.consumers() + 1;
-        let (start, worker, barrier) = match schedule.tile.sharing {
-            Sharing::Rows => (k.region(&plan.columns), warpgroup.mad(128, rank), k.imm(shared)),
-            Sharing::Tiles => {
-                let own = warpgroup * schedule.tile_column_bytes();
-                (k.region(&plan.columns) + own, rank, warpgroup + shared)
-            }
-        };
+        let barrier = seat.team + (schedule.consumers() + 1);
+        let start = k.region(&plan.columns) + seat.team * schedule.tile_column_bytes();
         Columns {
             k,
             plan,
             nodes: column_values(plan.graph),
             start,
             own: start + column * 4,
-            worker,
+            worker: seat.member.mad(128, rank),
             barrier,
         }
     }

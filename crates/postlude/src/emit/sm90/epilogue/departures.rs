@@ -10,6 +10,7 @@ use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, packed_major};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, MappedTile, Memory, Parameters};
+use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
 use super::bits::{BitLane, ByteTarget};
@@ -107,11 +108,11 @@ impl<'a, 'k> Departures<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        warpgroup: Reg<'k, U32>,
+        seat: Seat<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
-        let slots = k.region(&plan.stores) + warpgroup * bytes;
+        let slots = k.region(&plan.stores) + seat.warpgroup * bytes;
         let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
         Departures {
             k,
@@ -120,7 +121,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             senders: if plan.schedule.needs.stores_by_warps() {
                 Senders::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
             } else {
-                Senders::Warpgroup { barrier: warpgroup + 1, issues: k.uniform(rank >> 5).eq(0) }
+                Senders::Warpgroup { barrier: seat.barrier(), issues: k.uniform(rank >> 5).eq(0) }
             },
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             bits: packs_bits.then(|| BitLane::new(k, rank)),
@@ -256,7 +257,8 @@ impl<'a, 'k> Departures<'a, 'k> {
     ) {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
-        self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
+        // Who has sent nothing has nothing to wait for: no branch.
+        k.bulk_wait(stages - 1, WaitFor::Read);
         self.meet();
         let start = self.slots + self.slot.get();
         fill(start);

@@ -9,11 +9,12 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, SLOT_ROWS, Sharing, Source, folds_of};
+use crate::plan::sm90::{Folded, SLOT_ROWS, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
+use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State, Value};
 use super::{Spot, groups};
 
@@ -27,7 +28,7 @@ pub(super) struct Folding<'a, 'k> {
     pub(super) rows: Vec<Folded>,
     pub(super) columns: Vec<Folded>,
     pub(super) scalars: Vec<Folded>,
-    pub(super) warpgroup: Reg<'k, U32>,
+    pub(super) seat: Seat<'k>,
     /// This thread in its warpgroup.
     pub(super) rank: Reg<'k, U32>,
     /// Its first column of an 8-column group.
@@ -132,7 +133,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         raster: &Raster<'k>,
-        warpgroup: Reg<'k, U32>,
+        seat: Seat<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Self> {
         let words = plan.schedule.needs.folds;
@@ -145,11 +146,11 @@ impl<'a, 'k> Folding<'a, 'k> {
             rows: of(Kind::AlongRows),
             columns: of(Kind::AlongColumns),
             scalars: of(Kind::Scalar),
-            warpgroup,
+            seat,
             rank,
             column: (rank & 3) * 2,
             tiles: raster.tiles(),
-            shared: k.region(&plan.folds) + warpgroup * bytes,
+            shared: k.region(&plan.folds) + seat.warpgroup * bytes,
             deferred: None,
         })?;
         folding.deferred = (!folding.goes_further()).then(|| Deferred::new(k));
@@ -178,10 +179,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     pub(super) fn share(&self, corner: &Corner<'k>) -> Share<'k> {
         let sharers = self.plan.schedule.tile.sharers();
         let [row, tile] = corner.tile;
-        let unit = match self.plan.schedule.tile.sharing {
-            Sharing::Rows => row.mad(sharers, self.warpgroup),
-            Sharing::Tiles => row,
-        };
+        let unit = row.mad(sharers, self.seat.member);
         let [rows, tiles] = self.tiles;
         Share { batch: corner.batch, unit, units: rows * sharers, tile, tiles }
     }
@@ -270,15 +268,16 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let row = spot.inside_rows[element / 2];
                 let column = || spot.remaining.gt(offset);
                 let inside = || match folded.kind {
-                    Kind::AlongRows => column(),
-                    Kind::AlongColumns => row,
-                    Kind::Scalar | Kind::Tile => row & column(),
+                    _ if spot.whole => None,
+                    Kind::AlongRows => Some(column()),
+                    Kind::AlongColumns => Some(row),
+                    Kind::Scalar | Kind::Tile => Some(row & column()),
                 };
                 let place = (spot.column, offset);
                 let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
-                let inside = groups::counts(run, self.column, chunk, column, inside);
-                *value = inside.map_or(nothing, |inside| value.select(nothing, inside));
+                let counts = groups::counts(run, self.column, chunk, column).and(inside);
+                *value = counts.choose(*value, nothing);
             }
             four
         };
@@ -299,9 +298,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         columns: &[[Reg<'k, F32>; 2]],
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        let nothing = evaluator.fold_begin(folded);
         let mut states: Vec<State<'k>> =
-            columns.iter().map(|rows| evaluator.fold_more(folded, &nothing, rows)).collect();
+            columns.iter().map(|rows| evaluator.fold_some(folded, rows)).collect();
         let within = self.column + first;
         let mut within = before.map_or(within, |before| within + before);
         let mut rest = Vec::new();
@@ -459,7 +457,7 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// The warpgroup meets.
     pub(super) fn sync(&self) {
-        self.k.sync_named(self.warpgroup + 1, 128);
+        self.k.sync_named(self.seat.barrier(), 128);
     }
 
     fn column_place(

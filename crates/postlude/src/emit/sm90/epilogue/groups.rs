@@ -50,20 +50,43 @@ impl<'k> Groups<'k> {
     }
 }
 
-/// Whether a value of a group of columns counts in one of them, which is inside: in the first. `None` where it never does.
-pub(super) fn counts<'k>(
-    run: u32,
-    own: Reg<'k, U32>,
-    offset: u32,
-    column: u32,
-    inside: Reg<'k, Pred>,
-) -> Option<Reg<'k, Pred>> {
+/// Whether a value counts: one of a group of columns does in the first of them.
+#[derive(Clone, Copy)]
+pub(super) enum Counts<'k> {
+    Always,
+    Never,
+    Where(Reg<'k, Pred>),
+}
+
+impl<'k> Counts<'k> {
+    /// If this is so, too.
+    pub(super) fn and(self, also: Option<Reg<'k, Pred>>) -> Counts<'k> {
+        match (self, also) {
+            (counts, None) => counts,
+            (Counts::Always, Some(also)) => Counts::Where(also),
+            (Counts::Where(first), Some(also)) => Counts::Where(first & also),
+            (Counts::Never, Some(_)) => Counts::Never,
+        }
+    }
+
+    /// The value, or nothing.
+    pub(super) fn choose(self, value: Reg<'k, F32>, nothing: Reg<'k, F32>) -> Reg<'k, F32> {
+        match self {
+            Counts::Always => value,
+            Counts::Never => nothing,
+            Counts::Where(counts) => value.select(nothing, counts),
+        }
+    }
+}
+
+/// For a column of a chunk that begins so many columns from the tile's first.
+pub(super) fn counts(run: u32, own: Reg<'_, U32>, offset: u32, column: u32) -> Counts<'_> {
     match run {
-        1 => Some(inside),
-        _ if column > 0 || !offset.is_multiple_of(run.max(CHUNK)) => None,
-        2 => Some(inside),
-        4 => Some(inside & (own & 2).eq(0)),
-        _ => Some(inside & own.eq(0)),
+        1 => Counts::Always,
+        _ if column > 0 || !offset.is_multiple_of(run.max(CHUNK)) => Counts::Never,
+        2 => Counts::Always,
+        4 => Counts::Where((own & 2).eq(0)),
+        _ => Counts::Where(own.eq(0)),
     }
 }
 
@@ -212,8 +235,11 @@ impl<'k> Epilogue<'_, 'k> {
                         panic!("compiler bug: an output without a value")
                     };
                     let inside = place.inside.unwrap_or(spot.inside_rows[0]);
-                    let inside = counts(run, self.column, 0, 0, inside);
-                    store(k, declared.dtype, memory.element(k, place.at), value, inside);
+                    let inside = match counts(run, self.column, 0, 0) {
+                        Counts::Where(first) => inside & first,
+                        Counts::Always | Counts::Never => inside,
+                    };
+                    store(k, declared.dtype, memory.element(k, place.at), value, Some(inside));
                 }
             }
         }

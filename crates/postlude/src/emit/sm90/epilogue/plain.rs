@@ -8,7 +8,7 @@ use super::super::parameters::{Destination, Memory};
 use super::super::raster::Corner;
 use super::super::values::{Evaluator, Known, Place};
 use super::finishing::store;
-use super::{Epilogue, Sharing};
+use super::Epilogue;
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
@@ -27,10 +27,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
         let (k, zero) = (self.k, self.k.imm(0));
         // One warpgroup of those that work on a tile.
-        let first_row = match self.plan.schedule.tile.sharing {
-            Sharing::Rows => corner.tile[0].eq(0) & self.warpgroup.eq(0),
-            Sharing::Tiles => corner.tile[0].eq(0),
-        };
+        let first_row = corner.tile[0].eq(0) & self.seat.member.eq(0);
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {

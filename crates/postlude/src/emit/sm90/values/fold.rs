@@ -32,6 +32,24 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
+    /// The partial result of some values, without nothing before them where that changes nothing.
+    pub(in super::super) fn fold_some(
+        &self,
+        folded: Folded,
+        values: &[Reg<'k, F32>],
+    ) -> State<'k> {
+        match values {
+            [first, others @ ..] if !is_exponential(folded) && !is_ordered(folded) => {
+                let first = match folded.how {
+                    How::Fold(Fold::AbsMax) => first.abs(),
+                    _ => *first,
+                };
+                self.fold_more(folded, &vec![first], others)
+            }
+            _ => self.fold_more(folded, &self.fold_begin(folded), values),
+        }
+    }
+
     /// With these values, too.
     pub(in super::super) fn fold_more(
         &self,
@@ -137,16 +155,16 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Whether an element counts, so many columns behind this one of a row of which this is known.
+    /// Whether an element counts, so many columns behind this one of a row of which this is known; `None` if it does.
     pub(in super::super) fn fold_takes(
         folded: Folded,
         known: &Known<'k>,
         (column, offset): (Reg<'k, U32>, u32),
-        inside: impl FnOnce() -> Reg<'k, Pred>,
-    ) -> Reg<'k, Pred> {
+        inside: impl FnOnce() -> Option<Reg<'k, Pred>>,
+    ) -> Option<Reg<'k, Pred>> {
         match folded.how {
             // What is picked beyond the last column is NaN in the end.
-            How::Pick(index) => (picked(known, index) - column).eq(offset),
+            How::Pick(index) => Some((picked(known, index) - column).eq(offset)),
             How::Fold(_) => inside(),
         }
     }
