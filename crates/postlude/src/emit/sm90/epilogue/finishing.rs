@@ -1,15 +1,16 @@
 //! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of the tiles, and
 //! writes what is computed from them.
 //!
-//! Partial results are stored; the warpgroup meets; one thread adds to a counter with release and acquire, and its answer
-//! says whether all others were there before. Who is last sees everything behind a fence, and leaves the counter at zero
-//! for the next launch. The answer is looked at behind the next tile, when it has long been there. Who finishes a block of rows or columns may leave a partial result of what it finished, and then
-//! arrives for that, too.
+//! Partial results are stored; one thread adds to a counter, and its answer says whether all others had arrived before.
+//! Nothing orders stores and counters: a word of a partial result says itself whether it is there, so that nobody waits
+//! for a fence, and who is last waits for words that are still on their way. It leaves words and counters at zero for the
+//! next launch. A counter's answer is looked at behind the next tile, when it has long been there. Who finishes a block of
+//! rows or columns may leave a partial result of what it finished, and then arrives for that, too.
 
-use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::{Order, Reduction, Scope};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, Scalar, U16, U32};
+use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
@@ -21,7 +22,7 @@ use super::folding::{Deferred, Folding, Share, numbered};
 use super::further::Further;
 
 /// Partial results that are asked for before the first is there.
-const AT_ONCE: u32 = 4;
+const AT_ONCE: u32 = 8;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 /// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.
@@ -194,7 +195,7 @@ impl<'k> Folding<'_, 'k> {
     /// Adds to a counter; what it was before.
     fn add(&self, counter: Reg<'k, U32>, arrivals: Reg<'k, U32>) -> Reg<'k, U32> {
         let counter = self.part(0, self.k.widen(counter));
-        self.k.atomic::<U32>(Reduction::Add, Order::AcqRel, Scope::Gpu, counter, arrivals)
+        self.k.atomic::<U32>(Reduction::Add, Order::Relaxed, Scope::Gpu, counter, arrivals)
     }
 
     /// Leaves a counter as the next launch wants it.
@@ -229,14 +230,10 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// Does something with all threads of the warpgroup that was the last to arrive, and sees what all others left.
+    /// Does something with all threads of the warpgroup that was the last to arrive.
     fn if_last(&self, number: u32, finish: impl FnOnce()) {
-        let k = self.k;
-        let [last] = k.load_shared::<U32, 1>(self.flag_place(number));
-        k.if_(last.ne(0), || {
-            k.fence(Order::AcqRel, Scope::Gpu);
-            finish();
-        });
+        let [last] = self.k.load_shared::<U32, 1>(self.flag_place(number));
+        self.k.if_(last.ne(0), finish);
     }
 
     fn finish_rows(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
@@ -323,23 +320,64 @@ impl<'k> Folding<'_, 'k> {
         let nothing = evaluator.fold_begin(folded);
         let total: Vec<_> = nothing.iter().map(|word| k.var(*word)).collect();
         k.for_(first, parts.count, step * AT_ONCE, |number| {
-            let one = |turn: u32| -> State<'k> {
+            let place = |turn: u32| {
                 let number = number + turn * step;
-                let (there, number) = (number.lt(parts.count), number.min(parts.count - 1));
-                let word = |(each, nothing): (u32, &Reg<'k, F32>)| {
-                    let from = (parts.at)(each, number);
-                    let value = k.load_ordered::<F32>(Order::Relaxed, Scope::Gpu, from);
-                    value.select(*nothing, there)
-                };
-                (0..).zip(&nothing).map(word).collect()
+                let (counts, number) = (number.lt(parts.count), number.min(parts.count - 1));
+                let words = (0..nothing.len() as u32).map(|each| (parts.at)(each, number));
+                (counts, words.collect::<Vec<_>>())
             };
-            let some: Vec<State<'k>> = (0..AT_ONCE).map(one).collect();
+            let places: Vec<_> = (0..AT_ONCE).map(place).collect();
+            let found = self.collect(&places);
+            let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
+                let words = words.into_iter().zip(&nothing);
+                words.map(|(word, nothing)| word.select(*nothing, *counts)).collect::<State<'k>>()
+            };
+            let some: Vec<State<'k>> = places.iter().zip(found).map(one).collect();
             let before: State<'k> = total.iter().map(|word| word.get()).collect();
             let both = |all: State<'k>, one: &State<'k>| evaluator.fold_both(folded, &all, one);
             let after = some.iter().fold(before, both);
             total.iter().zip(after).for_each(|(word, after)| word.set(after));
         });
         total.iter().map(|word| word.get()).collect()
+    }
+
+    /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
+    /// wants them.
+    fn collect(&self, places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)]) -> Vec<State<'k>> {
+        let k = self.k;
+        let found: Vec<Vec<Var<'k, U32>>> =
+            places.iter().map(|(_, words)| words.iter().map(|_| k.unset()).collect()).collect();
+        k.do_while(|| {
+            let mut missing = k.imm(false);
+            for ((counts, words), found) in places.iter().zip(&found) {
+                for (from, found) in words.iter().zip(found) {
+                    found.set(k.load_ordered::<U32>(Order::Relaxed, Scope::Gpu, *from));
+                }
+                let absent = found.iter().map(|found| found.get().eq(0));
+                let absent = absent.reduce(|one, other| one | other);
+                missing = absent.map_or(missing, |absent| missing | (absent & *counts));
+            }
+            missing
+        });
+        for (counts, words) in places {
+            let clear = |to: &GlobalPointer<'k>| {
+                k.store_ordered(Order::Relaxed, Scope::Gpu, *to, k.imm::<U32>(0));
+            };
+            k.when(*counts, || words.iter().for_each(clear));
+        }
+        let read = |word: &Var<'k, U32>| self.read(word.get());
+        found.iter().map(|words| words.iter().map(read).collect()).collect()
+    }
+
+    /// Leaves a word of a partial result: never zero, which says that it is not there.
+    pub(super) fn leave(&self, to: GlobalPointer<'k>, value: Reg<'k, F32>) {
+        let word = (self.k.f32_to_bits(value).cast::<U32>() ^ u32::MAX).max(1);
+        self.k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+    }
+
+    /// What a word says. Of all NaN one is read as another.
+    fn read(&self, word: Reg<'k, U32>) -> Reg<'k, F32> {
+        self.k.bits_to_f32((word ^ u32::MAX).cast::<B32>())
     }
 
     /// Computes what follows from finished reductions, and stores the outputs that live so; everything that is known.

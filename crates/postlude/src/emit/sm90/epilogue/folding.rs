@@ -352,7 +352,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
-                        k.store_global(to, [value]);
+                        self.leave(to, value);
                     }
                 });
             }
@@ -387,7 +387,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 for (each, value) in (0..).zip(state) {
                     let to =
                         self.column_part(share, word + each, share.unit, corner.column + within);
-                    k.store_global(to, [value]);
+                    self.leave(to, value);
                 }
             }
         });
@@ -409,7 +409,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let state = self.kept_scalar(evaluator, folded, word);
         for (each, value) in (0..).zip(state) {
-            self.k.store_global(self.scalar_part(share, word + each, place), [value]);
+            self.leave(self.scalar_part(share, word + each, place), value);
         }
     }
 
