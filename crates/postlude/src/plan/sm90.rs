@@ -125,6 +125,12 @@ impl Sm90Schedule {
         self.needs.width(self.tile)
     }
 
+    /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
+    /// all. Not where passes over whole rows come first.
+    pub(crate) fn visits_columns(&self) -> bool {
+        self.looped && self.needs.whole_columns == 0
+    }
+
     /// Bytes of A and B in one stage.
     pub fn stage_bytes(&self) -> u32 {
         (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
@@ -312,9 +318,12 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         return None;
     }
     let choices = choices(tile, needs);
-    (FEWEST_STAGES..=MOST_STAGES)
-        .rev()
-        .flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)))
+    let most = (FEWEST_STAGES..=MOST_STAGES).rev();
+    let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
+    // Where threads are what takes long, wide subtiles are worth more than a deep ring.
+    let wide = all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
+    wide.filter(|_| needs.is_heavy() && tile.takes_turns())
+        .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
         .map(|(stages, Slots { subtile, load_stages, store_stages, .. })| Sm90Schedule {
             tile,
@@ -332,9 +341,9 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
-/// Whether subtiles are a loop: where there is much code, and registers for the accumulators that wait.
+/// Whether subtiles are a loop: where there is much code for many accumulators.
 fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
-    needs.is_heavy() && tile.takes_turns() && needs.width(tile) > subtile
+    needs.is_heavy() && tile.takes_turns() && tile.sharers() == 1 && needs.width(tile) > subtile
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
@@ -369,7 +378,10 @@ struct Slots {
 fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
     let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
     let width = needs.width(tile);
-    let subtiles = [64, 32, 16].into_iter().filter(|subtile| width.is_multiple_of(*subtile));
+    // Teams of several warpgroups have few registers, and each has slots of its own.
+    let widest = if tile.takes_turns() && tile.sharers() > 1 { 32 } else { 64 };
+    let fits = |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile);
+    let subtiles = [64, 32, 16].into_iter().filter(fits);
     let usual = subtiles.clone().flat_map(|subtile| {
         // As many bytes on their way out, however narrow a slot is.
         let slots = move |load_stages: &u32| {
@@ -390,6 +402,8 @@ fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
 
 /// As many stages of A and B or fewer are worth having with few slots for outputs.
 const WITH_FEW_SLOTS: u32 = 3;
+/// As many are enough where the epilogue takes longer than the products.
+const ENOUGH_STAGES: u32 = 4;
 /// More hide nothing.
 const MOST_STAGES: u32 = 12;
 /// Fewer do not overlap loads with products.

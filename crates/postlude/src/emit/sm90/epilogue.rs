@@ -34,7 +34,7 @@ use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready, Target};
-use folding::{Folding, Tally, Terms};
+use folding::{Carried, Folding, RowTally, Tally, Terms, Turn};
 use groups::{Groups, Span};
 use lanes::Lanes;
 
@@ -91,6 +91,19 @@ struct Spot<'k> {
     loads: Vec<Option<[Location<'k>; 2]>>,
     stores: Vec<Option<Target<'k>>>,
 }
+
+/// 64 rows of a tile, of which a thread has two.
+struct Block<'e, 'k> {
+    places: [Place<'k>; 2],
+    spot: Spot<'k>,
+    known: [Known<'k>; 2],
+    sums: &'e [Var<'k, F32>],
+    accumulators: Vec<Reg<'k, F32>>,
+    rows: Option<RowTally<'k>>,
+}
+
+/// What is folded of a tile and of a block.
+type Tallies<'t, 'k> = (&'t Tally<'k>, &'t RowTally<'k>);
 
 /// The elements of a group of 8 columns.
 struct Elements<'e, 'k> {
@@ -190,52 +203,102 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         self.write_plain(&evaluator, corner, &scalars);
         let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
         let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
-        for (block, (rows, sums)) in rows.into_iter().zip(blocks).enumerate() {
-            let accumulators = &sums.iter().map(|sum| sum.get()).collect::<Vec<_>>();
-            let places = rows.each_ref().map(|(place, _)| *place);
-            let spot = self.spot(corner, &places, None);
-            let mut known = rows.map(|(place, mut known)| {
-                Evaluator::fill(&mut known, &scalars);
-                evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
-                known
-            });
-            self.pass_over(&evaluator, (&spot, &places), &mut known, accumulators);
-            if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
-                folding.visit_rows(&evaluator, &spot, share, &known, tally);
-            }
-            self.write_rows(corner, &places, &known);
-            if self.plan.schedule.looped {
-                let visit = |whole: bool| {
-                    self.loop_over(sums, |before, columns| {
-                        let spot = Spot { whole, ..self.spot(corner, &places, Some(before)) };
-                        let spans = self.spans(accumulators).into_iter();
-                        for span in spans.take_while(|span| span[0].0.offset < columns) {
-                            self.visit_span(
-                                &evaluator,
-                                (&spot, block),
-                                &known,
-                                &span,
-                                tally.as_ref(),
-                            );
-                        }
-                    });
-                };
-                match self.is_whole(corner) {
-                    Some(whole) => k.if_else(whole, || visit(true), || visit(false)),
-                    None => visit(false),
+        let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
+        let mut rows = rows.into_iter();
+        for (first, some) in blocks.chunks(together).enumerate() {
+            let prepare = |sums| {
+                let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
+                let block = self.prepare(&evaluator, corner, rows, &scalars, sums);
+                if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
+                    folding.visit_rows(&evaluator, &block.spot, share, &block.known, tally);
                 }
-            } else {
-                for span in self.spans(accumulators) {
-                    self.visit_span(&evaluator, (&spot, block), &known, &span, tally.as_ref());
+                self.write_rows(corner, &block.places, &block.known);
+                block
+            };
+            let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
+            self.visit_blocks(&evaluator, corner, (first > 0, &prepared), tally.as_ref());
+            for block in &prepared {
+                if let (Some((folding, share)), Some(rows)) = (folding, &block.rows) {
+                    folding.end_block(&evaluator, &block.spot, share, rows);
                 }
-            }
-            if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
-                folding.end_block(&evaluator, &spot, share, tally);
             }
         }
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, corner, share, &tally);
             folding.arrive(&evaluator, share);
+        }
+    }
+
+    /// All that is known of a block before its elements are visited.
+    fn prepare<'e>(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        rows: [(Place<'k>, Known<'k>); 2],
+        scalars: &Known<'k>,
+        sums: &'e [Var<'k, F32>],
+    ) -> Block<'e, 'k> {
+        let accumulators: Vec<_> = sums.iter().map(|sum| sum.get()).collect();
+        let places = rows.each_ref().map(|(place, _)| *place);
+        let spot = self.spot(corner, &places, None);
+        let mut known = rows.map(|(place, mut known)| {
+            Evaluator::fill(&mut known, scalars);
+            evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
+            known
+        });
+        self.pass_over(evaluator, (&spot, &places), &mut known, &accumulators);
+        let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
+        Block { places, spot, known, sums, accumulators, rows }
+    }
+
+    /// Visits every element of some blocks: of one whose neighbours come before it or behind, or of all.
+    fn visit_blocks(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        (joins, blocks): (bool, &[Block<'_, 'k>]),
+        tally: Option<&Tally<'k>>,
+    ) {
+        let last = if joins { Turn::Joins } else { Turn::Ends };
+        let visit = |at: Option<Reg<'k, U32>>, whole: bool, columns: u32| {
+            let spots: Vec<Spot<'k>> = blocks
+                .iter()
+                .map(|block| Spot { whole, ..self.spot(corner, &block.places, at) })
+                .collect();
+            let spans: Vec<_> =
+                blocks.iter().map(|block| self.spans(&block.accumulators)).collect();
+            for number in (0..).take_while(|number| {
+                spans[0].get(*number).is_some_and(|span| span[0].0.offset < columns)
+            }) {
+                let mut carried = Carried::default();
+                for (place, block) in blocks.iter().enumerate() {
+                    let turn = if place + 1 < blocks.len() { Turn::Carries } else { last };
+                    let tallies = tally.zip(block.rows.as_ref());
+                    let span = &spans[place][number];
+                    let known = &block.known;
+                    self.visit_span(
+                        evaluator,
+                        &spots[place],
+                        known,
+                        span,
+                        tallies,
+                        (turn, &mut carried),
+                    );
+                }
+            }
+        };
+        if !self.plan.schedule.looped {
+            return visit(None, false, self.plan.schedule.width());
+        }
+        let rounds = |whole: bool| {
+            let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
+            // Tiles at an edge are few: less code for them.
+            let columns = if whole { self.round_columns() } else { self.span_columns() };
+            self.loop_over(&sums, columns, |before| visit(Some(before), whole, columns));
+        };
+        match self.is_whole(corner) {
+            Some(whole) => self.k.if_else(whole, || rounds(true), || rounds(false)),
+            None => rounds(true),
         }
     }
 
@@ -281,14 +344,19 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         spot
     }
 
-    /// Runs `body` for every few spans of a block in a loop: with the columns before it and those of a round, whose accumulators
-    /// are in the place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
-    fn loop_over(&self, sums: &[Var<'k, F32>], body: impl FnOnce(Reg<'k, U32>, u32)) {
+    /// Runs `body` for every few spans of a block in a loop: with the columns before it, whose accumulators are in the
+    /// place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
+    fn loop_over(
+        &self,
+        blocks: &[&[Var<'k, F32>]],
+        columns: u32,
+        body: impl FnOnce(Reg<'k, U32>),
+    ) {
         let (k, width) = (self.k, self.plan.schedule.width());
-        let columns = self.round_columns();
         k.for_rolled(width, columns, |before| {
-            body(before, columns);
-            for product in sums.chunks_exact(width as usize / 2) {
+            body(before);
+            let half = width as usize / 2;
+            for product in blocks.iter().flat_map(|block| block.chunks_exact(half)) {
                 for (to, from) in product.iter().zip(&product[columns as usize / 2..]) {
                     to.set(from.get());
                 }
@@ -299,11 +367,16 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
     /// that, so that few accumulators are moved often.
     fn round_columns(&self) -> u32 {
-        let schedule = self.plan.schedule;
-        let span = least_common_multiple(schedule.needs.groups, schedule.subtile);
-        let spans = schedule.width() / span;
+        let span = self.span_columns();
+        let spans = self.plan.schedule.width() / span;
         let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
         span * spans / rounds.unwrap_or(1)
+    }
+
+    /// Columns of the fewest subtiles that hold whole groups.
+    fn span_columns(&self) -> u32 {
+        let schedule = self.plan.schedule;
+        least_common_multiple(schedule.needs.groups, schedule.subtile)
     }
 
     /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
@@ -320,17 +393,18 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     fn visit_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        (spot, block): (&Spot<'k>, usize),
+        spot: &Spot<'k>,
         known: &[Known<'k>; 2],
         span: &Span<'_, 'k>,
-        tally: Option<&Tally<'k>>,
+        tallies: Option<Tallies<'_, 'k>>,
+        (turn, carried): (Turn, &mut Carried<'k>),
     ) {
         let arrived = self.arrive(evaluator, spot, span);
         let groups = self.groups(evaluator, spot, known, (span, &*arrived), &self.needed);
         self.write_groups(spot, &groups);
         for ((subtile, part), arrived) in span.iter().zip(&arrived) {
             let visited = (known, &groups, arrived);
-            self.visit(evaluator, spot, (block, *subtile), visited, part, tally);
+            self.visit(evaluator, spot, *subtile, visited, part, (tallies, turn, carried));
         }
     }
 
@@ -339,10 +413,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        (block, subtile): (usize, Subtile),
+        subtile: Subtile,
         (known, groups, arrived): (&[Known<'k>; 2], &Groups<'k>, &Arrived<'k>),
         part: &[&[Reg<'k, F32>]],
-        tally: Option<&Tally<'k>>,
+        (tallies, turn, carried): (Option<Tallies<'_, 'k>>, Turn, &mut Carried<'k>),
     ) {
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
@@ -362,11 +436,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
             terms.push(results);
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tally)) = (&self.folding, tally)
+            if let (Some(folding), Some(tallies)) = (&self.folding, tallies)
                 && (terms.len() == FOLDED_AT_ONCE || 8 * (group as u32 + 1) == subtile.columns)
             {
                 let offset = offset - 8 * (terms.len() as u32 - 1);
-                folding.visit(evaluator, spot, (block, offset), known, &terms, tally);
+                let columns = (turn, &mut *carried);
+                folding.visit(evaluator, spot, offset, known, &terms, tallies, columns);
                 terms.clear();
             }
         }

@@ -223,26 +223,32 @@ pub(super) fn load_tiles<'k>(
             (ring.producer(), ring, slots, warpgroup % sharers * schedule.tile.blocks())
         })
         .collect();
-    raster.for_own(k.imm(team), |corner| {
-        for block in 0..schedule.tile.blocks() {
-            k.for_(0, schedule.width(), schedule.subtile, |offset| {
-                for (at, ring, slots, own) in &receivers {
-                    let row = corner.row + (own + block) * SLOT_ROWS;
-                    for (map, layout) in &tiles {
-                        for part in 0..layout.slots() {
-                            let column = corner.column + offset + part * layout.columns();
-                            ring.produce_by_warp(at, |slot| {
-                                let start = *slots + slot.stage * bytes;
-                                for each in layout.boxes(row, column, corner.batch) {
-                                    let to = start + each.offset;
-                                    let from = &each.coordinates;
-                                    slot.load(to, *map, from, each.bytes, Receivers::Own, None);
-                                }
-                            });
+    let subtile = |corner: &Corner<'k>, block: u32, offset: Reg<'k, U32>| {
+        for (at, ring, slots, own) in &receivers {
+            let row = corner.row + (own + block) * SLOT_ROWS;
+            for (map, layout) in &tiles {
+                for part in 0..layout.slots() {
+                    let column = corner.column + offset + part * layout.columns();
+                    ring.produce_by_warp(at, |slot| {
+                        let start = *slots + slot.stage * bytes;
+                        for each in layout.boxes(row, column, corner.batch) {
+                            let (to, from) = (start + each.offset, &each.coordinates);
+                            slot.load(to, *map, from, each.bytes, Receivers::Own, None);
                         }
-                    }
+                    });
                 }
-            });
+            }
+        }
+    };
+    let blocks = || 0..schedule.tile.blocks();
+    let subtiles = |body: &dyn Fn(Reg<'k, U32>)| {
+        k.for_(0, schedule.width(), schedule.subtile, body);
+    };
+    raster.for_own(k.imm(team), |corner| {
+        if schedule.visits_columns() {
+            subtiles(&|offset| blocks().for_each(|block| subtile(corner, block, offset)));
+        } else {
+            blocks().for_each(|block| subtiles(&|offset| subtile(corner, block, offset)));
         }
     });
 }

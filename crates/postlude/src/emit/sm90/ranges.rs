@@ -31,7 +31,8 @@ pub(super) fn is_moderate(factor: f64) -> bool {
     (1e-3..1e3).contains(&factor.abs())
 }
 
-fn constant(graph: &Graph, node: NodeId) -> Option<f64> {
+/// A constant's value.
+pub(super) fn constant(graph: &Graph, node: NodeId) -> Option<f64> {
     match &graph[node].op {
         Op::Constant(constant @ Constant::F32(_)) => Some(constant.as_f64()),
         _ => None,

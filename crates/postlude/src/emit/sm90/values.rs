@@ -18,6 +18,7 @@ use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::functions::logarithm::log1p_within_one;
+use crate::functions::saturating::one_plus_erf_hardware;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 
 use super::Plan;
@@ -188,7 +189,10 @@ impl<'k> Evaluator<'_, 'k> {
                 Some(shorter) => Value::Float(shorter),
                 None => self.unary(*op, accuracy, value(*a)),
             },
-            Op::Binary(op, a, b) => self.binary(*op, accuracy, value(*a), value(*b)),
+            Op::Binary(op, a, b) => match self.shorter_sum(*op, [*a, *b], &value) {
+                Some(shorter) => Value::Float(shorter),
+                None => self.binary(*op, accuracy, value(*a), value(*b)),
+            },
             Op::Fma(a, b, c) => {
                 Value::Float(value(*a).float().fma(value(*b).float(), value(*c).float()))
             }
@@ -238,6 +242,31 @@ impl<'k> Evaluator<'_, 'k> {
             }
             _ => None,
         }
+    }
+
+    /// 1 + erf(cx), where the hardware's accuracy is enough for erf: as one function, which knows that the sum needs no
+    /// more of it than the 1 does.
+    fn shorter_sum(
+        &self,
+        op: Binary,
+        [a, b]: [NodeId; 2],
+        value: &impl Fn(NodeId) -> Value<'k>,
+    ) -> Option<Reg<'k, F32>> {
+        let graph = self.plan.graph;
+        let erf = |node: NodeId| match graph[node].op {
+            Op::Unary(Unary::Erf, x) if self.plan.accuracies[node.index()] != Accuracy::Accurate => {
+                Some(x)
+            }
+            _ => None,
+        };
+        let x = match (ranges::constant(graph, a), ranges::constant(graph, b)) {
+            (Some(1.0), None) if op == Binary::Add => erf(b)?,
+            (None, Some(1.0)) if op == Binary::Add => erf(a)?,
+            _ => return None,
+        };
+        let scaled = ranges::scaled(graph, x).filter(|(_, scale)| ranges::is_moderate(*scale));
+        let (x, scale) = scaled.unwrap_or((x, 1.0));
+        Some(one_plus_erf_hardware(&Registers(self.k), value(x).float(), scale))
     }
 
     fn unary(&self, op: Unary, accuracy: Accuracy, a: Value<'k>) -> Value<'k> {

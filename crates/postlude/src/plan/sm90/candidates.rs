@@ -152,7 +152,13 @@ impl Tile {
         // Some pay only where threads bring A or B in.
         let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());
-        if self.takes_turns() { hidden } else { !large || written }
+        // Twice as many warps pay where they compute much, but not where each leaves partial results of its own.
+        let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
+        match (self.takes_turns(), self.sharers()) {
+            (false, _) => !large || written,
+            (true, 1) => hidden && !(busy && self.has_twin()),
+            (true, _) => hidden && busy,
+        }
     }
 
     /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
@@ -192,6 +198,12 @@ impl Tile {
     /// 64-row blocks of one warpgroup.
     pub const fn blocks(self) -> u32 {
         self.rows / self.sharers() / 64
+    }
+
+    /// Whether there is the same tile for teams of several warpgroups.
+    fn has_twin(self) -> bool {
+        let twin = |other: &Tile| Tile { consumers: self.consumers, ..*other } == self;
+        CANDIDATES.iter().any(|other| other.consumers != self.consumers && twin(other))
     }
 
     /// Whether some finish a tile while others multiply.

@@ -14,6 +14,8 @@ use super::{Sm90Refusal, Tile, Viewed, again, groups, work};
 
 /// Instructions an element from which on subtiles are a loop.
 const HEAVY: u32 = 16;
+/// As many take longer than the products of short contractions.
+const BUSY: u32 = 10;
 
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -98,6 +100,11 @@ impl Needs {
     /// Whether code for every element of a tile, one behind the other, would be long.
     pub(super) fn is_heavy(&self) -> bool {
         self.work >= HEAVY
+    }
+
+    /// Whether threads compute enough for more of them to pay.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.work >= BUSY
     }
 
     /// Columns of a tile of the epilogue.

@@ -49,7 +49,7 @@ impl<'k> Folding<'_, 'k> {
                 self.sync();
                 self.k.if_(self.rank.eq(0), || {
                     for (number, counter) in self.counters(share) {
-                        let answer = self.add_one(counter);
+                        let answer = self.count_up(counter, Self::wanted(number, share));
                         deferred.answers[number as usize].set(answer);
                     }
                 });
@@ -76,10 +76,9 @@ impl<'k> Folding<'_, 'k> {
     fn say_last(&self, deferred: &Deferred<'k>, share: Share<'k>) {
         let k = self.k;
         k.if_(self.rank.eq(0), || {
-            for (number, counter) in self.counters(share) {
+            for (number, _) in self.counters(share) {
                 let last =
                     deferred.answers[number as usize].get().eq(Self::wanted(number, share) - 1);
-                self.reset_if(last, counter);
                 k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
             }
         });
@@ -188,8 +187,12 @@ impl<'k> Folding<'_, 'k> {
         k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
     }
 
-    fn add_one(&self, counter: Reg<'k, U32>) -> Reg<'k, U32> {
-        self.add(counter, self.k.imm(1))
+    /// Adds one to a counter, which the last that is wanted leaves at zero; what it was before.
+    ///
+    /// Of an addition ptxas would let a whole warp wait for the answer.
+    fn count_up(&self, counter: Reg<'k, U32>, wanted: Reg<'k, U32>) -> Reg<'k, U32> {
+        let (k, counter) = (self.k, self.part(0, self.k.widen(counter)));
+        k.atomic::<U32>(Reduction::Increment, Order::Relaxed, Scope::Gpu, counter, wanted - 1)
     }
 
     /// Adds to a counter; what it was before.

@@ -4,6 +4,8 @@
 //! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
 //! The order is that of the places, whatever the time.
 
+use std::collections::HashMap;
+
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
@@ -72,15 +74,29 @@ impl<'k> Deferred<'k> {
     }
 }
 
-/// What a warpgroup has folded of a tile.
-pub(super) struct Tally<'k> {
-    scalars: Vec<Running<'k>>,
-    /// Of the block under way, for each of the thread's two rows.
-    rows: [Vec<Running<'k>>; 2],
-}
+/// What a warpgroup has folded of a tile's scalars.
+pub(super) struct Tally<'k>(Vec<Running<'k>>);
+
+/// What it has folded of a block's rows, of which each thread has two.
+pub(super) struct RowTally<'k>([Vec<Running<'k>>; 2]);
 
 /// What a reduction has so far.
 struct Running<'k>(Vec<Var<'k, F32>>);
+
+/// What a thread has folded of its columns in some blocks, by the first of them and by the reduction's first word.
+#[derive(Default)]
+pub(super) struct Carried<'k>(HashMap<(u32, u32), Vec<State<'k>>>);
+
+/// Where columns that are visited stand among a warpgroup's blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// More blocks follow, which the same columns are visited of next.
+    Carries,
+    /// The last one, or the only one.
+    Ends,
+    /// One of several that are visited whole, one behind the other; earlier ones left their columns in shared memory.
+    Joins,
+}
 
 impl<'k> Running<'k> {
     fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Running<'k> {
@@ -185,9 +201,12 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
-        let nothing =
-            |all: &[Folded]| all.iter().map(|one| Running::begin(evaluator, *one)).collect();
-        Tally { scalars: nothing(&self.scalars), rows: [(); 2].map(|()| nothing(&self.rows)) }
+        Tally(self.scalars.iter().map(|one| Running::begin(evaluator, *one)).collect())
+    }
+
+    pub(super) fn begin_block(&self, evaluator: &Evaluator<'_, 'k>) -> RowTally<'k> {
+        let nothing = || self.rows.iter().map(|one| Running::begin(evaluator, *one)).collect();
+        RowTally([nothing(), nothing()])
     }
 
     /// Folds some groups of 8 columns of a block, the first of which begins in this column of the tile.
@@ -195,32 +214,51 @@ impl<'a, 'k> Folding<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        (block, first): (usize, u32),
+        first: u32,
         known: &[Known<'k>; 2],
         chunks: &[Terms<'k>],
-        tally: &Tally<'k>,
+        (tally, rows): (&Tally<'k>, &RowTally<'k>),
+        (turn, carried): (Turn, &mut Carried<'k>),
     ) {
         let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
         for (place, folded) in self.rows.iter().enumerate() {
-            let values = values(*folded);
-            for (row, states) in tally.rows.iter().enumerate() {
+            let more = |row: usize| {
+                let values = values(*folded);
                 let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
-                states[place].more(evaluator, *folded, &own.collect::<Vec<_>>());
+                rows.0[row][place].more(evaluator, *folded, &own.collect::<Vec<_>>());
+            };
+            for (row, known) in known.iter().enumerate() {
+                let columns = 8 * chunks.len() as u32;
+                match Evaluator::fold_picks(*folded, known, (spot.column, first), columns) {
+                    // Hardly any tile has the column.
+                    Some(here) => self.k.if_(here, || more(row)),
+                    None => more(row),
+                }
             }
         }
-        let scalars = tally.scalars.iter().zip(&self.scalars);
+        let scalars = tally.0.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
             state.more(evaluator, *folded, &values(*folded).concat());
         }
         for (word, folded) in numbered(&self.columns) {
             let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
             let columns: Vec<_> = values(folded).iter().flat_map(rows).collect();
+            let before = carried.0.remove(&(first, word));
+            let state = |(place, rows): (usize, &[Reg<'k, F32>; 2])| match &before {
+                Some(before) => evaluator.fold_more(folded, &before[place], rows),
+                None => evaluator.fold_some(folded, rows),
+            };
+            let states: Vec<State<'k>> = columns.iter().enumerate().map(state).collect();
+            if turn == Turn::Carries {
+                carried.0.insert((first, word), states);
+                continue;
+            }
             // Sharing takes registers for every word.
-            let together = if folded.words() == 1 { columns.len() } else { 1 };
-            for (place, columns) in (0..).zip(columns.chunks(together)) {
+            let together = if folded.words() == 1 { states.len() } else { 1 };
+            for (place, states) in (0..).zip(states.chunks(together)) {
                 let first = first + 8 * (place / 2) + place % 2;
-                let place = (word, block, first);
-                self.fold_columns(evaluator, folded, place, spot.before, columns);
+                let place = (word, first, turn);
+                self.fold_columns(evaluator, folded, place, spot.before, states.to_vec());
             }
         }
     }
@@ -234,7 +272,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         known: &[Known<'k>; 2],
         tally: &Tally<'k>,
     ) {
-        let scalars = tally.scalars.iter().zip(&self.scalars);
+        let scalars = tally.0.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.source == Source::Rows) {
             let nothing = evaluator.fold_nothing(*folded);
             let first = (self.rank & 3).eq(0) & share.tile.eq(0);
@@ -284,7 +322,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// A column, or those of some groups of 8, each by the thread's two rows: the rows of a warp meet, and join those of
+    /// A column, or those of some groups of 8, each by the thread's own rows: the rows of a warp meet, and join those of
     /// the blocks before.
     ///
     /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
@@ -293,13 +331,11 @@ impl<'a, 'k> Folding<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         folded: Folded,
-        (word, block, first): (u32, usize, u32),
+        (word, first, turn): (u32, u32, Turn),
         before: Option<Reg<'k, U32>>,
-        columns: &[[Reg<'k, F32>; 2]],
+        mut states: Vec<State<'k>>,
     ) {
         let (k, lane) = (self.k, self.rank & 31);
-        let mut states: Vec<State<'k>> =
-            columns.iter().map(|rows| evaluator.fold_some(folded, rows)).collect();
         let within = self.column + first;
         let mut within = before.map_or(within, |before| within + before);
         let mut rest = Vec::new();
@@ -322,7 +358,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let state = evaluator.fold_lanes(folded, states.remove(0), &rest);
         let place = |word: u32| self.column_place(word, self.rank >> 5, within);
         k.if_((lane & rest.iter().sum::<u32>()).eq(0), || {
-            let state = if block == 0 {
+            let state = if turn != Turn::Joins {
                 state
             } else {
                 let before = (0..folded.words())
@@ -342,13 +378,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         share: Share<'k>,
-        tally: &Tally<'k>,
+        rows: &RowTally<'k>,
     ) {
         let k = self.k;
         for (place, (word, folded)) in numbered(&self.rows).enumerate() {
-            for (row, states) in tally.rows.iter().enumerate() {
+            for (row, states) in rows.0.iter().enumerate() {
                 let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
-                states[place].set(evaluator.fold_begin(folded));
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -369,7 +404,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let k = self.k;
         for (place, (word, folded)) in self.of_tiles() {
-            self.keep_scalar(evaluator, folded, word, tally.scalars[place].state());
+            self.keep_scalar(evaluator, folded, word, tally.0[place].state());
         }
         self.sync();
         let columns = self.plan.schedule.width();

@@ -169,6 +169,19 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
+    /// Whether what is picked can be among so many columns, from those behind this one on; `None` if nothing is picked.
+    pub(in super::super) fn fold_picks(
+        folded: Folded,
+        known: &Known<'k>,
+        (column, offset): (Reg<'k, U32>, u32),
+        columns: u32,
+    ) -> Option<Reg<'k, Pred>> {
+        match folded.how {
+            How::Pick(index) => Some((picked(known, index) - (column + offset)).lt(columns)),
+            How::Fold(_) => None,
+        }
+    }
+
     fn fold_two(&self, how: How, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
         match how {
             How::Fold(Fold::Sum) => a + b,
