@@ -133,6 +133,10 @@ pub struct Consumer<'k> {
     held: Var<'k, Pred>,
 }
 
+/// A slot that was read and is still to be released.
+#[derive(Clone, Copy)]
+pub struct Borrowed<'k>(Reg<'k, U32>);
+
 /// How far some slots are.
 pub struct Far<'k> {
     /// Times around the ring, and slots beyond.
@@ -386,6 +390,25 @@ impl<'k, A: Tma> Ring<'k, A> {
         self.meet();
         self.release(at, at.cursor.stage.get(), at.releaser);
         self.advance(&at.cursor);
+    }
+
+    /// Waits for a full slot, lets `read` use it and goes on; the slot stays this group's until [`Ring::give_back`].
+    pub fn borrow(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) -> Borrowed<'k> {
+        self.wait(self.full, &at.cursor);
+        let stage = at.cursor.stage.copy();
+        read(stage);
+        self.advance(&at.cursor);
+        Borrowed(stage)
+    }
+
+    /// Releases slots of which this group's reads are complete.
+    pub fn give_back(&self, at: &Consumer<'k>, slots: &[Borrowed<'k>]) {
+        if !slots.is_empty() {
+            self.meet();
+        }
+        for Borrowed(stage) in slots {
+            self.release(at, *stage, at.releaser);
+        }
     }
 
     /// Waits for a full slot, lets `read` start to use it, releases the slot of the step before and goes on. When

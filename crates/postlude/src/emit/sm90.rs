@@ -17,6 +17,7 @@ mod parts;
 mod ranges;
 mod raster;
 mod seat;
+mod short;
 mod slot;
 mod values;
 
@@ -48,6 +49,8 @@ struct Plan<'a> {
     graph: &'a Graph,
     schedule: &'a Sm90Schedule,
     accuracies: Vec<Accuracy>,
+    /// Which nodes are computed.
+    used: Vec<bool>,
     stages: Region,
     loads: Region,
     stores: Region,
@@ -132,6 +135,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let plan = Plan {
         graph,
         schedule,
+        used: short::used(graph, &accuracies),
         accuracies,
         stages,
         loads,

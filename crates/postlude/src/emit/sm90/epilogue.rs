@@ -53,6 +53,8 @@ pub(super) struct Epilogue<'a, 'k> {
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
     arrivals: Arrivals<'a, 'k>,
+    /// Whether slots of operands are released only when a subtile is computed.
+    keeps_slots: bool,
     departures: Departures<'a, 'k>,
     folding: Option<Folding<'a, 'k>>,
     /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its groups,
@@ -137,6 +139,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let (warp, lane) = (rank >> 5, rank & 31);
         let folding = Folding::new(k, plan, parameters, raster, seat, rank);
         let wanted = wanted(plan, folding.as_ref());
+        let arrivals = Arrivals::new(k, plan, parameters, seat, rank);
+        // A span of several subtiles is read whole before its first is computed.
+        let spans = least_common_multiple(plan.schedule.needs.groups, plan.schedule.subtile);
+        let keeps_slots = spans == plan.schedule.subtile && arrivals.can_wait();
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
@@ -149,7 +155,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, seat, rank, (lane & 3) * 2),
-            arrivals: Arrivals::new(k, plan, parameters, seat, rank),
+            arrivals,
+            keeps_slots,
             departures: Departures::new(k, plan, parameters, seat, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
@@ -444,6 +451,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 folding.visit(evaluator, spot, offset, known, &terms, tallies, columns);
                 terms.clear();
             }
+        }
+        if self.keeps_slots {
+            self.arrivals.give_back(arrived);
         }
         for output in self.tile_outputs() {
             self.departures.send(&self.lanes, spot, subtile, output, &values[output]);

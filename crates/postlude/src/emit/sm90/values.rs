@@ -11,20 +11,17 @@ mod integer;
 mod truth;
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::modifier::{Approx, Rounding, Saturation};
+use postlude_ptx::modifier::{Rounding, Saturation};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 
 use crate::dtype::DType;
 use crate::functions::Accuracy;
-use crate::functions::logarithm::log1p_within_one;
-use crate::functions::saturating::one_plus_erf_hardware;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 
 use super::Plan;
-use super::machine::Registers;
 use super::parameters::Parameters;
-use super::ranges;
+use super::short::Short;
 
 pub(super) use fold::State;
 
@@ -83,7 +80,7 @@ pub(super) struct Evaluator<'a, 'k> {
 }
 
 impl<'k> Evaluator<'_, 'k> {
-    /// Adds every live node of this kind to what is known that needs no finished reduction. `accumulators` are the
+    /// Adds every node that is used of this kind to what is known that needs no finished reduction. `accumulators` are the
     /// element's own, for tiles, which know the reductions of their rows.
     pub(super) fn extend(
         &self,
@@ -107,10 +104,8 @@ impl<'k> Evaluator<'_, 'k> {
         accumulators: &[Reg<'k, F32>],
         chosen: impl Fn(NodeId) -> bool,
     ) {
-        let graph = self.plan.graph;
-        let live = graph.live();
-        for (id, node) in graph.nodes() {
-            let whole = live[id.index()] && self.plan.runs[id.index()] == 1;
+        for (id, node) in self.plan.graph.nodes() {
+            let whole = self.plan.used[id.index()] && self.plan.runs[id.index()] == 1;
             let wanted = whole && node.ty.axes.kind() == kind && chosen(id);
             if wanted && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, accumulators));
@@ -118,7 +113,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds what is chosen of the live nodes that have one value for so many columns, for a group of them. The place's
+    /// Adds what is chosen of the nodes that are used that have one value for so many columns, for a group of them. The place's
     /// column is the group's number.
     pub(super) fn extend_group(
         &self,
@@ -127,8 +122,7 @@ impl<'k> Evaluator<'_, 'k> {
         place: &Place<'k>,
         chosen: impl Fn(NodeId) -> bool,
     ) {
-        let live = self.plan.graph.live();
-        for (id, _) in self.plan.graph.nodes().filter(|(id, _)| live[id.index()]) {
+        for (id, _) in self.plan.graph.nodes().filter(|(id, _)| self.plan.used[id.index()]) {
             let wanted = self.plan.runs[id.index()] == run && chosen(id);
             if wanted && known[id.index()].is_none() {
                 known[id.index()] = Some(self.node(id, known, place, &[]));
@@ -136,7 +130,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds every live node of this kind that is computed from finished reductions, which are known.
+    /// Adds every node that is used of this kind that is computed from finished reductions, which are known.
     pub(super) fn extend_late(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
         self.extend_some(known, kind, place, &[], |id| self.plan.late[id.index()]);
     }
@@ -144,8 +138,7 @@ impl<'k> Evaluator<'_, 'k> {
     /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.
     pub(super) fn ask(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
         let graph = self.plan.graph;
-        let live = graph.live();
-        for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        for (id, node) in graph.nodes().filter(|(id, _)| self.plan.used[id.index()]) {
             if let Op::Input(input) = node.op
                 && node.ty.axes.kind() == kind
                 && self.plan.runs[id.index()] == 1
@@ -173,6 +166,9 @@ impl<'k> Evaluator<'_, 'k> {
         let value = |node: NodeId| {
             known[node.index()].unwrap_or_else(|| panic!("compiler bug: {node} is not known yet"))
         };
+        if let Some(short) = Short::of(self.plan.graph, &self.plan.accuracies, id) {
+            return Value::Float(short.value(self.k, value(short.of).float()));
+        }
         let accuracy = self.plan.accuracies[id.index()];
         match &self.plan.graph[id].op {
             op @ (Op::Accumulator | Op::SecondAccumulator) => {
@@ -185,14 +181,8 @@ impl<'k> Evaluator<'_, 'k> {
             Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),
             Op::Index(IndexAxis::Column) => Value::Integer(place.at[2].cast()),
             Op::Extent(axes) => Value::Float(self.extent(*axes)),
-            Op::Unary(op, a) => match self.shorter(*op, accuracy, *a, &value) {
-                Some(shorter) => Value::Float(shorter),
-                None => self.unary(*op, accuracy, value(*a)),
-            },
-            Op::Binary(op, a, b) => match self.shorter_sum(*op, [*a, *b], &value) {
-                Some(shorter) => Value::Float(shorter),
-                None => self.binary(*op, accuracy, value(*a), value(*b)),
-            },
+            Op::Unary(op, a) => self.unary(*op, accuracy, value(*a)),
+            Op::Binary(op, a, b) => self.binary(*op, accuracy, value(*a), value(*b)),
             Op::Fma(a, b, c) => {
                 Value::Float(value(*a).float().fma(value(*b).float(), value(*c).float()))
             }
@@ -210,63 +200,6 @@ impl<'k> Evaluator<'_, 'k> {
             Constant::I32(value) => Value::Integer(self.k.imm(value)),
             Constant::Bool(value) => Value::Truth(self.k.imm(value)),
         }
-    }
-
-    /// Forms that the operand's own node makes shorter, where the hardware's accuracy is enough.
-    fn shorter(
-        &self,
-        op: Unary,
-        accuracy: Accuracy,
-        operand: NodeId,
-        value: &impl Fn(NodeId) -> Value<'k>,
-    ) -> Option<Reg<'k, F32>> {
-        if accuracy == Accuracy::Accurate {
-            return None;
-        }
-        match op {
-            // What is never subnormal needs no care for it.
-            Unary::Rcp if ranges::is_normal(self.plan.graph, operand) => {
-                Some(value(operand).float().approx(Approx::RcpFlush))
-            }
-            Unary::Log1p if ranges::is_within_one(self.plan.graph, operand) => {
-                Some(log1p_within_one(&Registers(self.k), value(operand).float()))
-            }
-            // e^(cx) = 2^(c log2(e) x)
-            Unary::Exp => {
-                let (x, scale) = ranges::scaled(self.plan.graph, operand)?;
-                if !ranges::is_moderate(scale) {
-                    return None;
-                }
-                let scale = (scale * std::f64::consts::LOG2_E) as f32;
-                Some((value(x).float() * scale).approx(Approx::Ex2Flush))
-            }
-            _ => None,
-        }
-    }
-
-    /// 1 + erf(cx), where the hardware's accuracy is enough for erf: as one function, which knows that the sum needs no
-    /// more of it than the 1 does.
-    fn shorter_sum(
-        &self,
-        op: Binary,
-        [a, b]: [NodeId; 2],
-        value: &impl Fn(NodeId) -> Value<'k>,
-    ) -> Option<Reg<'k, F32>> {
-        let graph = self.plan.graph;
-        let erf = |node: NodeId| match graph[node].op {
-            Op::Unary(Unary::Erf, x) if self.plan.accuracies[node.index()] != Accuracy::Accurate => {
-                Some(x)
-            }
-            _ => None,
-        };
-        let x = match (ranges::constant(graph, a), ranges::constant(graph, b)) {
-            (Some(1.0), None) if op == Binary::Add => erf(b)?,
-            (None, Some(1.0)) if op == Binary::Add => erf(a)?,
-            _ => return None,
-        };
-        let scaled = ranges::scaled(graph, x).filter(|(_, scale)| ranges::is_moderate(*scale));
-        let (x, scale) = scaled.unwrap_or((x, 1.0));
-        Some(one_plus_erf_hardware(&Registers(self.k), value(x).float(), scale))
     }
 
     fn unary(&self, op: Unary, accuracy: Accuracy, a: Value<'k>) -> Value<'k> {

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::LoadCache;
-use postlude_ptx::ring::{Consumer, Ring};
+use postlude_ptx::ring::{Borrowed, Consumer, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
@@ -19,7 +19,11 @@ use super::lanes::{Lanes, Packed, SlotAccess};
 use super::{Spot, Subtile};
 
 /// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
-pub(super) struct Arrived<'k>(Vec<(InputId, Vec<Held<'k>>)>);
+pub(super) struct Arrived<'k> {
+    operands: Vec<(InputId, Vec<Held<'k>>)>,
+    /// Slots that are still to be released.
+    borrowed: Vec<Borrowed<'k>>,
+}
 
 /// A thread's four elements of a group.
 #[derive(Clone, Copy)]
@@ -43,7 +47,7 @@ impl<'k> Arrived<'k> {
                 [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
             }
         };
-        self.0.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
+        self.operands.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
     }
 }
 
@@ -90,6 +94,22 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         self.operands.iter().map(of).collect()
     }
 
+    /// Whether slots can wait to be released until a subtile is computed, when nothing waits for their reads any more: as
+    /// many others are filled meanwhile.
+    pub(super) fn can_wait(&self) -> bool {
+        let slots = self.operands.iter().filter_map(|(_, dtype, path)| {
+            path.major().map(|major| SlotLayout::new(self.plan.schedule, *dtype, major).slots())
+        });
+        2 * slots.sum::<u32>() <= self.plan.schedule.load_stages
+    }
+
+    /// Releases what was read of a subtile.
+    pub(super) fn give_back(&self, arrived: &Arrived<'k>) {
+        if let Some((ring, at, _)) = &self.ring {
+            ring.give_back(at, &arrived.borrowed);
+        }
+    }
+
     /// Reads a subtile of every operand.
     pub(super) fn read(
         &self,
@@ -98,9 +118,12 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         spot: &Spot<'k>,
         subtile: Subtile,
     ) -> Arrived<'k> {
+        let mut borrowed = Vec::new();
         let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
             let values = match (path.major(), spot.loads[place]) {
-                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major),
+                (Some(major), _) => {
+                    self.read_slots(lanes.of(major), *dtype, major, &mut borrowed)
+                }
                 (None, Some(locations)) => {
                     self.read_direct(evaluator, *input, *dtype, *path, locations, spot, subtile)
                 }
@@ -108,11 +131,18 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             };
             (*input, values)
         };
-        Arrived(self.operands.iter().enumerate().map(read).collect())
+        let operands = self.operands.iter().enumerate().map(read).collect();
+        Arrived { operands, borrowed }
     }
 
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
-    fn read_slots(&self, access: &dyn SlotAccess<'k>, dtype: DType, major: Major) -> Vec<Held<'k>> {
+    fn read_slots(
+        &self,
+        access: &dyn SlotAccess<'k>,
+        dtype: DType,
+        major: Major,
+        borrowed: &mut Vec<Borrowed<'k>>,
+    ) -> Vec<Held<'k>> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
         };
@@ -120,7 +150,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let groups = layout.columns() / 8;
         let mut values: Vec<Held<'k>> = Vec::new();
         for _ in 0..layout.slots() {
-            ring.consume(at, |stage| {
+            borrowed.push(ring.borrow(at, |stage| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
                 let packed = |half| -> Vec<Held<'k>> {
                     let packed = access.read_packed(start, groups).into_iter();
@@ -134,7 +164,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
                         floats.map(|four| Held::Values(four.map(Value::Float))).collect()
                     }
                 });
-            });
+            }));
         }
         values
     }

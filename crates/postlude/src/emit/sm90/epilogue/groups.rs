@@ -114,7 +114,13 @@ impl<'k> Epilogue<'_, 'k> {
         spot: &Spot<'k>,
         span: &Span<'_, 'k>,
     ) -> Vec<Arrived<'k>> {
-        let read = |subtile| self.arrivals.read(evaluator, &self.lanes, spot, subtile);
+        let read = |subtile| {
+            let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
+            if !self.keeps_slots {
+                self.arrivals.give_back(&arrived);
+            }
+            arrived
+        };
         span.iter().map(|(subtile, _)| read(*subtile)).collect()
     }
 
