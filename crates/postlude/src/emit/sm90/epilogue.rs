@@ -34,7 +34,7 @@ use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready, Target};
-use folding::{Carried, Folding, RowTally, Tally, Terms, Turn};
+use folding::{Carried, Folding, RowTally, Share, Tallies, Tally, Terms, Turn};
 use groups::{Groups, Span};
 use lanes::Lanes;
 
@@ -87,8 +87,8 @@ struct Spot<'k> {
     remaining: Reg<'k, U32>,
     /// How many of the tile's columns come before those that are meant, where subtiles are a loop.
     before: Option<Reg<'k, U32>>,
-    /// Whether all of the tile is known to be inside the problem.
-    whole: bool,
+    /// Whether all of the tile is inside the problem, where folds ask for it.
+    whole: Option<Reg<'k, Pred>>,
     /// Where direct operands and outputs lie.
     loads: Vec<Option<[Location<'k>; 2]>>,
     stores: Vec<Option<Target<'k>>>,
@@ -103,9 +103,6 @@ struct Block<'e, 'k> {
     accumulators: Vec<Reg<'k, F32>>,
     rows: Option<RowTally<'k>>,
 }
-
-/// What is folded of a tile and of a block.
-type Tallies<'t, 'k> = (&'t Tally<'k>, &'t RowTally<'k>);
 
 /// The elements of a group of 8 columns.
 struct Elements<'e, 'k> {
@@ -223,7 +220,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 block
             };
             let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
-            self.visit_blocks(&evaluator, corner, (first > 0, &prepared), tally.as_ref());
+            let folded = (tally.as_ref(), folding.map(|(_, share)| share));
+            self.visit_blocks(&evaluator, corner, (first > 0, &prepared), folded);
             for block in &prepared {
                 if let (Some((folding, share)), Some(rows)) = (folding, &block.rows) {
                     folding.end_block(&evaluator, &block.spot, share, rows);
@@ -232,7 +230,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, corner, share, &tally);
-            folding.arrive(&evaluator, share);
+            folding.end(&evaluator, share);
         }
     }
 
@@ -264,14 +262,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         corner: &Corner<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
-        tally: Option<&Tally<'k>>,
+        (tally, share): (Option<&Tally<'k>>, Option<Share<'k>>),
     ) {
         let last = if joins { Turn::Joins } else { Turn::Ends };
-        let visit = |at: Option<Reg<'k, U32>>, whole: bool, columns: u32| {
-            let spots: Vec<Spot<'k>> = blocks
-                .iter()
-                .map(|block| Spot { whole, ..self.spot(corner, &block.places, at) })
-                .collect();
+        let visit = |at: Option<Reg<'k, U32>>, columns: u32| {
+            let spots: Vec<Spot<'k>> =
+                blocks.iter().map(|block| self.spot(corner, &block.places, at)).collect();
             let spans: Vec<_> =
                 blocks.iter().map(|block| self.spans(&block.accumulators)).collect();
             for number in (0..).take_while(|number| {
@@ -280,7 +276,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 let mut carried = Carried::default();
                 for (place, block) in blocks.iter().enumerate() {
                     let turn = if place + 1 < blocks.len() { Turn::Carries } else { last };
-                    let tallies = tally.zip(block.rows.as_ref());
+                    let tallies = tally.zip(block.rows.as_ref()).zip(share);
+                    let tallies =
+                        tallies.map(|((tally, rows), share)| Tallies { tally, rows, share });
                     let span = &spans[place][number];
                     let known = &block.known;
                     self.visit_span(
@@ -295,18 +293,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
         };
         if !self.plan.schedule.looped {
-            return visit(None, false, self.plan.schedule.width());
+            return visit(None, self.plan.schedule.width());
         }
-        let rounds = |whole: bool| {
-            let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
-            // Tiles at an edge are few: less code for them.
-            let columns = if whole { self.round_columns() } else { self.span_columns() };
-            self.loop_over(&sums, columns, |before| visit(Some(before), whole, columns));
-        };
-        match self.is_whole(corner) {
-            Some(whole) => self.k.if_else(whole, || rounds(true), || rounds(false)),
-            None => rounds(true),
-        }
+        let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
+        let columns = self.round_columns();
+        self.loop_over(&sums, columns, |before| visit(Some(before), columns));
     }
 
     /// The subtiles of a block, each with the accumulators of its products.
@@ -338,7 +329,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             block_row: rows[0] - self.row,
             tile_column,
             before,
-            whole: false,
+            whole: self.is_whole(corner),
             rows,
             inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
             column,
@@ -374,16 +365,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
     /// that, so that few accumulators are moved often.
     fn round_columns(&self) -> u32 {
-        let span = self.span_columns();
-        let spans = self.plan.schedule.width() / span;
+        let schedule = self.plan.schedule;
+        let span = least_common_multiple(schedule.needs.groups, schedule.subtile);
+        let spans = schedule.width() / span;
         let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
         span * spans / rounds.unwrap_or(1)
-    }
-
-    /// Columns of the fewest subtiles that hold whole groups.
-    fn span_columns(&self) -> u32 {
-        let schedule = self.plan.schedule;
-        least_common_multiple(schedule.needs.groups, schedule.subtile)
     }
 
     /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
@@ -515,11 +501,20 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 
-    /// Finishes what is left to finish, and waits until everything has left.
-    pub(super) fn drain(&self) {
+    /// Whether counters that tiles arrive at are looked at behind the next tile.
+    pub(super) fn answers_later(&self) -> bool {
+        self.folding.as_ref().is_some_and(|folding| folding.deferred.is_some())
+    }
+
+    /// Behind a tile, if there was one: finishes what the arrival of the one before allows.
+    pub(super) fn answer(&self, real: Reg<'k, Pred>) {
         if let Some(folding) = &self.folding {
-            folding.settle(&self.evaluator());
+            folding.answer(&self.evaluator(), real);
         }
+    }
+
+    /// Waits until everything has left.
+    pub(super) fn drain(&self) {
         self.departures.drain();
     }
 }

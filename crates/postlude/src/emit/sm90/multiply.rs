@@ -5,7 +5,7 @@ use postlude_ptx::kernel::{
 };
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{F32, U32};
 
 use crate::dtype::DType;
 use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
@@ -14,7 +14,7 @@ use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
 use super::parts::Parts;
-use super::raster::Raster;
+use super::raster::{Corner, Raster};
 use super::seat::Seat;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
@@ -56,19 +56,21 @@ pub(super) fn multiply<'k>(
         ring.skip(&at, &ring.far(seat.team * raster.steps));
         turns.give_first();
     }
-    raster.for_own(seat.team, |corner| {
+    let tile_of = |corner: &Corner<'k>| {
         let begun = epilogue.begin(corner);
         if let Some(turns) = &turns {
             turns.take();
         }
-        let keep = k.var(false);
-        k.for_(0, raster.steps, 1, |_| {
-            let issue = |stage| products.issue(&blocks, stage, keep);
+        let step = |first: bool| {
+            let issue = |stage| products.issue(&blocks, stage, first);
             match schedule.pending {
                 0 => ring.consume(&at, issue),
                 _ => ring.consume_behind(&at, issue),
             }
-        });
+        };
+        // By itself, so that ptxas knows that nothing is kept from tile to tile: the epilogue has those registers.
+        step(true);
+        k.for_(1, raster.steps, 1, |_| step(false));
         if let Some(turns) = &turns {
             k.when(corner.followed, || turns.give());
         }
@@ -84,7 +86,13 @@ pub(super) fn multiply<'k>(
         } else {
             epilogue.finish(corner, begun, &blocks);
         }
-    });
+    };
+    if epilogue.answers_later() {
+        let after = |real| epilogue.answer(real);
+        raster.for_own_and_after(seat.team, tile_of, after);
+    } else {
+        raster.for_own(seat.team, tile_of);
+    }
     epilogue.drain();
 }
 
@@ -116,8 +124,8 @@ impl<'a, 'k> Products<'a, 'k> {
         Products { k, schedule, form, left, right }
     }
 
-    /// Issues those of a stage; the first of a tile do not keep what the accumulators held.
-    fn issue(&self, blocks: &[Vec<Var<'k, F32>>], stage: Reg<'k, U32>, keep: Var<'k, Pred>) {
+    /// Issues those of a stage; those of a tile's first do not keep what the accumulators held.
+    fn issue(&self, blocks: &[Vec<Var<'k, F32>>], stage: Reg<'k, U32>, first: bool) {
         let (k, bytes) = (self.k, self.schedule.stage_bytes());
         let [left, right] = [self.left.0, self.right.0].map(|first| first.element(stage, bytes));
         k.wgmma_fence();
@@ -125,10 +133,7 @@ impl<'a, 'k> Products<'a, 'k> {
             for (block, accumulators) in blocks.iter().enumerate() {
                 let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
                 let b = right.advance(step * self.right.1);
-                k.wgmma(&self.form, accumulators, a, b, keep);
-            }
-            if step == 0 {
-                keep.set(true);
+                k.wgmma(&self.form, accumulators, a, b, !(first && step == 0));
             }
         }
         k.wgmma_commit();

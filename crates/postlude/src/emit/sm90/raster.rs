@@ -115,13 +115,36 @@ impl<'k> Raster<'k> {
 
     /// Runs `body` for every tile of a team: all of this CTA's, or those whose turn it is.
     pub(super) fn for_own(&self, team: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
-        let teams = self.schedule.tile.teams;
-        if teams == 1 {
-            return self.for_each(body);
-        }
+        let (start, step) = self.own(team);
+        self.k.for_(start, self.total, step, |number| body(&self.corner(number)));
+    }
+
+    /// The same with `after` behind every tile, and once more behind the last: whether there was a tile is its argument.
+    pub(super) fn for_own_and_after(
+        &self,
+        team: Reg<'k, U32>,
+        body: impl FnOnce(&Corner<'k>),
+        after: impl FnOnce(Reg<'k, Pred>),
+    ) {
+        let k = self.k;
+        let (start, step) = self.own(team);
+        let number = k.var(start);
+        k.do_while(|| {
+            let real = number.get().lt(self.total);
+            k.if_(real, || body(&self.corner(number.copy())));
+            number.set(number.get() + step);
+            after(real);
+            real
+        });
+    }
+
+    /// The number of a team's first tile, and how far the next one is.
+    fn own(&self, team: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
         let (k, clusters) = (self.k, self.k.clusters());
-        let start = team.mad(clusters, k.cluster());
-        k.for_(start, self.total, clusters * teams, |number| body(&self.corner(number)));
+        match self.schedule.tile.teams {
+            1 => (k.cluster(), clusters),
+            teams => (team.mad(clusters, k.cluster()), clusters * teams),
+        }
     }
 
     fn corner(&self, number: Reg<'k, U32>) -> Corner<'k> {

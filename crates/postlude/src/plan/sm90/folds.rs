@@ -48,6 +48,11 @@ pub(crate) enum Source {
 }
 
 impl Folded {
+    /// Whether one element of a row is picked.
+    pub(crate) fn is_pick(self) -> bool {
+        matches!(self.how, How::Pick(_))
+    }
+
     /// Floats of a partial result.
     pub(crate) fn words(self) -> u32 {
         match self.how {

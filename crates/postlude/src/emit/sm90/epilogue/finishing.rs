@@ -10,7 +10,7 @@
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::{Order, Reduction, Scope};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32};
+use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
@@ -21,8 +21,8 @@ use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::{Deferred, Folding, Share, numbered};
 use super::further::Further;
 
-/// Partial results that are asked for before the first is there.
-const AT_ONCE: u32 = 8;
+/// Registers beside the accumulators that hold many words and where they come from.
+const MANY_REGISTERS: u32 = 96;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 /// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.
@@ -34,42 +34,37 @@ const SCALARS: u32 = 2;
 struct Parts<'f, 'k> {
     folded: Folded,
     count: Reg<'k, U32>,
-    /// By the number of a word and of a part.
-    at: &'f dyn Fn(u32, Reg<'k, U32>) -> GlobalPointer<'k>,
+    /// Where the first is, by the number of a word, and how many bytes are from each to the next.
+    at: &'f dyn Fn(u32) -> GlobalPointer<'k>,
+    apart: Reg<'k, U64>,
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// Says that this warpgroup's partial results of a tile are there; if they were the last, finishes: at once, or behind
-    /// the next tile, so that nobody waits for the counters' answers.
-    pub(super) fn arrive(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
+    /// This warpgroup's partial results of a tile are there. Arrives; if they were the last, finishes: at once, or when
+    /// [`Folding::answer`] looks at the counters' answers, so that nobody waits for them.
+    pub(super) fn end(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         match &self.deferred {
-            Some(deferred) => {
-                let before = deferred.share(share);
-                self.say_last(deferred, before);
-                self.sync();
-                self.k.if_(self.rank.eq(0), || {
-                    for (number, counter) in self.counters(share) {
-                        let answer = self.count_up(counter, Self::wanted(number, share));
-                        deferred.answers[number as usize].set(answer);
-                    }
-                });
-                deferred.remember(share);
-                self.finish_last(evaluator, before);
-            }
+            Some(deferred) => deferred.tile.remember(share),
             None => self.arrive_now(evaluator, share),
         }
     }
 
-    /// Finishes what the last tile's arrival allows.
-    pub(super) fn settle(&self, evaluator: &Evaluator<'_, 'k>) {
-        if let Some(deferred) = &self.deferred {
-            let share = deferred.share(self.grid());
-            // All have heard of the tile before.
-            self.sync();
-            self.say_last(deferred, share);
-            self.sync();
-            self.finish_last(evaluator, share);
-        }
+    /// Behind a tile, if there was one: finishes what the arrival of the one before allows, and arrives.
+    pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
+        let Some(deferred) = &self.deferred else { return };
+        let (before, share) = (deferred.before.share(self.grid()), deferred.tile.share(self.grid()));
+        self.say_last(deferred, before);
+        self.sync();
+        self.k.if_(real & self.rank.eq(0), || {
+            for (number, counter) in self.counters(share) {
+                let answer = self.count_up(counter, Self::wanted(number, share));
+                deferred.answers[number as usize].set(answer);
+            }
+        });
+        deferred.before.remember(share);
+        self.finish_last(evaluator, before);
+        // Nobody says anything about the next tile before all have heard of this one.
+        self.sync();
     }
 
     /// One thread says for which counters the tile before was the last.
@@ -93,8 +88,6 @@ impl<'k> Folding<'_, 'k> {
                     COLUMNS => self.finish_columns(evaluator, share),
                     _ => self.finish_scalars(evaluator, share),
                 }
-                // What it used of shared memory is the next tile's.
-                self.sync();
             });
         }
     }
@@ -243,13 +236,26 @@ impl<'k> Folding<'_, 'k> {
         let k = self.k;
         let unit_rows = self.plan.schedule.tile.blocks() * SLOT_ROWS;
         let further = Further::new(self, evaluator, Source::FinishedRows);
+        let apart = k.widen(share.units * unit_rows) * 4_u64;
         k.for_(self.rank, unit_rows, THREADS, |within| {
             let row = share.unit.mad(unit_rows, within);
-            let at = |word: u32, part: Reg<'k, U32>| self.row_part(share, word, part, row);
-            let results = self.in_tile_order(evaluator, &self.rows, share.tiles, &at);
             let inside = row.lt(self.parameters.rows);
             let place = Place { at: [share.batch, row, k.imm(0)], inside: Some(inside) };
-            let known = self.write(evaluator, Kind::AlongRows, &place, &results);
+            let known = self.known(evaluator, Kind::AlongRows, &place);
+            let one = |(word, folded): (u32, Folded)| {
+                let count = if folded.is_pick() {
+                    // Nobody leaves what is not there.
+                    let picked = Evaluator::picked(folded, &known);
+                    k.imm(1).select(0, inside & picked.lt(self.parameters.columns))
+                } else {
+                    share.tiles
+                };
+                let at = |each: u32| self.row_part(share, word + each, k.imm(0), row);
+                let parts = Parts { folded, count, at: &at, apart };
+                (folded, self.gather(evaluator, &parts, k.imm(0), 1))
+            };
+            let results: Vec<_> = numbered(&self.rows).map(one).collect();
+            let known = self.write(evaluator, Kind::AlongRows, &place, known, &results);
             further.add(evaluator, &known, inside);
         });
         further.leave(self, evaluator, share, share.unit);
@@ -259,13 +265,19 @@ impl<'k> Folding<'_, 'k> {
         let k = self.k;
         let width = self.plan.schedule.width();
         let further = Further::new(self, evaluator, Source::FinishedColumns);
+        let apart = k.widen(share.tiles * width) * 4_u64;
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
-            let at = |word: u32, part: Reg<'k, U32>| self.column_part(share, word, part, column);
-            let results = self.in_tile_order(evaluator, &self.columns, share.units, &at);
             let inside = column.lt(self.parameters.columns);
             let place = Place { at: [share.batch, k.imm(0), column], inside: Some(inside) };
-            let known = self.write(evaluator, Kind::AlongColumns, &place, &results);
+            let known = self.known(evaluator, Kind::AlongColumns, &place);
+            let one = |(word, folded): (u32, Folded)| {
+                let at = |each: u32| self.column_part(share, word + each, k.imm(0), column);
+                let parts = Parts { folded, count: share.units, at: &at, apart };
+                (folded, self.gather(evaluator, &parts, k.imm(0), 1))
+            };
+            let results: Vec<_> = numbered(&self.columns).map(one).collect();
+            let known = self.write(evaluator, Kind::AlongColumns, &place, known, &results);
             further.add(evaluator, &known, inside);
         });
         further.leave(self, evaluator, share, share.tile);
@@ -274,13 +286,13 @@ impl<'k> Folding<'_, 'k> {
     fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         let (k, all) = (self.k, share.units * share.tiles);
         for (word, folded) in numbered(&self.scalars) {
-            let at = |each: u32, part: Reg<'k, U32>| self.scalar_part(share, word + each, part);
+            let at = |each: u32| self.scalar_part(share, word + each, k.imm(0));
             let count = match folded.source {
                 Source::Elements | Source::Rows => all,
                 Source::FinishedRows => share.units,
                 Source::FinishedColumns => share.tiles,
             };
-            let parts = Parts { folded, count, at: &at };
+            let parts = Parts { folded, count, at: &at, apart: k.imm(4) };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
             self.keep_scalar(evaluator, folded, word, state);
         }
@@ -291,24 +303,9 @@ impl<'k> Folding<'_, 'k> {
                 .collect();
             let zero = k.imm(0);
             let place = Place { at: [share.batch, zero, zero], inside: None };
-            self.write(evaluator, Kind::Scalar, &place, &results);
+            let known = self.known(evaluator, Kind::Scalar, &place);
+            self.write(evaluator, Kind::Scalar, &place, known, &results);
         });
-    }
-
-    /// For each reduction all parts of one place, by the number of a word of all of them and of a part.
-    fn in_tile_order(
-        &self,
-        evaluator: &Evaluator<'_, 'k>,
-        folds: &[Folded],
-        count: Reg<'k, U32>,
-        at: &dyn Fn(u32, Reg<'k, U32>) -> GlobalPointer<'k>,
-    ) -> Vec<(Folded, State<'k>)> {
-        let one = |(word, folded): (u32, Folded)| {
-            let at = |each: u32, part: Reg<'k, U32>| at(word + each, part);
-            let parts = Parts { folded, count, at: &at };
-            (folded, self.gather(evaluator, &parts, self.k.imm(0), 1))
-        };
-        numbered(folds).map(one).collect()
     }
 
     /// Every `step`th part from the first on, in order.
@@ -322,14 +319,19 @@ impl<'k> Folding<'_, 'k> {
         let (k, folded) = (self.k, parts.folded);
         let nothing = evaluator.fold_begin(folded);
         let total: Vec<_> = nothing.iter().map(|word| k.var(*word)).collect();
-        k.for_(first, parts.count, step * AT_ONCE, |number| {
+        let hop = parts.apart * u64::from(step);
+        // What is picked is one word.
+        let at_once = if folded.is_pick() { 1 } else { (self.at_once() / folded.words()).max(1) };
+        k.for_(first, parts.count, step * at_once, |number| {
+            let start = k.widen(number) * parts.apart;
+            let mut rows: Vec<GlobalPointer<'k>> =
+                (0..folded.words()).map(|each| (parts.at)(each) + start).collect();
             let place = |turn: u32| {
-                let number = number + turn * step;
-                let (counts, number) = (number.lt(parts.count), number.min(parts.count - 1));
-                let words = (0..nothing.len() as u32).map(|each| (parts.at)(each, number));
-                (counts, words.collect::<Vec<_>>())
+                let words = rows.clone();
+                rows.iter_mut().for_each(|word| *word = *word + hop);
+                ((number + turn * step).lt(parts.count), words)
             };
-            let places: Vec<_> = (0..AT_ONCE).map(place).collect();
+            let places: Vec<_> = (0..at_once).map(place).collect();
             let found = self.collect(&places);
             let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
                 let words = words.into_iter().zip(&nothing);
@@ -344,23 +346,29 @@ impl<'k> Folding<'_, 'k> {
         total.iter().map(|word| word.get()).collect()
     }
 
+    /// Words that are asked for before the first is there: they come from far away, and many are worth having under way.
+    fn at_once(&self) -> u32 {
+        let schedule = self.plan.schedule;
+        let [_, registers] = schedule.tile.registers(&schedule.needs);
+        let free = registers - schedule.tile.accumulators();
+        if free >= MANY_REGISTERS { 16 } else { 8 }
+    }
+
     /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
     /// wants them.
     fn collect(&self, places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)]) -> Vec<State<'k>> {
         let k = self.k;
         let found: Vec<Vec<Var<'k, U32>>> =
-            places.iter().map(|(_, words)| words.iter().map(|_| k.unset()).collect()).collect();
+            places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
         k.do_while(|| {
-            let mut missing = k.imm(false);
             for ((counts, words), found) in places.iter().zip(&found) {
                 for (from, found) in words.iter().zip(found) {
-                    found.set(k.load_ordered::<U32>(Order::Relaxed, Scope::Gpu, *from));
+                    let load = || k.load_ordered::<U32>(Order::Relaxed, Scope::Gpu, *from);
+                    k.when(*counts, || found.set(load()));
                 }
-                let absent = found.iter().map(|found| found.get().eq(0));
-                let absent = absent.reduce(|one, other| one | other);
-                missing = absent.map_or(missing, |absent| missing | (absent & *counts));
             }
-            missing
+            let least = found.iter().flatten().map(|word| word.get()).reduce(|a, b| a.min(b));
+            least.map_or(k.imm(false), |least| least.eq(0))
         });
         for (counts, words) in places {
             let clear = |to: &GlobalPointer<'k>| {
@@ -383,20 +391,31 @@ impl<'k> Folding<'_, 'k> {
         self.k.bits_to_f32((word ^ u32::MAX).cast::<B32>())
     }
 
+    /// What is known of a place without reductions.
+    fn known(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        kind: Kind,
+        place: &Place<'k>,
+    ) -> Known<'k> {
+        let mut known: Known<'k> = vec![None; self.plan.graph.len()];
+        evaluator.extend(&mut known, Kind::Scalar, place, &[]);
+        if kind != Kind::Scalar {
+            evaluator.extend(&mut known, kind, place, &[]);
+        }
+        known
+    }
+
     /// Computes what follows from finished reductions, and stores the outputs that live so; everything that is known.
     fn write(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         kind: Kind,
         place: &Place<'k>,
+        mut known: Known<'k>,
         results: &[(Folded, State<'k>)],
     ) -> Known<'k> {
         let graph = self.plan.graph;
-        let mut known: Known<'k> = vec![None; graph.len()];
-        evaluator.extend(&mut known, Kind::Scalar, place, &[]);
-        if kind != Kind::Scalar {
-            evaluator.extend(&mut known, kind, place, &[]);
-        }
         for (folded, state) in results {
             let value = evaluator.fold_finish(*folded, state, &known);
             known[folded.node.index()] = Some(Value::Float(value));

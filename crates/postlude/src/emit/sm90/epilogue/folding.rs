@@ -18,7 +18,8 @@ use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State, Value};
-use super::{Spot, groups};
+use super::groups::{self, Counts};
+use super::Spot;
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -47,6 +48,13 @@ pub(super) struct Folding<'a, 'k> {
 pub(super) struct Deferred<'k> {
     /// What counters of rows, columns and scalars were before; in one thread.
     pub(super) answers: [Var<'k, U32>; 3],
+    /// The tile that they are about, and the one behind it.
+    pub(super) before: Remembered<'k>,
+    pub(super) tile: Remembered<'k>,
+}
+
+/// Where a tile's partial results belong, kept from tile to tile.
+pub(super) struct Remembered<'k> {
     batch: Var<'k, U32>,
     unit: Var<'k, U32>,
     tile: Var<'k, U32>,
@@ -56,17 +64,22 @@ impl<'k> Deferred<'k> {
     fn new(k: Kernel<'k, Sm90a>) -> Deferred<'k> {
         // No counter was ever that full.
         let answers = [(); 3].map(|()| k.var(u32::MAX));
+        Deferred { answers, before: Remembered::new(k), tile: Remembered::new(k) }
+    }
+}
+
+impl<'k> Remembered<'k> {
+    fn new(k: Kernel<'k, Sm90a>) -> Remembered<'k> {
         let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
-        Deferred { answers, batch, unit, tile }
+        Remembered { batch, unit, tile }
     }
 
-    /// The share of the tile that arrived, in the same grid as this one.
+    /// The share of this tile in a grid.
     pub(super) fn share(&self, grid: Share<'k>) -> Share<'k> {
         let [batch, unit, tile] = [self.batch, self.unit, self.tile].map(Var::copy);
         Share { batch, unit, tile, ..grid }
     }
 
-    /// This one has arrived.
     pub(super) fn remember(&self, share: Share<'k>) {
         self.batch.set(share.batch);
         self.unit.set(share.unit);
@@ -85,7 +98,16 @@ struct Running<'k>(Vec<Var<'k, F32>>);
 
 /// What a thread has folded of its columns in some blocks, by the first of them and by the reduction's first word.
 #[derive(Default)]
-pub(super) struct Carried<'k>(HashMap<(u32, u32), Vec<State<'k>>>);
+pub(super) struct Carried<'k>(HashMap<(u32, u32), Vec<Running<'k>>>);
+
+/// What is folded of a tile and of a block, and where it belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Tallies<'t, 'k> {
+    pub(super) tally: &'t Tally<'k>,
+    pub(super) rows: &'t RowTally<'k>,
+    pub(super) share: Share<'k>,
+}
+
 
 /// Where columns that are visited stand among a warpgroup's blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,49 +239,112 @@ impl<'a, 'k> Folding<'a, 'k> {
         first: u32,
         known: &[Known<'k>; 2],
         chunks: &[Terms<'k>],
-        (tally, rows): (&Tally<'k>, &RowTally<'k>),
+        tallies: Tallies<'_, 'k>,
         (turn, carried): (Turn, &mut Carried<'k>),
     ) {
-        let values = |folded| self.values(evaluator, spot, first, known, folded, chunks);
-        for (place, folded) in self.rows.iter().enumerate() {
-            let more = |row: usize| {
+        let k = self.k;
+        for (word, folded) in numbered(&self.rows).filter(|(_, folded)| folded.is_pick()) {
+            self.pick(evaluator, spot, first, known, (word, folded), chunks, tallies.share);
+        }
+        let columns: Vec<(u32, Folded, Vec<Running<'k>>, bool)> = numbered(&self.columns)
+            .map(|(word, folded)| match carried.0.remove(&(first, word)) {
+                Some(before) => (word, folded, before, true),
+                None => {
+                    let unset = |_| Running((0..folded.words()).map(|_| k.unset()).collect());
+                    (word, folded, (0..2 * chunks.len()).map(unset).collect(), false)
+                }
+            })
+            .collect();
+        let fold = |whole: bool| {
+            let values = |folded| self.values(evaluator, (spot, whole), first, folded, chunks);
+            let rows = self.rows.iter().enumerate().filter(|(_, folded)| !folded.is_pick());
+            for (place, folded) in rows {
                 let values = values(*folded);
-                let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
-                rows.0[row][place].more(evaluator, *folded, &own.collect::<Vec<_>>());
-            };
-            for (row, known) in known.iter().enumerate() {
-                let columns = 8 * chunks.len() as u32;
-                match Evaluator::fold_picks(*folded, known, (spot.column, first), columns) {
-                    // Hardly any tile has the column.
-                    Some(here) => self.k.if_(here, || more(row)),
-                    None => more(row),
+                for (row, states) in tallies.rows.0.iter().enumerate() {
+                    let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
+                    states[place].more(evaluator, *folded, &own.collect::<Vec<_>>());
                 }
             }
+            let scalars = tallies.tally.0.iter().zip(&self.scalars);
+            for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
+                state.more(evaluator, *folded, &values(*folded).concat());
+            }
+            for (_, folded, states, begun) in &columns {
+                let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
+                for (state, rows) in states.iter().zip(values(*folded).iter().flat_map(rows)) {
+                    if *begun {
+                        state.more(evaluator, *folded, &rows);
+                    } else {
+                        state.set(evaluator.fold_some(*folded, &rows));
+                    }
+                }
+            }
+        };
+        match spot.whole {
+            Some(whole) => k.if_else(whole, || fold(true), || fold(false)),
+            None => fold(false),
         }
-        let scalars = tally.0.iter().zip(&self.scalars);
-        for (state, folded) in scalars.filter(|(_, folded)| folded.is_of_elements()) {
-            state.more(evaluator, *folded, &values(*folded).concat());
-        }
-        for (word, folded) in numbered(&self.columns) {
-            let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
-            let columns: Vec<_> = values(folded).iter().flat_map(rows).collect();
-            let before = carried.0.remove(&(first, word));
-            let state = |(place, rows): (usize, &[Reg<'k, F32>; 2])| match &before {
-                Some(before) => evaluator.fold_more(folded, &before[place], rows),
-                None => evaluator.fold_some(folded, rows),
-            };
-            let states: Vec<State<'k>> = columns.iter().enumerate().map(state).collect();
+        for (word, folded, states, _) in columns {
             if turn == Turn::Carries {
                 carried.0.insert((first, word), states);
-                continue;
+            } else {
+                self.end_columns(evaluator, folded, (word, first, turn), spot.before, &states);
             }
-            // Sharing takes registers for every word.
-            let together = if folded.words() == 1 { states.len() } else { 1 };
-            for (place, states) in (0..).zip(states.chunks(together)) {
-                let first = first + 8 * (place / 2) + place % 2;
-                let place = (word, first, turn);
-                self.fold_columns(evaluator, folded, place, spot.before, states.to_vec());
-            }
+        }
+    }
+
+    /// The columns of some groups are complete, as far as this warpgroup's rows go.
+    fn end_columns(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        (word, first, turn): (u32, u32, Turn),
+        before: Option<Reg<'k, U32>>,
+        states: &[Running<'k>],
+    ) {
+        // Sharing takes registers for every word.
+        let together = if folded.words() == 1 { states.len() } else { 1 };
+        for (place, states) in (0..).zip(states.chunks(together)) {
+            let place = (word, first + 8 * (place / 2) + place % 2, turn);
+            let states = states.iter().map(Running::state).collect();
+            self.fold_columns(evaluator, folded, place, before, states);
+        }
+    }
+
+    /// Leaves what is picked, where some groups have it: hardly any tile does. There is one word for a row, whatever the
+    /// number of tiles.
+    #[allow(clippy::too_many_arguments)] // All of them say which elements there are.
+    fn pick(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        spot: &Spot<'k>,
+        first: u32,
+        known: &[Known<'k>; 2],
+        (word, folded): (u32, Folded),
+        chunks: &[Terms<'k>],
+        share: Share<'k>,
+    ) {
+        let k = self.k;
+        let values = self.values(evaluator, (spot, true), first, folded, chunks);
+        let run = self.plan.runs[folded.terms.index()];
+        for (row, known) in known.iter().enumerate() {
+            let picked = Evaluator::picked(folded, known);
+            let from = picked - (spot.column + first);
+            let exists = picked.lt(self.parameters.columns) & spot.inside_rows[row];
+            k.if_(from.lt(8 * chunks.len() as u32) & exists, || {
+                let to = self.row_part(share, word, k.imm(0), spot.rows[row]);
+                for (group, four) in values.iter().enumerate() {
+                    for column in 0..2 {
+                        let offset = 8 * group as u32 + column;
+                        let chunk = first + 8 * group as u32;
+                        let counts = groups::counts(run, self.column, chunk, column);
+                        if let Counts::Where(here) = counts.and(Some(from.eq(offset))) {
+                            let value = four[2 * row + column as usize];
+                            k.if_(here, || self.leave(to, value));
+                        }
+                    }
+                }
+            });
         }
     }
 
@@ -290,9 +375,8 @@ impl<'a, 'k> Folding<'a, 'k> {
     fn values(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
+        (spot, whole): (&Spot<'k>, bool),
         first: u32,
-        known: &[Known<'k>; 2],
         folded: Folded,
         chunks: &[Terms<'k>],
     ) -> Vec<[Reg<'k, F32>; 4]> {
@@ -305,14 +389,12 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
                 let row = spot.inside_rows[element / 2];
                 let column = || spot.remaining.gt(offset);
-                let inside = || match folded.kind {
-                    _ if spot.whole => None,
+                let inside = match folded.kind {
+                    _ if whole => None,
                     Kind::AlongRows => Some(column()),
                     Kind::AlongColumns => Some(row),
                     Kind::Scalar | Kind::Tile => Some(row & column()),
                 };
-                let place = (spot.column, offset);
-                let inside = Evaluator::fold_takes(folded, &known[element / 2], place, inside);
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
                 let counts = groups::counts(run, self.column, chunk, column).and(inside);
                 *value = counts.choose(*value, nothing);
@@ -381,7 +463,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         rows: &RowTally<'k>,
     ) {
         let k = self.k;
-        for (place, (word, folded)) in numbered(&self.rows).enumerate() {
+        let folded = numbered(&self.rows).enumerate().filter(|(_, (_, folded))| !folded.is_pick());
+        for (place, (word, folded)) in folded {
             for (row, states) in rows.0.iter().enumerate() {
                 let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
                 k.if_((self.rank & 3).eq(0), || {

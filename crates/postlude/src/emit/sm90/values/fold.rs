@@ -169,16 +169,11 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Whether what is picked can be among so many columns, from those behind this one on; `None` if nothing is picked.
-    pub(in super::super) fn fold_picks(
-        folded: Folded,
-        known: &Known<'k>,
-        (column, offset): (Reg<'k, U32>, u32),
-        columns: u32,
-    ) -> Option<Reg<'k, Pred>> {
+    /// The column that is picked in a row of which this is known; as an unsigned number a negative one is beyond the last.
+    pub(in super::super) fn picked(folded: Folded, known: &Known<'k>) -> Reg<'k, U32> {
         match folded.how {
-            How::Pick(index) => Some((picked(known, index) - (column + offset)).lt(columns)),
-            How::Fold(_) => None,
+            How::Pick(index) => picked(known, index),
+            How::Fold(_) => panic!("compiler bug: no column is picked"),
         }
     }
 
