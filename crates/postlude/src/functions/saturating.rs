@@ -160,7 +160,8 @@ mod tests {
                 assert!((got - want).abs() < 2_f64.powi(-20), "1 + erf({t}): {got}, not {want}");
             }
         }
-        let ends = [f32::INFINITY, f32::NEG_INFINITY].map(|x| one_plus_erf_hardware(&Scalar, x, 1.0));
+        let ends =
+            [f32::INFINITY, f32::NEG_INFINITY].map(|x| one_plus_erf_hardware(&Scalar, x, 1.0));
         assert_eq!(ends, [2.0, 0.0]);
         assert!(one_plus_erf_hardware(&Scalar, f32::NAN, 1.0).is_nan());
     }

@@ -125,6 +125,11 @@ impl Sm90Schedule {
         self.needs.width(self.tile)
     }
 
+    /// Columns of a span: the fewest subtiles that hold whole groups.
+    pub(crate) fn span(&self) -> u32 {
+        least_common_multiple(self.needs.groups, self.subtile)
+    }
+
     /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
     /// all. Not where passes over whole rows come first.
     pub(crate) fn visits_columns(&self) -> bool {
@@ -321,7 +326,8 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     let most = (FEWEST_STAGES..=MOST_STAGES).rev();
     let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
     // Where threads are what takes long, wide subtiles are worth more than a deep ring.
-    let wide = all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
+    let wide =
+        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
     wide.filter(|_| needs.is_heavy() && tile.takes_turns())
         .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
@@ -343,7 +349,10 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
 
 /// Whether subtiles are a loop: where there is much code for many accumulators.
 fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
-    needs.is_heavy() && tile.takes_turns() && tile.sharers() == 1 && needs.width(tile) > subtile
+    (needs.is_heavy() || needs.folds.any())
+        && tile.takes_turns()
+        && tile.sharers() == 1
+        && needs.width(tile) > subtile
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.

@@ -24,7 +24,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::plan::sm90::{Path, SLOT_ROWS, least_common_multiple, terms_of};
+use crate::plan::sm90::{Path, SLOT_ROWS, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
@@ -138,8 +138,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let wanted = wanted(plan, folding.as_ref());
         let arrivals = Arrivals::new(k, plan, parameters, seat, rank);
         // A span of several subtiles is read whole before its first is computed.
-        let spans = least_common_multiple(plan.schedule.needs.groups, plan.schedule.subtile);
-        let keeps_slots = spans == plan.schedule.subtile && arrivals.can_wait();
+        let keeps_slots = plan.schedule.span() == plan.schedule.subtile && arrivals.can_wait();
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
@@ -344,12 +343,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
 
     /// Runs `body` for every few spans of a block in a loop: with the columns before it, whose accumulators are in the
     /// place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
-    fn loop_over(
-        &self,
-        blocks: &[&[Var<'k, F32>]],
-        columns: u32,
-        body: impl FnOnce(Reg<'k, U32>),
-    ) {
+    fn loop_over(&self, blocks: &[&[Var<'k, F32>]], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
         let (k, width) = (self.k, self.plan.schedule.width());
         k.for_rolled(width, columns, |before| {
             body(before);
@@ -366,7 +360,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// that, so that few accumulators are moved often.
     fn round_columns(&self) -> u32 {
         let schedule = self.plan.schedule;
-        let span = least_common_multiple(schedule.needs.groups, schedule.subtile);
+        let span = schedule.span();
         let spans = schedule.width() / span;
         let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
         span * spans / rounds.unwrap_or(1)

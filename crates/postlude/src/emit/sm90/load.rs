@@ -240,15 +240,22 @@ pub(super) fn load_tiles<'k>(
             }
         }
     };
-    let blocks = || 0..schedule.tile.blocks();
-    let subtiles = |body: &dyn Fn(Reg<'k, U32>)| {
-        k.for_(0, schedule.width(), schedule.subtile, body);
+    let (blocks, span) = (|| 0..schedule.tile.blocks(), schedule.span());
+    let within = |columns: u32, body: &dyn Fn(Reg<'k, U32>)| match columns / schedule.subtile {
+        1 => body(k.imm(0)),
+        _ => k.for_(0, columns, schedule.subtile, body),
     };
     raster.for_own(k.imm(team), |corner| {
         if schedule.visits_columns() {
-            subtiles(&|offset| blocks().for_each(|block| subtile(corner, block, offset)));
+            k.for_(0, schedule.width(), span, |before| {
+                blocks().for_each(|block| {
+                    within(span, &|offset| subtile(corner, block, before + offset));
+                });
+            });
         } else {
-            blocks().for_each(|block| subtiles(&|offset| subtile(corner, block, offset)));
+            blocks().for_each(|block| {
+                within(schedule.width(), &|offset| subtile(corner, block, offset));
+            });
         }
     });
 }

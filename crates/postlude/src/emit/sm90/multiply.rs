@@ -5,7 +5,7 @@ use postlude_ptx::kernel::{
 };
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
@@ -88,7 +88,11 @@ pub(super) fn multiply<'k>(
         }
     };
     if epilogue.answers_later() {
-        let after = |real| epilogue.answer(real);
+        let after = |real: Reg<'k, Pred>| {
+            // Only who has all parts of a sum finishes a tile.
+            let finished = parts.as_ref().map_or(real, |parts| real & parts.is_whole());
+            epilogue.answer(finished);
+        };
         raster.for_own_and_after(seat.team, tile_of, after);
     } else {
         raster.for_own(seat.team, tile_of);

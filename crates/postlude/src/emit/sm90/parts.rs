@@ -4,7 +4,7 @@
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::Alignment;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use super::Plan;
 use super::raster::Raster;
@@ -37,6 +37,11 @@ impl<'k> Parts<'k> {
         Parts { k, count, rank: raster.rank(), own, stride }
     }
 
+    /// Whether this CTA is the first, where all sums meet.
+    pub(super) fn is_whole(&self) -> Reg<'k, Pred> {
+        self.rank.eq(0)
+    }
+
     /// Lets the first CTA finish a tile with all sums, once every part has its own.
     pub(super) fn gather(
         &self,
@@ -47,7 +52,7 @@ impl<'k> Parts<'k> {
         let own: Vec<Reg<'k, F32>> = sums.iter().flatten().map(|sum| sum.get()).collect();
         let places = |count: usize| (0..count as u32).map(|place| place * self.stride);
         k.if_else(
-            self.rank.eq(0),
+            self.is_whole(),
             || {
                 meet(k);
                 let mut all = own.clone();
@@ -62,7 +67,8 @@ impl<'k> Parts<'k> {
                 // From here on they may be overwritten.
                 meet(k);
                 let each = all.len() / sums.len();
-                let of_block = |block: &[Reg<'k, F32>]| block.iter().map(|sum| k.var(*sum)).collect();
+                let of_block =
+                    |block: &[Reg<'k, F32>]| block.iter().map(|sum| k.var(*sum)).collect();
                 finish(&all.chunks_exact(each).map(of_block).collect::<Vec<_>>());
             },
             || {

@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
-    again, cost, fit, folds, groups, least_bytes, place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, again,
+    cost, fit, folds, groups, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;

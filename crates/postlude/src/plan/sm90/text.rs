@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{
-    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, Sm90Schedule, Tile, Walk,
-};
+use super::{Cluster, Feed, FoldWords, Hints, Needs, Path, Side, Sm90Schedule, Tile, Walk};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {

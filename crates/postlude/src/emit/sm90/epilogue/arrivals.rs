@@ -121,9 +121,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let mut borrowed = Vec::new();
         let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
             let values = match (path.major(), spot.loads[place]) {
-                (Some(major), _) => {
-                    self.read_slots(lanes.of(major), *dtype, major, &mut borrowed)
-                }
+                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut borrowed),
                 (None, Some(locations)) => {
                     self.read_direct(evaluator, *input, *dtype, *path, locations, spot, subtile)
                 }

@@ -52,7 +52,8 @@ impl<'k> Folding<'_, 'k> {
     /// Behind a tile, if there was one: finishes what the arrival of the one before allows, and arrives.
     pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
         let Some(deferred) = &self.deferred else { return };
-        let (before, share) = (deferred.before.share(self.grid()), deferred.tile.share(self.grid()));
+        let (before, share) =
+            (deferred.before.share(self.grid()), deferred.tile.share(self.grid()));
         self.say_last(deferred, before);
         self.sync();
         self.k.if_(real & self.rank.eq(0), || {
@@ -82,12 +83,10 @@ impl<'k> Folding<'_, 'k> {
     /// Finishes that tile, where it was the last.
     fn finish_last(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
         for (number, _) in self.counters(share) {
-            self.if_last(number, || {
-                match number {
-                    ROWS => self.finish_rows(evaluator, share),
-                    COLUMNS => self.finish_columns(evaluator, share),
-                    _ => self.finish_scalars(evaluator, share),
-                }
+            self.if_last(number, || match number {
+                ROWS => self.finish_rows(evaluator, share),
+                COLUMNS => self.finish_columns(evaluator, share),
+                _ => self.finish_scalars(evaluator, share),
             });
         }
     }
@@ -392,12 +391,7 @@ impl<'k> Folding<'_, 'k> {
     }
 
     /// What is known of a place without reductions.
-    fn known(
-        &self,
-        evaluator: &Evaluator<'_, 'k>,
-        kind: Kind,
-        place: &Place<'k>,
-    ) -> Known<'k> {
+    fn known(&self, evaluator: &Evaluator<'_, 'k>, kind: Kind, place: &Place<'k>) -> Known<'k> {
         let mut known: Known<'k> = vec![None; self.plan.graph.len()];
         evaluator.extend(&mut known, Kind::Scalar, place, &[]);
         if kind != Kind::Scalar {

@@ -18,8 +18,8 @@ use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State, Value};
-use super::groups::{self, Counts};
 use super::Spot;
+use super::groups::{self, Counts};
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -107,7 +107,6 @@ pub(super) struct Tallies<'t, 'k> {
     pub(super) rows: &'t RowTally<'k>,
     pub(super) share: Share<'k>,
 }
-
 
 /// Where columns that are visited stand among a warpgroup's blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]

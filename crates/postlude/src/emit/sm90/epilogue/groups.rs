@@ -9,9 +9,7 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::NodeId;
-use crate::plan::sm90::{
-    Folded, folded, is_group_fold, least_common_multiple, lengths, output_run, terms_of,
-};
+use crate::plan::sm90::{Folded, folded, is_group_fold, lengths, output_run, terms_of};
 
 use super::super::Plan;
 use super::super::parameters::Destination;
@@ -101,10 +99,9 @@ impl<'k> Epilogue<'_, 'k> {
     /// The spans of a block.
     pub(super) fn spans<'e>(&self, accumulators: &'e [Reg<'k, F32>]) -> Vec<Span<'e, 'k>> {
         let schedule = self.plan.schedule;
-        let together = least_common_multiple(schedule.needs.groups, schedule.subtile);
         let subtiles: Vec<_> = self.subtiles(accumulators).collect();
         let span = |part: &[_]| part.to_vec();
-        subtiles.chunks((together / schedule.subtile) as usize).map(span).collect()
+        subtiles.chunks((schedule.span() / schedule.subtile) as usize).map(span).collect()
     }
 
     /// Reads the tile operands of a span.

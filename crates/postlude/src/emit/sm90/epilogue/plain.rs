@@ -7,8 +7,8 @@ use crate::plan::sm90::is_plain;
 use super::super::parameters::{Destination, Memory};
 use super::super::raster::Corner;
 use super::super::values::{Evaluator, Known, Place};
-use super::finishing::store;
 use super::Epilogue;
+use super::finishing::store;
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;

@@ -33,11 +33,7 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     /// The partial result of some values, without nothing before them where that changes nothing.
-    pub(in super::super) fn fold_some(
-        &self,
-        folded: Folded,
-        values: &[Reg<'k, F32>],
-    ) -> State<'k> {
+    pub(in super::super) fn fold_some(&self, folded: Folded, values: &[Reg<'k, F32>]) -> State<'k> {
         match values {
             [first, others @ ..] if !is_exponential(folded) && !is_ordered(folded) => {
                 let first = match folded.how {
