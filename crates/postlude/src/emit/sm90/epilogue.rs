@@ -366,10 +366,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         span * spans / rounds.unwrap_or(1)
     }
 
-    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
+    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element. Not in
+    /// code without a loop, which is long already, and slower with branches.
     fn is_whole(&self, corner: &Corner<'k>) -> Option<Reg<'k, Pred>> {
         let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
-        folds.then(|| {
+        (folds && self.plan.schedule.looped).then(|| {
             let rows = (corner.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
             let width = self.plan.schedule.width();
             rows & (corner.column + width).le(self.parameters.columns)
