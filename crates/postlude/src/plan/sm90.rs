@@ -131,9 +131,9 @@ impl Sm90Schedule {
     }
 
     /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
-    /// all. Not where passes over whole rows come first.
+    /// all. Not where passes over whole rows come first, and not where many words would wait for the next block.
     pub(crate) fn visits_columns(&self) -> bool {
-        self.looped && self.needs.whole_columns == 0
+        self.looped && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
     }
 
     /// Bytes of A and B in one stage.

@@ -226,6 +226,9 @@ fn one(
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let needs = Needs::of(graph, &problem, &place(graph, &problem)).expect("it is not refused");
+    if !tile.has_room(&needs) {
+        return None;
+    }
     let schedule = fit(tile, &needs, Sm90::H200)?;
     let text = emit(graph, &schedule, MathMode::Default).to_string();
     let (threads, shared_bytes) = (schedule.threads(), schedule.shared_bytes());

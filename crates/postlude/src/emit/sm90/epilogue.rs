@@ -64,9 +64,6 @@ pub(super) struct Epilogue<'a, 'k> {
     needed: Vec<bool>,
 }
 
-/// Groups of 8 columns whose values reductions take at once.
-const FOLDED_AT_ONCE: usize = 4;
-
 /// What was asked for before a tile's products.
 pub(super) struct Begun<'k> {
     scalars: Known<'k>,
@@ -425,7 +422,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             terms.push(results);
             // Soon, so that few values wait for it.
             if let (Some(folding), Some(tallies)) = (&self.folding, tallies)
-                && (terms.len() == FOLDED_AT_ONCE || 8 * (group as u32 + 1) == subtile.columns)
+                && (terms.len() == folding.at_once() || 8 * (group as u32 + 1) == subtile.columns)
             {
                 let offset = offset - 8 * (terms.len() as u32 - 1);
                 let columns = (turn, &mut *carried);

@@ -155,6 +155,7 @@ impl Tile {
         // Twice as many warps pay where they compute much, but not where each leaves partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
         match (self.takes_turns(), self.sharers()) {
+            _ if !self.has_room(needs) => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,
@@ -198,6 +199,12 @@ impl Tile {
     /// 64-row blocks of one warpgroup.
     pub const fn blocks(self) -> u32 {
         self.rows / self.sharers() / 64
+    }
+
+    /// Whether what is reduced fits the registers: three warpgroups have the fewest that are not the accumulators'.
+    pub fn has_room(self, needs: &Needs) -> bool {
+        let words = needs.folds.rows + needs.folds.columns + needs.folds.scalars;
+        self.consumers != 3 || words <= 4
     }
 
     /// Whether there is the same tile for teams of several warpgroups.

@@ -22,7 +22,7 @@ use super::folding::{Deferred, Folding, Share, numbered};
 use super::further::Further;
 
 /// Registers beside the accumulators that hold many words and where they come from.
-const MANY_REGISTERS: u32 = 96;
+const MANY_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 /// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.
@@ -320,17 +320,20 @@ impl<'k> Folding<'_, 'k> {
         let total: Vec<_> = nothing.iter().map(|word| k.var(*word)).collect();
         let hop = parts.apart * u64::from(step);
         // What is picked is one word.
-        let at_once = if folded.is_pick() { 1 } else { (self.at_once() / folded.words()).max(1) };
+        let at_once = if folded.is_pick() { 1 } else { (self.under_way() / folded.words()).max(1) };
+        let start = k.widen(first) * parts.apart;
+        let next: Vec<Var<'k, U64>> =
+            (0..folded.words()).map(|each| k.var(((parts.at)(each) + start).register())).collect();
         k.for_(first, parts.count, step * at_once, |number| {
-            let start = k.widen(number) * parts.apart;
             let mut rows: Vec<GlobalPointer<'k>> =
-                (0..folded.words()).map(|each| (parts.at)(each) + start).collect();
+                next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
             let place = |turn: u32| {
                 let words = rows.clone();
                 rows.iter_mut().for_each(|word| *word = *word + hop);
                 ((number + turn * step).lt(parts.count), words)
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
+            next.iter().zip(&rows).for_each(|(next, row)| next.set(row.register()));
             let found = self.collect(&places);
             let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
                 let words = words.into_iter().zip(&nothing);
@@ -346,11 +349,14 @@ impl<'k> Folding<'_, 'k> {
     }
 
     /// Words that are asked for before the first is there: they come from far away, and many are worth having under way.
-    fn at_once(&self) -> u32 {
+    fn under_way(&self) -> u32 {
         let schedule = self.plan.schedule;
         let [_, registers] = schedule.tile.registers(&schedule.needs);
-        let free = registers - schedule.tile.accumulators();
-        if free >= MANY_REGISTERS { 16 } else { 8 }
+        match registers - schedule.tile.accumulators() {
+            free if free < MANY_REGISTERS => 4,
+            _ if self.deferred.is_some() && schedule.looped => 16,
+            _ => 8,
+        }
     }
 
     /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch

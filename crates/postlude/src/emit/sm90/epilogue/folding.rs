@@ -201,6 +201,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         Share { batch: zero, unit: zero, units, tile: zero, tiles }
     }
 
+    /// Groups of 8 columns whose values are taken at once: columns that meet together share more of the way, but words wait
+    /// in registers.
+    pub(super) fn at_once(&self) -> usize {
+        if self.columns.iter().any(|folded| folded.words() > 1) { 1 } else { 4 }
+    }
+
     /// What is to be folded of every element.
     pub(super) fn terms(&self) -> impl Iterator<Item = NodeId> {
         let all = self.rows.iter().chain(&self.columns).chain(&self.scalars);
