@@ -18,6 +18,7 @@ mod further;
 mod groups;
 mod lanes;
 mod plain;
+mod tally;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
@@ -34,9 +35,10 @@ use super::values::{Evaluator, Known, Place, Value};
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready, Target};
-use folding::{Carried, Folding, RowTally, Share, Tallies, Tally, Terms, Turn};
+use folding::Folding;
 use groups::{Groups, Span};
 use lanes::Lanes;
+use tally::{Carried, RowTally, Share, Tallies, Tally, Terms, Turn};
 
 pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
@@ -426,7 +428,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             {
                 let offset = offset - 8 * (terms.len() as u32 - 1);
                 let columns = (turn, &mut *carried);
-                folding.visit(evaluator, spot, offset, known, &terms, tallies, columns);
+                folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
                 terms.clear();
             }
         }

@@ -18,8 +18,9 @@ use crate::plan::sm90::{Folded, SLOT_ROWS, Source};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
-use super::folding::{Deferred, Folding, Share, numbered};
+use super::folding::Folding;
 use super::further::Further;
+use super::tally::{Deferred, Share, numbered};
 
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
@@ -329,7 +330,9 @@ impl<'k> Folding<'_, 'k> {
                 next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
             let place = |turn: u32| {
                 let words = rows.clone();
-                rows.iter_mut().for_each(|word| *word = *word + hop);
+                for word in &mut rows {
+                    *word = *word + hop;
+                }
                 ((number + turn * step).lt(parts.count), words)
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
@@ -372,7 +375,7 @@ impl<'k> Folding<'_, 'k> {
                     k.when(*counts, || found.set(load()));
                 }
             }
-            let least = found.iter().flatten().map(|word| word.get()).reduce(|a, b| a.min(b));
+            let least = found.iter().flatten().map(|word| word.get()).reduce(Reg::min);
             least.map_or(k.imm(false), |least| least.eq(0))
         });
         for (counts, words) in places {

@@ -4,9 +4,7 @@
 //! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
 //! The order is that of the places, whatever the time.
 
-use std::collections::HashMap;
-
-use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress, Var};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
@@ -20,6 +18,9 @@ use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State, Value};
 use super::Spot;
 use super::groups::{self, Counts};
+use super::tally::{
+    Carried, Deferred, RowTally, Running, Share, Tallies, Tally, Terms, Turn, numbered,
+};
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
@@ -42,125 +43,6 @@ pub(super) struct Folding<'a, 'k> {
     shared: SharedAddress<'k>,
     /// The arrival of the tile before, where it can wait.
     pub(super) deferred: Option<Deferred<'k>>,
-}
-
-/// An arrival whose answers are still to be looked at.
-pub(super) struct Deferred<'k> {
-    /// What counters of rows, columns and scalars were before; in one thread.
-    pub(super) answers: [Var<'k, U32>; 3],
-    /// The tile that they are about, and the one behind it.
-    pub(super) before: Remembered<'k>,
-    pub(super) tile: Remembered<'k>,
-}
-
-/// Where a tile's partial results belong, kept from tile to tile.
-pub(super) struct Remembered<'k> {
-    batch: Var<'k, U32>,
-    unit: Var<'k, U32>,
-    tile: Var<'k, U32>,
-}
-
-impl<'k> Deferred<'k> {
-    fn new(k: Kernel<'k, Sm90a>) -> Deferred<'k> {
-        // No counter was ever that full.
-        let answers = [(); 3].map(|()| k.var(u32::MAX));
-        Deferred { answers, before: Remembered::new(k), tile: Remembered::new(k) }
-    }
-}
-
-impl<'k> Remembered<'k> {
-    fn new(k: Kernel<'k, Sm90a>) -> Remembered<'k> {
-        let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
-        Remembered { batch, unit, tile }
-    }
-
-    /// The share of this tile in a grid.
-    pub(super) fn share(&self, grid: Share<'k>) -> Share<'k> {
-        let [batch, unit, tile] = [self.batch, self.unit, self.tile].map(Var::copy);
-        Share { batch, unit, tile, ..grid }
-    }
-
-    pub(super) fn remember(&self, share: Share<'k>) {
-        self.batch.set(share.batch);
-        self.unit.set(share.unit);
-        self.tile.set(share.tile);
-    }
-}
-
-/// What a warpgroup has folded of a tile's scalars.
-pub(super) struct Tally<'k>(Vec<Running<'k>>);
-
-/// What it has folded of a block's rows, of which each thread has two.
-pub(super) struct RowTally<'k>([Vec<Running<'k>>; 2]);
-
-/// What a reduction has so far.
-struct Running<'k>(Vec<Var<'k, F32>>);
-
-/// What a thread has folded of its columns in some blocks, by the first of them and by the reduction's first word.
-#[derive(Default)]
-pub(super) struct Carried<'k>(HashMap<(u32, u32), Vec<Running<'k>>>);
-
-/// What is folded of a tile and of a block, and where it belongs.
-#[derive(Clone, Copy)]
-pub(super) struct Tallies<'t, 'k> {
-    pub(super) tally: &'t Tally<'k>,
-    pub(super) rows: &'t RowTally<'k>,
-    pub(super) share: Share<'k>,
-}
-
-/// Where columns that are visited stand among a warpgroup's blocks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// More blocks follow, which the same columns are visited of next.
-    Carries,
-    /// The last one, or the only one.
-    Ends,
-    /// One of several that are visited whole, one behind the other; earlier ones left their columns in shared memory.
-    Joins,
-}
-
-impl<'k> Running<'k> {
-    fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Running<'k> {
-        let nothing = evaluator.fold_begin(folded);
-        Running(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
-    }
-
-    fn state(&self) -> State<'k> {
-        self.0.iter().map(|word| word.get()).collect()
-    }
-
-    fn set(&self, state: State<'k>) {
-        self.0.iter().zip(state).for_each(|(word, value)| word.set(value));
-    }
-
-    /// Folds more into it.
-    fn more(&self, evaluator: &Evaluator<'_, 'k>, folded: Folded, values: &[Reg<'k, F32>]) {
-        self.set(evaluator.fold_more(folded, &self.state(), values));
-    }
-}
-
-/// The values that reductions fold, for each group of 8 columns the thread's four.
-pub(super) type Terms<'k> = Vec<(NodeId, [Value<'k>; 4])>;
-
-/// Where a warpgroup's partial results belong.
-#[derive(Clone, Copy)]
-pub(super) struct Share<'k> {
-    pub(super) batch: Reg<'k, U32>,
-    /// Its rows' number among all parts of tiles along rows, and how many there are.
-    pub(super) unit: Reg<'k, U32>,
-    pub(super) units: Reg<'k, U32>,
-    /// The tile's number along columns, and how many there are.
-    pub(super) tile: Reg<'k, U32>,
-    pub(super) tiles: Reg<'k, U32>,
-}
-
-/// Each with the number of its first word among all of theirs.
-pub(super) fn numbered(all: &[Folded]) -> impl Iterator<Item = (u32, Folded)> {
-    all.iter().scan(0, |next, folded| {
-        let first = *next;
-        *next += folded.words();
-        Some((first, *folded))
-    })
 }
 
 impl<'a, 'k> Folding<'a, 'k> {
@@ -242,8 +124,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         first: u32,
-        known: &[Known<'k>; 2],
-        chunks: &[Terms<'k>],
+        (known, chunks): (&[Known<'k>; 2], &[Terms<'k>]),
         tallies: Tallies<'_, 'k>,
         (turn, carried): (Turn, &mut Carried<'k>),
     ) {
@@ -252,10 +133,11 @@ impl<'a, 'k> Folding<'a, 'k> {
             self.pick(evaluator, spot, first, known, (word, folded), chunks, tallies.share);
         }
         let columns: Vec<(u32, Folded, Vec<Running<'k>>, bool)> = numbered(&self.columns)
-            .map(|(word, folded)| match carried.0.remove(&(first, word)) {
-                Some(before) => (word, folded, before, true),
-                None => {
-                    let unset = |_| Running((0..folded.words()).map(|_| k.unset()).collect());
+            .map(|(word, folded)| {
+                if let Some(before) = carried.0.remove(&(first, word)) {
+                    (word, folded, before, true)
+                } else {
+                    let unset = |_| Running::unset(k, folded.words());
                     (word, folded, (0..2 * chunks.len()).map(unset).collect(), false)
                 }
             })
@@ -445,13 +327,13 @@ impl<'a, 'k> Folding<'a, 'k> {
         let state = evaluator.fold_lanes(folded, states.remove(0), &rest);
         let place = |word: u32| self.column_place(word, self.rank >> 5, within);
         k.if_((lane & rest.iter().sum::<u32>()).eq(0), || {
-            let state = if turn != Turn::Joins {
-                state
-            } else {
+            let state = if turn == Turn::Joins {
                 let before = (0..folded.words())
                     .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
                     .collect();
                 evaluator.fold_both(folded, &before, &state)
+            } else {
+                state
             };
             for (each, value) in (0..).zip(state) {
                 k.store_shared(place(word + each), [value]);

@@ -6,7 +6,8 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::plan::sm90::{Folded, Source};
 
 use super::super::values::{Evaluator, Known, State};
-use super::folding::{Folding, Share};
+use super::folding::Folding;
+use super::tally::Share;
 
 /// What a thread has folded of a block's finished values.
 pub(super) struct Further<'k> {
