@@ -96,6 +96,14 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return fewer();
         }
     }
+    // Vectors are written column by column.
+    let coarse_vector = |output: &Output| {
+        let along = graph.ty(output.value).axes.kind() == Kind::AlongColumns;
+        along && runs[output.value.index()] > 1
+    };
+    if graph.outputs().iter().any(coarse_vector) {
+        return fewer();
+    }
     // Four lanes hold eight neighbouring columns, two each.
     match lengths(graph).into_iter().find(|run| ![2, 4].contains(run) && run % 8 != 0) {
         Some(run) => Err(Sm90Refusal::UnevenGroups { run }),

@@ -257,8 +257,13 @@ impl<'a, 'k> Departures<'a, 'k> {
     ) {
         let (k, stages) = (self.k, self.plan.schedule.store_stages);
         let slot_bytes = self.plan.schedule.slot_bytes();
-        // Who has sent nothing has nothing to wait for: no branch.
-        k.bulk_wait(stages - 1, WaitFor::Read);
+        if self.plan.schedule.tile.takes_turns() {
+            // Who has sent nothing has nothing to wait for: no branch.
+            k.bulk_wait(stages - 1, WaitFor::Read);
+        } else {
+            // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
+            self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
+        }
         self.meet();
         let start = self.slots + self.slot.get();
         fill(start);

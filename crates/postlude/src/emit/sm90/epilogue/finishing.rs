@@ -14,7 +14,7 @@ use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
-use crate::plan::sm90::{Folded, SLOT_ROWS, Source};
+use crate::plan::sm90::{Folded, How, SLOT_ROWS, Source};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
@@ -22,6 +22,8 @@ use super::folding::Folding;
 use super::further::Further;
 use super::tally::{Deferred, Share, numbered};
 
+/// Words of scalars that are asked for before the first is there.
+const SCALARS_UNDER_WAY: u32 = 16;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.
@@ -320,8 +322,14 @@ impl<'k> Folding<'_, 'k> {
         let nothing = evaluator.fold_begin(folded);
         let total: Vec<_> = nothing.iter().map(|word| k.var(*word)).collect();
         let hop = parts.apart * u64::from(step);
-        // What is picked is one word.
-        let at_once = if folded.is_pick() { 1 } else { (self.under_way() / folded.words()).max(1) };
+        let at_once = match folded.how {
+            // One word.
+            How::Pick(_) => 1,
+            // Their places differ by constants, which take no registers.
+            How::Fold(_) if folded.kind == Kind::Scalar => SCALARS_UNDER_WAY / folded.words(),
+            How::Fold(_) => self.under_way() / folded.words(),
+        };
+        let at_once = at_once.max(1);
         let start = k.widen(first) * parts.apart;
         let next: Vec<Var<'k, U64>> =
             (0..folded.words()).map(|each| k.var(((parts.at)(each) + start).register())).collect();
