@@ -201,10 +201,10 @@ impl Tile {
         self.rows / self.sharers() / 64
     }
 
-    /// Whether what is reduced fits the registers: three warpgroups have the fewest that are not the accumulators'.
+    /// Whether what is reduced fits the registers that large tiles and three warpgroups have beside their accumulators.
     pub fn has_room(self, needs: &Needs) -> bool {
         let words = needs.folds.rows + needs.folds.columns + needs.folds.scalars;
-        self.consumers != 3 || words <= 4
+        words <= 4 || (self.consumers != 3 && self.columns <= 128)
     }
 
     /// Whether there is the same tile for teams of several warpgroups.

@@ -326,7 +326,9 @@ impl<'k> Folding<'_, 'k> {
             // One word.
             How::Pick(_) => 1,
             // Their places differ by constants, which take no registers.
-            How::Fold(_) if folded.kind == Kind::Scalar => SCALARS_UNDER_WAY / folded.words(),
+            How::Fold(_) if folded.kind == Kind::Scalar && self.deferred.is_some() => {
+                SCALARS_UNDER_WAY / folded.words()
+            }
             How::Fold(_) => self.under_way() / folded.words(),
         };
         let at_once = at_once.max(1);
