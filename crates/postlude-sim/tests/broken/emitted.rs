@@ -33,7 +33,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("producer starts with the other parity", Base::Plain, Edit::OtherParity(0), Diagnosis::ArrivalUnderflow, "try_wait", None),
     broken("consumer keeps its parity", Base::Plain, Edit::SameParity(1), Diagnosis::WrongParity, "try_wait", Some("stages")),
     broken("producer keeps its parity", Base::Plain, Edit::SameParity(0), Diagnosis::TwoProducers, "expect_tx", None),
-    broken("consumer of C starts with the other parity", Base::Residual, Edit::OtherParity(3), Diagnosis::WrongParity, "try_wait", Some("tile operands")),
+    broken("consumer of C starts with the other parity", Base::Residual, Edit::OtherParity(4), Diagnosis::WrongParity, "try_wait", Some("tile operands")),
     broken("more bytes promised", Base::Plain, Edit::Replace(Which::All, "expect_tx", "16384", "16400"), Diagnosis::TransactionMismatch, "try_wait", None),
     broken("fewer bytes promised", Base::Plain, Edit::Replace(Which::All, "expect_tx", "16384", "16368"), Diagnosis::TransactionMismatch, "try_wait", None),
     broken("only A's bytes promised", Base::Plain, Edit::Replace(Which::All, "expect_tx", "16384", "8192"), Diagnosis::ReadUnderCopy, "wgmma.mma", Some("stages")),
