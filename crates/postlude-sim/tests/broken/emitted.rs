@@ -70,7 +70,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("no barrier before the store", Base::Columns, Edit::Drop(Which::At(1), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("no barrier before a slot is filled", Base::Columns, Edit::Drop(Which::At(0), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("barrier of too many threads", Base::Columns, Edit::Replace(Which::At(0), MEET, "128", "160"), Diagnosis::Deadlock, "bar.sync", None),
-    broken("barrier of too few threads", Base::Columns, Edit::Replace(Which::At(1), MEET, "128", "96"), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
+    broken("barrier of too few threads", Base::Columns, Edit::Replace(Which::At(1), MEET, "128", "96"), Diagnosis::Deadlock, "bar.sync", None),
     broken("arrives where it should wait", Base::Columns, Edit::Replace(Which::At(1), MEET, "sync", "arrive"), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("column values not awaited", Base::Bias, Edit::Drop(Which::At(1), "bar.sync*, 256;"), Diagnosis::UninitialisedRead, "ld.shared", Some("values along columns")),
     broken("column values overwritten under readers", Base::Bias, Edit::Drop(Which::At(0), "bar.sync*, 256;"), Diagnosis::UnorderedShared, "st.shared", Some("values along columns")),
