@@ -148,7 +148,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let groups = layout.columns() / 8;
         let mut values: Vec<Held<'k>> = Vec::new();
         for _ in 0..layout.slots() {
-            borrowed.push(ring.borrow(at, |stage| {
+            let read = |stage: Reg<'k, U32>| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
                 let packed = |half| -> Vec<Held<'k>> {
                     let packed = access.read_packed(start, groups).into_iter();
@@ -162,7 +162,12 @@ impl<'a, 'k> Arrivals<'a, 'k> {
                         floats.map(|four| Held::Values(four.map(Value::Float))).collect()
                     }
                 });
-            }));
+            };
+            if self.can_wait() {
+                borrowed.push(ring.borrow(at, read));
+            } else {
+                ring.consume(at, read);
+            }
         }
         values
     }
