@@ -9,8 +9,9 @@ use std::fmt;
 use crate::address::{Address, Elected, Label, Sink, Special, Symbol, TensorAddress};
 use crate::modifier::{
     Alignment, Approx, ArriveOrder, Compare, CopyCache, Dims, Eviction, LoadCache, MatrixCount,
-    Modifier, Order, Parts, ProxySpace, Reduction, RegisterChange, Rounding, Saturation, Scope,
-    Shape, ShuffleMode, SumOverflow, Transposition, VectorWidth, VoteMode, WaitFor, Window,
+    Modifier, Order, Parts, ProxySpace, Published, Reduction, RegisterChange, Rounding, Saturation,
+    Scope, Seen, Shape, ShuffleMode, SumOverflow, Transposition, VectorWidth, VoteMode, WaitFor,
+    Window,
 };
 use crate::operand::{
     Accumulators, Def, DefVector, Defs, Immediates, List, MatrixA, Rest, Slot, Trailing, Use,
@@ -257,11 +258,11 @@ instructions! {
     /// Unmakes a barrier in shared memory.
     BarrierInvalidate "mbarrier" ["inval", "shared::cta", "b64"] (barrier: Address);
     /// Arrival at a barrier.
-    BarrierArrive "mbarrier" ["arrive", window: Window, "b64"] (sink: Sink, barrier: Address, count: Trailing);
+    BarrierArrive "mbarrier" ["arrive", published: Published, window: Window, "b64"] (sink: Sink, barrier: Address, count: Trailing);
     /// Arrival at a barrier that first promises bytes.
     BarrierExpect "mbarrier" ["arrive", "expect_tx", window: Window, "b64"] (sink: Sink, barrier: Address, bytes: Use);
     /// Asks, with patience, whether the phase of that parity is complete.
-    BarrierTryWait "mbarrier" ["try_wait", "parity", "shared::cta", "b64"] (d: Def, barrier: Address, parity: Use);
+    BarrierTryWait "mbarrier" ["try_wait", "parity", seen: Seen, "shared::cta", "b64"] (d: Def, barrier: Address, parity: Use);
     /// Asks whether the phase of that parity is complete.
     BarrierTestWait "mbarrier" ["test_wait", "parity", "shared::cta", "b64"] (d: Def, barrier: Address, parity: Use);
     /// A shared address of another CTA of the cluster.

@@ -364,6 +364,24 @@ spelled! {
     }
 }
 spelled! {
+    /// Among whom an arrival at a barrier in shared memory publishes what was written.
+    Published {
+        /// The CTA.
+        Cta "",
+        /// The cluster.
+        Cluster "release.cluster",
+    }
+}
+spelled! {
+    /// Whose writes a wait for a barrier in shared memory sees.
+    Seen {
+        /// The CTA's.
+        Cta "",
+        /// The cluster's.
+        Cluster "acquire.cluster",
+    }
+}
+spelled! {
     /// Whether a wait for copies out of shared memory ends when the source was read.
     WaitFor {
         /// When the copy is complete.

@@ -13,7 +13,7 @@ use crate::kernel::{
     Barrier, ClusterBarrier, Delivery, GlobalPointer, Kernel, Policy, Reg, SharedAddress, Src,
     TensorMap, Var,
 };
-use crate::modifier::ProxySpace;
+use crate::modifier::{ProxySpace, Published};
 use crate::target::Tma;
 use crate::types::{Pred, U16, U32};
 
@@ -466,7 +466,7 @@ impl<'k, A: Tma> Ring<'k, A> {
             }
             Target::Cluster(first) => {
                 let barrier = first.advance(offset);
-                k.when(releaser, || k.barrier_arrive_remote(barrier));
+                k.when(releaser, || k.barrier_arrive_remote(barrier, Published::Cta));
             }
         }
     }

@@ -201,7 +201,10 @@ fn copies<A: Tma>(k: Kernel<'_, A>) {
     k.bulk_wait(0, WaitFor::Complete);
     k.bulk_wait(1, WaitFor::Read);
     k.barrier_arrive(barrier);
-    k.barrier_arrive_remote(k.remote(barrier, k.cluster_rank()).advance(8));
+    let other = k.remote(barrier, k.cluster_rank()).advance(8);
+    k.barrier_arrive_remote(other, Published::Cta);
+    k.barrier_arrive_remote(other, Published::Cluster);
+    k.barrier_wait_cluster(barrier, 0);
     k.barrier_wait(barrier, 0);
     let _ = k.barrier_test_wait(barrier, k.cluster() ^ k.clusters());
     k.barrier_invalidate(barrier);

@@ -1,12 +1,13 @@
 //! Barriers: named ones of a CTA, the cluster's, and those in shared memory.
 //!
-//! Arrivals and waits carry no memory order of their own: with an explicit one the hardware flushes caches at every
-//! step, and the plain forms already have release and acquire semantics of the CTA.
+//! Arrivals and waits of the usual kind carry no memory order of their own: with an explicit one the hardware flushes
+//! caches at every step, and the plain forms already have release and acquire semantics of the CTA. Where CTAs read what
+//! threads of others wrote, they say so.
 
 use crate::address::Sink;
 use crate::entry::Item;
 use crate::inst::Inst;
-use crate::modifier::{Alignment, ArriveOrder, Window};
+use crate::modifier::{Alignment, ArriveOrder, Published, Seen, Window};
 use crate::operand::{Operand, Trailing, Use};
 use crate::target::{Architecture, Clusters, Tma};
 use crate::types::{Pred, U32};
@@ -69,16 +70,16 @@ impl<'k, A: Tma> Kernel<'k, A> {
 
     /// Arrives once.
     pub fn barrier_arrive(self, barrier: Barrier<'k>) {
-        let (window, count) = (Window::Cta, Trailing(None));
+        let (published, window, count) = (Published::Cta, Window::Cta, Trailing(None));
         let barrier = barrier.0.slot();
-        self.code.push(Inst::BarrierArrive { window, sink: Sink, barrier, count });
+        self.code.push(Inst::BarrierArrive { published, window, sink: Sink, barrier, count });
     }
 
-    /// Arrives once at a barrier of any CTA of the cluster.
-    pub fn barrier_arrive_remote(self, barrier: ClusterBarrier<'k>) {
+    /// Arrives once at a barrier of any CTA of the cluster, and publishes among whom it says.
+    pub fn barrier_arrive_remote(self, barrier: ClusterBarrier<'k>, published: Published) {
         let (window, count) = (Window::Cluster, Trailing(None));
         let barrier = barrier.slot();
-        self.code.push(Inst::BarrierArrive { window, sink: Sink, barrier, count });
+        self.code.push(Inst::BarrierArrive { published, window, sink: Sink, barrier, count });
     }
 
     /// Arrives once, and promises that copies will bring so many bytes in this phase.
@@ -93,10 +94,11 @@ impl<'k, A: Tma> Kernel<'k, A> {
         self,
         barrier: Barrier<'k>,
         parity: impl Into<Src<'k, U32>>,
+        seen: Seen,
     ) -> Reg<'k, Pred> {
         let d = self.code.fresh::<Pred>();
         let (barrier, parity) = (barrier.0.slot(), parity.into().use_());
-        self.code.push(Inst::BarrierTryWait { d: d.def(), barrier, parity });
+        self.code.push(Inst::BarrierTryWait { seen, d: d.def(), barrier, parity });
         d
     }
 
@@ -115,7 +117,13 @@ impl<'k, A: Tma> Kernel<'k, A> {
     /// Waits until the phase of that parity is complete.
     pub fn barrier_wait(self, barrier: Barrier<'k>, parity: impl Into<Src<'k, U32>>) {
         let parity = parity.into();
-        self.spin(|| self.barrier_try_wait(barrier, parity));
+        self.spin(|| self.barrier_try_wait(barrier, parity, Seen::Cta));
+    }
+
+    /// The same; what threads of other CTAs of the cluster published is seen.
+    pub fn barrier_wait_cluster(self, barrier: Barrier<'k>, parity: impl Into<Src<'k, U32>>) {
+        let parity = parity.into();
+        self.spin(|| self.barrier_try_wait(barrier, parity, Seen::Cluster));
     }
 
     /// Arrives and promises bytes that are not known yet.

@@ -65,7 +65,7 @@ impl Machine<'_> {
                 let bytes = self.value(warp, bytes.0);
                 self.arrive(warp, now, barrier, Some(&bytes), &[1; 32])
             }
-            Inst::BarrierTryWait { d, barrier, parity } => {
+            Inst::BarrierTryWait { d, barrier, parity, .. } => {
                 let parity = self.value(warp, parity.0);
                 self.wait(warp, now, d.0, barrier, &parity, true)
             }

@@ -61,6 +61,8 @@ struct Plan<'a> {
     staging_barriers: Region,
     partials: Region,
     folds: Region,
+    across: Region,
+    across_barriers: Region,
     /// Which nodes are known only when reductions are finished.
     late: Vec<bool>,
     /// How many passes over a tile come before a node is known.
@@ -111,6 +113,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
+    let across = planner.reserve("rows across CTAs", schedule.across_bytes(), 16);
+    let across_barriers = planner.reserve("rows' barriers", schedule.across_barrier_bytes(), 8);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
     let arriving = match schedule.staging_bytes() {
         0 => 0,
@@ -147,6 +151,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         staging_barriers,
         partials,
         folds,
+        across,
+        across_barriers,
         late: late(graph),
         passes: passes(graph),
         runs: runs(graph),
@@ -195,6 +201,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         if staggered {
             plan.staging(k).initialise();
         }
+        epilogue::Across::initialise(k, plan);
         k.fence_barrier_init();
     });
     if schedule.tile.cluster.blocks() > 1 {

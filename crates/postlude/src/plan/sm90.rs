@@ -198,6 +198,22 @@ impl Sm90Schedule {
         self.consumers() * self.needs.folds.shared_bytes(self.width())
     }
 
+    /// Whether the tiles of a cluster hold rows together that none of them holds.
+    pub(crate) fn has_rows_across(&self) -> bool {
+        self.tile.has_rows_across(&self.needs)
+    }
+
+    /// Bytes through which warps tell those of other CTAs what they have of such rows: a warp has 16 of them.
+    pub(crate) fn across_bytes(&self) -> u32 {
+        let warps = 4 * self.consumers();
+        if self.has_rows_across() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
+    }
+
+    /// Bytes of a barrier for each of these warps.
+    pub(crate) fn across_barrier_bytes(&self) -> u32 {
+        if self.has_rows_across() { 4 * self.consumers() * 8 } else { 0 }
+    }
+
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
     pub fn barrier_bytes(&self) -> u32 {
         let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
@@ -214,6 +230,8 @@ impl Sm90Schedule {
             + self.store_bytes()
             + self.column_bytes()
             + self.fold_bytes()
+            + self.across_bytes()
+            + self.across_barrier_bytes()
             + self.barrier_bytes()
     }
 
@@ -284,7 +302,7 @@ pub fn accept(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, problem.product_columns())?;
+    again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });

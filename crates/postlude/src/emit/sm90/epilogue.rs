@@ -7,6 +7,7 @@
 //! shared. Then block by block, subtile by subtile: tile operands arrive, the graph is applied to every element, outputs
 //! leave.
 
+mod across;
 mod again;
 mod arrivals;
 mod bits;
@@ -32,6 +33,7 @@ use super::parameters::{Location, Parameters};
 use super::raster::{Corner, Raster};
 use super::seat::Seat;
 use super::values::{Evaluator, Known, Place, Value};
+pub(super) use across::Across;
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
 use departures::{Departures, Ready, Target};
@@ -58,6 +60,8 @@ pub(super) struct Epilogue<'a, 'k> {
     /// Whether slots of operands are released only when a subtile is computed.
     keeps_slots: bool,
     departures: Departures<'a, 'k>,
+    /// Where rows are longer than a tile.
+    across: Option<Across<'k>>,
     folding: Option<Folding<'a, 'k>>,
     /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its groups,
     /// too.
@@ -153,6 +157,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             arrivals,
             keeps_slots,
             departures: Departures::new(k, plan, parameters, seat, rank),
+            across: Across::new(k, plan, raster, seat, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),

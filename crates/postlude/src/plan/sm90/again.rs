@@ -1,15 +1,12 @@
 //! Reductions along rows that meet their tile again: softmax, norms.
 //!
-//! Where one tile holds whole rows, such a reduction is finished within the tile, before its elements are visited. Each
-//! further one that needs the result of another is a further pass over the accumulators.
+//! Where one tile holds whole rows, or the tiles of a cluster do, such a reduction is finished there, before elements are
+//! visited. Each further one that needs the result of another is a further pass over the accumulators.
 
 use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::folds::{self, Folded, is_whole_row};
-use super::{Sm90Refusal, groups};
-
-/// Columns of the widest tile.
-const WIDEST: usize = 256;
+use super::{CANDIDATES, Needs, Sm90Refusal, groups};
 
 /// How many passes over its tile come before a node is known; all zero where no tile uses a reduction of its rows.
 pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
@@ -54,16 +51,25 @@ pub(crate) fn terms_of(
     wanted
 }
 
-/// Columns that a tile must have to hold whole rows; 0 where none has to.
+/// Columns of whole rows that tiles have to hold; 0 where none has to.
 pub(super) fn whole_columns(graph: &Graph, columns: usize) -> u32 {
     let again = passes(graph).iter().any(|passes| *passes > 0);
-    if again { columns.clamp(1, WIDEST + 1) as u32 } else { 0 }
+    if again { u32::try_from(columns.max(1)).unwrap_or(u32::MAX) } else { 0 }
 }
 
-/// Refuses rows that no tile holds.
-pub(super) fn refuse(graph: &Graph, columns: usize) -> Result<(), Sm90Refusal> {
-    if whole_columns(graph, columns) as usize > WIDEST {
-        return Err(Sm90Refusal::LongRows { columns, most: WIDEST });
+/// Floats of a row in the pass that folds most.
+pub(super) fn pass_words(graph: &Graph) -> u32 {
+    let passes = passes(graph);
+    let last = passes.iter().copied().max().unwrap_or(0);
+    let words = |pass| folded_by(graph, &passes, pass).into_iter().map(Folded::words).sum();
+    (1..=last).map(words).max().unwrap_or(0)
+}
+
+/// Refuses rows that no cluster's tiles hold.
+pub(super) fn refuse(needs: &Needs) -> Result<(), Sm90Refusal> {
+    let most = CANDIDATES.iter().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
+    if needs.whole_columns > most {
+        return Err(Sm90Refusal::LongRows { columns: needs.whole_columns, most });
     }
     Ok(())
 }

@@ -137,8 +137,16 @@ pub const CANDIDATES: &[Tile] = &[
     tile(64, 48, 1, Cluster::QUARTERS),
     tile(64, 32, 1, Cluster::QUARTERS),
     tile(64, 16, 1, Cluster::QUARTERS),
+    ACROSS[0],
+    ACROSS[1],
+    ACROSS[2],
 ];
 
+/// Those of the table that are there for rows longer than a tile.
+const ACROSS: [Tile; 3] =
+    [tile(128, 128, 2, FOUR_BESIDE), tile(128, 256, 2, BESIDE), tile(128, 256, 2, FOUR_BESIDE)];
+/// Columns of the widest tile.
+const WIDEST: u32 = 256;
 /// Columns of the widest product that ptxas compiles for four warpgroups.
 const WIDEST_OF_FOUR: u32 = 192;
 
@@ -152,10 +160,13 @@ impl Tile {
         // Some pay only where threads bring A or B in.
         let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());
+        // Rows across a cluster wait for one another: where no tile holds them.
+        let across = self.has_rows_across(needs) && needs.whole_columns <= WIDEST / needs.products;
+        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs);
         // Twice as many warps pay where they compute much, but not where each leaves partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
         match (self.takes_turns(), self.sharers()) {
-            _ if !self.has_room(needs) => false,
+            _ if across || only_across || !self.has_room(needs) => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,
@@ -183,7 +194,7 @@ impl Tile {
             || (!self.takes_turns() && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
             && parts
-            && width >= needs.whole_columns
+            && self.row_columns(needs) >= needs.whole_columns
             && width.is_multiple_of(needs.groups)
             // Subtiles are that wide at least.
             && width.is_multiple_of(16)
@@ -194,6 +205,16 @@ impl Tile {
                     && (self.cluster == Cluster::ONE || needs.operands == [Feed::Staggered; 2])
                     && !self.takes_turns()
                     && self.consumers <= 2))
+    }
+
+    /// Columns of the tiles that a cluster has side by side: as many hold whole rows.
+    pub(super) fn row_columns(self, needs: &Needs) -> u32 {
+        needs.width(self) * self.cluster.columns()
+    }
+
+    /// Whether whole rows are needed that only a cluster's tiles together hold.
+    pub(super) fn has_rows_across(self, needs: &Needs) -> bool {
+        needs.whole_columns > needs.width(self)
     }
 
     /// 64-row blocks of one warpgroup.

@@ -32,8 +32,10 @@ pub struct Needs {
     pub products: u32,
     /// What is folded.
     pub folds: FoldWords,
-    /// Columns that a tile must have, so that it holds whole rows; 0 where any will do.
+    /// Columns that a tile, or those of a cluster side by side, must have to hold whole rows; 0 where any will do.
     pub whole_columns: u32,
+    /// Floats of a row that a pass over its tile folds: of the pass that folds most.
+    pub pass_words: u32,
     /// What a tile's columns must be a multiple of, so that it holds whole groups of them.
     pub groups: u32,
     /// About how many instructions the graph takes for every element.
@@ -63,6 +65,7 @@ impl Needs {
             products: if graph.product().second.is_some() { 2 } else { 1 },
             folds: FoldWords::of(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
+            pass_words: again::pass_words(graph),
             groups: groups::multiple(graph),
             work: work::work(graph),
         };
@@ -74,7 +77,7 @@ impl Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
         let (column_values, folds) = (0, FoldWords::default());
-        let (products, whole_columns, groups, work) = (1, 0, 1, 0);
+        let (products, whole_columns, pass_words, groups, work) = (1, 0, 0, 1, 0);
         Needs {
             operands,
             loads,
@@ -83,6 +86,7 @@ impl Needs {
             products,
             folds,
             whole_columns,
+            pass_words,
             groups,
             work,
         }
@@ -144,6 +148,7 @@ impl Needs {
             && self.groups == other.groups
             && (self.whole_columns > 0) == (other.whole_columns > 0)
             && self.whole_columns >= other.whole_columns
+            && self.pass_words == other.pass_words
     }
 }
 
@@ -153,7 +158,7 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, groups {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
@@ -164,6 +169,7 @@ impl fmt::Display for Needs {
             self.folds.columns,
             self.folds.scalars,
             self.whole_columns,
+            self.pass_words,
             self.groups
         )
     }

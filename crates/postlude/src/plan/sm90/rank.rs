@@ -49,7 +49,7 @@ pub fn candidates(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, problem.product_columns())?;
+    again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()

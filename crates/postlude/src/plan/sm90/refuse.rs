@@ -65,15 +65,15 @@ pub enum Sm90Refusal {
         "A or B cannot be brought in for it: as they lie, this tile or cluster does not divide"
     )]
     OperandTile,
-    /// Rows that meet a reduction of theirs again, and are longer than a tile.
+    /// Rows that meet a reduction of theirs again, and are longer than the tiles of a cluster.
     #[error(
-        "sm90 finishes a reduction for its own rows where a tile holds them: at most {most} columns, not {columns} columns"
+        "sm90 finishes a reduction for its own rows where the tiles of a cluster hold them: at most {most} columns, not {columns} columns"
     )]
     LongRows {
         /// Columns of the product.
-        columns: usize,
-        /// Columns of the widest tile.
-        most: usize,
+        columns: u32,
+        /// Columns of the widest tiles side by side.
+        most: u32,
     },
     /// Groups of columns that do not go with how lanes hold a tile.
     #[error("sm90 reduces groups of 2, 4 or a multiple of 8 columns, not of {run}")]

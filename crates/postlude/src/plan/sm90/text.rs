@@ -36,6 +36,7 @@ impl fmt::Display for Sm90Schedule {
         let FoldWords { rows, columns, scalars } = self.needs.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
+        writeln!(f, "    pass_words {}", self.needs.pass_words)?;
         writeln!(f, "    groups {}", self.needs.groups)?;
         writeln!(f, "    work {}", self.needs.work)?;
         writeln!(
@@ -50,7 +51,7 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 12] = [
+const NUMBERS: [&str; 13] = [
     "consumers",
     "stages",
     "subtile",
@@ -63,6 +64,7 @@ const NUMBERS: [&str; 12] = [
     "work",
     "groups",
     "teams",
+    "pass_words",
 ];
 
 impl FromStr for Sm90Schedule {
@@ -140,6 +142,7 @@ impl FromStr for Sm90Schedule {
                 folds: folds.unwrap_or_default(),
                 work: knobs[9].1.unwrap_or(0),
                 whole_columns: knobs[7].1.unwrap_or(0),
+                pass_words: knobs[12].1.unwrap_or(0),
                 groups: knobs[10].1.unwrap_or(1).max(1),
             },
         })

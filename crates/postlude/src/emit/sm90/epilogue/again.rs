@@ -24,9 +24,12 @@ impl<'k> Epilogue<'_, 'k> {
         for pass in 1..=passes.iter().copied().max().unwrap_or(0) {
             let folded = folded_by(graph, passes, pass);
             let states = self.fold_rows(evaluator, spot, known, accumulators, &folded);
+            let states = match &self.across {
+                Some(across) => across.meet(evaluator, &folded, &states),
+                None => states,
+            };
             for ((known, place), states) in known.iter_mut().zip(places).zip(states) {
                 for (folded, state) in folded.iter().zip(states) {
-                    let state = evaluator.fold_lanes(*folded, state, &[1, 2]);
                     let value = evaluator.fold_finish(*folded, &state, known);
                     known[folded.node.index()] = Some(Value::Float(value));
                 }
@@ -36,7 +39,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
     }
 
-    /// What a thread has of its two rows' reductions.
+    /// What the tile has of a thread's two rows' reductions.
     fn fold_rows(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -65,7 +68,10 @@ impl<'k> Epilogue<'_, 'k> {
                 }
             }
         }
-        states
+        states.map(|row| {
+            let lanes = folded.iter().zip(row);
+            lanes.map(|(one, state)| evaluator.fold_lanes(*one, state, &[1, 2])).collect()
+        })
     }
 
     /// Adds a group of 8 columns to a thread's two rows' reductions.

@@ -1,0 +1,116 @@
+//! Rows that the tiles of a cluster hold together: every CTA tells those beside it what it has of them.
+//!
+//! A warp meets the same warp of the other CTAs, which has the same rows: it writes its partial results to shared memory
+//! of its own, arrives at the barriers of all, waits for its own, and reads what all have written, in the order of the
+//! tiles. There are two places to write to in turn: who writes to one again has waited for everyone at the other, and so
+//! for all that read this one.
+
+use postlude_ptx::kernel::{Barrier, Kernel, Reg, SharedAddress, Var};
+use postlude_ptx::modifier::Published;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32};
+
+use crate::plan::sm90::Folded;
+
+use super::super::Plan;
+use super::super::raster::Raster;
+use super::super::seat::Seat;
+use super::super::slot::WARP_ROWS;
+use super::super::values::{Evaluator, State};
+
+/// Bytes of a barrier.
+const BARRIER: u32 = 8;
+
+pub(in super::super) struct Across<'k> {
+    k: Kernel<'k, Sm90a>,
+    rank: Reg<'k, U32>,
+    /// CTAs side by side, the first of them, and how far apart their numbers are.
+    blocks: u32,
+    first: Reg<'k, U32>,
+    step: u32,
+    /// This warp's places, each of so many bytes, and its barrier.
+    places: SharedAddress<'k>,
+    bytes: u32,
+    barrier: Barrier<'k>,
+    /// Which place comes next; the barrier's phase has the same parity.
+    turn: Var<'k, U32>,
+}
+
+impl<'k> Across<'k> {
+    /// Makes the barriers of all warps.
+    pub(in super::super) fn initialise(k: Kernel<'k, Sm90a>, plan: &Plan<'_>) {
+        let barriers = k.region(&plan.across_barriers);
+        for offset in (0..plan.schedule.across_barrier_bytes()).step_by(BARRIER as usize) {
+            let arrivals = plan.schedule.tile.cluster.columns();
+            k.barrier_init(Barrier::at(barriers + offset), arrivals);
+        }
+    }
+
+    /// If rows are longer than a tile.
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &Plan<'_>,
+        raster: &Raster<'k>,
+        seat: Seat<'k>,
+        rank: Reg<'k, U32>,
+    ) -> Option<Across<'k>> {
+        let (schedule, cluster) = (plan.schedule, plan.schedule.tile.cluster);
+        let bytes = schedule.needs.pass_words * WARP_ROWS * 4;
+        let warp = seat.warpgroup.mad(4, rank >> 5);
+        schedule.has_rows_across().then(|| Across {
+            k,
+            rank,
+            blocks: cluster.columns(),
+            first: raster.place()[0],
+            step: cluster.rows(),
+            places: k.region(&plan.across) + warp * (2 * bytes),
+            bytes,
+            barrier: Barrier::at(k.region(&plan.across_barriers) + warp * BARRIER),
+            turn: k.var(0),
+        })
+    }
+
+    /// What all tiles together have of a thread's two rows, of which this one has `states`.
+    pub(super) fn meet(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        folded: &[Folded],
+        states: &[Vec<State<'k>>; 2],
+    ) -> [Vec<State<'k>>; 2] {
+        let (k, lane) = (self.k, self.rank & 31);
+        let turn = self.turn.copy();
+        let own = self.places + (turn * self.bytes + (lane >> 2) * 4);
+        // The second row is 8 behind the first.
+        let offset = |row: usize, word: usize| word as u32 * WARP_ROWS * 4 + row as u32 * 32;
+        k.if_((lane & 3).eq(0), || {
+            for (row, states) in states.iter().enumerate() {
+                for (word, value) in states.iter().flatten().enumerate() {
+                    k.store_shared(own + offset(row, word), [*value]);
+                }
+            }
+        });
+        k.warp_sync();
+        let block = |number: Reg<'k, U32>| number.mad(self.step, self.first);
+        let to = k.remote(self.barrier, block(lane.min(self.blocks - 1)));
+        k.when(lane.lt(self.blocks), || k.barrier_arrive_remote(to, Published::Cluster));
+        k.barrier_wait_cluster(self.barrier, turn);
+        self.turn.set(turn ^ 1);
+        let theirs = |number: u32| {
+            let from = k.remote_address(own, block(k.imm(number)));
+            let word = |row, word| k.load_cluster::<F32, 1>(from.advance(offset(row, word)))[0];
+            [0, 1].map(|row| {
+                let mut words = (0..).map(|number| word(row, number));
+                let state = |one: &Folded| words.by_ref().take(one.words() as usize).collect();
+                folded.iter().map(state).collect::<Vec<State<'k>>>()
+            })
+        };
+        let both = |all: [Vec<State<'k>>; 2], more: [Vec<State<'k>>; 2]| {
+            let mut rows = all.into_iter().zip(more).map(|(all, more)| {
+                let states = folded.iter().zip(all.iter().zip(&more));
+                states.map(|(one, (all, more))| evaluator.fold_both(*one, all, more)).collect()
+            });
+            [(); 2].map(|()| rows.next().unwrap_or_default())
+        };
+        (1..self.blocks).map(theirs).fold(theirs(0), both)
+    }
+}
