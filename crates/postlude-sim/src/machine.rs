@@ -160,6 +160,29 @@ impl<'r> Machine<'r> {
         })
     }
 
+    /// Whether scratch memory is left as the next launch wants it, where nothing else is wrong.
+    pub(crate) fn check_scratch(&mut self) -> Result<(), SimError> {
+        let left =
+            self.global.buffers.last().and_then(|all| all.iter().position(|byte| *byte != 0));
+        match left {
+            Some(byte) if self.report.findings.is_empty() => {
+                let (diagnosis, message) = (Diagnosis::ScratchLeft, format!("byte {byte} of it"));
+                let (text, region, address) = (String::new(), None, None);
+                self.find(Finding {
+                    diagnosis,
+                    line: 0,
+                    text,
+                    cta: 0,
+                    warp: None,
+                    region,
+                    address,
+                    message,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Starts the next cluster of the grid; its number counts along x first.
     pub(crate) fn start_cluster(&mut self, number: u32) {
         let Launch { grid, cluster: shape, threads, .. } = *self.launch;

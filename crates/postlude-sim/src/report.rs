@@ -61,6 +61,8 @@ pub enum Diagnosis {
     MissingProductFence,
     /// Shared memory of another CTA that may have ended.
     EndedCta,
+    /// Scratch memory that the next launch would not find as zero.
+    ScratchLeft,
 }
 
 impl Diagnosis {
@@ -97,6 +99,7 @@ impl Diagnosis {
             Diagnosis::InitialisedTwice => "barrier made twice",
             Diagnosis::MissingProductFence => "missing wgmma.fence",
             Diagnosis::EndedCta => "shared memory of a CTA that may have ended",
+            Diagnosis::ScratchLeft => "scratch memory that is not left at zero",
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn run_observed(
     for (buffer, held) in buffers.iter_mut().zip(&mut machine.global.buffers) {
         std::mem::swap(buffer, held);
     }
-    let result = machine.run();
+    let result = machine.run().and_then(|()| machine.check_scratch());
     for (buffer, held) in buffers.iter_mut().zip(machine.global.buffers) {
         *buffer = held;
     }

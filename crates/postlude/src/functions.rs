@@ -14,7 +14,7 @@ pub mod saturating;
 pub mod simple;
 pub mod trigonometric;
 
-pub use accuracy::{Bound, bound, pow_bound};
+pub use accuracy::{Bound, ONE_PLUS_ERF, bound, pow_bound};
 pub use dispatch::{apply, apply_in_place, apply_pow, apply_pow_in_place, evaluate, evaluate_pow};
 
 /// How good a function must be.

@@ -39,7 +39,10 @@ pub(crate) fn emitted(
     let inputs = graph.inputs().iter().map(|input| &input.name);
     let names: Vec<&String> =
         inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
-    let name = |buffer: &Buffer| names[buffer.0 as usize].clone();
+    let name = |buffer: &Buffer| match *buffer {
+        Buffer::WORKSPACE => "workspace".to_owned(),
+        Buffer(number) => names[number as usize].clone(),
+    };
     let parameter = |parameter: &Parameter| match parameter {
         Parameter::U32(value) => ParameterFile::U32(*value),
         Parameter::U64(value) => ParameterFile::U64(*value as i64),

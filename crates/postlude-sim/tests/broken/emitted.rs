@@ -69,8 +69,8 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("last stores not awaited", Base::Plain, Edit::Drop(Which::Last, "cp.async.bulk.wait_group 0"), Diagnosis::UnfinishedCopy, STORE, None),
     broken("no barrier before the store", Base::Columns, Edit::Drop(Which::At(1), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("no barrier before a slot is filled", Base::Columns, Edit::Drop(Which::At(0), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
-    broken("barrier of too many threads", Base::Columns, Edit::Replace(Which::At(0), MEET, "128", "160"), Diagnosis::Deadlock, "bar.sync", None),
-    broken("barrier of too few threads", Base::Columns, Edit::Replace(Which::At(1), MEET, "128", "96"), Diagnosis::Deadlock, "bar.sync", None),
+    broken("barrier of too many threads", Base::Columns, Edit::Replace(Which::At(0), MEET, ", 128;", ", 160;"), Diagnosis::Deadlock, "bar.sync", None),
+    broken("barrier of too few threads", Base::Columns, Edit::Replace(Which::At(1), MEET, ", 128;", ", 96;"), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("arrives where it should wait", Base::Columns, Edit::Replace(Which::At(1), MEET, "sync", "arrive"), Diagnosis::OverwriteUnderCopy, "stmatrix", Some("stores")),
     broken("column values not awaited", Base::Bias, Edit::Drop(Which::At(1), "bar.sync*, 256;"), Diagnosis::UninitialisedRead, "ld.shared", Some("values along columns")),
     broken("column values overwritten under readers", Base::Bias, Edit::Drop(Which::At(0), "bar.sync*, 256;"), Diagnosis::UnorderedShared, "st.shared", Some("values along columns")),
@@ -87,5 +87,6 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("output smaller than its map", Base::Plain, Edit::Launch(|bound| bound.buffers[2].truncate(1000)), Diagnosis::OutOfBounds, STORE, None),
     broken("bias shorter than the columns", Base::Bias, Edit::Launch(|bound| bound.buffers[2].truncate(64)), Diagnosis::OutOfBounds, "ld.global", None),
     broken("operand smaller than its map", Base::Plain, Edit::Launch(|bound| bound.buffers[0].truncate(1000)), Diagnosis::OutOfBounds, LOAD, None),
+    broken("words of partial results not cleared", Base::Reduction, Edit::Drop(Which::All, "@*st.relaxed.gpu"), Diagnosis::ScratchLeft, "", None),
     broken("less shared memory than needed", Base::Plain, Edit::Launch(|bound| bound.launch.shared_bytes -= 64), Diagnosis::SharedBeyond, "mbarrier.init", None),
 ];

@@ -29,10 +29,12 @@ pub(crate) enum Base {
     Columns,
     /// Sizes that are no multiples of anything, and outputs straight to memory.
     Odd,
+    /// Partial results of rows, from two tiles.
+    Reduction,
 }
 
 impl Base {
-    pub(crate) const ALL: [Base; 9] = [
+    pub(crate) const ALL: [Base; 10] = [
         Base::Plain,
         Base::Pair,
         Base::Cluster,
@@ -42,6 +44,7 @@ impl Base {
         Base::Wide,
         Base::Columns,
         Base::Odd,
+        Base::Reduction,
     ];
 
     pub(crate) fn bound(self) -> Bound {
@@ -56,6 +59,11 @@ impl Base {
             Base::Columns => {
                 let text = epilogue("plain", DType::BF16).replace("[M, N]", "[N, M]");
                 return Bound::new(&text, [1, 64, 256, 576], tile(64, 64, 1), 1);
+            }
+            Base::Reduction => {
+                let text =
+                    "kernel k(A: bf16[M, K], W: bf16[N, K]) -> s: f32[M] { s = sum(A @ W.T, N) }";
+                return Bound::new(text, [1, 64, 128, 64], tile(64, 64, 1), 2);
             }
             Base::Odd => ("residual", [1, 70, 95, 72], tile(64, 64, 1), 2),
         };
@@ -165,6 +173,7 @@ fn apply(edit: Edit, lines: &mut Vec<String>) {
         }
         Edit::Replace(which, pattern, from, to) => {
             for place in places(lines, which, pattern) {
+                assert!(lines[place].matches(from).count() <= 1, "`{from}` in {}", lines[place]);
                 lines[place] = lines[place].replace(from, to);
             }
         }

@@ -22,6 +22,9 @@ const fn two_to_minus(exponent: u64) -> f64 {
     f64::from_bits((1023 - exponent) << 52)
 }
 
+/// How far from 1 + erf(x) an implementation may be that makes one function of both, where it has no accurate erf.
+pub const ONE_PLUS_ERF: f64 = two_to_minus(20);
+
 /// Sine and cosine are accurate up to here.
 const LARGEST_ANGLE: f64 = 65536.0;
 

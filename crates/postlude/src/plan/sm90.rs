@@ -370,7 +370,7 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
     (needs.is_heavy() || needs.folds.any())
         && tile.takes_turns()
         && tile.sharers() == 1
-        && needs.width(tile) > subtile
+        && needs.width(tile) > least_common_multiple(needs.groups, subtile)
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.

@@ -1,8 +1,9 @@
 //! The body, node by node.
 
-use crate::functions::Accuracy;
+use crate::functions::{Accuracy, ONE_PLUS_ERF};
 use crate::graph::{
-    Axes, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Run, Value, accuracies, fma,
+    Axes, Binary, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Run, Unary, Value, accuracies,
+    fma,
 };
 use crate::problem::{Argument, Arguments, Problem, body_strides};
 use crate::{dtype, tensor};
@@ -31,6 +32,7 @@ struct Evaluation<'a> {
     graph: &'a Graph,
     problem: &'a Problem,
     arguments: &'a Arguments,
+    accuracies: &'a [Accuracy],
     arrays: Vec<Option<Array>>,
 }
 
@@ -40,11 +42,11 @@ pub(super) fn evaluate(
     arguments: &Arguments,
     math: MathMode,
 ) -> Vec<Evaluated> {
-    let accuracies = accuracies(graph, math);
+    let accuracies = &accuracies(graph, math);
     let live = graph.live();
     let last_use = last_uses(graph);
-    let mut evaluation =
-        Evaluation { graph, problem, arguments, arrays: Vec::with_capacity(graph.len()) };
+    let arrays = Vec::with_capacity(graph.len());
+    let mut evaluation = Evaluation { graph, problem, arguments, accuracies, arrays };
     let mut outputs: Vec<Option<Evaluated>> = graph.outputs().iter().map(|_| None).collect();
     for (id, node) in graph.nodes() {
         let array = live[id.index()]
@@ -99,10 +101,16 @@ impl Evaluation<'_> {
             }),
             Op::Unary(op, a) => self.map(extents, [*a], |[x]| op.apply(elem(a), accuracy, x)),
             // A value times itself is never negative, which its enclosure alone does not know.
-            Op::Binary(crate::graph::Binary::Multiply, a, b)
-                if a == b && elem(a) == dtype::Elem::F32 =>
-            {
+            Op::Binary(Binary::Multiply, a, b) if a == b && elem(a) == dtype::Elem::F32 => {
                 self.map(extents, [*a], |[x]| square(x))
+            }
+            Op::Binary(Binary::Add, a, b) if self.is_coarse_erf(*a) || self.is_coarse_erf(*b) => {
+                let add = |x: Value, y: Value| Binary::Add.apply(elem(a), accuracy, x, y);
+                let one = Value::exact(1.0);
+                self.map(extents, [*a, *b], |[x, y]| match add(x, y) {
+                    sum if x == one || y == one => sum.widen(ONE_PLUS_ERF),
+                    sum => sum,
+                })
             }
             Op::Binary(op, a, b) => {
                 self.map(extents, [*a, *b], |[x, y]| op.apply(elem(a), accuracy, x, y))
@@ -135,6 +143,12 @@ impl Evaluation<'_> {
             }
         };
         Array { extents, values }
+    }
+
+    /// Whether a node is erf as the hardware's functions make it: together with 1 it may be one function.
+    fn is_coarse_erf(&self, node: NodeId) -> bool {
+        matches!(self.graph[node].op, Op::Unary(Unary::Erf, _))
+            && self.accuracies[node.index()] != Accuracy::Accurate
     }
 
     fn input(&self, input: InputId, extents: [usize; 3]) -> Vec<Value> {

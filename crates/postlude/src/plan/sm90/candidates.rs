@@ -163,10 +163,13 @@ impl Tile {
         // Rows across a cluster wait for one another: where no tile holds them.
         let across = self.has_rows_across(needs) && needs.whole_columns <= WIDEST / needs.products;
         let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs);
+        // Better a crowded tile than none.
+        let crowded = !self.has_room(needs)
+            && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
         // Twice as many warps pay where they compute much, but not where each leaves partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
         match (self.takes_turns(), self.sharers()) {
-            _ if across || only_across || !self.has_room(needs) => false,
+            _ if across || only_across || crowded => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,

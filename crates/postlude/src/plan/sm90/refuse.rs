@@ -150,7 +150,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             || grouped && !late[output.value.index()];
         let finished = finished || is_plain(graph, &late, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
-            let what = format!("a reduction's result as {}", output.dtype);
+            let what = format!("a vector or a scalar as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
         }
         if tile && late[output.value.index()] {
