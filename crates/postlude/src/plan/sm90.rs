@@ -77,6 +77,9 @@ pub struct Sm90Schedule {
     pub stages: u32,
     /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
     pub subtile: u32,
+    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64, of
+    /// which a subtile has whole ones.
+    pub fragment: u32,
     /// Slots of each warpgroup's ring that tile operands arrive in.
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
@@ -306,6 +309,12 @@ pub fn accept(
     if !knobs {
         return Err(Sm90Refusal::Knob);
     }
+    if !schedule.fragment.is_multiple_of(8)
+        || schedule.fragment == 0
+        || !schedule.subtile.is_multiple_of(schedule.fragment)
+    {
+        return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
+    }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob);
@@ -335,6 +344,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             tile,
             stages,
             subtile,
+            fragment: fragment(needs, subtile),
             load_stages,
             store_stages,
             looped: looped(tile, needs, subtile),
@@ -353,6 +363,13 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
         && tile.takes_turns()
         && tile.sharers() == 1
         && needs.width(tile) > subtile
+}
+
+/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
+/// are reduced together share more of the way, but those of several words fill registers.
+fn fragment(needs: &Needs, subtile: u32) -> u32 {
+    let together = if needs.folds.any() && needs.widest_fold <= 1 { 32 } else { 8 };
+    together.min(subtile)
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.

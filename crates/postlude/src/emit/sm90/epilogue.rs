@@ -407,29 +407,27 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     ) {
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
-        let mut terms: Vec<Terms<'k>> = Vec::new();
-        for group in 0..subtile.columns as usize / 8 {
-            let offset = subtile.offset + 8 * group as u32;
-            let products = &of_group(part, group);
-            let (wanted, only) = (&self.wanted, &self.only);
-            let elements = Elements { offset, products, groups, wanted, only };
-            let operands = self.operands(arrived, group);
-            let results = self.visit_group(evaluator, spot, known, &elements, operands);
-            for output in self.tile_outputs() {
-                let node = self.plan.graph.outputs()[output].value;
-                let four = results.iter().find(|(of, _)| *of == node);
-                let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
-                values[output].push(self.departures.ready(output, *four));
+        let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
+        for first in (0..subtile.columns as usize / 8).step_by(groups_of_fragment) {
+            let compute = |group: usize| {
+                let offset = subtile.offset + 8 * group as u32;
+                let products = &of_group(part, group);
+                let (wanted, only) = (&self.wanted, &self.only);
+                let elements = Elements { offset, products, groups, wanted, only };
+                let operands = self.operands(arrived, group);
+                self.visit_group(evaluator, spot, known, &elements, operands)
+            };
+            let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
+            for results in &terms {
+                for output in self.tile_outputs() {
+                    values[output].push(self.ready(output, results));
+                }
             }
-            terms.push(results);
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tallies)) = (&self.folding, tallies)
-                && (terms.len() == folding.at_once() || 8 * (group as u32 + 1) == subtile.columns)
-            {
-                let offset = offset - 8 * (terms.len() as u32 - 1);
+            if let (Some(folding), Some(tallies)) = (&self.folding, tallies) {
+                let offset = subtile.offset + 8 * first as u32;
                 let columns = (turn, &mut *carried);
                 folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
-                terms.clear();
             }
         }
         if self.keeps_slots {
@@ -438,6 +436,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         for output in self.tile_outputs() {
             self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
         }
+    }
+
+    /// An output's values of a group as they will leave.
+    fn ready(&self, output: usize, results: &Terms<'k>) -> Ready<'k> {
+        let node = self.plan.graph.outputs()[output].value;
+        let four = results.iter().find(|(of, _)| *of == node);
+        let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
+        self.departures.ready(output, *four)
     }
 
     /// Outputs that leave tile by tile.

@@ -32,6 +32,8 @@ pub struct Needs {
     pub products: u32,
     /// What is folded.
     pub folds: FoldWords,
+    /// Floats of the widest reduction along columns, for each of them.
+    pub widest_fold: u32,
     /// Columns that a tile must have, so that it holds whole rows; 0 where any will do.
     pub whole_columns: u32,
     /// What a tile's columns must be a multiple of, so that it holds whole groups of them.
@@ -62,6 +64,7 @@ impl Needs {
             column_values: column_values(&as_stored(graph)).len() as u32,
             products: if graph.product().second.is_some() { 2 } else { 1 },
             folds: FoldWords::of(graph),
+            widest_fold: folds::widest(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
             groups: groups::multiple(graph),
             work: work::work(graph),
@@ -73,7 +76,7 @@ impl Needs {
     pub fn plain() -> Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
-        let (column_values, folds) = (0, FoldWords::default());
+        let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
         let (products, whole_columns, groups, work) = (1, 0, 1, 0);
         Needs {
             operands,
@@ -82,6 +85,7 @@ impl Needs {
             column_values,
             products,
             folds,
+            widest_fold,
             whole_columns,
             groups,
             work,

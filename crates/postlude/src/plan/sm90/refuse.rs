@@ -49,6 +49,14 @@ pub enum Sm90Refusal {
     /// A given schedule that no kernel can be emitted for.
     #[error("the schedule has a tile or a knob that sm90 kernels do not have")]
     Knob,
+    /// A fragment that a subtile has no whole ones of.
+    #[error(
+        "the schedule's fragment is no multiple of 8 columns that divides its subtile of {subtile}"
+    )]
+    Fragment {
+        /// Columns of the subtile.
+        subtile: u32,
+    },
     /// A given schedule that does not fit the chip.
     #[error("the schedule needs {need} bytes of shared memory; the chip has {have}")]
     SharedMemory {
@@ -111,6 +119,7 @@ impl Sm90Refusal {
             | Sm90Refusal::OnRequest
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
+            | Sm90Refusal::Fragment { .. }
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::UnevenGroups { .. }
             | Sm90Refusal::LongGroups { .. }
