@@ -84,6 +84,8 @@ pub struct Sm90Schedule {
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
+    /// Whether a slot's copy out is issued only when the next one is filled: those that fill slots meet once for both.
+    pub delay: bool,
     /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
     pub looped: bool,
     /// Stages whose products are under way while the next one's are issued: 0 or 1.
@@ -315,6 +317,9 @@ pub fn accept(
     {
         return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
     }
+    if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
+        return Err(Sm90Refusal::DelayedSlot);
+    }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob);
@@ -347,6 +352,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             fragment: fragment(needs, subtile),
             load_stages,
             store_stages,
+            delay: false,
             looped: looped(tile, needs, subtile),
             pending: pending(stages, needs),
             hints: Hints::None,

@@ -226,6 +226,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
         }
+        self.departures.flush();
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, corner, share, &tally);
             folding.end(&evaluator, share);
@@ -295,7 +296,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
         let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
         let columns = self.round_columns();
-        self.loop_over(&sums, columns, |before| visit(Some(before), columns));
+        self.loop_over(&sums, columns, |before| {
+            visit(Some(before), columns);
+            self.departures.flush();
+        });
     }
 
     /// The subtiles of a block, each with the accumulators of its products.

@@ -57,6 +57,11 @@ pub enum Sm90Refusal {
         /// Columns of the subtile.
         subtile: u32,
     },
+    /// Copies that wait for a slot that waits for them.
+    #[error(
+        "the schedule delays copies out until the next slot is filled, but has one store stage"
+    )]
+    DelayedSlot,
     /// A given schedule that does not fit the chip.
     #[error("the schedule needs {need} bytes of shared memory; the chip has {have}")]
     SharedMemory {
@@ -120,6 +125,7 @@ impl Sm90Refusal {
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::Fragment { .. }
+            | Sm90Refusal::DelayedSlot
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::UnevenGroups { .. }
             | Sm90Refusal::LongGroups { .. }

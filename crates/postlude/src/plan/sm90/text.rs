@@ -21,6 +21,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    fragment {}", self.fragment)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
+        writeln!(f, "    delay {}", u32::from(self.delay))?;
         writeln!(f, "    looped {}", u32::from(self.looped))?;
         writeln!(f, "    pending {}", self.pending)?;
         writeln!(f, "    hints {}", self.hints.name())?;
@@ -55,7 +56,7 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 16] = [
+const NUMBERS: [&str; 17] = [
     "consumers",
     "teams",
     "stages",
@@ -63,6 +64,7 @@ const NUMBERS: [&str; 16] = [
     "fragment",
     "load_stages",
     "store_stages",
+    "delay",
     "looped",
     "pending",
     "grid_limit",
@@ -168,6 +170,7 @@ impl Said {
             fragment: given("fragment").unwrap_or_else(|| fragment(&needs, subtile)),
             load_stages: knob("load_stages")?,
             store_stages: knob("store_stages")?,
+            delay: given("delay").unwrap_or(0) > 0,
             looped: given("looped").unwrap_or(0) > 0,
             pending: knob("pending")?,
             hints: self.hints.ok_or(missing("hints"))?,

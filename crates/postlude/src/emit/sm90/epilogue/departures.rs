@@ -1,5 +1,7 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
+use std::cell::Cell;
+
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
 use postlude_ptx::target::Sm90a;
@@ -9,7 +11,7 @@ use crate::dtype::DType;
 use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, packed_major};
 
 use super::super::Plan;
-use super::super::parameters::{Destination, Location, MappedTile, Memory, Parameters};
+use super::super::parameters::{Destination, Location, Memory, Parameters};
 use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
@@ -101,6 +103,19 @@ pub(super) struct Departures<'a, 'k> {
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
+    /// A filled slot whose copy is still to be issued.
+    waiting: Cell<Option<Outgoing<'k>>>,
+}
+
+/// A copy of a slot to an output.
+#[derive(Clone, Copy)]
+struct Outgoing<'k> {
+    output: usize,
+    start: SharedAddress<'k>,
+    /// Where the slot's first element belongs.
+    row: Reg<'k, U32>,
+    column: Reg<'k, U32>,
+    batch: Reg<'k, U32>,
 }
 
 impl<'a, 'k> Departures<'a, 'k> {
@@ -127,6 +142,7 @@ impl<'a, 'k> Departures<'a, 'k> {
             bits: packs_bits.then(|| BitLane::new(k, rank)),
             slots,
             slot: k.var(0),
+            waiting: Cell::new(None),
         }
     }
 
@@ -229,7 +245,7 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot(tile, column, spot, |start| {
+                    self.send_slot((output, column), spot, |start| {
                         if tile.layout.element_bytes() == 1 {
                             let bytes = groups.iter().map(|ready| ready.bytes());
                             access.write_bytes(start, &bytes.collect::<Vec<_>>());
@@ -247,47 +263,88 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Frees a slot, fills it and copies it.
+    /// Frees a slot, fills it and copies it, or the one before where copies are delayed.
     fn send_slot(
         &self,
-        tile: &MappedTile<'k>,
-        column: Reg<'k, U32>,
+        (output, column): (usize, Reg<'k, U32>),
         spot: &Spot<'k>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
-        let (k, stages) = (self.k, self.plan.schedule.store_stages);
-        let slot_bytes = self.plan.schedule.slot_bytes();
-        if self.plan.schedule.tile.takes_turns() {
-            // Who has sent nothing has nothing to wait for: no branch.
-            k.bulk_wait(stages - 1, WaitFor::Read);
-        } else {
-            // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
-            self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
+        let (k, schedule) = (self.k, self.plan.schedule);
+        let (stages, slot_bytes) = (schedule.store_stages, schedule.slot_bytes());
+        let before = self.waiting.take();
+        self.await_reads(stages - 1 - u32::from(before.is_some()));
+        if before.is_some() {
+            k.fence_proxy_async(ProxySpace::SharedCta);
         }
         self.meet();
         let start = self.slots + self.slot.get();
         fill(start);
-        k.fence_proxy_async(ProxySpace::SharedCta);
-        self.meet();
-        self.issue(|| {
-            let map = tile.map.address();
-            let boxes = tile.layout.boxes(spot.block_row, column, spot.batch);
-            match self.senders {
-                Senders::Warp { row } => {
-                    // The same part of a slot whatever lies in it: nobody else's copies read it.
-                    let bytes = slot_bytes / SLOT_ROWS;
-                    let coordinates = [column, spot.block_row + row, spot.batch].map(Into::into);
-                    k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
-                }
-                Senders::Warpgroup { .. } => boxes.for_each(|each| {
-                    k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
-                }),
+        let outgoing = Outgoing { output, start, row: spot.block_row, column, batch: spot.batch };
+        if schedule.delay {
+            // Those that filled it met for this slot.
+            if let Some(before) = before {
+                self.copy_out(before);
             }
-            k.bulk_commit();
-        });
+            self.waiting.set(Some(outgoing));
+        } else {
+            self.meet_and_copy(outgoing);
+        }
         let next = self.slot.get() + slot_bytes;
         let wrapped = next.eq(stages * slot_bytes);
         self.slot.set(k.imm(0).select(next, wrapped));
+    }
+
+    /// Sends what waits for the slot behind it.
+    pub(super) fn flush(&self) {
+        if let Some(outgoing) = self.waiting.take() {
+            self.meet_and_copy(outgoing);
+        }
+    }
+
+    fn meet_and_copy(&self, outgoing: Outgoing<'k>) {
+        self.k.fence_proxy_async(ProxySpace::SharedCta);
+        self.meet();
+        self.copy_out(outgoing);
+    }
+
+    /// Issues the copies of a slot that is filled.
+    fn copy_out(&self, outgoing: Outgoing<'k>) {
+        let k = self.k;
+        let Outgoing { output, start, row: first, column, batch } = outgoing;
+        let Destination::Map(tile) = &self.parameters.destinations[output] else {
+            panic!("compiler bug: a slot of an output without a map")
+        };
+        self.issue(|| {
+            let map = tile.map.address();
+            match self.senders {
+                Senders::Warp { row } => {
+                    // The same part of a slot whatever lies in it: nobody else's copies read it.
+                    let bytes = self.plan.schedule.slot_bytes() / SLOT_ROWS;
+                    let coordinates = [column, first + row, batch].map(Into::into);
+                    k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
+                }
+                Senders::Warpgroup { .. } => {
+                    tile.layout.boxes(first, column, batch).for_each(|each| {
+                        let from = start + each.offset;
+                        k.tensor_store(map, &each.coordinates, from, self.policy);
+                    });
+                }
+            }
+            k.bulk_commit();
+        });
+    }
+
+    /// Waits until all but the latest copies have read their slots.
+    fn await_reads(&self, latest: u32) {
+        let k = self.k;
+        if self.plan.schedule.tile.takes_turns() {
+            // Who has sent nothing has nothing to wait for: no branch.
+            k.bulk_wait(latest, WaitFor::Read);
+        } else {
+            // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
+            self.issue(|| k.bulk_wait(latest, WaitFor::Read));
+        }
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
