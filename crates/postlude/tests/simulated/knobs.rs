@@ -1,7 +1,11 @@
 //! Knobs of the epilogue that no planner has to choose: every one of them, and all together.
 
-use postlude::plan::sm90::{CANDIDATES, Cluster, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept};
 use postlude::Options;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use postlude::plan::sm90::{
+    CANDIDATES, Cluster, Path, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
+};
 use postlude_corpus::Random;
 
 use super::problems::{Bound, Data, Layout, Stored, lay_out};
@@ -69,21 +73,30 @@ fn tiles() -> Vec<Tile> {
     wanted.into_iter().map(of).chain([*four]).collect()
 }
 
-/// Runs every kernel of the table on every tile with a schedule that was changed, where it can be.
-fn check_all(change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
-    let of = |tile: Tile| (0..KERNELS.len()).map(move |kernel| (tile, kernel));
-    let varieties: Vec<(Tile, usize)> = tiles().into_iter().flat_map(of).collect();
-    let checked = std::sync::atomic::AtomicUsize::new(0);
+/// Runs the kernels of the table, each on every other tile, with a schedule that was changed, where it can be.
+fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
+    let of = |(place, tile): (usize, Tile)| {
+        (0..KERNELS.len())
+            .filter(move |kernel| (kernel + place + turn) % 2 == 0)
+            .map(move |kernel| (tile, kernel))
+    };
+    let varieties: Vec<(Tile, usize)> = tiles().into_iter().enumerate().flat_map(of).collect();
+    let checked = AtomicUsize::new(0);
     for_each(&varieties, |(tile, kernel)| {
         let layouts = [Layout::Packed, Layout::TransposedPadded];
-        let layout = layouts[usize::from(tile.columns == 64 || *kernel == 1)];
-        let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 24, 72];
+        let layout = layouts[(*kernel + turn) / 2 % 2];
+        let sizes = [2, tile.rows as usize - 24, 2 * tile.columns as usize + 24, 72];
         let bound = with_tiles(*kernel, sizes, layout);
         let Some(mut schedule) = fitted(&bound, Tile { cluster: Cluster::ONE, ..*tile }) else {
             return;
         };
+        // Room for as many slots as a test wants.
+        schedule.stages = 2;
         if change(&mut schedule) {
-            checked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            while schedule.shared_bytes() > Sm90::H200.shared_bytes {
+                schedule.subtile /= 2;
+            }
+            checked.fetch_add(1, Ordering::Relaxed);
             check_on(&[Some(1)], &bound, Some(&schedule), layout);
         }
     });
@@ -92,24 +105,50 @@ fn check_all(change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
 
 #[test]
 fn fragments_of_every_width_are_right() {
-    for fragment in [8, 16, 32, 64] {
-        let checked = check_all(|schedule| {
+    for (turn, fragment) in [8, 16, 32, 64].into_iter().enumerate() {
+        let checked = check_all(turn, |schedule| {
             let other = schedule.fragment != fragment;
             schedule.fragment = fragment;
             other && schedule.subtile >= fragment
         });
-        assert!(checked > 4, "{checked} of {fragment} columns");
+        assert!(checked > 0, "{fragment} columns");
     }
 }
 
 #[test]
 fn delayed_copies_are_right() {
-    for (store_stages, looped) in [(2, false), (2, true), (3, false)] {
-        check_all(|schedule| {
+    for (turn, (store_stages, looped)) in
+        [(2, false), (2, true), (3, false)].into_iter().enumerate()
+    {
+        let checked = check_all(turn, |schedule| {
             (schedule.delay, schedule.store_stages) = (true, store_stages);
             schedule.looped = looped && schedule.width() > schedule.subtile;
             true
         });
+        assert!(checked > 10, "{checked}");
+    }
+}
+
+/// As few slots as can be, more than are filled at a time, and numbers of them that subtiles do not divide.
+#[test]
+fn outputs_leave_through_operands_slots() {
+    let knobs =
+        [(0, 1, false), (0, 2, true), (1, 2, false), (1, 3, true), (3, 2, true), (4, 1, false)];
+    for (turn, (more, store_stages, looped)) in knobs.into_iter().enumerate() {
+        for delay in [false, true] {
+            let checked = check_all(turn, |schedule| {
+                let slots = schedule.needs.slots;
+                schedule.reuse = slots.reusable > 0;
+                (schedule.delay, schedule.store_stages) = (delay, store_stages);
+                schedule.load_stages = 2 * slots.loads + more;
+                schedule.subtile = schedule.subtile.min(32);
+                schedule.fragment = [8, 16][usize::from(delay)];
+                schedule.looped = looped && schedule.width() > schedule.subtile;
+                let own = slots.stores > slots.reusable;
+                schedule.reuse && (!own || !delay || store_stages > 1)
+            });
+            assert!(checked > 5, "{checked}");
+        }
     }
 }
 
@@ -132,4 +171,27 @@ fn knobs_that_cannot_be_are_refused_by_their_reason() {
     }
     let wrong = Sm90Schedule { delay: true, store_stages: 1, ..schedule.clone() };
     assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::DelayedSlot));
+    let reuse = Sm90Schedule { reuse: true, ..schedule };
+    assert_eq!(refusal(&bound, &reuse), None);
+    let wrong = Sm90Schedule { load_stages: 1, ..reuse.clone() };
+    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::ReuseOfFewSlots { need: 2 }));
+    let mut wrong = reuse.clone();
+    wrong.needs.slots.reusable = 0;
+    assert!(matches!(refusal(&bound, &wrong), Some(Sm90Refusal::OtherNeeds { .. })));
+    wrong.needs.loads = vec![Path::Contiguous];
+    wrong.needs.slots.loads = 0;
+    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::NothingToReuse));
+}
+
+#[test]
+fn slots_of_groups_that_are_read_ahead_are_not_reused() {
+    let text = "kernel k(A: f16[M, K], W: f16[N, K], E: f16[M, N]) -> D: f16[M, N] \
+                { z = A @ W.T + E\n D = z - max(z, N, 128) }";
+    let stored = [Stored::default(); 2];
+    let random = &mut Random::new(1);
+    let bound = Bound::of("groups", text, stored, [1, 64, 256, 64], Data::Integers, random);
+    let tile = CANDIDATES.iter().find(|tile| (tile.rows, tile.columns) == (128, 128));
+    let mut schedule = fitted(&bound, *tile.expect("one of the table")).expect("it fits");
+    schedule.reuse = true;
+    assert_eq!(refusal(&bound, &schedule), Some(Sm90Refusal::ReuseOfSpans { span: 128 }));
 }

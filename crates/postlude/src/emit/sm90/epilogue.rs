@@ -226,7 +226,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
         }
-        self.departures.flush();
+        self.send_all();
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, corner, share, &tally);
             folding.end(&evaluator, share);
@@ -298,7 +298,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let columns = self.round_columns();
         self.loop_over(&sums, columns, |before| {
             visit(Some(before), columns);
-            self.departures.flush();
+            self.send_all();
         });
     }
 
@@ -438,8 +438,24 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             self.arrivals.give_back(arrived);
         }
         for output in self.tile_outputs() {
-            self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
+            let reused = self.plan.reused[output].map(|operand| arrived.slots(operand));
+            let groups = &values[output];
+            self.departures.send(&self.lanes, spot, subtile, (output, reused), groups);
         }
+    }
+
+    /// Releases operands' slots that outputs left through, as many as the next operands need.
+    fn make_room(&self) {
+        if self.plan.schedule.reuse {
+            let kept = self.plan.schedule.kept_slots() as usize;
+            self.arrivals.release(&self.departures.left(kept));
+        }
+    }
+
+    /// Sends what still waits, and releases all operands' slots.
+    fn send_all(&self) {
+        self.departures.flush();
+        self.arrivals.release(&self.departures.left(0));
     }
 
     /// An output's values of a group as they will leave.

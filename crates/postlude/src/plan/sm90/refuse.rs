@@ -62,6 +62,27 @@ pub enum Sm90Refusal {
         "the schedule delays copies out until the next slot is filled, but has one store stage"
     )]
     DelayedSlot,
+    /// Slots that no output can take over.
+    #[error(
+        "the schedule reuses slots, but no tile operand arrives by tensor map in the order and the element size of an output"
+    )]
+    NothingToReuse,
+    /// Slots of several subtiles that are read before the first of them is finished.
+    #[error(
+        "the schedule reuses slots, but operands of {span} columns are read before their first subtile is finished"
+    )]
+    ReuseOfSpans {
+        /// Columns that are read ahead.
+        span: u32,
+    },
+    /// Slots that the next subtile would wait for.
+    #[error(
+        "the schedule reuses slots and needs {need} load stages for it, twice those of a subtile"
+    )]
+    ReuseOfFewSlots {
+        /// The fewest load stages.
+        need: u32,
+    },
     /// A given schedule that does not fit the chip.
     #[error("the schedule needs {need} bytes of shared memory; the chip has {have}")]
     SharedMemory {
@@ -126,6 +147,9 @@ impl Sm90Refusal {
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::Fragment { .. }
             | Sm90Refusal::DelayedSlot
+            | Sm90Refusal::NothingToReuse
+            | Sm90Refusal::ReuseOfSpans { .. }
+            | Sm90Refusal::ReuseOfFewSlots { .. }
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::UnevenGroups { .. }
             | Sm90Refusal::LongGroups { .. }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{
-    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, Sm90Schedule, Tile, Walk, fragment,
+    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
+    fragment,
 };
 use crate::plan::ScheduleTextError;
 
@@ -21,6 +22,7 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    fragment {}", self.fragment)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
+        writeln!(f, "    reuse {}", u32::from(self.reuse))?;
         writeln!(f, "    delay {}", u32::from(self.delay))?;
         writeln!(f, "    looped {}", u32::from(self.looped))?;
         writeln!(f, "    pending {}", self.pending)?;
@@ -36,6 +38,8 @@ impl fmt::Display for Sm90Schedule {
             paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
             writeln!(f)?;
         }
+        let SlotCounts { loads, stores, reusable } = self.needs.slots;
+        writeln!(f, "    slots {loads} {stores} {reusable}")?;
         writeln!(f, "    column_values {}", self.needs.column_values)?;
         writeln!(f, "    products {}", self.needs.products)?;
         let FoldWords { rows, columns, scalars } = self.needs.folds;
@@ -56,7 +60,7 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 17] = [
+const NUMBERS: [&str; 18] = [
     "consumers",
     "teams",
     "stages",
@@ -64,6 +68,7 @@ const NUMBERS: [&str; 17] = [
     "fragment",
     "load_stages",
     "store_stages",
+    "reuse",
     "delay",
     "looped",
     "pending",
@@ -102,7 +107,8 @@ struct Said {
     operands: Option<[Feed; 2]>,
     loads: Option<Vec<Path>>,
     stores: Option<Vec<Path>>,
-    folds: Option<FoldWords>,
+    slots: SlotCounts,
+    folds: FoldWords,
 }
 
 impl Said {
@@ -124,7 +130,14 @@ impl Said {
                 self.hints = Some(found?);
             }
             "operands" => self.operands = Some(feeds(value)?),
-            "folds" => self.folds = Some(fold_words(value)?),
+            "slots" => {
+                let [loads, stores, reusable] = three(value)?;
+                self.slots = SlotCounts { loads, stores, reusable };
+            }
+            "folds" => {
+                let [rows, columns, scalars] = three(value)?;
+                self.folds = FoldWords { rows, columns, scalars };
+            }
             "loads" => self.loads = Some(paths(value)?),
             "stores" => self.stores = Some(paths(value)?),
             _ => {
@@ -148,9 +161,10 @@ impl Said {
             operands: self.operands.ok_or(missing("operands"))?,
             loads: self.loads.ok_or(missing("loads"))?,
             stores: self.stores.ok_or(missing("stores"))?,
+            slots: self.slots,
             column_values: knob("column_values")?,
             products: given("products").unwrap_or(1),
-            folds: self.folds.unwrap_or_default(),
+            folds: self.folds,
             widest_fold: given("widest_fold").unwrap_or(0),
             work: given("work").unwrap_or(0),
             whole_columns: given("whole_columns").unwrap_or(0),
@@ -170,6 +184,7 @@ impl Said {
             fragment: given("fragment").unwrap_or_else(|| fragment(&needs, subtile)),
             load_stages: knob("load_stages")?,
             store_stages: knob("store_stages")?,
+            reuse: given("reuse").unwrap_or(0) > 0,
             delay: given("delay").unwrap_or(0) > 0,
             looped: given("looped").unwrap_or(0) > 0,
             pending: knob("pending")?,
@@ -192,11 +207,9 @@ fn a_walk(text: &str) -> Option<Walk> {
     Some(Walk { grouped, group: group.trim().parse().ok()? })
 }
 
-/// Three numbers of floats.
-fn fold_words(text: &str) -> Option<FoldWords> {
-    let words: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-    let [rows, columns, scalars] = words?.try_into().ok()?;
-    Some(FoldWords { rows, columns, scalars })
+fn three(text: &str) -> Option<[u32; 3]> {
+    let words: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+    words?.try_into().ok()
 }
 
 /// Two feeds by their words.

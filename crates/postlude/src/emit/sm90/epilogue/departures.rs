@@ -1,9 +1,10 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
+use postlude_ptx::ring::Borrowed;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
@@ -15,6 +16,7 @@ use super::super::parameters::{Destination, Location, Memory, Parameters};
 use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
+use super::arrivals::Kept;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::{Spot, Subtile};
@@ -105,6 +107,9 @@ pub(super) struct Departures<'a, 'k> {
     slot: Var<'k, U32>,
     /// A filled slot whose copy is still to be issued.
     waiting: Cell<Option<Outgoing<'k>>>,
+    /// Copies that were issued, and which of them are of operands' slots that are still to be released.
+    copies: Cell<u32>,
+    reused: RefCell<Vec<(u32, Borrowed<'k>)>>,
 }
 
 /// A copy of a slot to an output.
@@ -116,6 +121,8 @@ struct Outgoing<'k> {
     row: Reg<'k, U32>,
     column: Reg<'k, U32>,
     batch: Reg<'k, U32>,
+    /// Where the slot is an operand's.
+    borrowed: Option<Borrowed<'k>>,
 }
 
 impl<'a, 'k> Departures<'a, 'k> {
@@ -143,6 +150,8 @@ impl<'a, 'k> Departures<'a, 'k> {
             slots,
             slot: k.var(0),
             waiting: Cell::new(None),
+            copies: Cell::new(0),
+            reused: RefCell::default(),
         }
     }
 
@@ -217,13 +226,13 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Sends a subtile of an output out, group of 8 columns by group.
+    /// Sends a subtile of an output out, group of 8 columns by group, through slots of its own or these.
     pub(super) fn send(
         &self,
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
-        output: usize,
+        (output, reused): (usize, Option<&[Kept<'k>]>),
         groups: &[Ready<'k>],
     ) {
         let half = self.half(output);
@@ -245,7 +254,8 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot((output, column), spot, |start| {
+                    let reused = reused.map(|slots| slots[place]);
+                    self.send_slot((output, column), spot, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
                             let bytes = groups.iter().map(|ready| ready.bytes());
                             access.write_bytes(start, &bytes.collect::<Vec<_>>());
@@ -263,24 +273,32 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Frees a slot, fills it and copies it, or the one before where copies are delayed.
+    /// Fills an operand's slot or a free one and copies it, or the one before where copies are delayed.
     fn send_slot(
         &self,
         (output, column): (usize, Reg<'k, U32>),
         spot: &Spot<'k>,
+        reused: Option<Kept<'k>>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
         let (k, schedule) = (self.k, self.plan.schedule);
-        let (stages, slot_bytes) = (schedule.store_stages, schedule.slot_bytes());
         let before = self.waiting.take();
-        self.await_reads(stages - 1 - u32::from(before.is_some()));
+        if reused.is_none() {
+            self.await_reads(schedule.store_stages - 1 - u32::from(before.is_some()));
+        }
         if before.is_some() {
             k.fence_proxy_async(ProxySpace::SharedCta);
         }
-        self.meet();
-        let start = self.slots + self.slot.get();
+        match (reused, before) {
+            // A warp overwrites what its own lanes have read.
+            (Some(_), None) => k.warp_sync(),
+            (Some(_), Some(_)) | (None, _) => self.meet(),
+        }
+        let start = reused.map_or_else(|| self.slots + self.slot.get(), |kept| kept.start);
         fill(start);
-        let outgoing = Outgoing { output, start, row: spot.block_row, column, batch: spot.batch };
+        let (row, batch) = (spot.block_row, spot.batch);
+        let borrowed = reused.map(|kept| kept.borrowed);
+        let outgoing = Outgoing { output, start, row, column, batch, borrowed };
         if schedule.delay {
             // Those that filled it met for this slot.
             if let Some(before) = before {
@@ -290,9 +308,12 @@ impl<'a, 'k> Departures<'a, 'k> {
         } else {
             self.meet_and_copy(outgoing);
         }
-        let next = self.slot.get() + slot_bytes;
-        let wrapped = next.eq(stages * slot_bytes);
-        self.slot.set(k.imm(0).select(next, wrapped));
+        if reused.is_none() {
+            let slot_bytes = schedule.slot_bytes();
+            let next = self.slot.get() + slot_bytes;
+            let wrapped = next.eq(schedule.store_stages * slot_bytes);
+            self.slot.set(k.imm(0).select(next, wrapped));
+        }
     }
 
     /// Sends what waits for the slot behind it.
@@ -300,6 +321,22 @@ impl<'a, 'k> Departures<'a, 'k> {
         if let Some(outgoing) = self.waiting.take() {
             self.meet_and_copy(outgoing);
         }
+    }
+
+    /// Waits until copies have read all operands' slots but so many, and says which.
+    pub(super) fn left(&self, kept: usize) -> Vec<Borrowed<'k>> {
+        let waiting = self.waiting.get().is_some_and(|outgoing| outgoing.borrowed.is_some());
+        let mut reused = self.reused.borrow_mut();
+        let many = (reused.len() + usize::from(waiting)).saturating_sub(kept);
+        let left: Vec<_> = reused.drain(..many).collect();
+        if let Some((number, _)) = left.last() {
+            self.await_reads(self.copies.get() - number - 1);
+            if matches!(self.senders, Senders::Warpgroup { .. }) {
+                // One warp has waited for all of them.
+                self.meet();
+            }
+        }
+        left.into_iter().map(|(_, borrowed)| borrowed).collect()
     }
 
     fn meet_and_copy(&self, outgoing: Outgoing<'k>) {
@@ -311,7 +348,7 @@ impl<'a, 'k> Departures<'a, 'k> {
     /// Issues the copies of a slot that is filled.
     fn copy_out(&self, outgoing: Outgoing<'k>) {
         let k = self.k;
-        let Outgoing { output, start, row: first, column, batch } = outgoing;
+        let Outgoing { output, start, row: first, column, batch, borrowed } = outgoing;
         let Destination::Map(tile) = &self.parameters.destinations[output] else {
             panic!("compiler bug: a slot of an output without a map")
         };
@@ -333,6 +370,8 @@ impl<'a, 'k> Departures<'a, 'k> {
             }
             k.bulk_commit();
         });
+        let number = self.copies.replace(self.copies.get() + 1);
+        self.reused.borrow_mut().extend(borrowed.map(|borrowed| (number, borrowed)));
     }
 
     /// Waits until all but the latest copies have read their slots.
