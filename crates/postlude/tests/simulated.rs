@@ -5,6 +5,8 @@
 
 #![cfg(feature = "sim")]
 
+#[path = "simulated/knobs.rs"]
+mod knobs;
 #[path = "gpu_kernels/problems.rs"]
 #[allow(dead_code)] // Tests on a GPU use the others.
 mod problems;

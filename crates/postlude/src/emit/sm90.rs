@@ -34,7 +34,7 @@ use postlude_ptx::types::U32;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
 use crate::plan::sm90::{
-    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, levels, passes, runs,
+    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, levels, passes, reused, runs,
 };
 
 pub use launch::launch;
@@ -63,6 +63,8 @@ struct Plan<'a> {
     folds: Region,
     across: Region,
     across_barriers: Region,
+    /// For each output, the place of the tile operand whose slots it leaves through.
+    reused: Vec<Option<usize>>,
     /// Which nodes are known only when reductions are finished.
     late: Vec<bool>,
     /// How many passes over a tile come before a node is known.
@@ -153,6 +155,10 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         folds,
         across,
         across_barriers,
+        reused: match schedule.reuse {
+            true => reused(graph, &schedule.needs),
+            false => vec![None; graph.outputs().len()],
+        },
         late: late(graph),
         passes: passes(graph),
         runs: runs(graph),

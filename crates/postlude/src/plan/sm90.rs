@@ -16,6 +16,7 @@ mod operand;
 mod place;
 mod rank;
 mod refuse;
+mod reuse;
 mod stored;
 mod text;
 mod views;
@@ -42,6 +43,8 @@ pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
 pub(crate) use refuse::is_plain;
+pub use reuse::SlotCounts;
+pub(crate) use reuse::reused;
 pub(crate) use stored::as_stored;
 pub(crate) use views::Viewed;
 pub use walk::{Side, Walk};
@@ -77,10 +80,18 @@ pub struct Sm90Schedule {
     pub stages: u32,
     /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
     pub subtile: u32,
+    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64, of
+    /// which a subtile has whole ones.
+    pub fragment: u32,
     /// Slots of each warpgroup's ring that tile operands arrive in.
     pub load_stages: u32,
     /// Slots of each warpgroup's ring that tile outputs leave through.
     pub store_stages: u32,
+    /// Whether tile outputs leave through the slots of tile operands that lie alike; where all do, there are no other slots
+    /// for them, and `store_stages` says how many of the operands' are on their way out.
+    pub reuse: bool,
+    /// Whether a slot's copy out is issued only when the next one is filled: those that fill slots meet once for both.
+    pub delay: bool,
     /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
     pub looped: bool,
     /// Stages whose products are under way while the next one's are issued: 0 or 1.
@@ -158,7 +169,7 @@ impl Sm90Schedule {
 
     /// Bytes of all slots that tile outputs leave through.
     pub fn store_bytes(&self) -> u32 {
-        if self.needs.maps_stores() {
+        if self.own_store_slots() {
             self.consumers() * self.store_stages * self.slot_bytes()
         } else {
             0
@@ -324,6 +335,19 @@ pub fn accept(
     if !knobs {
         return Err(Sm90Refusal::Knob);
     }
+    if !schedule.fragment.is_multiple_of(8)
+        || schedule.fragment == 0
+        || !schedule.subtile.is_multiple_of(schedule.fragment)
+    {
+        return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
+    }
+    if schedule.reuse && reuse::SlotCounts::of(graph, &schedule.needs) != schedule.needs.slots {
+        return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
+    }
+    reuse::refuse(schedule)?;
+    if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
+        return Err(Sm90Refusal::DelayedSlot);
+    }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob);
@@ -340,6 +364,16 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     if !tile.takes(needs) {
         return None;
     }
+    let usual = fit_with(tile, needs, chip, false);
+    let stages = usual.as_ref().map_or(0, |schedule| schedule.stages);
+    if stages >= SCARCE_STAGES {
+        return usual;
+    }
+    fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
+}
+
+/// The same for a tile that does, its outputs through operands' slots or not.
+fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
     let most = (FEWEST_STAGES..=MOST_STAGES).rev();
     let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
@@ -353,8 +387,11 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             tile,
             stages,
             subtile,
+            fragment: fragment(needs, subtile),
             load_stages,
             store_stages,
+            reuse,
+            delay: false,
             looped: looped(tile, needs, subtile),
             pending: pending(stages, needs),
             hints: Hints::None,
@@ -362,6 +399,7 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
             grid_limit: None,
             needs: needs.clone(),
         })
+        .filter(|schedule| reuse::refuse(schedule).is_ok())
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
@@ -371,6 +409,13 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
         && tile.takes_turns()
         && tile.sharers() == 1
         && needs.width(tile) > least_common_multiple(needs.groups, subtile)
+}
+
+/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
+/// are reduced together share more of the way, but those of several words fill registers.
+fn fragment(needs: &Needs, subtile: u32) -> u32 {
+    let together = if needs.folds.any() && needs.widest_fold <= 1 { 32 } else { 8 };
+    together.min(subtile)
 }
 
 /// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
@@ -385,8 +430,16 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let with = |slots: &Slots| {
         let Slots { subtile, load_stages, store_stages, .. } = *slots;
         let stages = FEWEST_STAGES;
-        Sm90Schedule { stages, subtile, load_stages, store_stages, ..schedule.clone() }
-            .shared_bytes()
+        let with = |reuse| Sm90Schedule {
+            stages,
+            subtile,
+            load_stages,
+            store_stages,
+            reuse,
+            ..schedule.clone()
+        };
+        let allowed = [false, true].map(with).into_iter().filter(|it| reuse::refuse(it).is_ok());
+        allowed.map(|schedule| schedule.shared_bytes()).min().unwrap_or(u32::MAX)
     };
     choices(tile, needs).iter().map(with).min().unwrap_or(0)
 }
@@ -429,6 +482,8 @@ fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
 
 /// As many stages of A and B or fewer are worth having with few slots for outputs.
 const WITH_FEW_SLOTS: u32 = 3;
+/// With fewer, slots of outputs are better spent on one more.
+const SCARCE_STAGES: u32 = 3;
 /// As many are enough where the epilogue takes longer than the products.
 const ENOUGH_STAGES: u32 = 4;
 /// More hide nothing.
@@ -464,12 +519,49 @@ mod tests {
     }
 
     #[test]
+    fn outputs_leave_through_operands_slots_where_stages_are_scarce() {
+        let (loads, stores) = (vec![Path::Map], vec![Path::Map]);
+        let slots = SlotCounts { loads: 1, stores: 1, reusable: 1 };
+        let needs = Needs { loads, stores, slots, ..Needs::plain() };
+        let mut reusing = 0;
+        for kibibytes in 100..228 {
+            let chip = Sm90 { shared_bytes: kibibytes * 1024, ..Sm90::H200 };
+            let usual = fit_with(CANDIDATES[0], &needs, chip, false);
+            let Some(taken) = fit(CANDIDATES[0], &needs, chip) else { continue };
+            let stages = usual.map_or(0, |usual| usual.stages);
+            assert!(taken.stages >= stages && (!taken.reuse || stages < SCARCE_STAGES));
+            assert!(taken.shared_bytes() <= chip.shared_bytes);
+            reusing += u32::from(taken.reuse && taken.stages > stages);
+        }
+        assert!(reusing > 0);
+    }
+
+    #[test]
+    fn knobs_that_a_schedule_does_not_name_are_the_planners() {
+        let schedule = fit(CANDIDATES[0], &Needs::plain(), Sm90::H200).expect("it fits");
+        let named = |line: &&str| {
+            ["fragment", "reuse", "delay", "slots"].iter().all(|knob| !line.contains(knob))
+        };
+        let printed = schedule.to_string();
+        let fewer: Vec<&str> = printed.lines().filter(named).collect();
+        let slots = SlotCounts::default();
+        let needs = Needs { slots, ..schedule.needs.clone() };
+        assert_eq!(fewer.join("\n").parse(), Ok(Sm90Schedule { needs, ..schedule }));
+    }
+
+    #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
             let loads = if tile.cluster.parts() == 1 { Path::ALL.to_vec() } else { Vec::new() };
             let needs = Needs { loads, ..Needs::plain() };
+            let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
+            let needs = Needs { slots, ..needs };
             let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
-            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+            let (fragment, reuse, delay) = (16, true, true);
+            for schedule in [Sm90Schedule { fragment, reuse, delay, ..schedule.clone() }, schedule]
+            {
+                assert_eq!(schedule.to_string().parse(), Ok(schedule));
+            }
         }
     }
 }

@@ -231,6 +231,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
         }
+        self.send_all();
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, corner, share, &tally);
             folding.end(&evaluator, share);
@@ -300,7 +301,10 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
         let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
         let columns = self.round_columns();
-        self.loop_over(&sums, columns, |before| visit(Some(before), columns));
+        self.loop_over(&sums, columns, |before| {
+            visit(Some(before), columns);
+            self.send_all();
+        });
     }
 
     /// The subtiles of a block, each with the accumulators of its products.
@@ -412,37 +416,59 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     ) {
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
-        let mut terms: Vec<Terms<'k>> = Vec::new();
-        for group in 0..subtile.columns as usize / 8 {
-            let offset = subtile.offset + 8 * group as u32;
-            let products = &of_group(part, group);
-            let (wanted, only) = (&self.wanted, &self.only);
-            let elements = Elements { offset, products, groups, wanted, only };
-            let operands = self.operands(arrived, group);
-            let results = self.visit_group(evaluator, spot, known, &elements, operands);
-            for output in self.tile_outputs() {
-                let node = self.plan.graph.outputs()[output].value;
-                let four = results.iter().find(|(of, _)| *of == node);
-                let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
-                values[output].push(self.departures.ready(output, *four));
+        let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
+        for first in (0..subtile.columns as usize / 8).step_by(groups_of_fragment) {
+            let compute = |group: usize| {
+                let offset = subtile.offset + 8 * group as u32;
+                let products = &of_group(part, group);
+                let (wanted, only) = (&self.wanted, &self.only);
+                let elements = Elements { offset, products, groups, wanted, only };
+                let operands = self.operands(arrived, group);
+                self.visit_group(evaluator, spot, known, &elements, operands)
+            };
+            let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
+            for results in &terms {
+                for output in self.tile_outputs() {
+                    values[output].push(self.ready(output, results));
+                }
             }
-            terms.push(results);
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tallies)) = (&self.folding, tallies)
-                && (terms.len() == folding.at_once() || 8 * (group as u32 + 1) == subtile.columns)
-            {
-                let offset = offset - 8 * (terms.len() as u32 - 1);
+            if let (Some(folding), Some(tallies)) = (&self.folding, tallies) {
+                let offset = subtile.offset + 8 * first as u32;
                 let columns = (turn, &mut *carried);
                 folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
-                terms.clear();
             }
         }
         if self.keeps_slots {
             self.arrivals.give_back(arrived);
         }
         for output in self.tile_outputs() {
-            self.departures.send(&self.lanes, spot, subtile, output, &values[output]);
+            let reused = self.plan.reused[output].map(|operand| arrived.slots(operand));
+            let groups = &values[output];
+            self.departures.send(&self.lanes, spot, subtile, (output, reused), groups);
         }
+    }
+
+    /// Releases operands' slots that outputs left through, as many as the next operands need.
+    fn make_room(&self) {
+        if self.plan.schedule.reuse {
+            let kept = self.plan.schedule.kept_slots() as usize;
+            self.arrivals.release(&self.departures.left(kept));
+        }
+    }
+
+    /// Sends what still waits, and releases all operands' slots.
+    fn send_all(&self) {
+        self.departures.flush();
+        self.arrivals.release(&self.departures.left(0));
+    }
+
+    /// An output's values of a group as they will leave.
+    fn ready(&self, output: usize, results: &Terms<'k>) -> Ready<'k> {
+        let node = self.plan.graph.outputs()[output].value;
+        let four = results.iter().find(|(of, _)| *of == node);
+        let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
+        self.departures.ready(output, *four)
     }
 
     /// Outputs that leave tile by tile.

@@ -150,6 +150,11 @@ pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded
     folds(graph).filter(move |folded| folded.kind == kind)
 }
 
+/// Floats of the widest reduction along columns.
+pub(super) fn widest(graph: &Graph) -> u32 {
+    folds_of(graph, Kind::AlongColumns).map(Folded::words).max().unwrap_or(0)
+}
+
 /// What is known only when reductions are finished that the last to arrive finishes.
 pub(crate) fn late(graph: &Graph) -> Vec<bool> {
     let passes = again::passes(graph);

@@ -10,7 +10,7 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{Sm90Refusal, Tile, Viewed, again, groups, work};
+use super::{SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, work};
 
 /// Instructions an element from which on subtiles are a loop.
 const HEAVY: u32 = 16;
@@ -26,12 +26,16 @@ pub struct Needs {
     pub loads: Vec<Path>,
     /// How each output leaves, in the order of the signature.
     pub stores: Vec<Path>,
+    /// What they take of slots.
+    pub slots: SlotCounts,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
     pub column_values: u32,
     /// Products that share A: two where the halves of one are told apart.
     pub products: u32,
     /// What is folded.
     pub folds: FoldWords,
+    /// Floats of the widest reduction along columns, for each of them.
+    pub widest_fold: u32,
     /// Columns that a tile, or those of a cluster side by side, must have to hold whole rows; 0 where any will do.
     pub whole_columns: u32,
     /// Floats of a row that a pass over its tile folds: of the pass that folds most.
@@ -57,34 +61,41 @@ impl Needs {
 
     /// The needs of a graph without parts and merges.
     pub(super) fn of_viewed(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
-        let needs = Needs {
+        let mut needs = Needs {
             operands: operand::feeds(graph, problem, placements),
             loads: place::loads(graph, problem, placements),
             stores: place::stores(graph, problem, placements),
+            slots: SlotCounts::default(),
             column_values: column_values(&as_stored(graph)).len() as u32,
             products: if graph.product().second.is_some() { 2 } else { 1 },
             folds: FoldWords::of(graph),
+            widest_fold: folds::widest(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
             pass_words: again::pass_words(graph),
             groups: groups::multiple(graph),
             work: work::work(graph),
-        };
-        needs.settled()
+        }
+        .settled();
+        needs.slots = SlotCounts::of(graph, &needs);
+        needs
     }
 
     /// One aligned output of 16 or 32 bits and nothing else.
     pub fn plain() -> Needs {
         let operands = [Feed::Inner; 2];
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
-        let (column_values, folds) = (0, FoldWords::default());
+        let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
+        let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
         let (products, whole_columns, pass_words, groups, work) = (1, 0, 0, 1, 0);
         Needs {
             operands,
             loads,
             stores,
+            slots,
             column_values,
             products,
             folds,
+            widest_fold,
             whole_columns,
             pass_words,
             groups,

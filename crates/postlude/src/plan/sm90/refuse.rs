@@ -49,6 +49,40 @@ pub enum Sm90Refusal {
     /// A given schedule that no kernel can be emitted for.
     #[error("the schedule has a tile or a knob that sm90 kernels do not have")]
     Knob,
+    /// A fragment that a subtile has no whole ones of.
+    #[error(
+        "the schedule's fragment is no multiple of 8 columns that divides its subtile of {subtile}"
+    )]
+    Fragment {
+        /// Columns of the subtile.
+        subtile: u32,
+    },
+    /// Copies that wait for a slot that waits for them.
+    #[error(
+        "the schedule delays copies out until the next slot is filled, but has one store stage"
+    )]
+    DelayedSlot,
+    /// Slots that no output can take over.
+    #[error(
+        "the schedule reuses slots, but no tile operand arrives by tensor map in the order and the element size of an output"
+    )]
+    NothingToReuse,
+    /// Slots of several subtiles that are read before the first of them is finished.
+    #[error(
+        "the schedule reuses slots, but operands of {span} columns are read before their first subtile is finished"
+    )]
+    ReuseOfSpans {
+        /// Columns that are read ahead.
+        span: u32,
+    },
+    /// Slots that the next subtile would wait for.
+    #[error(
+        "the schedule reuses slots and needs {need} load stages for it, twice those of a subtile"
+    )]
+    ReuseOfFewSlots {
+        /// The fewest load stages.
+        need: u32,
+    },
     /// A given schedule that does not fit the chip.
     #[error("the schedule needs {need} bytes of shared memory; the chip has {have}")]
     SharedMemory {
@@ -111,6 +145,11 @@ impl Sm90Refusal {
             | Sm90Refusal::OnRequest
             | Sm90Refusal::OperandTile
             | Sm90Refusal::OtherNeeds { .. }
+            | Sm90Refusal::Fragment { .. }
+            | Sm90Refusal::DelayedSlot
+            | Sm90Refusal::NothingToReuse
+            | Sm90Refusal::ReuseOfSpans { .. }
+            | Sm90Refusal::ReuseOfFewSlots { .. }
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::UnevenGroups { .. }
             | Sm90Refusal::LongGroups { .. }

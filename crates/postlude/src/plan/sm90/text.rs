@@ -1,9 +1,13 @@
 //! The text of a Hopper schedule: a knob a line.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Cluster, Feed, FoldWords, Hints, Needs, Path, Side, Sm90Schedule, Tile, Walk};
+use super::{
+    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
+    fragment,
+};
 use crate::plan::ScheduleTextError;
 
 impl fmt::Display for Sm90Schedule {
@@ -15,8 +19,11 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    cluster {}", self.tile.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    subtile {}", self.subtile)?;
+        writeln!(f, "    fragment {}", self.fragment)?;
         writeln!(f, "    load_stages {}", self.load_stages)?;
         writeln!(f, "    store_stages {}", self.store_stages)?;
+        writeln!(f, "    reuse {}", u32::from(self.reuse))?;
+        writeln!(f, "    delay {}", u32::from(self.delay))?;
         writeln!(f, "    looped {}", u32::from(self.looped))?;
         writeln!(f, "    pending {}", self.pending)?;
         writeln!(f, "    hints {}", self.hints.name())?;
@@ -31,10 +38,13 @@ impl fmt::Display for Sm90Schedule {
             paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
             writeln!(f)?;
         }
+        let SlotCounts { loads, stores, reusable } = self.needs.slots;
+        writeln!(f, "    slots {loads} {stores} {reusable}")?;
         writeln!(f, "    column_values {}", self.needs.column_values)?;
         writeln!(f, "    products {}", self.needs.products)?;
         let FoldWords { rows, columns, scalars } = self.needs.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
+        writeln!(f, "    widest_fold {}", self.needs.widest_fold)?;
         writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
         writeln!(f, "    pass_words {}", self.needs.pass_words)?;
         writeln!(f, "    groups {}", self.needs.groups)?;
@@ -51,102 +61,146 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 13] = [
+const NUMBERS: [&str; 19] = [
     "consumers",
+    "teams",
     "stages",
     "subtile",
+    "fragment",
     "load_stages",
     "store_stages",
-    "pending",
-    "column_values",
-    "whole_columns",
+    "reuse",
+    "delay",
     "looped",
-    "work",
+    "pending",
+    "grid_limit",
+    "column_values",
+    "products",
+    "widest_fold",
+    "whole_columns",
     "groups",
-    "teams",
     "pass_words",
+    "work",
 ];
 
 impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
-        let (mut tile, mut grid_limit, mut products) = (None, None, 1);
-        let (mut loads, mut stores, mut folds) = (None, None, None);
-        let (mut cluster, mut walk, mut hints, mut operands) = (None, None, None, None);
-        let mut knobs = NUMBERS.map(|name| (name, None));
+        let mut said = Said::default();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         for line in
             lines.filter(|line| !line.is_empty() && *line != "}" && *line != "schedule sm90 {")
         {
-            let bad = || ScheduleTextError::Line(line.to_owned());
-            let (knob, value) = line.split_once(' ').unwrap_or((line, ""));
-            let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
-            match knob {
-                "tile" => {
-                    let (rows, columns) = value.split_once('x').ok_or_else(bad)?;
-                    tile = Some((number(rows)?, number(columns)?));
+            said.read(line).ok_or_else(|| ScheduleTextError::Line(line.to_owned()))?;
+        }
+        said.schedule()
+    }
+}
+
+/// What the lines of a schedule say.
+#[derive(Default)]
+struct Said {
+    numbers: HashMap<&'static str, u32>,
+    tile: Option<[u32; 2]>,
+    cluster: Option<Cluster>,
+    walk: Option<Walk>,
+    hints: Option<Hints>,
+    operands: Option<[Feed; 2]>,
+    loads: Option<Vec<Path>>,
+    stores: Option<Vec<Path>>,
+    slots: SlotCounts,
+    folds: FoldWords,
+}
+
+impl Said {
+    /// One line more, if it can be read.
+    fn read(&mut self, line: &str) -> Option<()> {
+        let (knob, value) = line.split_once(' ').unwrap_or((line, ""));
+        match knob {
+            "tile" => {
+                let (rows, columns) = value.split_once('x')?;
+                self.tile = Some([number(rows)?, number(columns)?]);
+            }
+            "cluster" => {
+                let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
+                self.cluster = Some(found?);
+            }
+            "walk" => self.walk = Some(a_walk(value)?),
+            "hints" => {
+                let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
+                self.hints = Some(found?);
+            }
+            "operands" => self.operands = Some(feeds(value)?),
+            "slots" => {
+                let [loads, stores, reusable] = three(value)?;
+                self.slots = SlotCounts { loads, stores, reusable };
+            }
+            "folds" => {
+                let [rows, columns, scalars] = three(value)?;
+                self.folds = FoldWords { rows, columns, scalars };
+            }
+            "loads" => self.loads = Some(paths(value)?),
+            "stores" => self.stores = Some(paths(value)?),
+            _ => {
+                let name = NUMBERS.into_iter().find(|name| *name == knob)?;
+                let value = number(value)?;
+                if name == "products" && !(1..=2).contains(&value) {
+                    return None;
                 }
-                "cluster" => {
-                    let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
-                    cluster = Some(found.ok_or_else(bad)?);
-                }
-                "walk" => walk = Some(a_walk(value).ok_or_else(bad)?),
-                "hints" => {
-                    let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
-                    hints = Some(found.ok_or_else(bad)?);
-                }
-                "operands" => operands = Some(feeds(value).ok_or_else(bad)?),
-                "folds" => folds = Some(fold_words(value).ok_or_else(bad)?),
-                "products" => {
-                    products = number(value)?;
-                    if !(1..=2).contains(&products) {
-                        return Err(bad());
-                    }
-                }
-                "grid_limit" => grid_limit = Some(number(value)?),
-                "loads" => loads = Some(paths(value).ok_or_else(bad)?),
-                "stores" => stores = Some(paths(value).ok_or_else(bad)?),
-                _ => {
-                    knobs.iter_mut().find(|(name, _)| *name == knob).ok_or_else(bad)?.1 =
-                        Some(number(value)?);
-                }
+                self.numbers.insert(name, value);
             }
         }
+        Some(())
+    }
+
+    fn schedule(self) -> Result<Sm90Schedule, ScheduleTextError> {
         let missing = ScheduleTextError::Missing;
-        let (rows, columns) = tile.ok_or(missing("tile"))?;
-        let knob = |place: usize| knobs[place].1.ok_or(missing(knobs[place].0));
+        let given = |name: &'static str| self.numbers.get(name).copied();
+        let knob = |name: &'static str| given(name).ok_or(missing(name));
+        let [rows, columns] = self.tile.ok_or(missing("tile"))?;
+        let needs = Needs {
+            operands: self.operands.ok_or(missing("operands"))?,
+            loads: self.loads.ok_or(missing("loads"))?,
+            stores: self.stores.ok_or(missing("stores"))?,
+            slots: self.slots,
+            column_values: knob("column_values")?,
+            products: given("products").unwrap_or(1),
+            folds: self.folds,
+            widest_fold: given("widest_fold").unwrap_or(0),
+            work: given("work").unwrap_or(0),
+            whole_columns: given("whole_columns").unwrap_or(0),
+            pass_words: given("pass_words").unwrap_or(0),
+            groups: given("groups").unwrap_or(1).max(1),
+        };
+        let subtile = knob("subtile")?;
         Ok(Sm90Schedule {
             tile: Tile {
                 rows,
                 columns,
-                consumers: knob(0)?,
-                teams: knob(11)?.max(1),
-                cluster: cluster.ok_or(missing("cluster"))?,
+                consumers: knob("consumers")?,
+                teams: knob("teams")?.max(1),
+                cluster: self.cluster.ok_or(missing("cluster"))?,
             },
-            stages: knob(1)?,
-            subtile: knob(2)?,
-            load_stages: knob(3)?,
-            store_stages: knob(4)?,
-            looped: knobs[8].1.unwrap_or(0) > 0,
-            pending: knob(5)?,
-            hints: hints.ok_or(missing("hints"))?,
-            walk: walk.ok_or(missing("walk"))?,
-            grid_limit,
-            needs: Needs {
-                operands: operands.ok_or(missing("operands"))?,
-                loads: loads.ok_or(missing("loads"))?,
-                stores: stores.ok_or(missing("stores"))?,
-                column_values: knob(6)?,
-                products,
-                folds: folds.unwrap_or_default(),
-                work: knobs[9].1.unwrap_or(0),
-                whole_columns: knobs[7].1.unwrap_or(0),
-                pass_words: knobs[12].1.unwrap_or(0),
-                groups: knobs[10].1.unwrap_or(1).max(1),
-            },
+            stages: knob("stages")?,
+            subtile,
+            fragment: given("fragment").unwrap_or_else(|| fragment(&needs, subtile)),
+            load_stages: knob("load_stages")?,
+            store_stages: knob("store_stages")?,
+            reuse: given("reuse").unwrap_or(0) > 0,
+            delay: given("delay").unwrap_or(0) > 0,
+            looped: given("looped").unwrap_or(0) > 0,
+            pending: knob("pending")?,
+            hints: self.hints.ok_or(missing("hints"))?,
+            walk: self.walk.ok_or(missing("walk"))?,
+            grid_limit: given("grid_limit"),
+            needs,
         })
     }
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.trim().parse().ok()
 }
 
 /// The order of tiles by its words.
@@ -156,11 +210,9 @@ fn a_walk(text: &str) -> Option<Walk> {
     Some(Walk { grouped, group: group.trim().parse().ok()? })
 }
 
-/// Three numbers of floats.
-fn fold_words(text: &str) -> Option<FoldWords> {
-    let words: Option<Vec<u32>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-    let [rows, columns, scalars] = words?.try_into().ok()?;
-    Some(FoldWords { rows, columns, scalars })
+fn three(text: &str) -> Option<[u32; 3]> {
+    let words: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+    words?.try_into().ok()
 }
 
 /// Two feeds by their words.

@@ -21,8 +21,15 @@ use super::{Spot, Subtile};
 /// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
 pub(super) struct Arrived<'k> {
     operands: Vec<(InputId, Vec<Held<'k>>)>,
-    /// Slots that are still to be released.
-    borrowed: Vec<Borrowed<'k>>,
+    /// Of each operand, the slots that are still to be released.
+    slots: Vec<Vec<Kept<'k>>>,
+}
+
+/// A slot that is still to be released.
+#[derive(Clone, Copy)]
+pub(super) struct Kept<'k> {
+    pub(super) start: SharedAddress<'k>,
+    pub(super) borrowed: Borrowed<'k>,
 }
 
 /// A thread's four elements of a group.
@@ -48,6 +55,11 @@ impl<'k> Arrived<'k> {
             }
         };
         self.operands.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
+    }
+
+    /// The slots of an operand.
+    pub(super) fn slots(&self, operand: usize) -> &[Kept<'k>] {
+        &self.slots[operand]
     }
 }
 
@@ -103,10 +115,18 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         2 * slots.sum::<u32>() <= self.plan.schedule.load_stages
     }
 
-    /// Releases what was read of a subtile.
+    /// Releases what was read of a subtile and no output leaves through.
     pub(super) fn give_back(&self, arrived: &Arrived<'k>) {
+        let operands = arrived.slots.iter().enumerate();
+        let read = operands.filter(|(operand, _)| !self.plan.reused.contains(&Some(*operand)));
+        let slots: Vec<_> = read.flat_map(|(_, slots)| slots).map(|kept| kept.borrowed).collect();
+        self.release(&slots);
+    }
+
+    /// Releases slots that nobody reads any more.
+    pub(super) fn release(&self, slots: &[Borrowed<'k>]) {
         if let Some((ring, at, _)) = &self.ring {
-            ring.give_back(at, &arrived.borrowed);
+            ring.give_back(at, slots);
         }
     }
 
@@ -118,19 +138,21 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         spot: &Spot<'k>,
         subtile: Subtile,
     ) -> Arrived<'k> {
-        let mut borrowed = Vec::new();
+        let mut slots = Vec::new();
         let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
+            let mut kept = Vec::new();
             let values = match (path.major(), spot.loads[place]) {
-                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut borrowed),
+                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut kept),
                 (None, Some(locations)) => {
                     self.read_direct(evaluator, *input, *dtype, *path, locations, spot, subtile)
                 }
                 (None, None) => panic!("compiler bug: an operand without a place"),
             };
+            slots.push(kept);
             (*input, values)
         };
         let operands = self.operands.iter().enumerate().map(read).collect();
-        Arrived { operands, borrowed }
+        Arrived { operands, slots }
     }
 
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
@@ -139,7 +161,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         access: &dyn SlotAccess<'k>,
         dtype: DType,
         major: Major,
-        borrowed: &mut Vec<Borrowed<'k>>,
+        kept: &mut Vec<Kept<'k>>,
     ) -> Vec<Held<'k>> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
@@ -148,8 +170,10 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         let groups = layout.columns() / 8;
         let mut values: Vec<Held<'k>> = Vec::new();
         for _ in 0..layout.slots() {
+            let mut first = None;
             let read = |stage: Reg<'k, U32>| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
+                first = Some(start);
                 let packed = |half| -> Vec<Held<'k>> {
                     let packed = access.read_packed(start, groups).into_iter();
                     packed.map(|packed| Held::Packed(half, packed)).collect()
@@ -164,7 +188,8 @@ impl<'a, 'k> Arrivals<'a, 'k> {
                 });
             };
             if self.can_wait() {
-                borrowed.push(ring.borrow(at, read));
+                let borrowed = ring.borrow(at, read);
+                kept.extend(first.map(|start| Kept { start, borrowed }));
             } else {
                 ring.consume(at, read);
             }

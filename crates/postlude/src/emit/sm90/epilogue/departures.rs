@@ -1,7 +1,10 @@
 //! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
 
+use std::cell::{Cell, RefCell};
+
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
+use postlude_ptx::ring::Borrowed;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
@@ -9,10 +12,11 @@ use crate::dtype::DType;
 use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, packed_major};
 
 use super::super::Plan;
-use super::super::parameters::{Destination, Location, MappedTile, Memory, Parameters};
+use super::super::parameters::{Destination, Location, Memory, Parameters};
 use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
+use super::arrivals::Kept;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::{Spot, Subtile};
@@ -101,6 +105,24 @@ pub(super) struct Departures<'a, 'k> {
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
+    /// A filled slot whose copy is still to be issued.
+    waiting: Cell<Option<Outgoing<'k>>>,
+    /// Copies that were issued, and which of them are of operands' slots that are still to be released.
+    copies: Cell<u32>,
+    reused: RefCell<Vec<(u32, Borrowed<'k>)>>,
+}
+
+/// A copy of a slot to an output.
+#[derive(Clone, Copy)]
+struct Outgoing<'k> {
+    output: usize,
+    start: SharedAddress<'k>,
+    /// Where the slot's first element belongs.
+    row: Reg<'k, U32>,
+    column: Reg<'k, U32>,
+    batch: Reg<'k, U32>,
+    /// Where the slot is an operand's.
+    borrowed: Option<Borrowed<'k>>,
 }
 
 impl<'a, 'k> Departures<'a, 'k> {
@@ -127,6 +149,9 @@ impl<'a, 'k> Departures<'a, 'k> {
             bits: packs_bits.then(|| BitLane::new(k, rank)),
             slots,
             slot: k.var(0),
+            waiting: Cell::new(None),
+            copies: Cell::new(0),
+            reused: RefCell::default(),
         }
     }
 
@@ -201,13 +226,13 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Sends a subtile of an output out, group of 8 columns by group.
+    /// Sends a subtile of an output out, group of 8 columns by group, through slots of its own or these.
     pub(super) fn send(
         &self,
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
-        output: usize,
+        (output, reused): (usize, Option<&[Kept<'k>]>),
         groups: &[Ready<'k>],
     ) {
         let half = self.half(output);
@@ -229,7 +254,8 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = spot.tile_column + subtile.offset + place as u32 * columns;
-                    self.send_slot(tile, column, spot, |start| {
+                    let reused = reused.map(|slots| slots[place]);
+                    self.send_slot((output, column), spot, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
                             let bytes = groups.iter().map(|ready| ready.bytes());
                             access.write_bytes(start, &bytes.collect::<Vec<_>>());
@@ -247,47 +273,117 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Frees a slot, fills it and copies it.
+    /// Fills an operand's slot or a free one and copies it, or the one before where copies are delayed.
     fn send_slot(
         &self,
-        tile: &MappedTile<'k>,
-        column: Reg<'k, U32>,
+        (output, column): (usize, Reg<'k, U32>),
         spot: &Spot<'k>,
+        reused: Option<Kept<'k>>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
-        let (k, stages) = (self.k, self.plan.schedule.store_stages);
-        let slot_bytes = self.plan.schedule.slot_bytes();
-        if self.plan.schedule.tile.takes_turns() {
-            // Who has sent nothing has nothing to wait for: no branch.
-            k.bulk_wait(stages - 1, WaitFor::Read);
-        } else {
-            // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
-            self.issue(|| k.bulk_wait(stages - 1, WaitFor::Read));
+        let (k, schedule) = (self.k, self.plan.schedule);
+        let before = self.waiting.take();
+        if reused.is_none() {
+            self.await_reads(schedule.store_stages - 1 - u32::from(before.is_some()));
         }
-        self.meet();
-        let start = self.slots + self.slot.get();
+        if before.is_some() {
+            k.fence_proxy_async(ProxySpace::SharedCta);
+        }
+        match (reused, before) {
+            // A warp overwrites what its own lanes have read.
+            (Some(_), None) => k.warp_sync(),
+            (Some(_), Some(_)) | (None, _) => self.meet(),
+        }
+        let start = reused.map_or_else(|| self.slots + self.slot.get(), |kept| kept.start);
         fill(start);
-        k.fence_proxy_async(ProxySpace::SharedCta);
+        let (row, batch) = (spot.block_row, spot.batch);
+        let borrowed = reused.map(|kept| kept.borrowed);
+        let outgoing = Outgoing { output, start, row, column, batch, borrowed };
+        if schedule.delay {
+            // Those that filled it met for this slot.
+            if let Some(before) = before {
+                self.copy_out(before);
+            }
+            self.waiting.set(Some(outgoing));
+        } else {
+            self.meet_and_copy(outgoing);
+        }
+        if reused.is_none() {
+            let slot_bytes = schedule.slot_bytes();
+            let next = self.slot.get() + slot_bytes;
+            let wrapped = next.eq(schedule.store_stages * slot_bytes);
+            self.slot.set(k.imm(0).select(next, wrapped));
+        }
+    }
+
+    /// Sends what waits for the slot behind it.
+    pub(super) fn flush(&self) {
+        if let Some(outgoing) = self.waiting.take() {
+            self.meet_and_copy(outgoing);
+        }
+    }
+
+    /// Waits until copies have read all operands' slots but so many, and says which.
+    pub(super) fn left(&self, kept: usize) -> Vec<Borrowed<'k>> {
+        let waiting = self.waiting.get().is_some_and(|outgoing| outgoing.borrowed.is_some());
+        let mut reused = self.reused.borrow_mut();
+        let many = (reused.len() + usize::from(waiting)).saturating_sub(kept);
+        let left: Vec<_> = reused.drain(..many).collect();
+        if let Some((number, _)) = left.last() {
+            self.await_reads(self.copies.get() - number - 1);
+            if matches!(self.senders, Senders::Warpgroup { .. }) {
+                // One warp has waited for all of them.
+                self.meet();
+            }
+        }
+        left.into_iter().map(|(_, borrowed)| borrowed).collect()
+    }
+
+    fn meet_and_copy(&self, outgoing: Outgoing<'k>) {
+        self.k.fence_proxy_async(ProxySpace::SharedCta);
         self.meet();
+        self.copy_out(outgoing);
+    }
+
+    /// Issues the copies of a slot that is filled.
+    fn copy_out(&self, outgoing: Outgoing<'k>) {
+        let k = self.k;
+        let Outgoing { output, start, row: first, column, batch, borrowed } = outgoing;
+        let Destination::Map(tile) = &self.parameters.destinations[output] else {
+            panic!("compiler bug: a slot of an output without a map")
+        };
         self.issue(|| {
             let map = tile.map.address();
-            let boxes = tile.layout.boxes(spot.block_row, column, spot.batch);
             match self.senders {
                 Senders::Warp { row } => {
                     // The same part of a slot whatever lies in it: nobody else's copies read it.
-                    let bytes = slot_bytes / SLOT_ROWS;
-                    let coordinates = [column, spot.block_row + row, spot.batch].map(Into::into);
+                    let bytes = self.plan.schedule.slot_bytes() / SLOT_ROWS;
+                    let coordinates = [column, first + row, batch].map(Into::into);
                     k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
                 }
-                Senders::Warpgroup { .. } => boxes.for_each(|each| {
-                    k.tensor_store(map, &each.coordinates, start + each.offset, self.policy);
-                }),
+                Senders::Warpgroup { .. } => {
+                    tile.layout.boxes(first, column, batch).for_each(|each| {
+                        let from = start + each.offset;
+                        k.tensor_store(map, &each.coordinates, from, self.policy);
+                    });
+                }
             }
             k.bulk_commit();
         });
-        let next = self.slot.get() + slot_bytes;
-        let wrapped = next.eq(stages * slot_bytes);
-        self.slot.set(k.imm(0).select(next, wrapped));
+        let number = self.copies.replace(self.copies.get() + 1);
+        self.reused.borrow_mut().extend(borrowed.map(|borrowed| (number, borrowed)));
+    }
+
+    /// Waits until all but the latest copies have read their slots.
+    fn await_reads(&self, latest: u32) {
+        let k = self.k;
+        if self.plan.schedule.tile.takes_turns() {
+            // Who has sent nothing has nothing to wait for: no branch.
+            k.bulk_wait(latest, WaitFor::Read);
+        } else {
+            // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
+            self.issue(|| k.bulk_wait(latest, WaitFor::Read));
+        }
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.

@@ -24,6 +24,8 @@ use super::tally::{
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
+/// Lanes of a warp that have rows of the same columns.
+const SHARERS: usize = 8;
 
 pub(super) struct Folding<'a, 'k> {
     pub(super) k: Kernel<'k, Sm90a>,
@@ -81,12 +83,6 @@ impl<'a, 'k> Folding<'a, 'k> {
         let (zero, [rows, tiles]) = (self.k.imm(0), self.tiles);
         let units = rows * self.plan.schedule.tile.sharers();
         Share { batch: zero, unit: zero, units, tile: zero, tiles }
-    }
-
-    /// Groups of 8 columns whose values are taken at once: columns that meet together share more of the way, but words wait
-    /// in registers.
-    pub(super) fn at_once(&self) -> usize {
-        if self.columns.iter().any(|folded| folded.words() > 1) { 1 } else { 4 }
     }
 
     /// What is to be folded of every element.
@@ -189,9 +185,9 @@ impl<'a, 'k> Folding<'a, 'k> {
         before: Option<Reg<'k, U32>>,
         states: &[Running<'k>],
     ) {
-        // Sharing takes registers for every word.
-        let together = if folded.words() == 1 { states.len() } else { 1 };
-        for (place, states) in (0..).zip(states.chunks(together)) {
+        // Sharing takes registers for every word, and eight lanes share as many columns.
+        let together = if folded.words() == 1 { states.len().min(SHARERS) } else { 1 };
+        for (place, states) in (0..).step_by(together).zip(states.chunks(together)) {
             let place = (word, first + 8 * (place / 2) + place % 2, turn);
             let states = states.iter().map(Running::state).collect();
             self.fold_columns(evaluator, folded, place, before, states);

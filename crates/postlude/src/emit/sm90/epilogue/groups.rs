@@ -112,6 +112,7 @@ impl<'k> Epilogue<'_, 'k> {
         span: &Span<'_, 'k>,
     ) -> Vec<Arrived<'k>> {
         let read = |subtile| {
+            self.make_room();
             let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
             if !self.keeps_slots {
                 self.arrivals.give_back(&arrived);

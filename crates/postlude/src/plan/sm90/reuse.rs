@@ -1,0 +1,111 @@
+//! Outputs that leave through the slots in which tile operands arrived, so that they need no slots of their own.
+//!
+//! In: the paths of a graph's tiles. Out: for each output, the operand whose slots it takes over.
+//! Invariant: both lie in a slot alike, and no two outputs take the same operand's.
+
+use crate::dtype::DType;
+use crate::graph::Graph;
+
+use super::place::tile_operands;
+use super::{Major, Needs, Path, Sm90Refusal, Sm90Schedule};
+
+/// Slots that the tiles of one subtile take.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct SlotCounts {
+    /// Those that operands arrive in.
+    pub loads: u32,
+    /// Those that outputs leave through.
+    pub stores: u32,
+    /// How many of those could be the operands'.
+    pub reusable: u32,
+}
+
+impl SlotCounts {
+    pub(super) fn of(graph: &Graph, needs: &Needs) -> SlotCounts {
+        let count = |tiles: &[Option<Lying>]| tiles.iter().flatten().map(|tile| tile.slots()).sum();
+        let outputs = outputs(graph, needs);
+        let taken = reused(graph, needs);
+        let reusable: Vec<_> =
+            outputs.iter().zip(&taken).map(|(output, taken)| taken.and(*output)).collect();
+        SlotCounts {
+            loads: count(&operands(graph, needs)),
+            stores: count(&outputs),
+            reusable: count(&reusable),
+        }
+    }
+}
+
+/// How a tile lies in its slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lying {
+    major: Major,
+    bits: u32,
+}
+
+impl Lying {
+    fn new(path: Path, dtype: DType) -> Option<Lying> {
+        path.major().map(|major| Lying { major, bits: dtype.bits() as u32 })
+    }
+
+    /// Slots of a subtile: each holds as many elements of 16 bits, or half as many of 32.
+    fn slots(self) -> u32 {
+        self.bits.div_ceil(16)
+    }
+}
+
+fn operands(graph: &Graph, needs: &Needs) -> Vec<Option<Lying>> {
+    let dtypes =
+        tile_operands(graph).into_iter().map(|input| graph.inputs()[input.0 as usize].dtype);
+    needs.loads.iter().zip(dtypes).map(|(path, dtype)| Lying::new(*path, dtype)).collect()
+}
+
+fn outputs(graph: &Graph, needs: &Needs) -> Vec<Option<Lying>> {
+    let outputs = needs.stores.iter().zip(graph.outputs());
+    outputs.map(|(path, output)| Lying::new(*path, output.dtype)).collect()
+}
+
+/// For each output, the place of the tile operand whose slots it could leave through.
+pub(crate) fn reused(graph: &Graph, needs: &Needs) -> Vec<Option<usize>> {
+    let mut free = operands(graph, needs);
+    let take = |output: Option<Lying>| {
+        let place = free.iter().position(|operand| operand.is_some() && *operand == output)?;
+        free[place] = None;
+        Some(place)
+    };
+    outputs(graph, needs).into_iter().map(take).collect()
+}
+
+/// Whether outputs may leave through operands' slots, or why not.
+///
+/// A slot is filled again only when its copy out has read it. So that the load warp always has slots for the next subtile,
+/// there are as many as for two; and a subtile is finished before the next one's operands are read.
+pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
+    let slots = schedule.needs.slots;
+    if !schedule.reuse {
+        Ok(())
+    } else if slots.reusable == 0 {
+        Err(Sm90Refusal::NothingToReuse)
+    } else if schedule.span() > schedule.subtile {
+        Err(Sm90Refusal::ReuseOfSpans { span: schedule.span() })
+    } else if schedule.load_stages < 2 * slots.loads {
+        Err(Sm90Refusal::ReuseOfFewSlots { need: 2 * slots.loads })
+    } else {
+        Ok(())
+    }
+}
+
+impl Sm90Schedule {
+    /// Slots of a subtile that outputs leave through beside those of operands.
+    pub(super) fn own_store_slots(&self) -> bool {
+        let slots = self.needs.slots;
+        self.needs.maps_stores() && !(self.reuse && slots.stores == slots.reusable)
+    }
+
+    /// Slots of operands that outputs still leave through when the next subtile's operands are waited for: as many as would
+    /// otherwise be on their way out, but so few that all of those operands have slots to arrive in.
+    pub(crate) fn kept_slots(&self) -> u32 {
+        let SlotCounts { loads, reusable, .. } = self.needs.slots;
+        let subtiles = self.store_stages.div_ceil(reusable).min(self.load_stages / loads - 1);
+        subtiles * reusable
+    }
+}

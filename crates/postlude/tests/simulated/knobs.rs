@@ -1,0 +1,197 @@
+//! Knobs of the epilogue that no planner has to choose: every one of them, and all together.
+
+use postlude::Options;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use postlude::plan::sm90::{
+    CANDIDATES, Cluster, Path, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
+};
+use postlude_corpus::Random;
+
+use super::problems::{Bound, Data, Layout, Stored, lay_out};
+use super::{bound, check_on, fitted, for_each};
+
+/// Kernels with tile operands and outputs of both widths, and with reductions beside them: name and text.
+const KERNELS: [(&str, &str); 7] = [
+    (
+        "residual",
+        "kernel k(A: f16[M, K], W: f16[N, K], C: bf16[M, N]) -> D: f16[M, N] { D = relu(A @ W.T + C) }",
+    ),
+    (
+        "wide",
+        "kernel k(A: f16[M, K], W: f16[N, K], C: f32[M, N], b: f32[N]) -> D: f32[M, N] { D = A @ W.T * b + C }",
+    ),
+    (
+        "mixed",
+        "kernel k(A: bf16[M, K], W: bf16[N, K], C: f32[M, N], E: bf16[M, N]) -> (D: bf16[M, N], F: f32[M, N], G: f16[M, N]) \
+         { z = A @ W.T + C\n D = relu(z)\n F = z * E\n G = z - E }",
+    ),
+    (
+        "other_width",
+        "kernel k(A: bf16[M, K], W: bf16[N, K], C: bf16[M, N]) -> (D: f32[M, N], E: bf16[M, N]) \
+         { z = A @ W.T\n D = z - C\n E = z + C }",
+    ),
+    (
+        "bytes",
+        "kernel k(A: bf16[M, K], W: bf16[N, K], C: bf16[M, N]) -> (D: i8[M, N], E: bf16[M, N]) \
+         { z = A @ W.T\n D = i8(z)\n E = z + C }",
+    ),
+    (
+        "batches",
+        "kernel k(A: bf16[B, M, K], W: bf16[N, K], C: bf16[B, M, N]) -> D: bf16[B, M, N] { D = A @ W.T - C }",
+    ),
+    (
+        "reductions",
+        "kernel k(A: bf16[M, K], W: bf16[N, K], C: bf16[M, N]) -> (D: bf16[M, N], r: f32[M], c: f32[N], s: f32[]) \
+         { D = A @ W.T + C\n r = max(D, N)\n c = min(D, M)\n s = max(D) }",
+    ),
+];
+
+/// A kernel of the table with all tiles but A and W laid out so.
+fn with_tiles(kernel: usize, sizes: [usize; 4], layout: Layout) -> Bound {
+    let (name, text) = KERNELS[kernel];
+    let random = &mut Random::new(sizes[1] as u64);
+    let mut bound = Bound::of(name, text, [Stored::default(); 2], sizes, Data::Integers, random);
+    for name in ["C", "E"] {
+        if let Some(postlude::Argument::Tensor(tensor)) = bound.arguments.get(name) {
+            let tensor = lay_out(&tensor.to_contiguous(), layout);
+            bound.arguments.insert(name.to_owned(), postlude::Argument::Tensor(tensor));
+        }
+    }
+    bound.output_layout = layout;
+    bound
+}
+
+/// Tiles of every way to share work that load tile operands.
+fn tiles() -> Vec<Tile> {
+    let wanted = [(64, 64, 1), (128, 128, 1), (128, 192, 2), (192, 128, 1)];
+    let of = |(rows, columns, teams): (u32, u32, u32)| {
+        let like = |tile: &&Tile| (tile.rows, tile.columns, tile.teams) == (rows, columns, teams);
+        *CANDIDATES.iter().find(like).expect("a tile of the table")
+    };
+    let four = CANDIDATES.iter().find(|tile| tile.consumers == 4).expect("teams of two");
+    wanted.into_iter().map(of).chain([*four]).collect()
+}
+
+/// Runs the kernels of the table, each on every other tile, with a schedule that was changed, where it can be.
+fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
+    let of = |(place, tile): (usize, Tile)| {
+        (0..KERNELS.len())
+            .filter(move |kernel| (kernel + place + turn) % 2 == 0)
+            .map(move |kernel| (tile, kernel))
+    };
+    let varieties: Vec<(Tile, usize)> = tiles().into_iter().enumerate().flat_map(of).collect();
+    let checked = AtomicUsize::new(0);
+    for_each(&varieties, |(tile, kernel)| {
+        let layouts = [Layout::Packed, Layout::TransposedPadded];
+        let layout = layouts[(*kernel + turn) / 2 % 2];
+        let sizes = [2, tile.rows as usize - 24, 2 * tile.columns as usize + 24, 72];
+        let bound = with_tiles(*kernel, sizes, layout);
+        let Some(mut schedule) = fitted(&bound, Tile { cluster: Cluster::ONE, ..*tile }) else {
+            return;
+        };
+        // Room for as many slots as a test wants.
+        schedule.stages = 2;
+        if change(&mut schedule) {
+            while schedule.shared_bytes() > Sm90::H200.shared_bytes {
+                schedule.subtile /= 2;
+            }
+            checked.fetch_add(1, Ordering::Relaxed);
+            check_on(&[Some(1)], &bound, Some(&schedule), layout);
+        }
+    });
+    checked.into_inner()
+}
+
+#[test]
+fn fragments_of_every_width_are_right() {
+    for (turn, fragment) in [8, 16, 32, 64].into_iter().enumerate() {
+        let checked = check_all(turn, |schedule| {
+            let other = schedule.fragment != fragment;
+            schedule.fragment = fragment;
+            other && schedule.subtile >= fragment
+        });
+        assert!(checked > 0, "{fragment} columns");
+    }
+}
+
+#[test]
+fn delayed_copies_are_right() {
+    for (turn, (store_stages, looped)) in
+        [(2, false), (2, true), (3, false)].into_iter().enumerate()
+    {
+        let checked = check_all(turn, |schedule| {
+            (schedule.delay, schedule.store_stages) = (true, store_stages);
+            schedule.looped = looped && schedule.width() > schedule.subtile;
+            true
+        });
+        assert!(checked > 10, "{checked}");
+    }
+}
+
+/// As few slots as can be, more than are filled at a time, and numbers of them that subtiles do not divide.
+#[test]
+fn outputs_leave_through_operands_slots() {
+    let knobs =
+        [(0, 1, false), (0, 2, true), (1, 2, false), (1, 3, true), (3, 2, true), (4, 1, false)];
+    for (turn, (more, store_stages, looped)) in knobs.into_iter().enumerate() {
+        for delay in [false, true] {
+            let checked = check_all(turn, |schedule| {
+                let slots = schedule.needs.slots;
+                schedule.reuse = slots.reusable > 0;
+                (schedule.delay, schedule.store_stages) = (delay, store_stages);
+                schedule.load_stages = 2 * slots.loads + more;
+                schedule.subtile = schedule.subtile.min(32);
+                schedule.fragment = [8, 16][usize::from(delay)];
+                schedule.looped = looped && schedule.width() > schedule.subtile;
+                let own = slots.stores > slots.reusable;
+                schedule.reuse && (!own || !delay || store_stages > 1)
+            });
+            assert!(checked > 5, "{checked}");
+        }
+    }
+}
+
+/// Why a schedule for a kernel of the table is refused.
+fn refusal(bound: &Bound, schedule: &Sm90Schedule) -> Option<Sm90Refusal> {
+    let compiled = bound.kernel.compile(&Options::default());
+    let placements = bound.placements(&compiled);
+    accept(schedule, compiled.optimised(), &bound.problem, &placements, Sm90::H200).err()
+}
+
+#[test]
+fn knobs_that_cannot_be_are_refused_by_their_reason() {
+    let bound = bound("residual", [1, 64, 64, 64], Layout::Packed);
+    let schedule = fitted(&bound, CANDIDATES[0]).expect("it fits");
+    assert_eq!(refusal(&bound, &schedule), None);
+    for fragment in [0, 4, 24, 128] {
+        let wrong = Sm90Schedule { fragment, ..schedule.clone() };
+        let subtile = schedule.subtile;
+        assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::Fragment { subtile }));
+    }
+    let wrong = Sm90Schedule { delay: true, store_stages: 1, ..schedule.clone() };
+    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::DelayedSlot));
+    let reuse = Sm90Schedule { reuse: true, ..schedule };
+    assert_eq!(refusal(&bound, &reuse), None);
+    let wrong = Sm90Schedule { load_stages: 1, ..reuse.clone() };
+    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::ReuseOfFewSlots { need: 2 }));
+    let mut wrong = reuse.clone();
+    wrong.needs.slots.reusable = 0;
+    assert!(matches!(refusal(&bound, &wrong), Some(Sm90Refusal::OtherNeeds { .. })));
+    wrong.needs.loads = vec![Path::Contiguous];
+    wrong.needs.slots.loads = 0;
+    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::NothingToReuse));
+}
+
+#[test]
+fn slots_of_groups_that_are_read_ahead_are_not_reused() {
+    let text = "kernel k(A: f16[M, K], W: f16[N, K], E: f16[M, N]) -> D: f16[M, N] \
+                { z = A @ W.T + E\n D = z - max(z, N, 128) }";
+    let stored = [Stored::default(); 2];
+    let random = &mut Random::new(1);
+    let bound = Bound::of("groups", text, stored, [1, 64, 256, 64], Data::Integers, random);
+    let tile = CANDIDATES.iter().find(|tile| (tile.rows, tile.columns) == (128, 128));
+    let mut schedule = fitted(&bound, *tile.expect("one of the table")).expect("it fits");
+    schedule.reuse = true;
+    assert_eq!(refusal(&bound, &schedule), Some(Sm90Refusal::ReuseOfSpans { span: 128 }));
+}
