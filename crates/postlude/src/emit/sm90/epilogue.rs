@@ -11,6 +11,7 @@ mod again;
 mod arrivals;
 mod bits;
 mod columns;
+mod counting;
 mod departures;
 mod finishing;
 mod folding;
