@@ -25,6 +25,7 @@ use problems::{Bound, Data, Layout, Stored, difference, lay_out};
 const TIMINGS: [Timing; 4] =
     [Timing::Eager, Timing::Lazy, Timing::Random { seed: 1 }, Timing::Random { seed: 2 }];
 const GRIDS: [Option<u32>; 3] = [None, Some(1), Some(2)];
+const OF_ALL_BATCHES: [&str; 2] = ["all_batches", "all_batches_further"];
 
 /// A kernel of the table with `C` laid out as the variety wants it.
 fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
@@ -274,9 +275,10 @@ fn rows_that_no_cluster_holds_are_refused_by_their_length() {
 #[test]
 fn reductions_of_nothing_are_right() {
     let kernels = ["rows_again", "reductions", "loss", "further", "groups", "batch_further"];
+    let kernels = kernels.into_iter().chain(OF_ALL_BATCHES);
     let sizes = [[1, 8, 0, 8], [1, 0, 8, 8], [1, 0, 0, 8], [2, 70, 0, 9], [2, 0, 250, 0]];
     let of = |name| sizes.into_iter().map(move |sizes| (name, sizes));
-    let mut varieties: Vec<_> = kernels.into_iter().flat_map(of).collect();
+    let mut varieties: Vec<_> = kernels.flat_map(of).collect();
     varieties.retain(|(name, [_, _, columns, _])| *name != "groups" || columns % 32 == 0);
     for_each(&varieties, |(name, sizes)| {
         check_on(&[None], &bound(name, *sizes, Layout::Packed), None, Layout::Packed);
@@ -290,6 +292,23 @@ fn reductions_without_tiles_and_of_batches_are_right() {
     let varieties = [("loss", [1, 200, 152, 72]), ("batch_reductions", [3, 88, 136, 40])];
     for_each(&varieties, |(name, sizes)| {
         check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
+    });
+}
+
+/// The last of all batches finishes what they share, beside who finishes a batch's own.
+#[test]
+fn results_of_all_batches_are_finished_once() {
+    let of = |name| [[3, 88, 136, 40], [1, 40, 24, 8], [2, 300, 24, 0]].map(|sizes| (name, sizes));
+    let varieties: Vec<_> = OF_ALL_BATCHES.into_iter().flat_map(of).collect();
+    for_each(&varieties, |(name, sizes)| {
+        check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
+    });
+    let tiles: Vec<_> = CANDIDATES.iter().zip(OF_ALL_BATCHES.into_iter().cycle()).collect();
+    for_each(&tiles, |(tile, name)| {
+        let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 24, 72];
+        let bound = bound(name, sizes, Layout::Packed);
+        let schedule = schedule(&bound, **tile);
+        check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
     });
 }
 

@@ -12,6 +12,7 @@ mod again;
 mod arrivals;
 mod bits;
 mod columns;
+mod counting;
 mod departures;
 mod finishing;
 mod folding;

@@ -18,6 +18,7 @@ use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
+use crate::plan::sm90::Home;
 
 use super::Plan;
 use super::parameters::Parameters;
@@ -130,9 +131,12 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds every node that is used of this kind that is computed from finished reductions, which are known.
-    pub(super) fn extend_late(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
-        self.extend_some(known, kind, place, &[], |id| self.plan.late[id.index()]);
+    /// Adds every node that is used and lives there that is computed from finished reductions, which are known.
+    pub(super) fn extend_late(&self, known: &mut Known<'k>, home: Home, place: &Place<'k>) {
+        let graph = self.plan.graph;
+        let lives = |id: NodeId| Home::of(graph, graph.ty(id).axes) == home;
+        let late = |id: NodeId| self.plan.late[id.index()] && lives(id);
+        self.extend_some(known, home.kind, place, &[], late);
     }
 
     /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.

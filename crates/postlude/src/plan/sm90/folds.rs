@@ -1,13 +1,14 @@
-//! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both.
+//! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both, of each batch or of all.
 //!
 //! Each warpgroup folds its part of a tile and leaves one partial result in the launch's workspace; the last one to arrive
 //! for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the result depends
-//! on no timing. What is computed from finished reductions is *late*: it varies along what they vary along, and leaves
-//! as a vector or a scalar. A reduction of such a vector has a partial result from each block, which whoever finishes the
-//! block leaves; it counts as one more arrival for the batch.
+//! on no timing. Where batches are folded, too, it is the last of all batches, and their order comes first. What is
+//! computed from finished reductions is *late*: it varies along what they vary along, and leaves as a vector or a scalar.
+//! A reduction of such a vector has a partial result from each block, which whoever finishes the block leaves; it counts
+//! as one more arrival for the batch, or for all.
 
 use crate::dtype::Elem;
-use crate::graph::{Fold, Graph, Kind, NodeId, Op, Run};
+use crate::graph::{Axes, Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
 use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again, groups};
@@ -29,9 +30,32 @@ pub(crate) struct Folded {
     pub(crate) node: NodeId,
     pub(crate) how: How,
     pub(crate) terms: NodeId,
-    /// Where the result lives.
-    pub(crate) kind: Kind,
+    pub(crate) home: Home,
     pub(crate) source: Source,
+    /// Whether tiles of every batch have the same terms, so that those of the first count.
+    pub(crate) repeated: bool,
+}
+
+/// Where a result lives, and which others are finished with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Home {
+    pub(crate) kind: Kind,
+    pub(crate) batches: Batches,
+}
+
+/// Whether there is a value for each batch, or one for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Batches {
+    Each,
+    All,
+}
+
+impl Home {
+    /// Of a value that varies along these; a product without batches has one.
+    pub(crate) fn of(graph: &Graph, axes: Axes) -> Home {
+        let each = axes.batch == graph.product().accumulator_axes().batch;
+        Home { kind: axes.kind(), batches: if each { Batches::Each } else { Batches::All } }
+    }
 }
 
 /// Who has partial results of a reduction.
@@ -41,10 +65,8 @@ pub(crate) enum Source {
     Elements,
     /// The same, from values along rows that every tile knows: those of the first along columns count.
     Rows,
-    /// Who finishes a block of rows, from what it finishes.
-    FinishedRows,
-    /// Who finishes a block of columns.
-    FinishedColumns,
+    /// Who finishes a block of rows, a block of columns or scalars, from what it finishes or knows there.
+    Finished(Home),
 }
 
 impl Folded {
@@ -126,13 +148,14 @@ pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folde
         Op::Pick(terms, index) => (How::Pick(index), terms),
         _ => return None,
     };
-    let source = match graph[terms].ty.axes.kind() {
-        Kind::Tile | Kind::Scalar => Source::Elements,
-        Kind::AlongRows if late[terms.index()] => Source::FinishedRows,
-        Kind::AlongRows => Source::Rows,
-        Kind::AlongColumns => Source::FinishedColumns,
+    let [of, home] = [terms, node].map(|id| Home::of(graph, graph.ty(id).axes));
+    let source = match of.kind {
+        Kind::Tile => Source::Elements,
+        Kind::AlongRows if !late[terms.index()] => Source::Rows,
+        Kind::AlongRows | Kind::AlongColumns | Kind::Scalar => Source::Finished(of),
     };
-    Some(Folded { node, how, terms, kind: graph[node].ty.axes.kind(), source })
+    let repeated = of.batches == Batches::All && !matches!(source, Source::Finished(_));
+    Some(Folded { node, how, terms, home, source, repeated })
 }
 
 /// The reductions of a graph that are finished by the last to arrive, in its order.
@@ -147,7 +170,7 @@ pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
 
 /// Those whose results live so.
 pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded> {
-    folds(graph).filter(move |folded| folded.kind == kind)
+    folds(graph).filter(move |folded| folded.home.kind == kind)
 }
 
 /// Floats of the widest reduction along columns.
@@ -177,17 +200,15 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         }
     }
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
-        let kind = node.ty.axes.kind();
-        if node.ty.axes.batch != graph.product().accumulator_axes().batch {
-            return refuse("a reduction's result for all batches".to_owned());
-        }
+        let home = Home::of(graph, node.ty.axes);
         if let Op::Reduce(fold, over, terms) = node.op {
             let of = graph[terms].ty;
             let whole = !matches!(over.column, Some(Run::Group(_)));
             // Who finishes columns knows those of the product, not their groups.
             let grouped = of.axes.kind() == Kind::AlongColumns
                 && of.axes.column != Some(graph.product().column.divisor());
-            if over.batch || !whole || grouped || of.elem != Elem::F32 {
+            // Batches alone leave a tile, and nobody comes back to all batches' tiles.
+            if home.kind == Kind::Tile || !whole || grouped || of.elem != Elem::F32 {
                 return refuse(format!("{} {over}", fold.name()));
             }
             continue;
@@ -206,9 +227,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if node.op.operands().any(|operand| passes[operand.index()] > 0) {
             return refuse("a reduction's result beside one that meets its tile again".to_owned());
         }
-        let apart =
-            |operand: NodeId| late[operand.index()] && graph[operand].ty.axes.kind() != kind;
-        if kind == Kind::Tile || node.op.operands().any(apart) {
+        let apart = |operand: NodeId| {
+            late[operand.index()] && Home::of(graph, graph[operand].ty.axes) != home
+        };
+        if home.kind == Kind::Tile || node.op.operands().any(apart) {
             return refuse("a reduction's result beside what varies otherwise".to_owned());
         }
     }
@@ -248,7 +270,8 @@ impl Workspace {
         );
         let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));
         let batch = problem.batch as u64;
-        let counters = batch * (rows + columns + 1);
+        // Of each batch, and of all.
+        let counters = (batch + 1) * (rows + columns + 1);
         let sizes = [
             counters,
             u64::from(words.rows) * batch * columns * rows * unit,

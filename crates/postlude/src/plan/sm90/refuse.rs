@@ -31,7 +31,7 @@ pub enum Sm90Refusal {
     },
     /// An output that no tile can write by itself.
     #[error(
-        "sm90 stores tiles, and vectors and scalars of every batch; output `{name}` is neither"
+        "sm90 stores tiles of every batch, and vectors and scalars; output `{name}` is neither"
     )]
     NotATile {
         /// The output.
@@ -177,15 +177,11 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         };
         let tile = axes == graph.product().accumulator_axes();
         let own = graph.product().column.divisor();
-        // What all batches have in common would be written by each of them.
-        let apart = axes.batch == graph.product().accumulator_axes().batch;
-        let grouped = apart
-            && axes.kind() == Kind::Tile
+        let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
             && graph[output.value].ty.axes == axes
             && axes.kind() != Kind::Tile
-            && apart
             || grouped && !late[output.value.index()];
         let finished = finished || is_plain(graph, &late, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
@@ -216,12 +212,7 @@ pub(crate) fn is_plain(
     let axes = graph.product().axes(&output.dims)?;
     let node = output.value.index();
     let own_columns = axes.column.is_none_or(|by| by == graph.product().column.divisor());
-    let plain = axes.kind() != Kind::Tile
-        && own_columns
-        && !late[node]
-        && passes[node] == 0
-        // What all batches have in common would be written by each of them.
-        && axes.batch == graph.product().accumulator_axes().batch;
+    let plain = axes.kind() != Kind::Tile && own_columns && !late[node] && passes[node] == 0;
     plain.then_some(axes.kind())
 }
 
@@ -329,21 +320,37 @@ mod tests {
         refuse(&graph).err().map(|refusal| refusal.to_string())
     }
 
+    fn batched_refusal(output: &str, value: &str) -> Option<String> {
+        let (name, _) = output.split_once(':').expect("a name and its type");
+        let source = format!(
+            "kernel k(A: f16[B, M, K], W: f16[N, K], x: f16[M, N], s: f32[B]) -> (E: f32[B, M, N], {output}) \
+             {{ Z = A @ W.T\nE = Z + x - max(x, N)\n{name} = {value} }}"
+        );
+        refusal(&source)
+    }
+
     #[test]
-    fn what_batches_share_is_not_written_by_each() {
+    fn what_batches_share_is_written_once() {
         for (output, value) in [
-            ("D: f32[M, N]", "x - max(x, N)"),
             ("d: f32[M]", "max(x, N)"),
             ("g: f32[M, N/2]", "max(x, N, 2)"),
+            ("v: f32[N]", "sum(Z, B, M) + sum(x, M)"),
+            ("v: f32[M]", "sum(max(Z, N), B)"),
+            ("v: f32[]", "mean(Z) + max(sum(Z, M, N)) + prod(s) - sum(min(Z, B, M), N)"),
         ] {
-            let source = format!(
-                "kernel k(A: f16[B, M, K], W: f16[N, K], x: f16[M, N]) -> (E: f32[B, M, N], {output}) \
-                 {{ E = A @ W.T + x - max(x, N)\n {} = {value} }}",
-                &output[..1]
-            );
-            let wanted = format!("output `{}` is neither", &output[..1]);
-            let refusal = refusal(&source).unwrap_or_default();
-            assert!(refusal.contains(&wanted), "{refusal}");
+            assert_eq!(batched_refusal(output, value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn tiles_of_all_batches_are_refused() {
+        for (output, value, wanted) in [
+            ("D: f32[M, N]", "x - max(x, N)", "output `D` is neither"),
+            ("D: f32[M, N]", "sum(Z, B)", "`sum over batch`"),
+            ("D: f32[B]", "sum(Z, M, N) / sum(Z)", "beside what varies otherwise"),
+        ] {
+            let refusal = batched_refusal(output, value).unwrap_or_default();
+            assert!(refusal.contains(wanted), "{refusal}");
         }
     }
 

@@ -123,8 +123,9 @@ impl<'k> Epilogue<'_, 'k> {
                     // The first of the four lanes that have the row, in the tile that has its columns.
                     let first = self.column.eq(0) & corner.tile[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
+                    let inside = self.written(output, corner.batch, Some(inside));
                     let to = memory.element(k, place.at);
-                    store(k, output.dtype, to, value, Some(inside));
+                    store(k, output.dtype, to, value, inside);
                 }
             }
         }

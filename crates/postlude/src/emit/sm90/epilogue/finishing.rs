@@ -1,26 +1,24 @@
-//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of the tiles, and
-//! writes what is computed from them.
+//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and tiles,
+//! and writes what is computed from them.
 //!
-//! Partial results are stored; one thread adds to a counter, and its answer says whether all others had arrived before.
-//! Nothing orders stores and counters: a word of a partial result says itself whether it is there, so that nobody waits
-//! for a fence, and who is last waits for words that are still on their way. It leaves words and counters at zero for the
-//! next launch. A counter's answer is looked at behind the next tile, when it has long been there. Who finishes a block of
-//! rows or columns may leave a partial result of what it finished, and then arrives for that, too.
+//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is there, so
+//! that nobody waits for a fence, and who is last waits for words that are still on their way. It leaves words at zero for
+//! the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
-use postlude_ptx::modifier::{Order, Reduction, Scope};
+use postlude_ptx::modifier::{Order, Scope};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
 use crate::graph::Kind;
-use crate::plan::sm90::{Folded, How, SLOT_ROWS, Source};
+use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source};
 
 use super::super::parameters::{Destination, Location};
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::Folding;
 use super::further::Further;
-use super::tally::{Deferred, Share, numbered};
+use super::tally::{Share, numbered};
 
 /// Words of scalars that are asked for before the first is there.
 const SCALARS_UNDER_WAY: u32 = 16;
@@ -28,10 +26,6 @@ const SCALARS_UNDER_WAY: u32 = 16;
 const MANY_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
-/// Where it is said who was last for a block of rows, a block of columns and a batch's scalars.
-const ROWS: u32 = 0;
-const COLUMNS: u32 = 1;
-const SCALARS: u32 = 2;
 
 /// Partial results of one place: how many there are, and where.
 struct Parts<'f, 'k> {
@@ -43,201 +37,40 @@ struct Parts<'f, 'k> {
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// This warpgroup's partial results of a tile are there. Arrives; if they were the last, finishes: at once, or when
-    /// [`Folding::answer`] looks at the counters' answers, so that nobody waits for them.
-    pub(super) fn end(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        match &self.deferred {
-            Some(deferred) => deferred.tile.remember(share),
-            None => self.arrive_now(evaluator, share),
+    /// Finishes what lives there, all of whose partial results are left or on their way.
+    pub(super) fn finish(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
+        let share = self.share_of(home, share);
+        match home.kind {
+            Kind::AlongRows => self.finish_rows(evaluator, home, share),
+            Kind::AlongColumns => self.finish_columns(evaluator, home, share),
+            Kind::Scalar => self.finish_scalars(evaluator, home, share),
+            Kind::Tile => panic!("compiler bug: tiles finish themselves"),
         }
     }
 
-    /// Behind a tile, if there was one: finishes what the arrival of the one before allows, and arrives.
-    pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
-        let Some(deferred) = &self.deferred else { return };
-        let (before, share) =
-            (deferred.before.share(self.grid()), deferred.tile.share(self.grid()));
-        self.say_last(deferred, before);
-        self.sync();
-        self.k.if_(real & self.rank.eq(0), || {
-            for (number, counter) in self.counters(share) {
-                let answer = self.count_up(counter, Self::wanted(number, share));
-                deferred.answers[number as usize].set(answer);
-            }
-        });
-        deferred.before.remember(share);
-        self.finish_last(evaluator, before);
-        // Nobody says anything about the next tile before all have heard of this one.
-        self.sync();
-    }
-
-    /// One thread says for which counters the tile before was the last.
-    fn say_last(&self, deferred: &Deferred<'k>, share: Share<'k>) {
-        let k = self.k;
-        k.if_(self.rank.eq(0), || {
-            for (number, _) in self.counters(share) {
-                let last =
-                    deferred.answers[number as usize].get().eq(Self::wanted(number, share) - 1);
-                k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
-            }
-        });
-    }
-
-    /// Finishes that tile, where it was the last.
-    fn finish_last(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        for (number, _) in self.counters(share) {
-            self.if_last(number, || match number {
-                ROWS => self.finish_rows(evaluator, share),
-                COLUMNS => self.finish_columns(evaluator, share),
-                _ => self.finish_scalars(evaluator, share),
-            });
+    /// The share of a batch, or the first of all: partial results of the others are behind it.
+    pub(super) fn share_of(&self, home: Home, share: Share<'k>) -> Share<'k> {
+        match home.batches {
+            Batches::Each => share,
+            Batches::All => Share { batch: self.k.imm(0), ..share },
         }
     }
 
-    /// The counters of a tile, each with the number of its flag.
-    fn counters(&self, share: Share<'k>) -> Vec<(u32, Reg<'k, U32>)> {
-        let batches = self.parameters.batches;
-        let behind = batches * share.units;
-        let mut counters = Vec::new();
-        if self.finishes(Kind::AlongRows) {
-            counters.push((ROWS, share.batch.mad(share.units, share.unit)));
-        }
-        if self.finishes(Kind::AlongColumns) {
-            counters.push((COLUMNS, share.batch.mad(share.tiles, share.tile) + behind));
-        }
-        if !self.scalars.is_empty() {
-            counters.push((SCALARS, batches.mad(share.tiles, behind) + share.batch));
-        }
-        counters
-    }
-
-    /// How many arrive at a counter.
-    fn wanted(number: u32, share: Share<'k>) -> Reg<'k, U32> {
-        match number {
-            ROWS => share.tiles,
-            COLUMNS => share.units,
-            _ => share.units * share.tiles,
+    /// How many partial results a reduction has of one place.
+    fn parts(&self, folded: Folded, share: Share<'k>) -> Reg<'k, U32> {
+        match folded.source {
+            Source::Elements => self.tiles_of(folded.home, share),
+            // Of each batch one along rows, which the first tile knows.
+            Source::Rows if folded.home.kind == Kind::AlongRows => self.parameters.batches,
+            Source::Rows => self.tiles_of(folded.home, share),
+            Source::Finished(from) => self.blocks_of(from, folded.home, share),
         }
     }
 
-    /// Whether reductions of what is finished follow, whose arrivals depend on who was last.
-    pub(super) fn goes_further(&self) -> bool {
-        self.from(Source::FinishedRows).chain(self.from(Source::FinishedColumns)).count() > 0
-    }
-
-    fn arrive_now(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        let k = self.k;
-        let (rows, columns) = (self.finishes(Kind::AlongRows), self.finishes(Kind::AlongColumns));
-        self.sync();
-        k.if_(self.rank.eq(0), || {
-            for (number, counter) in self.counters(share) {
-                if number != SCALARS {
-                    self.count(number, counter, k.imm(1), Self::wanted(number, share));
-                }
-            }
-        });
-        self.sync();
-        if rows {
-            self.if_last(ROWS, || self.finish_rows(evaluator, share));
-        }
-        if columns {
-            self.if_last(COLUMNS, || self.finish_columns(evaluator, share));
-        }
-        k.if_(self.rank.eq(0), || self.count_scalars(share));
-        self.sync();
-        self.if_last(SCALARS, || self.finish_scalars(evaluator, share));
-        // Nobody says anything about the next tile before all have heard of this one.
-        self.sync();
-    }
-
-    /// Whether blocks of rows or of columns are finished.
-    fn finishes(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::AlongRows => {
-                !self.rows.is_empty() || self.from(Source::FinishedRows).next().is_some()
-            }
-            Kind::AlongColumns => {
-                !self.columns.is_empty() || self.from(Source::FinishedColumns).next().is_some()
-            }
-            Kind::Scalar | Kind::Tile => false,
-        }
-    }
-
-    /// Scalars that have their partial results from there, each with its first word.
-    pub(super) fn from(&self, source: Source) -> impl Iterator<Item = (u32, Folded)> {
-        numbered(&self.scalars).filter(move |(_, folded)| folded.source == source)
-    }
-
-    /// One thread adds arrivals to a counter, and says whether they were the last.
-    fn count(
-        &self,
-        number: u32,
-        counter: Reg<'k, U32>,
-        arrivals: Reg<'k, U32>,
-        wanted: Reg<'k, U32>,
-    ) {
-        let k = self.k;
-        let last = self.add(counter, arrivals).eq(wanted - arrivals);
-        self.reset_if(last, counter);
-        k.store_shared(self.flag_place(number), [k.imm::<U32>(1).select(0, last)]);
-    }
-
-    /// Adds one to a counter, which the last that is wanted leaves at zero; what it was before.
-    ///
-    /// Of an addition ptxas would let a whole warp wait for the answer.
-    fn count_up(&self, counter: Reg<'k, U32>, wanted: Reg<'k, U32>) -> Reg<'k, U32> {
-        let (k, counter) = (self.k, self.part(0, self.k.widen(counter)));
-        k.atomic::<U32>(Reduction::Increment, Order::Relaxed, Scope::Gpu, counter, wanted - 1)
-    }
-
-    /// Adds to a counter; what it was before.
-    fn add(&self, counter: Reg<'k, U32>, arrivals: Reg<'k, U32>) -> Reg<'k, U32> {
-        let counter = self.part(0, self.k.widen(counter));
-        self.k.atomic::<U32>(Reduction::Add, Order::Relaxed, Scope::Gpu, counter, arrivals)
-    }
-
-    /// Leaves a counter as the next launch wants it.
-    fn reset_if(&self, last: Reg<'k, Pred>, counter: Reg<'k, U32>) {
-        let (k, zero) = (self.k, self.k.imm::<U32>(0));
-        let counter = self.part(0, k.widen(counter));
-        k.when(last, || k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero));
-    }
-
-    /// The same for a batch's scalars: a tile arrives, and whoever finished a block for one more.
-    fn count_scalars(&self, share: Share<'k>) {
-        let k = self.k;
-        let (units, tiles) = (share.units, share.tiles);
-        let behind = self.parameters.batches.mad(tiles, self.parameters.batches * units);
-        let (counter, all) = (behind + share.batch, units * tiles);
-        let of_rows = self.from(Source::FinishedRows).next().map(|_| (ROWS, units));
-        let of_columns = self.from(Source::FinishedColumns).next().map(|_| (COLUMNS, tiles));
-        let tiles_count = self.of_tiles().next().is_some();
-        let (mut arrivals, mut wanted) =
-            if tiles_count { (k.imm(1), all) } else { (k.imm(0), k.imm(0)) };
-        for (number, blocks) in of_rows.into_iter().chain(of_columns) {
-            let [last] = k.load_shared::<U32, 1>(self.flag_place(number));
-            arrivals = arrivals + last;
-            wanted = wanted + blocks;
-        }
-        if tiles_count {
-            self.count(SCALARS, counter, arrivals, wanted);
-        } else {
-            // Who adds nothing must not look: after the last one it would find the counter full.
-            k.store_shared(self.flag_place(SCALARS), [k.imm::<U32>(0)]);
-            k.if_(arrivals.ne(0), || self.count(SCALARS, counter, arrivals, wanted));
-        }
-    }
-
-    /// Does something with all threads of the warpgroup that was the last to arrive.
-    fn if_last(&self, number: u32, finish: impl FnOnce()) {
-        let [last] = self.k.load_shared::<U32, 1>(self.flag_place(number));
-        self.k.if_(last.ne(0), finish);
-    }
-
-    fn finish_rows(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
+    fn finish_rows(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
         let k = self.k;
         let unit_rows = self.plan.schedule.tile.blocks() * SLOT_ROWS;
-        let further = Further::new(self, evaluator, Source::FinishedRows);
+        let further = Further::new(self, evaluator, home);
         let apart = k.widen(share.units * unit_rows) * 4_u64;
         k.for_(self.rank, unit_rows, THREADS, |within| {
             let row = share.unit.mad(unit_rows, within);
@@ -250,23 +83,24 @@ impl<'k> Folding<'_, 'k> {
                     let picked = Evaluator::picked(folded, &known);
                     k.imm(1).select(0, inside & picked.lt(self.parameters.columns))
                 } else {
-                    share.tiles
+                    self.parts(folded, share)
                 };
                 let at = |each: u32| self.row_part(share, word + each, k.imm(0), row);
                 let parts = Parts { folded, count, at: &at, apart };
                 (folded, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = numbered(&self.rows).map(one).collect();
-            let known = self.write(evaluator, Kind::AlongRows, &place, known, &results);
+            let results: Vec<_> = self.living(&self.rows, home).map(one).collect();
+            let known = self.write(evaluator, home, &place, known, &results);
             further.add(evaluator, &known, inside);
+            self.leave_finished(evaluator, (home, share), &known, row);
         });
-        further.leave(self, evaluator, share, share.unit);
+        further.leave(self, evaluator, share, (share.unit, share.units));
     }
 
-    fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
+    fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
         let k = self.k;
         let width = self.plan.schedule.width();
-        let further = Further::new(self, evaluator, Source::FinishedColumns);
+        let further = Further::new(self, evaluator, home);
         let apart = k.widen(share.tiles * width) * 4_u64;
         k.for_(self.rank, width, THREADS, |within| {
             let column = share.tile.mad(width, within);
@@ -275,39 +109,69 @@ impl<'k> Folding<'_, 'k> {
             let known = self.known(evaluator, Kind::AlongColumns, &place);
             let one = |(word, folded): (u32, Folded)| {
                 let at = |each: u32| self.column_part(share, word + each, k.imm(0), column);
-                let parts = Parts { folded, count: share.units, at: &at, apart };
+                let parts = Parts { folded, count: self.parts(folded, share), at: &at, apart };
                 (folded, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = numbered(&self.columns).map(one).collect();
-            let known = self.write(evaluator, Kind::AlongColumns, &place, known, &results);
+            let results: Vec<_> = self.living(&self.columns, home).map(one).collect();
+            let known = self.write(evaluator, home, &place, known, &results);
             further.add(evaluator, &known, inside);
+            self.leave_finished(evaluator, (home, share), &known, column);
         });
-        further.leave(self, evaluator, share, share.tile);
+        further.leave(self, evaluator, share, (share.tile, share.tiles));
     }
 
-    fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, share: Share<'k>) {
-        let (k, all) = (self.k, share.units * share.tiles);
-        for (word, folded) in numbered(&self.scalars) {
+    fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
+        let k = self.k;
+        for (word, folded) in self.living(&self.scalars, home) {
             let at = |each: u32| self.scalar_part(share, word + each, k.imm(0));
-            let count = match folded.source {
-                Source::Elements | Source::Rows => all,
-                Source::FinishedRows => share.units,
-                Source::FinishedColumns => share.tiles,
-            };
-            let parts = Parts { folded, count, at: &at, apart: k.imm(4) };
+            let parts =
+                Parts { folded, count: self.parts(folded, share), at: &at, apart: k.imm(4) };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
             self.keep_scalar(evaluator, folded, word, state);
         }
         self.sync();
         k.if_(self.rank.eq(0), || {
-            let results: Vec<_> = numbered(&self.scalars)
+            let results: Vec<_> = self
+                .living(&self.scalars, home)
                 .map(|(word, folded)| (folded, self.kept_scalar(evaluator, folded, word)))
                 .collect();
             let zero = k.imm(0);
             let place = Place { at: [share.batch, zero, zero], inside: None };
             let known = self.known(evaluator, Kind::Scalar, &place);
-            self.write(evaluator, Kind::Scalar, &place, known, &results);
+            let known = self.write(evaluator, home, &place, known, &results);
+            self.leave_finished(evaluator, (home, share), &known, zero);
         });
+    }
+
+    /// Those that live there, each with the number of its first word among all of its kind.
+    fn living<'f>(
+        &self,
+        folds: &'f [Folded],
+        home: Home,
+    ) -> impl Iterator<Item = (u32, Folded)> + 'f {
+        numbered(folds).filter(move |(_, folded)| folded.home == home)
+    }
+
+    /// Leaves what a batch has of a row, a column or a scalar as a part of what all batches have there.
+    fn leave_finished(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        (home, share): (Home, Share<'k>),
+        known: &Known<'k>,
+        place: Reg<'k, U32>,
+    ) {
+        for (word, folded) in self.from(home).filter(|(_, folded)| folded.home.kind == home.kind) {
+            let state = evaluator.fold_some(folded, &[of_known(known, folded)]);
+            let first = self.share_of(folded.home, share);
+            for (each, value) in (word..).zip(state) {
+                let to = match home.kind {
+                    Kind::AlongRows => self.row_part(first, each, share.batch, place),
+                    Kind::AlongColumns => self.column_part(first, each, share.batch, place),
+                    Kind::Scalar | Kind::Tile => self.scalar_part(first, each, share.batch),
+                };
+                self.leave(to, value);
+            }
+        }
     }
 
     /// Every `step`th part from the first on, in order.
@@ -326,7 +190,7 @@ impl<'k> Folding<'_, 'k> {
             // One word.
             How::Pick(_) => 1,
             // Their places differ by constants, which take no registers.
-            How::Fold(_) if folded.kind == Kind::Scalar && self.deferred.is_some() => {
+            How::Fold(_) if folded.home.kind == Kind::Scalar && self.deferred.is_some() => {
                 SCALARS_UNDER_WAY / folded.words()
             }
             How::Fold(_) => self.under_way() / folded.words(),
@@ -423,7 +287,7 @@ impl<'k> Folding<'_, 'k> {
     fn write(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        kind: Kind,
+        home: Home,
         place: &Place<'k>,
         mut known: Known<'k>,
         results: &[(Folded, State<'k>)],
@@ -433,10 +297,10 @@ impl<'k> Folding<'_, 'k> {
             let value = evaluator.fold_finish(*folded, state, &known);
             known[folded.node.index()] = Some(Value::Float(value));
         }
-        evaluator.extend_late(&mut known, kind, place);
+        evaluator.extend_late(&mut known, home, place);
         for (output, destination) in graph.outputs().iter().zip(&self.parameters.destinations) {
-            let lives =
-                graph.ty(output.value).axes.kind() == kind && self.plan.late[output.value.index()];
+            let lives = Home::of(graph, graph.ty(output.value).axes) == home
+                && self.plan.late[output.value.index()];
             if let (true, Destination::Direct(memory)) = (lives, destination) {
                 let Some(value) = known[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
@@ -446,6 +310,14 @@ impl<'k> Folding<'_, 'k> {
             }
         }
         known
+    }
+}
+
+/// The value that a reduction folds, at a place of which this is known.
+pub(super) fn of_known<'k>(known: &Known<'k>, folded: Folded) -> Reg<'k, F32> {
+    match known[folded.terms.index()] {
+        Some(value) => value.float(),
+        None => panic!("compiler bug: a reduction of nothing"),
     }
 }
 

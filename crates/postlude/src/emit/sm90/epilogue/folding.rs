@@ -9,7 +9,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::graph::{Kind, NodeId};
-use crate::plan::sm90::{Folded, SLOT_ROWS, Source, folds_of};
+use crate::plan::sm90::{Batches, Folded, SLOT_ROWS, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
@@ -17,6 +17,7 @@ use super::super::raster::{Corner, Raster};
 use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State, Value};
 use super::Spot;
+use super::finishing::of_known;
 use super::groups::{self, Counts};
 use super::tally::{
     Carried, Deferred, RowTally, Running, Share, Tallies, Tally, Terms, Turn, numbered,
@@ -74,7 +75,8 @@ impl<'a, 'k> Folding<'a, 'k> {
             shared: k.region(&plan.folds) + seat.warpgroup * bytes,
             deferred: None,
         })?;
-        folding.deferred = (!folding.goes_further()).then(|| Deferred::new(k));
+        let all = folding.finished().any(|home| home.batches == Batches::All);
+        folding.deferred = (!folding.goes_further()).then(|| Deferred::new(k, all));
         Some(folding)
     }
 
@@ -129,6 +131,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             self.pick(evaluator, spot, first, known, (word, folded), chunks, tallies.share);
         }
         let columns: Vec<(u32, Folded, Vec<Running<'k>>, bool)> = numbered(&self.columns)
+            .filter(|(_, folded)| folded.is_of_elements())
             .map(|(word, folded)| {
                 if let Some(before) = carried.0.remove(&(first, word)) {
                     (word, folded, before, true)
@@ -140,8 +143,11 @@ impl<'a, 'k> Folding<'a, 'k> {
             .collect();
         let fold = |whole: bool| {
             let values = |folded| self.values(evaluator, (spot, whole), first, folded, chunks);
-            let rows = self.rows.iter().enumerate().filter(|(_, folded)| !folded.is_pick());
-            for (place, folded) in rows {
+            let rows = self.rows.iter().enumerate();
+            for (place, folded) in rows.filter(|(_, folded)| folded.is_of_elements()) {
+                if folded.is_pick() {
+                    continue;
+                }
                 let values = values(*folded);
                 for (row, states) in tallies.rows.0.iter().enumerate() {
                     let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
@@ -214,6 +220,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             let picked = Evaluator::picked(folded, known);
             let from = picked - (spot.column + first);
             let exists = picked.lt(self.parameters.columns) & spot.inside_rows[row];
+            let exists = if folded.repeated { exists & share.batch.eq(0) } else { exists };
             k.if_(from.lt(8 * chunks.len() as u32) & exists, || {
                 let to = self.row_part(share, word, k.imm(0), spot.rows[row]);
                 for (group, four) in values.iter().enumerate() {
@@ -240,17 +247,28 @@ impl<'a, 'k> Folding<'a, 'k> {
         known: &[Known<'k>; 2],
         tally: &Tally<'k>,
     ) {
+        let first = || (self.rank & 3).eq(0) & share.tile.eq(0);
         let scalars = tally.0.iter().zip(&self.scalars);
         for (state, folded) in scalars.filter(|(_, folded)| folded.source == Source::Rows) {
             let nothing = evaluator.fold_nothing(*folded);
-            let first = (self.rank & 3).eq(0) & share.tile.eq(0);
+            let first = first();
             let own = [0, 1].map(|row| {
-                let Some(value) = known[row][folded.terms.index()] else {
-                    panic!("compiler bug: a reduction of nothing")
-                };
-                value.float().select(nothing, first & spot.inside_rows[row])
+                let value = of_known(&known[row], *folded);
+                value.select(nothing, first & spot.inside_rows[row])
             });
             state.more(evaluator, *folded, &own);
+        }
+        let rows = numbered(&self.rows).filter(|(_, folded)| folded.source == Source::Rows);
+        for (word, folded) in rows {
+            let of_all = self.share_of(folded.home, share);
+            self.k.if_(first(), || {
+                for (row, known) in spot.rows.iter().zip(known) {
+                    let state = evaluator.fold_some(folded, &[of_known(known, folded)]);
+                    for (each, value) in (word..).zip(state) {
+                        self.leave(self.row_part(of_all, each, share.batch, *row), value);
+                    }
+                }
+            });
         }
     }
 
@@ -272,7 +290,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
                 let row = spot.inside_rows[element / 2];
                 let column = || spot.remaining.gt(offset);
-                let inside = match folded.kind {
+                let inside = match folded.home.kind {
                     _ if whole => None,
                     Kind::AlongRows => Some(column()),
                     Kind::AlongColumns => Some(row),
@@ -346,10 +364,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         rows: &RowTally<'k>,
     ) {
         let k = self.k;
-        let folded = numbered(&self.rows).enumerate().filter(|(_, (_, folded))| !folded.is_pick());
-        for (place, (word, folded)) in folded {
+        let of_elements = |folded: Folded| folded.is_of_elements() && !folded.is_pick();
+        let folded = numbered(&self.rows).enumerate();
+        for (place, (word, folded)) in folded.filter(|(_, (_, folded))| of_elements(*folded)) {
             for (row, states) in rows.0.iter().enumerate() {
                 let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
+                let state = Self::once(evaluator, folded, share, state);
                 k.if_((self.rank & 3).eq(0), || {
                     for (each, value) in (0..).zip(state) {
                         let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
@@ -375,7 +395,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         self.sync();
         let columns = self.plan.schedule.width();
         k.for_(self.rank, columns, 128, |within| {
-            for (word, folded) in numbered(&self.columns) {
+            let of_elements = |(_, folded): &(u32, Folded)| folded.is_of_elements();
+            for (word, folded) in numbered(&self.columns).filter(of_elements) {
                 let warps = (0..WARPS).map(|warp| {
                     (0..folded.words())
                         .map(|each| {
@@ -385,6 +406,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                         .collect::<State<'k>>()
                 });
                 let state = Self::in_order(evaluator, folded, warps);
+                let state = Self::once(evaluator, folded, share, state);
                 for (each, value) in (0..).zip(state) {
                     let to =
                         self.column_part(share, word + each, share.unit, corner.column + within);
@@ -409,9 +431,24 @@ impl<'a, 'k> Folding<'a, 'k> {
         place: Reg<'k, U32>,
     ) {
         let state = self.kept_scalar(evaluator, folded, word);
+        let state = Self::once(evaluator, folded, share, state);
         for (each, value) in (0..).zip(state) {
             self.leave(self.scalar_part(share, word + each, place), value);
         }
+    }
+
+    /// What a tile leaves: nothing where the first batch's tile leaves the same.
+    fn once(
+        evaluator: &Evaluator<'_, 'k>,
+        folded: Folded,
+        share: Share<'k>,
+        state: State<'k>,
+    ) -> State<'k> {
+        if !folded.repeated {
+            return state;
+        }
+        let (first, nothing) = (share.batch.eq(0), evaluator.fold_begin(folded));
+        state.iter().zip(nothing).map(|(word, nothing)| word.select(nothing, first)).collect()
     }
 
     fn in_order(

@@ -3,9 +3,11 @@
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::plan::sm90::{Folded, Source};
+use crate::graph::Kind;
+use crate::plan::sm90::{Batches, Folded, Home};
 
 use super::super::values::{Evaluator, Known, State};
+use super::finishing::of_known;
 use super::folding::Folding;
 use super::tally::Share;
 
@@ -21,18 +23,19 @@ struct Total<'k> {
 }
 
 impl<'k> Further<'k> {
-    /// Of all reductions that have their partial results from there.
+    /// Of all scalars that have their partial results from who finishes that.
     pub(super) fn new(
         folding: &Folding<'_, 'k>,
         evaluator: &Evaluator<'_, 'k>,
-        source: Source,
+        home: Home,
     ) -> Further<'k> {
         let begin = |(word, folded): (u32, Folded)| {
             let nothing = evaluator.fold_begin(folded);
             let words = nothing.into_iter().map(|each| folding.k.var(each)).collect();
             Total { one: (word, folded), words }
         };
-        Further { totals: folding.from(source).map(begin).collect() }
+        let scalars = folding.from(home).filter(|(_, folded)| folded.home.kind == Kind::Scalar);
+        Further { totals: scalars.map(begin).collect() }
     }
 
     /// Adds a row or a column of which this is known.
@@ -43,23 +46,20 @@ impl<'k> Further<'k> {
         inside: Reg<'k, Pred>,
     ) {
         for Total { one: (_, folded), words } in &self.totals {
-            let Some(value) = known[folded.terms.index()] else {
-                panic!("compiler bug: a reduction of nothing")
-            };
-            let value = value.float().select(evaluator.fold_nothing(*folded), inside);
+            let value = of_known(known, *folded).select(evaluator.fold_nothing(*folded), inside);
             let before: State<'k> = words.iter().map(|word| word.get()).collect();
             let after = evaluator.fold_more(*folded, &before, &[value]);
             words.iter().zip(after).for_each(|(word, after)| word.set(after));
         }
     }
 
-    /// Leaves the block's partial results, by its number.
+    /// Leaves the block's partial results, by its number among so many of a batch.
     pub(super) fn leave(
         self,
         folding: &Folding<'_, 'k>,
         evaluator: &Evaluator<'_, 'k>,
         share: Share<'k>,
-        place: Reg<'k, U32>,
+        (place, blocks): (Reg<'k, U32>, Reg<'k, U32>),
     ) {
         if self.totals.is_empty() {
             return;
@@ -71,6 +71,12 @@ impl<'k> Further<'k> {
         folding.sync();
         folding.k.if_(folding.rank.eq(0), || {
             for total in &self.totals {
+                let (_, folded) = total.one;
+                let place = match folded.home.batches {
+                    Batches::Each => place,
+                    Batches::All => share.batch.mad(blocks, place),
+                };
+                let share = folding.share_of(folded.home, share);
                 folding.leave_scalar(evaluator, total.one, share, place);
             }
         });

@@ -243,7 +243,8 @@ impl<'k> Epilogue<'_, 'k> {
                         Counts::Where(first) => inside & first,
                         Counts::Always | Counts::Never => inside,
                     };
-                    store(k, declared.dtype, memory.element(k, place.at), value, Some(inside));
+                    let inside = self.written(declared, spot.batch, Some(inside));
+                    store(k, declared.dtype, memory.element(k, place.at), value, inside);
                 }
             }
         }

@@ -1,5 +1,8 @@
 //! Vectors and scalars that no tile's values go into: written by the tiles of the first row, of the first column, or the
-//! first of all.
+//! first of all; what all batches have in common by those of the first batch.
+
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::{Kind, Output};
 use crate::plan::sm90::is_plain;
@@ -37,7 +40,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let place = Place { at, inside: Some(inside) };
                     let mut known = scalars.clone();
                     evaluator.extend(&mut known, Kind::AlongColumns, &place, &[]);
-                    self.write_all(&columns, &place, &known);
+                    self.write_all(&columns, corner, &place, &known);
                 });
             });
         }
@@ -45,7 +48,7 @@ impl<'k> Epilogue<'_, 'k> {
             let first = first_row & corner.tile[1].eq(0) & self.rank.eq(0);
             k.if_(first, || {
                 let place = Place { at: [corner.batch, zero, zero], inside: None };
-                self.write_all(&single, &place, scalars);
+                self.write_all(&single, corner, &place, scalars);
             });
         }
     }
@@ -63,12 +66,35 @@ impl<'k> Epilogue<'_, 'k> {
             .collect()
     }
 
-    fn write_all(&self, outputs: &[(&Output, &Memory<'k>)], place: &Place<'k>, known: &Known<'k>) {
+    fn write_all(
+        &self,
+        outputs: &[(&Output, &Memory<'k>)],
+        corner: &Corner<'k>,
+        place: &Place<'k>,
+        known: &Known<'k>,
+    ) {
         for (output, memory) in outputs {
             let Some(value) = known[output.value.index()] else {
                 panic!("compiler bug: an output without a value")
             };
-            store(self.k, output.dtype, memory.element(self.k, place.at), value, place.inside);
+            let inside = self.written(output, corner.batch, place.inside);
+            store(self.k, output.dtype, memory.element(self.k, place.at), value, inside);
         }
+    }
+
+    /// Where a value that is inside is written: in the first batch only, if it is that of all.
+    pub(super) fn written(
+        &self,
+        output: &Output,
+        batch: Reg<'k, U32>,
+        inside: Option<Reg<'k, Pred>>,
+    ) -> Option<Reg<'k, Pred>> {
+        let product = self.plan.graph.product();
+        let own = product.axes(&output.dims).is_some_and(|axes| axes.batch);
+        if own || product.batch.is_none() {
+            return inside;
+        }
+        let first = batch.eq(0);
+        Some(inside.map_or(first, |inside| inside & first))
     }
 }

@@ -7,14 +7,15 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::graph::NodeId;
-use crate::plan::sm90::Folded;
+use crate::plan::sm90::{Batches, Folded, Home};
 
 use super::super::values::{Evaluator, State, Value};
+use super::counting::number;
 
 /// An arrival whose answers are still to be looked at.
 pub(super) struct Deferred<'k> {
-    /// What counters of rows, columns and scalars were before; in one thread.
-    pub(super) answers: [Var<'k, U32>; 3],
+    /// What counters of rows, columns and scalars were before, of each batch and of all; in one thread.
+    answers: Vec<Var<'k, U32>>,
     /// The tile that they are about, and the one behind it.
     pub(super) before: Remembered<'k>,
     pub(super) tile: Remembered<'k>,
@@ -28,10 +29,17 @@ pub(super) struct Remembered<'k> {
 }
 
 impl<'k> Deferred<'k> {
-    pub(super) fn new(k: Kernel<'k, Sm90a>) -> Deferred<'k> {
+    /// With answers of each batch, and of all where anybody asks for them.
+    pub(super) fn new(k: Kernel<'k, Sm90a>, all: bool) -> Deferred<'k> {
+        let count = if all { 6 } else { 3 };
         // No counter was ever that full.
-        let answers = [(); 3].map(|()| k.var(u32::MAX));
+        let answers = (0..count).map(|_| k.var(u32::MAX)).collect();
         Deferred { answers, before: Remembered::new(k), tile: Remembered::new(k) }
+    }
+
+    pub(super) fn answer(&self, home: Home) -> &Var<'k, U32> {
+        let behind = if home.batches == Batches::All { 3 } else { 0 };
+        &self.answers[behind + number(home.kind) as usize]
     }
 }
 
