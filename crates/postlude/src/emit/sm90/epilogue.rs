@@ -18,6 +18,7 @@ mod finishing;
 mod folding;
 mod further;
 mod groups;
+mod kept;
 mod lanes;
 mod plain;
 mod tally;

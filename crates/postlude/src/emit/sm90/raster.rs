@@ -42,6 +42,8 @@ pub(super) struct Corner<'k> {
     pub(super) batch: Reg<'k, U32>,
     /// Its number along rows and along columns.
     pub(super) tile: [Reg<'k, U32>; 2],
+    /// Its cluster's number in the batch.
+    pub(super) within: Reg<'k, U32>,
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
 }
@@ -107,6 +109,16 @@ impl<'k> Raster<'k> {
         self.tiles
     }
 
+    /// Clusters' tiles in a batch.
+    pub(super) fn batch_tiles(&self) -> Reg<'k, U32> {
+        self.per_batch
+    }
+
+    /// How far apart the tiles of a team are.
+    pub(super) fn apart(&self) -> Reg<'k, U32> {
+        self.k.clusters() * self.schedule.tile.teams
+    }
+
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
     pub(super) fn for_each(&self, body: impl FnOnce(&Corner<'k>)) {
         let k = self.k;
@@ -140,10 +152,10 @@ impl<'k> Raster<'k> {
 
     /// The number of a team's first tile, and how far the next one is.
     fn own(&self, team: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
-        let (k, clusters) = (self.k, self.k.clusters());
+        let k = self.k;
         match self.schedule.tile.teams {
-            1 => (k.cluster(), clusters),
-            teams => (team.mad(clusters, k.cluster()), clusters * teams),
+            1 => (k.cluster(), k.clusters()),
+            _ => (team.mad(k.clusters(), k.cluster()), self.apart()),
         }
     }
 
@@ -173,6 +185,7 @@ impl<'k> Raster<'k> {
             row: row * tile.rows,
             column: column * self.schedule.width(),
             tile: [row, column],
+            within,
             batch,
             followed,
         }

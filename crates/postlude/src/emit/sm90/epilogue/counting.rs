@@ -53,11 +53,29 @@ impl<'k> Folding<'_, 'k> {
     /// Behind a tile, if there was one: finishes what the arrival of the one before allows, and arrives.
     pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
         let Some(deferred) = &self.deferred else { return };
+        let Some(kept) = &self.kept else {
+            return self.answer_of(evaluator, deferred, real);
+        };
+        // Tiles that leave nothing ask for nothing.
+        let arrives = real & kept.complete.get();
+        self.k.if_(arrives | kept.arrived.get(), || {
+            self.answer_of(evaluator, deferred, arrives);
+            deferred.forget_unless(arrives);
+        });
+        kept.arrived.set(arrives);
+    }
+
+    fn answer_of(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        deferred: &Deferred<'k>,
+        arrives: Reg<'k, Pred>,
+    ) {
         let (before, share) =
             (deferred.before.share(self.grid()), deferred.tile.share(self.grid()));
         self.say_last(deferred, before);
         self.sync();
-        self.k.if_(real & self.rank.eq(0), || {
+        self.k.if_(arrives & self.rank.eq(0), || {
             for (home, counter) in self.counters(share) {
                 let answer = self.count_up(counter, self.tiles_of(home, share));
                 deferred.answer(home).set(answer);
@@ -110,12 +128,13 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// How many parts of tiles there are for one of what lives there.
+    /// How many arrive for one of what lives there: parts of tiles, or those that keep what they have of several.
     pub(super) fn tiles_of(&self, home: Home, share: Share<'k>) -> Reg<'k, U32> {
-        let of_batch = match home.kind {
-            Kind::AlongRows => share.tiles,
-            Kind::AlongColumns => share.units,
-            Kind::Scalar | Kind::Tile => share.units * share.tiles,
+        let of_batch = match (home.kind, &self.kept) {
+            (Kind::AlongRows, _) => share.tiles,
+            (Kind::AlongColumns, _) => share.units,
+            (Kind::Scalar | Kind::Tile, Some(kept)) => kept.count(),
+            (Kind::Scalar | Kind::Tile, None) => share.units * share.tiles,
         };
         match home.batches {
             Batches::Each => of_batch,

@@ -21,7 +21,7 @@ use super::further::Further;
 use super::tally::{Share, numbered};
 
 /// Words of scalars that are asked for before the first is there.
-const SCALARS_UNDER_WAY: u32 = 16;
+const SCALARS_UNDER_WAY: u32 = 8;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
 /// Threads of a warpgroup.

@@ -19,6 +19,7 @@ use super::super::values::{Evaluator, Known, State, Value};
 use super::Spot;
 use super::finishing::of_known;
 use super::groups::{self, Counts};
+use super::kept::Kept;
 use super::tally::{
     Carried, Deferred, RowTally, Running, Share, Tallies, Tally, Terms, Turn, numbered,
 };
@@ -46,6 +47,8 @@ pub(super) struct Folding<'a, 'k> {
     shared: SharedAddress<'k>,
     /// The arrival of the tile before, where it can wait.
     pub(super) deferred: Option<Deferred<'k>>,
+    /// Scalars of more than a tile, where there is nothing else.
+    pub(super) kept: Option<Kept<'k>>,
 }
 
 impl<'a, 'k> Folding<'a, 'k> {
@@ -74,9 +77,17 @@ impl<'a, 'k> Folding<'a, 'k> {
             tiles: raster.tiles(),
             shared: k.region(&plan.folds) + seat.warpgroup * bytes,
             deferred: None,
+            kept: None,
         })?;
         let all = folding.finished().any(|home| home.batches == Batches::All);
         folding.deferred = (!folding.goes_further()).then(|| Deferred::new(k, all));
+        if folding.deferred.is_some()
+            && Kept::takes(&folding.rows, &folding.columns, &folding.scalars)
+        {
+            let evaluator = Evaluator { k, plan, parameters };
+            let tile = plan.schedule.tile;
+            folding.kept = Some(Kept::new(&evaluator, &folding.scalars, raster, seat, tile));
+        }
         Some(folding)
     }
 
@@ -388,11 +399,19 @@ impl<'a, 'k> Folding<'a, 'k> {
         share: Share<'k>,
         tally: &Tally<'k>,
     ) {
-        let k = self.k;
-        for (place, (word, folded)) in self.of_tiles() {
-            self.keep_scalar(evaluator, folded, word, tally.0[place].state());
+        if let Some(kept) = &self.kept {
+            kept.add(evaluator, &self.scalars, corner, tally);
+            return self.k.if_(kept.complete.get(), || {
+                let tally = kept.take(evaluator, &self.scalars);
+                self.leave_scalars(evaluator, share, kept.place(corner), &tally);
+            });
         }
-        self.sync();
+        if self.columns.is_empty() && self.of_tiles().next().is_none() {
+            return;
+        }
+        let k = self.k;
+        let place = share.tile.mad(share.units, share.unit);
+        self.leave_scalars(evaluator, share, place, tally);
         let columns = self.plan.schedule.width();
         k.for_(self.rank, columns, 128, |within| {
             let of_elements = |(_, folded): &(u32, Folded)| folded.is_of_elements();
@@ -414,9 +433,22 @@ impl<'a, 'k> Folding<'a, 'k> {
                 }
             }
         });
-        k.if_(self.rank.eq(0), || {
+    }
+
+    /// Leaves what a warpgroup has of scalars as the partial results of this number.
+    fn leave_scalars(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        share: Share<'k>,
+        place: Reg<'k, U32>,
+        tally: &Tally<'k>,
+    ) {
+        for (number, (word, folded)) in self.of_tiles() {
+            self.keep_scalar(evaluator, folded, word, tally.0[number].state());
+        }
+        self.sync();
+        self.k.if_(self.rank.eq(0), || {
             for (_, (word, folded)) in self.of_tiles() {
-                let place = share.tile.mad(share.units, share.unit);
                 self.leave_scalar(evaluator, (word, folded), share, place);
             }
         });

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::NodeId;
 use crate::plan::sm90::{Batches, Folded, Home};
@@ -35,6 +35,13 @@ impl<'k> Deferred<'k> {
         // No counter was ever that full.
         let answers = (0..count).map(|_| k.var(u32::MAX)).collect();
         Deferred { answers, before: Remembered::new(k), tile: Remembered::new(k) }
+    }
+
+    /// Forgets answers that were looked at, unless there are new ones.
+    pub(super) fn forget_unless(&self, new: Reg<'k, Pred>) {
+        for answer in &self.answers {
+            answer.set(answer.get().select(u32::MAX, new));
+        }
     }
 
     pub(super) fn answer(&self, home: Home) -> &Var<'k, U32> {
