@@ -155,9 +155,10 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         folds,
         across,
         across_barriers,
-        reused: match schedule.reuse {
-            true => reused(graph, &schedule.needs),
-            false => vec![None; graph.outputs().len()],
+        reused: if schedule.reuse {
+            reused(graph, &schedule.needs)
+        } else {
+            vec![None; graph.outputs().len()]
         },
         late: late(graph),
         passes: passes(graph),

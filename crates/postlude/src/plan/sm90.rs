@@ -169,7 +169,7 @@ impl Sm90Schedule {
 
     /// Bytes of all slots that tile outputs leave through.
     pub fn store_bytes(&self) -> u32 {
-        if self.own_store_slots() {
+        if self.has_store_slots() {
             self.consumers() * self.store_stages * self.slot_bytes()
         } else {
             0

@@ -77,14 +77,14 @@ fn tiles() -> Vec<Tile> {
 fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
     let of = |(place, tile): (usize, Tile)| {
         (0..KERNELS.len())
-            .filter(move |kernel| (kernel + place + turn) % 2 == 0)
+            .filter(move |kernel| (kernel + place + turn).is_multiple_of(2))
             .map(move |kernel| (tile, kernel))
     };
     let varieties: Vec<(Tile, usize)> = tiles().into_iter().enumerate().flat_map(of).collect();
     let checked = AtomicUsize::new(0);
     for_each(&varieties, |(tile, kernel)| {
         let layouts = [Layout::Packed, Layout::TransposedPadded];
-        let layout = layouts[(*kernel + turn) / 2 % 2];
+        let layout = layouts[(*kernel / 2 + turn) % 2];
         let sizes = [2, tile.rows as usize - 24, 2 * tile.columns as usize + 24, 72];
         let bound = with_tiles(*kernel, sizes, layout);
         let Some(mut schedule) = fitted(&bound, Tile { cluster: Cluster::ONE, ..*tile }) else {

@@ -95,8 +95,8 @@ pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
 }
 
 impl Sm90Schedule {
-    /// Slots of a subtile that outputs leave through beside those of operands.
-    pub(super) fn own_store_slots(&self) -> bool {
+    /// Whether outputs leave through slots beside those of operands.
+    pub(super) fn has_store_slots(&self) -> bool {
         let slots = self.needs.slots;
         self.needs.maps_stores() && !(self.reuse && slots.stores == slots.reusable)
     }
