@@ -199,11 +199,8 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if let Op::Reduce(fold, over, terms) = node.op {
             let of = graph[terms].ty;
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            // Who finishes columns knows those of the product, not their groups.
-            let grouped = of.axes.kind() == Kind::AlongColumns
-                && of.axes.column != Some(graph.product().column.divisor());
             // Batches alone leave a tile, and nobody comes back to all batches' tiles.
-            if home.kind == Kind::Tile || !whole || grouped || of.elem != Elem::F32 {
+            if home.kind == Kind::Tile || !whole || of.elem != Elem::F32 {
                 return refuse(format!("{} {over}", fold.name()));
             }
             continue;

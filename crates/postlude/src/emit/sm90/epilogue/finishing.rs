@@ -11,10 +11,10 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
-use crate::graph::Kind;
-use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source};
+use crate::graph::{Kind, Output};
+use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source, output_run};
 
-use super::super::parameters::{Destination, Location};
+use super::super::parameters::{Destination, Location, Memory};
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::Folding;
 use super::further::Further;
@@ -91,7 +91,7 @@ impl<'k> Folding<'_, 'k> {
             };
             let results: Vec<_> = self.living(&self.rows, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
-            further.add(evaluator, &known, inside);
+            further.add(evaluator, &known, |_| inside);
             self.leave_finished(evaluator, (home, share), &known, row);
         });
         further.leave(self, evaluator, share, (share.unit, share.units));
@@ -114,7 +114,11 @@ impl<'k> Folding<'_, 'k> {
             };
             let results: Vec<_> = self.living(&self.columns, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
-            further.add(evaluator, &known, inside);
+            let counts = |folded: Folded| match self.plan.runs[folded.terms.index()] {
+                1 => inside,
+                run => inside & begins_run(column, run),
+            };
+            further.add(evaluator, &known, counts);
             self.leave_finished(evaluator, (home, share), &known, column);
         });
         further.leave(self, evaluator, share, (share.tile, share.tiles));
@@ -277,8 +281,10 @@ impl<'k> Folding<'_, 'k> {
     fn known(&self, evaluator: &Evaluator<'_, 'k>, kind: Kind, place: &Place<'k>) -> Known<'k> {
         let mut known: Known<'k> = vec![None; self.plan.graph.len()];
         evaluator.extend(&mut known, Kind::Scalar, place, &[]);
-        if kind != Kind::Scalar {
-            evaluator.extend(&mut known, kind, place, &[]);
+        match kind {
+            Kind::AlongColumns => evaluator.extend_column(&mut known, place),
+            Kind::AlongRows | Kind::Tile => evaluator.extend(&mut known, kind, place, &[]),
+            Kind::Scalar => {}
         }
         known
     }
@@ -305,8 +311,8 @@ impl<'k> Folding<'_, 'k> {
                 let Some(value) = known[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
                 };
-                let to = memory.element(self.k, place.at);
-                store(self.k, output.dtype, to, value, place.inside);
+                let run = output_run(graph, output);
+                store_at(self.k, (output, memory, run), place.at, value, place.inside);
             }
         }
         known
@@ -319,6 +325,28 @@ pub(super) fn of_known<'k>(known: &Known<'k>, folded: Folded) -> Reg<'k, F32> {
         Some(value) => value.float(),
         None => panic!("compiler bug: a reduction of nothing"),
     }
+}
+
+/// Whether a column is the first of its run.
+pub(super) fn begins_run<'k>(column: Reg<'k, U32>, run: u32) -> Reg<'k, Pred> {
+    (column / run * run).eq(column)
+}
+
+/// Stores an output's value at a place of the product, where it is inside: that of a run of columns at the first.
+pub(super) fn store_at<'k>(
+    k: Kernel<'k, Sm90a>,
+    (output, memory, run): (&Output, &Memory<'k>, u32),
+    [batch, row, column]: [Reg<'k, U32>; 3],
+    value: Value<'k>,
+    inside: Option<Reg<'k, Pred>>,
+) {
+    if run == 1 {
+        return store(k, output.dtype, memory.element(k, [batch, row, column]), value, inside);
+    }
+    let first = begins_run(column, run);
+    let inside = inside.map_or(first, |inside| inside & first);
+    let to = memory.element(k, [batch, row, column / run]);
+    store(k, output.dtype, to, value, Some(inside));
 }
 
 /// Stores one value where it is inside.
