@@ -3,7 +3,6 @@
 //! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
 //! about a run is known in the tile, before its elements are visited.
 
-use crate::dtype::Elem;
 use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
 
 use super::folds::late;
@@ -80,7 +79,6 @@ pub(crate) fn is_group_fold(graph: &Graph, id: NodeId) -> bool {
         Op::Reduce(_, over, of) => {
             let grouped = matches!(over.column, Some(Run::Group(_)));
             let elements = graph[of].ty.axes.kind() == Kind::Tile
-                && graph[of].ty.elem == Elem::F32
                 && run_of(graph, graph[of].ty.axes.column) == 1;
             grouped && elements && !over.row && !over.batch
         }

@@ -24,6 +24,8 @@ use super::tally::{Share, numbered};
 const SCALARS_UNDER_WAY: u32 = 16;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
+/// Of a word that holds half of an integer, what says that it is there.
+const THERE: u32 = 1 << 16;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
@@ -165,16 +167,13 @@ impl<'k> Folding<'_, 'k> {
         place: Reg<'k, U32>,
     ) {
         for (word, folded) in self.from(home).filter(|(_, folded)| folded.home.kind == home.kind) {
-            let state = evaluator.fold_some(folded, &[of_known(known, folded)]);
+            let state = evaluator.fold_some(folded, &[of_known(evaluator, known, folded)]);
             let first = self.share_of(folded.home, share);
-            for (each, value) in (word..).zip(state) {
-                let to = match home.kind {
-                    Kind::AlongRows => self.row_part(first, each, share.batch, place),
-                    Kind::AlongColumns => self.column_part(first, each, share.batch, place),
-                    Kind::Scalar | Kind::Tile => self.scalar_part(first, each, share.batch),
-                };
-                self.leave(to, value);
-            }
+            self.leave(folded, &state, |each| match home.kind {
+                Kind::AlongRows => self.row_part(first, word + each, share.batch, place),
+                Kind::AlongColumns => self.column_part(first, word + each, share.batch, place),
+                Kind::Scalar | Kind::Tile => self.scalar_part(first, word + each, share.batch),
+            });
         }
     }
 
@@ -215,7 +214,8 @@ impl<'k> Folding<'_, 'k> {
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
             next.iter().zip(&rows).for_each(|(next, row)| next.set(row.register()));
-            let found = self.collect(&places);
+            let found = self.collect(&places).into_iter().map(|words| self.read(folded, &words));
+            let found: Vec<State<'k>> = found.collect();
             let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
                 let words = words.into_iter().zip(&nothing);
                 words.map(|(word, nothing)| word.select(*nothing, *counts)).collect::<State<'k>>()
@@ -242,7 +242,10 @@ impl<'k> Folding<'_, 'k> {
 
     /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
     /// wants them.
-    fn collect(&self, places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)]) -> Vec<State<'k>> {
+    fn collect(
+        &self,
+        places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
+    ) -> Vec<Vec<Reg<'k, U32>>> {
         let k = self.k;
         let found: Vec<Vec<Var<'k, U32>>> =
             places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
@@ -262,19 +265,36 @@ impl<'k> Folding<'_, 'k> {
             };
             k.when(*counts, || words.iter().for_each(clear));
         }
-        let read = |word: &Var<'k, U32>| self.read(word.get());
-        found.iter().map(|words| words.iter().map(read).collect()).collect()
+        found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
     }
 
-    /// Leaves a word of a partial result: never zero, which says that it is not there.
-    pub(super) fn leave(&self, to: GlobalPointer<'k>, value: Reg<'k, F32>) {
-        let word = (self.k.f32_to_bits(value).cast::<U32>() ^ u32::MAX).max(1);
-        self.k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+    /// Leaves a partial result, each word where it belongs: never zero, which says that it is not there.
+    pub(super) fn leave(
+        &self,
+        folded: Folded,
+        state: &State<'k>,
+        to: impl Fn(u32) -> GlobalPointer<'k>,
+    ) {
+        let bits = |place: usize| self.k.f32_to_bits(state[place]).cast::<U32>();
+        for each in 0..folded.words() {
+            let to = to(each);
+            let word = match each {
+                _ if !folded.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
+                0 => (bits(0) & 0xffff) | THERE,
+                _ => (bits(0) >> 16) | THERE,
+            };
+            self.k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+        }
     }
 
-    /// What a word says. Of all NaN one is read as another.
-    fn read(&self, word: Reg<'k, U32>) -> Reg<'k, F32> {
-        self.k.bits_to_f32((word ^ u32::MAX).cast::<B32>())
+    /// What words say. Of all NaN one is read as another; integers keep all their bits.
+    fn read(&self, folded: Folded, words: &[Reg<'k, U32>]) -> State<'k> {
+        if folded.is_integer() {
+            let bits = (words[0] & 0xffff) | (words[1] << 16);
+            return vec![self.k.bits_to_f32(bits.cast::<B32>())];
+        }
+        let read = |word: &Reg<'k, U32>| self.k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
+        words.iter().map(read).collect()
     }
 
     /// What is known of a place without reductions.
@@ -301,7 +321,7 @@ impl<'k> Folding<'_, 'k> {
         let graph = self.plan.graph;
         for (folded, state) in results {
             let value = evaluator.fold_finish(*folded, state, &known);
-            known[folded.node.index()] = Some(Value::Float(value));
+            known[folded.node.index()] = Some(value);
         }
         evaluator.extend_late(&mut known, home, place);
         for (output, destination) in graph.outputs().iter().zip(&self.parameters.destinations) {
@@ -320,9 +340,13 @@ impl<'k> Folding<'_, 'k> {
 }
 
 /// The value that a reduction folds, at a place of which this is known.
-pub(super) fn of_known<'k>(known: &Known<'k>, folded: Folded) -> Reg<'k, F32> {
+pub(super) fn of_known<'k>(
+    evaluator: &Evaluator<'_, 'k>,
+    known: &Known<'k>,
+    folded: Folded,
+) -> Reg<'k, F32> {
     match known[folded.terms.index()] {
-        Some(value) => value.float(),
+        Some(value) => evaluator.fold_term(value),
         None => panic!("compiler bug: a reduction of nothing"),
     }
 }

@@ -46,8 +46,8 @@ impl<'k> Further<'k> {
         counts: impl Fn(Folded) -> Reg<'k, Pred>,
     ) {
         for Total { one: (_, folded), words } in &self.totals {
-            let value =
-                of_known(known, *folded).select(evaluator.fold_nothing(*folded), counts(*folded));
+            let value = of_known(evaluator, known, *folded)
+                .select(evaluator.fold_nothing(*folded), counts(*folded));
             let before: State<'k> = words.iter().map(|word| word.get()).collect();
             let after = evaluator.fold_more(*folded, &before, &[value]);
             words.iter().zip(after).for_each(|(word, after)| word.set(after));

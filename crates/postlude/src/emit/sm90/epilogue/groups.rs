@@ -204,7 +204,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let Some((_, four)) = found else {
                         panic!("compiler bug: a reduction of nothing")
                     };
-                    let four = four.map(Value::float);
+                    let four = four.map(|value| evaluator.fold_term(value));
                     let within = offset - groups.offset;
                     let last = (within + CHUNK).is_multiple_of(run.max(CHUNK));
                     for (row, state) in states.iter_mut().enumerate() {
@@ -258,10 +258,10 @@ impl<'k> Groups<'k> {
         found.map_or_else(|| panic!("compiler bug: no groups of {run}"), |(_, groups)| groups)
     }
 
-    fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Reg<'k, F32>) {
+    fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Value<'k>) {
         let found = self.runs.iter_mut().find(|(length, _)| *length == run);
         let Some((_, groups)) = found else { panic!("compiler bug: no groups of {run}") };
-        groups[group].known[row][node.index()] = Some(Value::Float(value));
+        groups[group].known[row][node.index()] = Some(value);
     }
 }
 
@@ -271,7 +271,7 @@ fn finish<'k>(
     folded: Folded,
     run: u32,
     state: State<'k>,
-) -> Reg<'k, F32> {
+) -> Value<'k> {
     let lanes: &[u32] = match run {
         2 => &[],
         4 => &[1],
