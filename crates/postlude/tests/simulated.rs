@@ -289,7 +289,12 @@ fn reductions_of_nothing_are_right() {
 
 #[test]
 fn reductions_without_tiles_and_of_batches_are_right() {
-    let varieties = [("loss", [1, 200, 152, 72]), ("batch_reductions", [3, 88, 136, 40])];
+    let varieties = [
+        ("loss", [1, 200, 152, 72]),
+        ("batch_reductions", [3, 88, 136, 40]),
+        ("integers", [3, 88, 136, 40]),
+        ("integers", [1, 300, 24, 0]),
+    ];
     for_each(&varieties, |(name, sizes)| {
         check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
     });

@@ -32,9 +32,10 @@ use postlude_ptx::target::{Architecture, Sm90a};
 use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
-use crate::graph::{Graph, MathMode, accuracies};
+use crate::graph::{Graph, MathMode, NodeId, accuracies};
 use crate::plan::sm90::{
-    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, late, levels, passes, reused, runs,
+    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, column_runs, late, levels, passes,
+    reused, runs,
 };
 
 pub use launch::launch;
@@ -71,6 +72,8 @@ struct Plan<'a> {
     passes: Vec<usize>,
     /// How many columns of the product one of a node's stands for.
     runs: Vec<u32>,
+    /// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first.
+    column_runs: Vec<(u32, Vec<NodeId>)>,
     /// How many folds of groups of columns come before a node is known.
     levels: Vec<usize>,
 }
@@ -163,6 +166,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         late: late(graph),
         passes: passes(graph),
         runs: runs(graph),
+        column_runs: column_runs(graph),
         levels: levels(graph),
     };
     let attributes = Attributes::<Sm90a>::new(schedule.threads())

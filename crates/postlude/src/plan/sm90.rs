@@ -31,7 +31,9 @@ pub use candidates::{CANDIDATES, Cluster, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
 pub(crate) use folds::{Batches, Folded, Home, How, Source, Workspace, folded, folds_of, late};
-pub(crate) use groups::{is_group_fold, least_common_multiple, lengths, levels, output_run, runs};
+pub(crate) use groups::{
+    column_runs, is_group_fold, least_common_multiple, lengths, levels, output_run, runs,
+};
 pub use hints::Hints;
 pub use needs::Needs;
 pub(crate) use needs::column_values;

@@ -71,7 +71,7 @@ impl Draw {
         if self.random.one_in(30) {
             self.early_vector();
         }
-        let elem = if self.random.one_in(30) { Elem::I32 } else { Elem::F32 };
+        let elem = if self.random.one_in(12) { Elem::I32 } else { Elem::F32 };
         let Some(x) = self.choose(elem, &|known| is_early_tile(known, by)) else { return };
         let axes = self.ty(x).axes;
         if self.random.one_in(8) && elem == Elem::F32 {
@@ -83,15 +83,30 @@ impl Draw {
         let (dims, left) = match self.random.below(16) {
             0..=5 => ("M".to_owned(), Axes { row: false, ..axes }),
             6..=9 => (n, Axes { column: None, ..axes }),
-            // All batches together too.
-            10 if axes.batch => (String::new(), Axes::SCALAR),
-            11 if axes.batch && self.random.one_in(2) => {
-                ("L".to_owned(), Axes { batch: false, ..axes })
-            }
+            10 | 11 if axes.batch => self.all_batches(&n, axes),
             _ => (format!("M, {n}"), by_batch),
         };
         let folded = self.fold(x, &dims, left);
         self.finishing(folded);
+    }
+
+    /// Dims of a tile that are reduced, batches among them, and what is left.
+    fn all_batches(&mut self, n: &str, axes: Axes) -> (String, Axes) {
+        match self.random.below(10) {
+            0..=2 => (String::new(), Axes::SCALAR),
+            3..=5 => ("L, M".to_owned(), Axes { column: axes.column, ..Axes::SCALAR }),
+            6..=8 => (format!("L, {n}"), Axes { row: true, ..Axes::SCALAR }),
+            _ => ("L".to_owned(), Axes { batch: false, ..axes }),
+        }
+    }
+
+    /// The same of a vector.
+    fn further(&mut self, dim: String, axes: Axes) -> (String, Axes) {
+        match self.random.below(4) {
+            0 if axes.batch => (format!("L, {dim}"), Axes::SCALAR),
+            1 if axes.batch => ("L".to_owned(), Axes { batch: false, ..axes }),
+            _ => (dim, Axes { batch: axes.batch, ..Axes::SCALAR }),
+        }
     }
 
     /// A reduction of a value along dims.
@@ -129,7 +144,8 @@ impl Draw {
         let Some(x) = self.float(&vector) else { return };
         let axes = self.ty(x).axes;
         let dim = axes.column.map_or_else(|| "M".to_owned(), columns);
-        self.fold(x, &dim, Axes { batch: axes.batch, ..Axes::SCALAR });
+        let (dims, left) = self.further(dim, axes);
+        self.fold(x, &dims, left);
     }
 
     fn pick(&mut self, x: ValueId) {
@@ -162,11 +178,11 @@ impl Draw {
                 Some(by) => columns(by),
                 None => "M".to_owned(),
             };
-            let left = Axes { batch: axes.batch, ..Axes::SCALAR };
             let late = |known: &Known| known.late && known.ty.axes == axes;
             if let Some(vector) = self.float(&late) {
                 let vector = self.bounded(vector, 1000.0);
-                self.fold(vector, &dim, left);
+                let (dims, left) = self.further(dim, axes);
+                self.fold(vector, &dims, left);
             }
         }
     }

@@ -96,6 +96,26 @@ impl<'k> Evaluator<'_, 'k> {
         self.extend_some(known, kind, place, accumulators, early);
     }
 
+    /// The same along columns, where a run of them may have one value.
+    pub(super) fn extend_column(&self, known: &mut Known<'k>, place: &Place<'k>) {
+        self.extend_runs(known, place, |id| !self.plan.late[id.index()]);
+        self.extend(known, Kind::AlongColumns, place, &[]);
+    }
+
+    /// Adds what is chosen of the vectors that have one value for a run of columns, at a column.
+    fn extend_runs(
+        &self,
+        known: &mut Known<'k>,
+        place: &Place<'k>,
+        chosen: impl Fn(NodeId) -> bool,
+    ) {
+        let [batch, row, column] = place.at;
+        for (run, nodes) in &self.plan.column_runs {
+            let of_run = Place { at: [batch, row, column / *run], ..*place };
+            self.extend_group(known, *run, &of_run, |id| nodes.contains(&id) && chosen(id));
+        }
+    }
+
     /// Adds those of them that are chosen.
     pub(super) fn extend_some(
         &self,
@@ -136,6 +156,9 @@ impl<'k> Evaluator<'_, 'k> {
         let graph = self.plan.graph;
         let lives = |id: NodeId| Home::of(graph, graph.ty(id).axes) == home;
         let late = |id: NodeId| self.plan.late[id.index()] && lives(id);
+        if home.kind == Kind::AlongColumns {
+            self.extend_runs(known, place, late);
+        }
         self.extend_some(known, home.kind, place, &[], late);
     }
 

@@ -30,6 +30,7 @@ pub(crate) struct Folded {
     pub(crate) node: NodeId,
     pub(crate) how: How,
     pub(crate) terms: NodeId,
+    pub(crate) elem: Elem,
     pub(crate) home: Home,
     pub(crate) source: Source,
     /// Whether tiles of every batch have the same terms, so that those of the first count.
@@ -75,8 +76,13 @@ impl Folded {
         matches!(self.how, How::Pick(_))
     }
 
-    /// Floats of a partial result.
-    pub(crate) fn words(self) -> u32 {
+    /// Whether integers are folded.
+    pub(crate) fn is_integer(self) -> bool {
+        self.elem == Elem::I32
+    }
+
+    /// Registers of a partial result.
+    pub(crate) fn registers(self) -> u32 {
         match self.how {
             // The largest, and the sum of what each is beside it.
             How::Fold(Fold::LogSumExp) => 2,
@@ -85,13 +91,18 @@ impl Folded {
         }
     }
 
+    /// Words of a partial result in memory: an integer needs all its bits, and one more to say that it is there.
+    pub(crate) fn words(self) -> u32 {
+        if self.is_integer() { 2 } else { self.registers() }
+    }
+
     /// Whether its terms are elements of tiles.
     pub(crate) fn is_of_elements(self) -> bool {
         self.source == Source::Elements
     }
 }
 
-/// Floats of all partial results: of those along rows, along columns, and of scalars.
+/// Words of all partial results: of those along rows, along columns, and of scalars.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FoldWords {
     /// For each row.
@@ -129,11 +140,14 @@ pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
         Op::Reduce(_, over, terms) if !over.batch && !over.row && over.column == Some(Run::All) => {
             terms
         }
-        Op::Pick(terms, index) if graph[index].ty.axes.column.is_none() => terms,
+        Op::Pick(terms, index)
+            if graph[index].ty.axes.column.is_none() && graph[terms].ty.elem == Elem::F32 =>
+        {
+            terms
+        }
         _ => return false,
     };
-    let of = graph[terms].ty;
-    of.axes.kind() == Kind::Tile && of.elem == Elem::F32
+    graph[terms].ty.axes.kind() == Kind::Tile
 }
 
 /// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
@@ -155,7 +169,8 @@ pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folde
         Kind::AlongRows | Kind::AlongColumns | Kind::Scalar => Source::Finished(of),
     };
     let repeated = of.batches == Batches::All && !matches!(source, Source::Finished(_));
-    Some(Folded { node, how, terms, home, source, repeated })
+    let elem = graph.ty(terms).elem;
+    Some(Folded { node, how, terms, elem, home, source, repeated })
 }
 
 /// The reductions of a graph that are finished by the last to arrive, in its order.
@@ -201,14 +216,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     }
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
         let home = Home::of(graph, node.ty.axes);
-        if let Op::Reduce(fold, over, terms) = node.op {
-            let of = graph[terms].ty;
+        if let Op::Reduce(fold, over, _) = node.op {
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            // Who finishes columns knows those of the product, not their groups.
-            let grouped = of.axes.kind() == Kind::AlongColumns
-                && of.axes.column != Some(graph.product().column.divisor());
             // Batches alone leave a tile, and nobody comes back to all batches' tiles.
-            if home.kind == Kind::Tile || !whole || grouped || of.elem != Elem::F32 {
+            if home.kind == Kind::Tile || !whole {
                 return refuse(format!("{} {over}", fold.name()));
             }
             continue;

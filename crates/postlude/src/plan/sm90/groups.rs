@@ -3,7 +3,6 @@
 //! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
 //! about a run is known in the tile, before its elements are visited.
 
-use crate::dtype::Elem;
 use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
 
 use super::folds::late;
@@ -24,15 +23,54 @@ pub(crate) fn output_run(graph: &Graph, output: &Output) -> u32 {
     run_of(graph, graph.product().axes(&output.dims).and_then(|axes| axes.column))
 }
 
-/// Every length of a run that is longer than a column, longest first.
+/// Every length of a run that tiles know of that is longer than a column, longest first.
 pub(crate) fn lengths(graph: &Graph) -> Vec<u32> {
     let (live, runs) = (graph.live(), runs(graph));
-    let nodes = live.iter().zip(&runs).filter(|(live, _)| **live).map(|(_, run)| *run);
-    let outputs = graph.outputs().iter().map(|output| output_run(graph, output));
-    let mut lengths: Vec<u32> = nodes.chain(outputs).filter(|run| *run > 1).collect();
+    // Vectors that no tile uses go with the columns.
+    let mut known: Vec<bool> = graph
+        .nodes()
+        .map(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
+        .collect();
+    for (id, node) in graph.nodes().rev() {
+        let in_tiles = node.ty.axes.kind() == Kind::Tile || runs[id.index()] > 1;
+        if known[id.index()] && in_tiles {
+            node.op.operands().for_each(|operand| known[operand.index()] = true);
+        }
+    }
+    let nodes = known.iter().zip(&runs).filter(|(known, _)| **known).map(|(_, run)| *run);
+    let tiles = graph.outputs().iter().filter(|output| {
+        let axes = graph.product().axes(&output.dims);
+        axes.is_none_or(|axes| axes.kind() == Kind::Tile)
+    });
+    let outputs = tiles.map(|output| output_run(graph, output));
+    longest_first(nodes.chain(outputs))
+}
+
+fn longest_first(runs: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut lengths: Vec<u32> = runs.filter(|run| *run > 1).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.dedup();
     lengths
+}
+
+/// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first: outputs, what
+/// they and vectors of all columns are made of, and what is reduced further.
+pub(crate) fn column_runs(graph: &Graph) -> Vec<(u32, Vec<NodeId>)> {
+    let (live, runs) = (graph.live(), runs(graph));
+    let mut wanted = vec![false; graph.len()];
+    graph.outputs().iter().for_each(|output| wanted[output.value.index()] = true);
+    for (id, node) in graph.nodes().rev().filter(|(id, _)| live[id.index()]) {
+        let along = node.ty.axes.kind() == Kind::AlongColumns;
+        let reduces = matches!(node.op, Op::Reduce(..)) && node.ty.axes.kind() == Kind::Scalar;
+        if reduces || along && (runs[id.index()] == 1 || wanted[id.index()]) {
+            node.op.operands().for_each(|operand| wanted[operand.index()] = true);
+        }
+    }
+    let along = |id: NodeId| graph.ty(id).axes.kind() == Kind::AlongColumns && wanted[id.index()];
+    let all: Vec<NodeId> = graph.nodes().map(|(id, _)| id).filter(|id| along(*id)).collect();
+    let of_run = |run: u32| all.iter().copied().filter(|id| runs[id.index()] == run).collect();
+    let lengths = longest_first(all.iter().map(|id| runs[id.index()]));
+    lengths.into_iter().map(|run| (run, of_run(run))).collect()
 }
 
 /// Whether a node folds runs of a tile's elements.
@@ -41,7 +79,6 @@ pub(crate) fn is_group_fold(graph: &Graph, id: NodeId) -> bool {
         Op::Reduce(_, over, of) => {
             let grouped = matches!(over.column, Some(Run::Group(_)));
             let elements = graph[of].ty.axes.kind() == Kind::Tile
-                && graph[of].ty.elem == Elem::F32
                 && run_of(graph, graph[of].ty.axes.column) == 1;
             grouped && elements && !over.row && !over.batch
         }
@@ -85,24 +122,17 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if node.ty.axes.column.is_some_and(|divisor| divisor % own != 0) {
             return fewer();
         }
-        // Values along columns are computed column by column, and what is late by who finishes whole columns.
+        // Who finishes columns knows a run's result in the first of them only.
         let along = node.ty.axes.kind() == Kind::AlongColumns;
         let coarse = |operand: NodeId| runs[operand.index()] > 1;
-        let fine_of_coarse = along && !coarse(id) && node.op.operands().any(coarse);
-        if fine_of_coarse || (coarse(id) && late[id.index()]) {
+        let longer =
+            |operand: NodeId| late[operand.index()] && runs[operand.index()] > runs[id.index()];
+        if along && node.op.operands().any(longer) || !along && coarse(id) && late[id.index()] {
             return fewer();
         }
         if matches!(node.op, Op::Pick(terms, _) if coarse(terms)) {
             return fewer();
         }
-    }
-    // Vectors are written column by column.
-    let coarse_vector = |output: &Output| {
-        let along = graph.ty(output.value).axes.kind() == Kind::AlongColumns;
-        along && runs[output.value.index()] > 1
-    };
-    if graph.outputs().iter().any(coarse_vector) {
-        return fewer();
     }
     // Four lanes hold eight neighbouring columns, two each.
     match lengths(graph).into_iter().find(|run| ![2, 4].contains(run) && run % 8 != 0) {

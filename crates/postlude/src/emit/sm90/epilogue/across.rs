@@ -100,7 +100,7 @@ impl<'k> Across<'k> {
             let word = |row, word| k.load_cluster::<F32, 1>(from.advance(offset(row, word)))[0];
             [0, 1].map(|row| {
                 let mut words = (0..).map(|number| word(row, number));
-                let state = |one: &Folded| words.by_ref().take(one.words() as usize).collect();
+                let state = |one: &Folded| words.by_ref().take(one.registers() as usize).collect();
                 folded.iter().map(state).collect::<Vec<State<'k>>>()
             })
         };

@@ -7,7 +7,7 @@ use crate::graph::{Axes, Kind, NodeId};
 use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
 
 use super::super::parameters::Destination;
-use super::super::values::{Evaluator, Known, Place, State, Value};
+use super::super::values::{Evaluator, Known, Place, State};
 use super::finishing::store;
 use super::{Corner, Elements, Epilogue, Spot, Terms, groups, of_group};
 
@@ -31,7 +31,7 @@ impl<'k> Epilogue<'_, 'k> {
             for ((known, place), states) in known.iter_mut().zip(places).zip(states) {
                 for (folded, state) in folded.iter().zip(states) {
                     let value = evaluator.fold_finish(*folded, &state, known);
-                    known[folded.node.index()] = Some(Value::Float(value));
+                    known[folded.node.index()] = Some(value);
                 }
                 let ready = |id: NodeId| passes[id.index()] == pass && !self.plan.late[id.index()];
                 evaluator.extend_some(known, Kind::AlongRows, place, &[], ready);
@@ -94,7 +94,8 @@ impl<'k> Epilogue<'_, 'k> {
                     let number = (spot.column, offset + column);
                     let inside = Evaluator::fold_takes(*folded, &known[row], number, inside);
                     let counts = groups::counts(run, self.column, offset, column).and(inside);
-                    counts.choose(values[2 * row + column as usize].float(), nothing)
+                    let value = evaluator.fold_term(values[2 * row + column as usize]);
+                    counts.choose(value, nothing)
                 });
                 states[place] = evaluator.fold_more(*folded, &states[place], &own);
             }

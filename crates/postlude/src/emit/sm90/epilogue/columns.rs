@@ -95,7 +95,7 @@ impl<'a, 'k> Columns<'a, 'k> {
         k.sync_named(self.barrier, workers);
         for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
             Evaluator::fill(&mut known, scalars);
-            evaluator.extend(&mut known, Kind::AlongColumns, &place, &[]);
+            evaluator.extend_column(&mut known, &place);
             let within = (self.worker + turn as u32 * workers) * 4;
             for (number, node) in self.nodes.iter().enumerate() {
                 let to = self.start + within + self.offset(number, 0);

@@ -11,10 +11,10 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
-use crate::graph::Kind;
-use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source};
+use crate::graph::{Kind, Output};
+use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source, output_run};
 
-use super::super::parameters::{Destination, Location};
+use super::super::parameters::{Destination, Location, Memory};
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::folding::Folding;
 use super::further::Further;
@@ -24,6 +24,8 @@ use super::tally::{Share, numbered};
 const SCALARS_UNDER_WAY: u32 = 8;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
+/// Of a word that holds half of an integer, what says that it is there.
+const THERE: u32 = 1 << 16;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
@@ -91,7 +93,7 @@ impl<'k> Folding<'_, 'k> {
             };
             let results: Vec<_> = self.living(&self.rows, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
-            further.add(evaluator, &known, inside);
+            further.add(evaluator, &known, |_| inside);
             self.leave_finished(evaluator, (home, share), &known, row);
         });
         further.leave(self, evaluator, share, (share.unit, share.units));
@@ -114,7 +116,11 @@ impl<'k> Folding<'_, 'k> {
             };
             let results: Vec<_> = self.living(&self.columns, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
-            further.add(evaluator, &known, inside);
+            let counts = |folded: Folded| match self.plan.runs[folded.terms.index()] {
+                1 => inside,
+                run => inside & begins_run(column, run),
+            };
+            further.add(evaluator, &known, counts);
             self.leave_finished(evaluator, (home, share), &known, column);
         });
         further.leave(self, evaluator, share, (share.tile, share.tiles));
@@ -161,16 +167,13 @@ impl<'k> Folding<'_, 'k> {
         place: Reg<'k, U32>,
     ) {
         for (word, folded) in self.from(home).filter(|(_, folded)| folded.home.kind == home.kind) {
-            let state = evaluator.fold_some(folded, &[of_known(known, folded)]);
+            let state = evaluator.fold_some(folded, &[of_known(evaluator, known, folded)]);
             let first = self.share_of(folded.home, share);
-            for (each, value) in (word..).zip(state) {
-                let to = match home.kind {
-                    Kind::AlongRows => self.row_part(first, each, share.batch, place),
-                    Kind::AlongColumns => self.column_part(first, each, share.batch, place),
-                    Kind::Scalar | Kind::Tile => self.scalar_part(first, each, share.batch),
-                };
-                self.leave(to, value);
-            }
+            self.leave(folded, &state, |each| match home.kind {
+                Kind::AlongRows => self.row_part(first, word + each, share.batch, place),
+                Kind::AlongColumns => self.column_part(first, word + each, share.batch, place),
+                Kind::Scalar | Kind::Tile => self.scalar_part(first, word + each, share.batch),
+            });
         }
     }
 
@@ -211,7 +214,8 @@ impl<'k> Folding<'_, 'k> {
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
             next.iter().zip(&rows).for_each(|(next, row)| next.set(row.register()));
-            let found = self.collect(&places);
+            let found = self.collect(&places).into_iter().map(|words| self.read(folded, &words));
+            let found: Vec<State<'k>> = found.collect();
             let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
                 let words = words.into_iter().zip(&nothing);
                 words.map(|(word, nothing)| word.select(*nothing, *counts)).collect::<State<'k>>()
@@ -238,7 +242,10 @@ impl<'k> Folding<'_, 'k> {
 
     /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
     /// wants them.
-    fn collect(&self, places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)]) -> Vec<State<'k>> {
+    fn collect(
+        &self,
+        places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
+    ) -> Vec<Vec<Reg<'k, U32>>> {
         let k = self.k;
         let found: Vec<Vec<Var<'k, U32>>> =
             places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
@@ -258,27 +265,46 @@ impl<'k> Folding<'_, 'k> {
             };
             k.when(*counts, || words.iter().for_each(clear));
         }
-        let read = |word: &Var<'k, U32>| self.read(word.get());
-        found.iter().map(|words| words.iter().map(read).collect()).collect()
+        found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
     }
 
-    /// Leaves a word of a partial result: never zero, which says that it is not there.
-    pub(super) fn leave(&self, to: GlobalPointer<'k>, value: Reg<'k, F32>) {
-        let word = (self.k.f32_to_bits(value).cast::<U32>() ^ u32::MAX).max(1);
-        self.k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+    /// Leaves a partial result, each word where it belongs: never zero, which says that it is not there.
+    pub(super) fn leave(
+        &self,
+        folded: Folded,
+        state: &State<'k>,
+        to: impl Fn(u32) -> GlobalPointer<'k>,
+    ) {
+        let bits = |place: usize| self.k.f32_to_bits(state[place]).cast::<U32>();
+        for each in 0..folded.words() {
+            let to = to(each);
+            let word = match each {
+                _ if !folded.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
+                0 => (bits(0) & 0xffff) | THERE,
+                _ => (bits(0) >> 16) | THERE,
+            };
+            self.k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+        }
     }
 
-    /// What a word says. Of all NaN one is read as another.
-    fn read(&self, word: Reg<'k, U32>) -> Reg<'k, F32> {
-        self.k.bits_to_f32((word ^ u32::MAX).cast::<B32>())
+    /// What words say. Of all NaN one is read as another; integers keep all their bits.
+    fn read(&self, folded: Folded, words: &[Reg<'k, U32>]) -> State<'k> {
+        if folded.is_integer() {
+            let bits = (words[0] & 0xffff) | (words[1] << 16);
+            return vec![self.k.bits_to_f32(bits.cast::<B32>())];
+        }
+        let read = |word: &Reg<'k, U32>| self.k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
+        words.iter().map(read).collect()
     }
 
     /// What is known of a place without reductions.
     fn known(&self, evaluator: &Evaluator<'_, 'k>, kind: Kind, place: &Place<'k>) -> Known<'k> {
         let mut known: Known<'k> = vec![None; self.plan.graph.len()];
         evaluator.extend(&mut known, Kind::Scalar, place, &[]);
-        if kind != Kind::Scalar {
-            evaluator.extend(&mut known, kind, place, &[]);
+        match kind {
+            Kind::AlongColumns => evaluator.extend_column(&mut known, place),
+            Kind::AlongRows | Kind::Tile => evaluator.extend(&mut known, kind, place, &[]),
+            Kind::Scalar => {}
         }
         known
     }
@@ -295,7 +321,7 @@ impl<'k> Folding<'_, 'k> {
         let graph = self.plan.graph;
         for (folded, state) in results {
             let value = evaluator.fold_finish(*folded, state, &known);
-            known[folded.node.index()] = Some(Value::Float(value));
+            known[folded.node.index()] = Some(value);
         }
         evaluator.extend_late(&mut known, home, place);
         for (output, destination) in graph.outputs().iter().zip(&self.parameters.destinations) {
@@ -305,8 +331,8 @@ impl<'k> Folding<'_, 'k> {
                 let Some(value) = known[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
                 };
-                let to = memory.element(self.k, place.at);
-                store(self.k, output.dtype, to, value, place.inside);
+                let run = output_run(graph, output);
+                store_at(self.k, (output, memory, run), place.at, value, place.inside);
             }
         }
         known
@@ -314,11 +340,37 @@ impl<'k> Folding<'_, 'k> {
 }
 
 /// The value that a reduction folds, at a place of which this is known.
-pub(super) fn of_known<'k>(known: &Known<'k>, folded: Folded) -> Reg<'k, F32> {
+pub(super) fn of_known<'k>(
+    evaluator: &Evaluator<'_, 'k>,
+    known: &Known<'k>,
+    folded: Folded,
+) -> Reg<'k, F32> {
     match known[folded.terms.index()] {
-        Some(value) => value.float(),
+        Some(value) => evaluator.fold_term(value),
         None => panic!("compiler bug: a reduction of nothing"),
     }
+}
+
+/// Whether a column is the first of its run.
+pub(super) fn begins_run<'k>(column: Reg<'k, U32>, run: u32) -> Reg<'k, Pred> {
+    (column / run * run).eq(column)
+}
+
+/// Stores an output's value at a place of the product, where it is inside: that of a run of columns at the first.
+pub(super) fn store_at<'k>(
+    k: Kernel<'k, Sm90a>,
+    (output, memory, run): (&Output, &Memory<'k>, u32),
+    [batch, row, column]: [Reg<'k, U32>; 3],
+    value: Value<'k>,
+    inside: Option<Reg<'k, Pred>>,
+) {
+    if run == 1 {
+        return store(k, output.dtype, memory.element(k, [batch, row, column]), value, inside);
+    }
+    let first = begins_run(column, run);
+    let inside = inside.map_or(first, |inside| inside & first);
+    let to = memory.element(k, [batch, row, column / run]);
+    store(k, output.dtype, to, value, Some(inside));
 }
 
 /// Stores one value where it is inside.

@@ -15,7 +15,7 @@ use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
 use super::super::seat::Seat;
-use super::super::values::{Evaluator, Known, State, Value};
+use super::super::values::{Evaluator, Known, State};
 use super::Spot;
 use super::finishing::of_known;
 use super::groups::{self, Counts};
@@ -147,7 +147,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 if let Some(before) = carried.0.remove(&(first, word)) {
                     (word, folded, before, true)
                 } else {
-                    let unset = |_| Running::unset(k, folded.words());
+                    let unset = |_| Running::unset(k, folded.registers());
                     (word, folded, (0..2 * chunks.len()).map(unset).collect(), false)
                 }
             })
@@ -203,7 +203,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         states: &[Running<'k>],
     ) {
         // Sharing takes registers for every word, and eight lanes share as many columns.
-        let together = if folded.words() == 1 { states.len().min(SHARERS) } else { 1 };
+        let together = if folded.registers() == 1 { states.len().min(SHARERS) } else { 1 };
         for (place, states) in (0..).step_by(together).zip(states.chunks(together)) {
             let place = (word, first + 8 * (place / 2) + place % 2, turn);
             let states = states.iter().map(Running::state).collect();
@@ -241,7 +241,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                         let counts = groups::counts(run, self.column, chunk, column);
                         if let Counts::Where(here) = counts.and(Some(from.eq(offset))) {
                             let value = four[2 * row + column as usize];
-                            k.if_(here, || self.leave(to, value));
+                            k.if_(here, || self.leave(folded, &vec![value], |_| to));
                         }
                     }
                 }
@@ -264,7 +264,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             let nothing = evaluator.fold_nothing(*folded);
             let first = first();
             let own = [0, 1].map(|row| {
-                let value = of_known(&known[row], *folded);
+                let value = of_known(evaluator, &known[row], *folded);
                 value.select(nothing, first & spot.inside_rows[row])
             });
             state.more(evaluator, *folded, &own);
@@ -274,10 +274,9 @@ impl<'a, 'k> Folding<'a, 'k> {
             let of_all = self.share_of(folded.home, share);
             self.k.if_(first(), || {
                 for (row, known) in spot.rows.iter().zip(known) {
-                    let state = evaluator.fold_some(folded, &[of_known(known, folded)]);
-                    for (each, value) in (word..).zip(state) {
-                        self.leave(self.row_part(of_all, each, share.batch, *row), value);
-                    }
+                    let state = evaluator.fold_some(folded, &[of_known(evaluator, known, folded)]);
+                    let to = |each| self.row_part(of_all, word + each, share.batch, *row);
+                    self.leave(folded, &state, to);
                 }
             });
         }
@@ -296,7 +295,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == folded.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
-            let mut four = four.map(Value::float);
+            let mut four = four.map(|value| evaluator.fold_term(value));
             for (element, value) in four.iter_mut().enumerate() {
                 let offset = first + 8 * group as u32 + element as u32 % 2;
                 let row = spot.inside_rows[element / 2];
@@ -353,7 +352,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let place = |word: u32| self.column_place(word, self.rank >> 5, within);
         k.if_((lane & rest.iter().sum::<u32>()).eq(0), || {
             let state = if turn == Turn::Joins {
-                let before = (0..folded.words())
+                let before = (0..folded.registers())
                     .map(|each| k.load_shared::<F32, 1>(place(word + each))[0])
                     .collect();
                 evaluator.fold_both(folded, &before, &state)
@@ -382,10 +381,8 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let state = evaluator.fold_lanes(folded, states[place].state(), &[1, 2]);
                 let state = Self::once(evaluator, folded, share, state);
                 k.if_((self.rank & 3).eq(0), || {
-                    for (each, value) in (0..).zip(state) {
-                        let to = self.row_part(share, word + each, share.tile, spot.rows[row]);
-                        self.leave(to, value);
-                    }
+                    let to = |each| self.row_part(share, word + each, share.tile, spot.rows[row]);
+                    self.leave(folded, &state, to);
                 });
             }
         }
@@ -417,7 +414,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             let of_elements = |(_, folded): &(u32, Folded)| folded.is_of_elements();
             for (word, folded) in numbered(&self.columns).filter(of_elements) {
                 let warps = (0..WARPS).map(|warp| {
-                    (0..folded.words())
+                    (0..folded.registers())
                         .map(|each| {
                             let from = self.column_place(word + each, k.imm(warp), within);
                             k.load_shared::<F32, 1>(from)[0]
@@ -426,11 +423,9 @@ impl<'a, 'k> Folding<'a, 'k> {
                 });
                 let state = Self::in_order(evaluator, folded, warps);
                 let state = Self::once(evaluator, folded, share, state);
-                for (each, value) in (0..).zip(state) {
-                    let to =
-                        self.column_part(share, word + each, share.unit, corner.column + within);
-                    self.leave(to, value);
-                }
+                self.leave(folded, &state, |each| {
+                    self.column_part(share, word + each, share.unit, corner.column + within)
+                });
             }
         });
     }
@@ -464,9 +459,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let state = self.kept_scalar(evaluator, folded, word);
         let state = Self::once(evaluator, folded, share, state);
-        for (each, value) in (0..).zip(state) {
-            self.leave(self.scalar_part(share, word + each, place), value);
-        }
+        self.leave(folded, &state, |each| self.scalar_part(share, word + each, place));
     }
 
     /// What a tile leaves: nothing where the first batch's tile leaves the same.
@@ -518,7 +511,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) -> State<'k> {
         let k = self.k;
         let warps = (0..WARPS).map(|warp| {
-            (0..folded.words())
+            (0..folded.registers())
                 .map(|each| k.load_shared::<F32, 1>(self.scalar_place(word + each, k.imm(warp)))[0])
                 .collect::<State<'k>>()
         });

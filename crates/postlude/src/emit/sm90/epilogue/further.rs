@@ -38,15 +38,16 @@ impl<'k> Further<'k> {
         Further { totals: scalars.map(begin).collect() }
     }
 
-    /// Adds a row or a column of which this is known.
+    /// Adds a row or a column of which this is known, to those that it counts for.
     pub(super) fn add(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         known: &Known<'k>,
-        inside: Reg<'k, Pred>,
+        counts: impl Fn(Folded) -> Reg<'k, Pred>,
     ) {
         for Total { one: (_, folded), words } in &self.totals {
-            let value = of_known(known, *folded).select(evaluator.fold_nothing(*folded), inside);
+            let value = of_known(evaluator, known, *folded)
+                .select(evaluator.fold_nothing(*folded), counts(*folded));
             let before: State<'k> = words.iter().map(|word| word.get()).collect();
             let after = evaluator.fold_more(*folded, &before, &[value]);
             words.iter().zip(after).for_each(|(word, after)| word.set(after));

@@ -8,7 +8,7 @@
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::graph::NodeId;
+use crate::graph::{Axes, Kind, NodeId, Output};
 use crate::plan::sm90::{Folded, folded, is_group_fold, lengths, output_run, terms_of};
 
 use super::super::Plan;
@@ -88,11 +88,13 @@ pub(super) fn counts(run: u32, own: Reg<'_, U32>, offset: u32, column: u32) -> C
     }
 }
 
-/// Outputs that have one value for each group of columns, with the group's length.
+/// Outputs that have one value for each row and group of columns, with the group's length.
 pub(super) fn outputs(plan: &Plan<'_>) -> impl Iterator<Item = (usize, u32)> {
     let graph = plan.graph;
-    let runs = graph.outputs().iter().map(|output| output_run(graph, output));
-    runs.enumerate().filter(|(_, run)| *run > 1)
+    let kind = |output: &Output| graph.product().axes(&output.dims).map(Axes::kind);
+    let outputs = graph.outputs().iter().enumerate();
+    let tiles = outputs.filter(move |(_, output)| kind(output) == Some(Kind::Tile));
+    tiles.map(|(place, output)| (place, output_run(graph, output))).filter(|(_, run)| *run > 1)
 }
 
 impl<'k> Epilogue<'_, 'k> {
@@ -203,7 +205,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let Some((_, four)) = found else {
                         panic!("compiler bug: a reduction of nothing")
                     };
-                    let four = four.map(Value::float);
+                    let four = four.map(|value| evaluator.fold_term(value));
                     let within = offset - groups.offset;
                     let last = (within + CHUNK).is_multiple_of(run.max(CHUNK));
                     for (row, state) in states.iter_mut().enumerate() {
@@ -257,10 +259,10 @@ impl<'k> Groups<'k> {
         found.map_or_else(|| panic!("compiler bug: no groups of {run}"), |(_, groups)| groups)
     }
 
-    fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Reg<'k, F32>) {
+    fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Value<'k>) {
         let found = self.runs.iter_mut().find(|(length, _)| *length == run);
         let Some((_, groups)) = found else { panic!("compiler bug: no groups of {run}") };
-        groups[group].known[row][node.index()] = Some(Value::Float(value));
+        groups[group].known[row][node.index()] = Some(value);
     }
 }
 
@@ -270,7 +272,7 @@ fn finish<'k>(
     folded: Folded,
     run: u32,
     state: State<'k>,
-) -> Reg<'k, F32> {
+) -> Value<'k> {
     let lanes: &[u32] = match run {
         2 => &[],
         4 => &[1],

@@ -5,13 +5,13 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::{Kind, Output};
-use crate::plan::sm90::is_plain;
+use crate::plan::sm90::{is_plain, output_run};
 
 use super::super::parameters::{Destination, Memory};
 use super::super::raster::Corner;
 use super::super::values::{Evaluator, Known, Place};
 use super::Epilogue;
-use super::finishing::store;
+use super::finishing::store_at;
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
@@ -39,7 +39,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let at = [corner.batch, zero, column];
                     let place = Place { at, inside: Some(inside) };
                     let mut known = scalars.clone();
-                    evaluator.extend(&mut known, Kind::AlongColumns, &place, &[]);
+                    evaluator.extend_column(&mut known, &place);
                     self.write_all(&columns, corner, &place, &known);
                 });
             });
@@ -77,8 +77,9 @@ impl<'k> Epilogue<'_, 'k> {
             let Some(value) = known[output.value.index()] else {
                 panic!("compiler bug: an output without a value")
             };
+            let run = output_run(self.plan.graph, output);
             let inside = self.written(output, corner.batch, place.inside);
-            store(self.k, output.dtype, memory.element(self.k, place.at), value, inside);
+            store_at(self.k, (output, memory, run), place.at, value, inside);
         }
     }
 

@@ -1,25 +1,65 @@
 //! Partial results of reductions in registers: what nothing gives, what values add, how two become one.
+//!
+//! All of them are floats to those who move them: an integer travels as the float that has its bits.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::ShuffleMode;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Fold, NodeId, Unary};
 use crate::plan::sm90::{Folded, How};
 
-use super::{Evaluator, Known};
+use super::{Evaluator, Known, Value, integer};
 
-/// The floats of a partial result.
+/// The registers of a partial result.
 pub(in super::super) type State<'k> = Vec<Reg<'k, F32>>;
 
 impl<'k> Evaluator<'_, 'k> {
     /// What a lane out of range contributes.
     pub(in super::super) fn fold_nothing(&self, folded: Folded) -> Reg<'k, F32> {
         self.k.imm(match folded.how {
+            How::Fold(fold) if folded.is_integer() => {
+                f32::from_bits(fold.identity(Elem::I32) as i32 as u32)
+            }
             How::Fold(fold) => fold.identity(Elem::F32) as f32,
             How::Pick(_) => 0.0,
         })
+    }
+
+    /// A value as it is folded.
+    pub(in super::super) fn fold_term(&self, value: Value<'k>) -> Reg<'k, F32> {
+        match value {
+            Value::Float(value) => value,
+            Value::Integer(value) => self.k.bits_to_f32(value.cast()),
+            Value::Truth(_) => panic!("compiler bug: a reduction of conditions"),
+        }
+    }
+
+    /// A result as others take it.
+    fn fold_value(&self, folded: Folded, result: Reg<'k, F32>) -> Value<'k> {
+        if folded.is_integer() {
+            Value::Integer(self.integer(result))
+        } else {
+            Value::Float(result)
+        }
+    }
+
+    /// The integer that travels so.
+    fn integer(&self, word: Reg<'k, F32>) -> Reg<'k, S32> {
+        self.k.f32_to_bits(word).cast()
+    }
+
+    /// What a value counts with.
+    fn fold_size(&self, folded: Folded, value: Reg<'k, F32>) -> Reg<'k, F32> {
+        match folded.how {
+            How::Fold(Fold::AbsMax) if folded.is_integer() => {
+                let size = integer::unary(Unary::Abs, self.integer(value));
+                self.k.bits_to_f32(size.cast())
+            }
+            How::Fold(Fold::AbsMax) => value.abs(),
+            How::Fold(_) | How::Pick(_) => value,
+        }
     }
 
     /// The partial result of nothing.
@@ -28,7 +68,7 @@ impl<'k> Evaluator<'_, 'k> {
         if is_exponential(folded) {
             vec![nothing, self.k.imm(0.0)]
         } else {
-            vec![nothing; folded.words() as usize]
+            vec![nothing; folded.registers() as usize]
         }
     }
 
@@ -36,10 +76,7 @@ impl<'k> Evaluator<'_, 'k> {
     pub(in super::super) fn fold_some(&self, folded: Folded, values: &[Reg<'k, F32>]) -> State<'k> {
         match values {
             [first, others @ ..] if !is_exponential(folded) && !is_ordered(folded) => {
-                let first = match folded.how {
-                    How::Fold(Fold::AbsMax) => first.abs(),
-                    _ => *first,
-                };
+                let first = self.fold_size(folded, *first);
                 self.fold_more(folded, &vec![first], others)
             }
             _ => self.fold_more(folded, &self.fold_begin(folded), values),
@@ -58,9 +95,8 @@ impl<'k> Evaluator<'_, 'k> {
             return values.iter().fold(state, |state, value| insert(state, 0, *value));
         }
         if !is_exponential(folded) {
-            let one = |total, value: &Reg<'k, F32>| match folded.how {
-                How::Fold(Fold::AbsMax) => self.fold_two(folded.how, total, value.abs()),
-                how => self.fold_two(how, total, *value),
+            let one = |total, value: &Reg<'k, F32>| {
+                self.fold_two(folded, total, self.fold_size(folded, *value))
             };
             return vec![values.iter().fold(state[0], one)];
         }
@@ -85,7 +121,7 @@ impl<'k> Evaluator<'_, 'k> {
                 .fold(first.clone(), |state, (place, value)| insert(state, place, *value));
         }
         if !is_exponential(folded) {
-            return vec![self.fold_two(folded.how, first[0], second[0])];
+            return vec![self.fold_two(folded, first[0], second[0])];
         }
         let peak = first[0].max(second[0]);
         let base = base(peak);
@@ -123,15 +159,15 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     /// What a whole one gives.
-    pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Reg<'k, F32> {
+    pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Value<'k> {
         if !is_exponential(folded) {
             // The only one, or the last of the largest.
-            return state[state.len() - 1];
+            return self.fold_value(folded, state[state.len() - 1]);
         }
         let finite = state[0].abs().lt(f32::INFINITY);
         let log = self.fold_function(folded, Unary::Log, state[1]);
         // Infinities and NaN are their own logarithm here.
-        (state[0] + log).select(state[0], finite)
+        Value::Float((state[0] + log).select(state[0], finite))
     }
 
     /// The same, where what is picked may not be there.
@@ -140,12 +176,13 @@ impl<'k> Evaluator<'_, 'k> {
         folded: Folded,
         state: &State<'k>,
         known: &Known<'k>,
-    ) -> Reg<'k, F32> {
+    ) -> Value<'k> {
         let value = self.fold_end(folded, state);
         match folded.how {
             // As an unsigned number a negative one is beyond the last column.
             How::Pick(index) => {
-                value.select(f32::NAN, picked(known, index).lt(self.parameters.columns))
+                let exists = picked(known, index).lt(self.parameters.columns);
+                Value::Float(value.float().select(f32::NAN, exists))
             }
             How::Fold(_) => value,
         }
@@ -173,8 +210,21 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    fn fold_two(&self, how: How, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
-        match how {
+    fn fold_two(&self, folded: Folded, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
+        match folded.how {
+            How::Fold(fold) if folded.is_integer() => {
+                let [a, b] = [a, b].map(|word| self.integer(word));
+                let both = match fold {
+                    Fold::Sum => a + b,
+                    Fold::Prod => a * b,
+                    Fold::Max | Fold::AbsMax => a.max(b),
+                    Fold::Min => a.min(b),
+                    Fold::LogSumExp | Fold::Largest(_) => {
+                        panic!("compiler bug: `{}` of integers", fold.name())
+                    }
+                };
+                self.k.bits_to_f32(both.cast())
+            }
             How::Fold(Fold::Sum) => a + b,
             How::Fold(Fold::Prod) => a * b,
             How::Fold(Fold::Max | Fold::AbsMax) => a.max(b),
