@@ -43,7 +43,7 @@ pub use place::{Major, Path, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
-pub(crate) use refuse::is_plain;
+pub(crate) use refuse::{is_plain, is_shared};
 pub(crate) use stored::as_stored;
 pub(crate) use views::Viewed;
 pub use walk::{Side, Walk};
