@@ -44,7 +44,7 @@ pub use place::{Major, Path, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use refuse::Sm90Refusal;
-pub(crate) use refuse::is_plain;
+pub(crate) use refuse::{is_plain, is_shared};
 pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
 pub(crate) use stored::as_stored;
@@ -414,9 +414,13 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
 }
 
 /// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
-/// are reduced together share more of the way, but those of several words fill registers.
+/// are reduced together share more of the way, but several words fill registers.
 fn fragment(needs: &Needs, subtile: u32) -> u32 {
-    let together = if needs.folds.any() && needs.widest_fold <= 1 { 32 } else { 8 };
+    let together = match needs.folds {
+        folds if !folds.any() || needs.widest_fold > 1 => 8,
+        folds if folds.rows > 1 => 16,
+        _ => 32,
+    };
     together.min(subtile)
 }
 

@@ -219,7 +219,10 @@ fn is_same_tile(
     // Where columns are split one way and put together another, an element is read where another one is written.
     !graph.splits_both_ways()
         && graph.input_axes(input) == product.axes(&output.dims)
-        && graph.input_axes(input).is_some_and(|axes| axes.kind() == Kind::Tile)
+        // What all batches read would be overwritten by the first.
+        && graph.input_axes(input).is_some_and(|axes| {
+            axes.kind() == Kind::Tile && axes.batch == product.batch.is_some()
+        })
         && memory.address == operand.address
         && memory.dtype == operand.dtype
         && along(&output.dims, memory) == along(dims, operand)

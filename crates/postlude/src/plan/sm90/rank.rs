@@ -3,8 +3,8 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, again,
-    cost, fit, folds, groups, least_bytes, place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, Walk,
+    again, cost, fit, folds, groups, least_bytes, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -62,7 +62,8 @@ pub fn candidates(
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) => {
                 let cycles = cost::cycles(schedule, problem, chip);
-                Ok(Ranked { schedule: schedule.clone(), cycles })
+                let walk = Walk::of(*tile, problem);
+                Ok(Ranked { schedule: Sm90Schedule { walk, ..schedule.clone() }, cycles })
             }
             _ if !tile.takes(&needs) => Err(Sm90Refusal::OperandTile),
             None if tile.is_automatic(&needs) => {

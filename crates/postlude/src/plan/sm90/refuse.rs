@@ -31,7 +31,7 @@ pub enum Sm90Refusal {
     },
     /// An output that no tile can write by itself.
     #[error(
-        "sm90 stores tiles of every batch, and vectors and scalars; output `{name}` is neither"
+        "sm90 stores tiles, and vectors and scalars with the dims that they have; output `{name}` is neither"
     )]
     NotATile {
         /// The output.
@@ -163,7 +163,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
     groups::refuse(graph)?;
     folds::refuse(graph)?;
-    let (late, passes) = (folds::late(graph), again::passes(graph));
+    let (lates, passes) = (folds::late(graph), again::passes(graph));
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if let Some(what) = refused_operation(graph, id) {
@@ -175,20 +175,22 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         let Some(axes) = graph.product().axes(&output.dims) else {
             return Err(Sm90Refusal::NotATile { name: name() });
         };
-        let tile = axes == graph.product().accumulator_axes();
+        let whole = graph.product().accumulator_axes();
+        let tile = axes.row && axes.column == whole.column;
         let own = graph.product().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
-        let finished = (late[output.value.index()] || passes[output.value.index()] > 0)
-            && graph[output.value].ty.axes == axes
-            && axes.kind() != Kind::Tile
-            || grouped && !late[output.value.index()];
-        let finished = finished || is_plain(graph, &late, &passes, output).is_some();
+        let (of, late) = (graph[output.value].ty.axes, lates[output.value.index()]);
+        let own = if late { of == axes } else { of.kind() == axes.kind() };
+        let finished =
+            (late || passes[output.value.index()] > 0) && own && axes.kind() != Kind::Tile
+                || grouped && !late;
+        let finished = finished || is_plain(graph, &lates, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
             let what = format!("a vector or a scalar as {}", output.dtype);
             return Err(Sm90Refusal::Operation { what });
         }
-        if tile && late[output.value.index()] {
+        if tile && late {
             let what = "a reduction's result repeated in a tile".to_owned();
             return Err(Sm90Refusal::Operation { what });
         }
@@ -200,6 +202,13 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         }
     }
     Ok(())
+}
+
+/// Whether all batches have an output in common, which the first one's tiles write.
+pub(crate) fn is_shared(graph: &Graph, output: &Output) -> bool {
+    let product = graph.product();
+    let own = product.axes(&output.dims).is_some_and(|axes| axes.batch);
+    product.batch.is_some() && !own
 }
 
 /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
@@ -350,7 +359,9 @@ mod tests {
     #[test]
     fn what_batches_share_is_written_once() {
         for (output, value) in [
+            ("D: f32[M, N]", "x - max(x, N)"),
             ("d: f32[M]", "max(x, N)"),
+            ("d: f32[B, M]", "max(x, N)"),
             ("g: f32[M, N/2]", "max(x, N, 2)"),
             ("v: f32[N]", "sum(Z, B, M) + sum(x, M)"),
             ("v: f32[M]", "sum(max(Z, N), B)"),
@@ -361,10 +372,10 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_all_batches_are_refused() {
+    fn what_no_batch_finishes_is_refused() {
         for (output, value, wanted) in [
-            ("D: f32[M, N]", "x - max(x, N)", "output `D` is neither"),
             ("D: f32[M, N]", "sum(Z, B)", "`sum over batch`"),
+            ("D: f32[B]", "sum(Z)", "output `D` is neither"),
             ("D: f32[B]", "sum(Z, M, N) / sum(Z)", "beside what varies otherwise"),
         ] {
             let refusal = batched_refusal(output, value).unwrap_or_default();

@@ -2,7 +2,14 @@
 //!
 //! It is a parameter of the kernel, not part of its code.
 
-use super::Cluster;
+use crate::problem::Problem;
+
+use super::{Cluster, Tile};
+
+/// Bytes of what a group shares that stay in L2 beside what comes and goes, and the most clusters that are worth it: the
+/// best of what was timed where warpgroups take turns.
+const GROUP_BYTES: usize = 10 << 20;
+const MOST_CLUSTERS: usize = 16;
 
 /// In which order tiles are walked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,6 +47,20 @@ impl Walk {
     pub const fn usual(cluster: Cluster) -> Walk {
         let wide = cluster.columns() > cluster.rows();
         Walk { grouped: if wide { Side::Columns } else { Side::Rows }, group: 8 }
+    }
+
+    /// What serves a problem.
+    pub(super) fn of(tile: Tile, problem: &Problem) -> Walk {
+        let usual = Walk::usual(tile.cluster);
+        if !tile.takes_turns() {
+            return usual;
+        }
+        let shared = match usual.grouped {
+            Side::Rows => tile.rows * tile.cluster.rows(),
+            Side::Columns => tile.columns * tile.cluster.columns(),
+        };
+        let bytes = (shared as usize * 2).saturating_mul(problem.inner.max(1));
+        Walk { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
     }
 
     /// More only makes the last group ragged.

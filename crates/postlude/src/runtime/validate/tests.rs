@@ -124,6 +124,30 @@ fn an_output_may_be_exactly_a_tile_operand() {
 }
 
 #[test]
+fn a_tile_that_all_batches_read_is_not_written_over() {
+    let kernel = Kernel::parse(
+        "kernel k(A: bf16[L, M, K], W: bf16[N, K], C: bf16[M, N]) -> (D: bf16[L, M, N], E: bf16[M, N]) {
+            D = A @ W.T + C
+            E = C * 2.0
+        }",
+    );
+    let tensor = |shape: &[usize], address| {
+        DeviceTensor::contiguous(DType::BF16, shape.to_vec(), address, 0)
+    };
+    let inputs =
+        [("A", &[2, 8, 16][..], 0x1_0000), ("W", &[4, 16], 0x2_0000), ("C", &[8, 4], 0x3_0000)];
+    let inputs = inputs.map(|(name, shape, address)| {
+        (name.to_owned(), DeviceArgument::Tensor(tensor(shape, address)))
+    });
+    let outputs = [("D", tensor(&[2, 8, 4], 0x5_0000)), ("E", tensor(&[8, 4], 0x3_0000))];
+    let outputs = outputs.map(|(name, tensor)| (name.to_owned(), tensor));
+    let (inputs, outputs) = (BTreeMap::from(inputs), BTreeMap::from(outputs));
+    let result = validate(kernel.unwrap().defined(), 0, &inputs, &outputs, &Sizes::new());
+    let message = "output `E` overlaps `C` without being the same tile";
+    assert_eq!(result.unwrap_err().to_string(), message);
+}
+
+#[test]
 fn an_output_is_never_an_operand_of_the_product() {
     for (name, address) in [("A", 0x1_0000), ("W", 0x2_0000 + 8)] {
         let message = refused(|call| call.output("D").address = address);

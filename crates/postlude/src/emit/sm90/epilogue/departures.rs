@@ -9,7 +9,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, packed_major};
+use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, is_shared, packed_major};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, Memory, Parameters};
@@ -239,7 +239,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         match (&self.parameters.destinations[output], spot.stores[output]) {
             (Destination::Direct(memory), Some(target)) => {
                 let path = self.plan.schedule.needs.stores[output];
-                match target {
+                let store = || match target {
                     Target::Elements(locations) => {
                         self.store(memory, path, half, locations, spot, subtile, groups);
                     }
@@ -247,6 +247,13 @@ impl<'a, 'k> Departures<'a, 'k> {
                         let groups: Vec<_> = groups.iter().map(|ready| ready.bits()).collect();
                         self.bits().store(major, memory, path, &target, subtile, &groups);
                     }
+                };
+                // A tile that all batches share is written by the first; where there are more, no map writes it.
+                let graph = self.plan.graph;
+                if is_shared(graph, &graph.outputs()[output]) {
+                    self.k.if_(spot.batch.eq(0), store);
+                } else {
+                    store();
                 }
             }
             (Destination::Map(tile), _) => {

@@ -91,7 +91,7 @@ impl<'k> Folding<'_, 'k> {
                 let parts = Parts { folded, count, at: &at, apart };
                 (folded, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = self.living(&self.rows, home).map(one).collect();
+            let results: Vec<_> = living(&self.rows, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
             further.add(evaluator, &known, |_| inside);
             self.leave_finished(evaluator, (home, share), &known, row);
@@ -114,7 +114,7 @@ impl<'k> Folding<'_, 'k> {
                 let parts = Parts { folded, count: self.parts(folded, share), at: &at, apart };
                 (folded, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = self.living(&self.columns, home).map(one).collect();
+            let results: Vec<_> = living(&self.columns, home).map(one).collect();
             let known = self.write(evaluator, home, &place, known, &results);
             let counts = |folded: Folded| match self.plan.runs[folded.terms.index()] {
                 1 => inside,
@@ -128,7 +128,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
         let k = self.k;
-        for (word, folded) in self.living(&self.scalars, home) {
+        for (word, folded) in living(&self.scalars, home) {
             let at = |each: u32| self.scalar_part(share, word + each, k.imm(0));
             let parts =
                 Parts { folded, count: self.parts(folded, share), at: &at, apart: k.imm(4) };
@@ -137,8 +137,7 @@ impl<'k> Folding<'_, 'k> {
         }
         self.sync();
         k.if_(self.rank.eq(0), || {
-            let results: Vec<_> = self
-                .living(&self.scalars, home)
+            let results: Vec<_> = living(&self.scalars, home)
                 .map(|(word, folded)| (folded, self.kept_scalar(evaluator, folded, word)))
                 .collect();
             let zero = k.imm(0);
@@ -147,15 +146,6 @@ impl<'k> Folding<'_, 'k> {
             let known = self.write(evaluator, home, &place, known, &results);
             self.leave_finished(evaluator, (home, share), &known, zero);
         });
-    }
-
-    /// Those that live there, each with the number of its first word among all of its kind.
-    fn living<'f>(
-        &self,
-        folds: &'f [Folded],
-        home: Home,
-    ) -> impl Iterator<Item = (u32, Folded)> + 'f {
-        numbered(folds).filter(move |(_, folded)| folded.home == home)
     }
 
     /// Leaves what a batch has of a row, a column or a scalar as a part of what all batches have there.
@@ -339,6 +329,11 @@ impl<'k> Folding<'_, 'k> {
     }
 }
 
+/// Those that live there, each with the number of its first word among all of its kind.
+fn living(folds: &[Folded], home: Home) -> impl Iterator<Item = (u32, Folded)> {
+    numbered(folds).filter(move |(_, folded)| folded.home == home)
+}
+
 /// The value that a reduction folds, at a place of which this is known.
 pub(super) fn of_known<'k>(
     evaluator: &Evaluator<'_, 'k>,
@@ -352,7 +347,7 @@ pub(super) fn of_known<'k>(
 }
 
 /// Whether a column is the first of its run.
-pub(super) fn begins_run<'k>(column: Reg<'k, U32>, run: u32) -> Reg<'k, Pred> {
+pub(super) fn begins_run(column: Reg<'_, U32>, run: u32) -> Reg<'_, Pred> {
     (column / run * run).eq(column)
 }
 

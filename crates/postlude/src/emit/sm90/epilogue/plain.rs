@@ -5,7 +5,7 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::{Kind, Output};
-use crate::plan::sm90::{is_plain, output_run};
+use crate::plan::sm90::{is_plain, is_shared, output_run};
 
 use super::super::parameters::{Destination, Memory};
 use super::super::raster::Corner;
@@ -90,9 +90,7 @@ impl<'k> Epilogue<'_, 'k> {
         batch: Reg<'k, U32>,
         inside: Option<Reg<'k, Pred>>,
     ) -> Option<Reg<'k, Pred>> {
-        let product = self.plan.graph.product();
-        let own = product.axes(&output.dims).is_some_and(|axes| axes.batch);
-        if own || product.batch.is_none() {
+        if !is_shared(self.plan.graph, output) {
             return inside;
         }
         let first = batch.eq(0);
