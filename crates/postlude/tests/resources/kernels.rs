@@ -133,8 +133,8 @@ const TRANSPOSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, one whose warpgroups alternate, and
-/// one of three.
+/// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, one whose warpgroups alternate, one of
+/// three, and one of teams.
 fn usual() -> Vec<usize> {
     let wanted = [(128, 256, 2), (128, 128, 1), (64, 64, 1), (128, 128, 2), (192, 128, 1)];
     let place = |(rows, columns, blocks): (u32, u32, u32)| {
@@ -143,7 +143,8 @@ fn usual() -> Vec<usize> {
         };
         CANDIDATES.iter().position(like).expect("a tile of the table")
     };
-    wanted.map(place).to_vec()
+    let teams = |tile: &Tile| tile.takes_turns() && tile.sharers() > 1;
+    wanted.into_iter().map(place).chain(CANDIDATES.iter().position(teams)).collect()
 }
 
 /// Every pinned kernel.
@@ -226,7 +227,9 @@ fn one(
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let needs = Needs::of(graph, &problem, &place(graph, &problem)).expect("it is not refused");
-    if !tile.has_room(&needs) {
+    // Teams of several have few registers, and are only for graphs that pay for them.
+    let teams = kernel != "plain" && tile.takes_turns() && tile.sharers() > 1;
+    if !tile.has_room(&needs) || (teams && !tile.is_automatic(&needs)) {
         return None;
     }
     let schedule = fit(tile, &needs, Sm90::H200)?;

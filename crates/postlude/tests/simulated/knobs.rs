@@ -103,6 +103,18 @@ fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> 
     checked.into_inner()
 }
 
+/// A subtile may need more slots of operands than there are.
+#[test]
+fn few_slots_of_many_operands_are_right() {
+    for load_stages in 1..=3 {
+        let checked = check_all(load_stages as usize, |schedule| {
+            schedule.load_stages = load_stages;
+            schedule.needs.loads.len() > 1
+        });
+        assert!(checked > 0, "{load_stages} slots");
+    }
+}
+
 #[test]
 fn fragments_of_every_width_are_right() {
     for (turn, fragment) in [8, 16, 32, 64].into_iter().enumerate() {

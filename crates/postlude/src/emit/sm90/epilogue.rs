@@ -59,8 +59,6 @@ pub(super) struct Epilogue<'a, 'k> {
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
     arrivals: Arrivals<'a, 'k>,
-    /// Whether slots of operands are released only when a subtile is computed.
-    keeps_slots: bool,
     departures: Departures<'a, 'k>,
     /// Where rows are longer than a tile.
     across: Option<Across<'k>>,
@@ -142,8 +140,6 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let folding = Folding::new(k, plan, parameters, raster, seat, rank);
         let wanted = wanted(plan, folding.as_ref());
         let arrivals = Arrivals::new(k, plan, parameters, seat, rank);
-        // A span of several subtiles is read whole before its first is computed.
-        let keeps_slots = plan.schedule.span() == plan.schedule.subtile && arrivals.can_wait();
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
@@ -157,7 +153,6 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, seat, rank, (lane & 3) * 2),
             arrivals,
-            keeps_slots,
             departures: Departures::new(k, plan, parameters, seat, rank),
             across: Across::new(k, plan, raster, seat, rank),
             folding,
@@ -441,9 +436,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
             }
         }
-        if self.keeps_slots {
-            self.arrivals.give_back(arrived);
-        }
+        self.arrivals.give_back(arrived);
         for output in self.tile_outputs() {
             let reused = self.plan.reused[output].map(|operand| arrived.slots(operand));
             let groups = &values[output];

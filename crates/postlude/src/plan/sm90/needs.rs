@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::graph::{Graph, Kind, NodeId, Op};
+use crate::graph::{Axes, Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
 use super::folds::{self, FoldWords};
@@ -195,7 +195,10 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
             node.op.operands().for_each(|operand| used[operand.index()] = true);
         }
     }
-    graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
+    let of_tile = |axes: Axes| axes.kind() == Kind::Tile;
+    let tiles =
+        graph.outputs().iter().filter(|one| graph.product().axes(&one.dims).is_some_and(of_tile));
+    tiles.for_each(|output| used[output.value.index()] = true);
     let (late, runs) = (folds::late(graph), groups::runs(graph));
     let along = |id: &NodeId| {
         let node = &graph[*id];

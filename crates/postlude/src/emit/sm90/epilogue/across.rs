@@ -39,9 +39,12 @@ pub(in super::super) struct Across<'k> {
 impl<'k> Across<'k> {
     /// Makes the barriers of all warps.
     pub(in super::super) fn initialise(k: Kernel<'k, Sm90a>, plan: &Plan<'_>) {
+        if !plan.schedule.has_rows_across() {
+            return;
+        }
         let barriers = k.region(&plan.across_barriers);
+        let arrivals = plan.schedule.tile.cluster.columns();
         for offset in (0..plan.schedule.across_barrier_bytes()).step_by(BARRIER as usize) {
-            let arrivals = plan.schedule.tile.cluster.columns();
             k.barrier_init(Barrier::at(barriers + offset), arrivals);
         }
     }
@@ -55,9 +58,12 @@ impl<'k> Across<'k> {
         rank: Reg<'k, U32>,
     ) -> Option<Across<'k>> {
         let (schedule, cluster) = (plan.schedule, plan.schedule.tile.cluster);
+        if !schedule.has_rows_across() {
+            return None;
+        }
         let bytes = schedule.needs.pass_words * WARP_ROWS * 4;
         let warp = seat.warpgroup.mad(4, rank >> 5);
-        schedule.has_rows_across().then(|| Across {
+        Some(Across {
             k,
             rank,
             blocks: cluster.columns(),

@@ -70,6 +70,8 @@ pub(super) struct Arrivals<'a, 'k> {
     parameters: &'a Parameters<'k>,
     operands: Vec<(InputId, DType, Path)>,
     ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
+    /// Whether slots are released only when a subtile is computed, and nothing waits for their reads any more.
+    keeps: bool,
 }
 
 impl<'a, 'k> Arrivals<'a, 'k> {
@@ -91,7 +93,14 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
             (ring, at, k.region(&plan.loads) + seat.warpgroup * bytes)
         });
-        Arrivals { k, plan, parameters, operands, ring }
+        let slots = operands.iter().filter_map(|(_, dtype, path)| {
+            path.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())
+        });
+        // A span of several subtiles is read whole before its first is computed; and while slots are kept, as many others
+        // have to be filled.
+        let keeps = plan.schedule.span() == plan.schedule.subtile
+            && 2 * slots.sum::<u32>() <= plan.schedule.load_stages;
+        Arrivals { k, plan, parameters, operands, ring, keeps }
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
@@ -104,15 +113,6 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             }
         };
         self.operands.iter().map(of).collect()
-    }
-
-    /// Whether slots can wait to be released until a subtile is computed, when nothing waits for their reads any more: as
-    /// many others are filled meanwhile.
-    pub(super) fn can_wait(&self) -> bool {
-        let slots = self.operands.iter().filter_map(|(_, dtype, path)| {
-            path.major().map(|major| SlotLayout::new(self.plan.schedule, *dtype, major).slots())
-        });
-        2 * slots.sum::<u32>() <= self.plan.schedule.load_stages
     }
 
     /// Releases what was read of a subtile and no output leaves through.
@@ -187,7 +187,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
                     }
                 });
             };
-            if self.can_wait() {
+            if self.keeps {
                 let borrowed = ring.borrow(at, read);
                 kept.extend(first.map(|start| Kept { start, borrowed }));
             } else {

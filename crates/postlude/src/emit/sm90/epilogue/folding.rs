@@ -18,7 +18,7 @@ use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State};
 use super::Spot;
 use super::finishing::of_known;
-use super::groups::{self, Counts};
+use super::groups;
 use super::kept::Kept;
 use super::tally::{
     Carried, Deferred, RowTally, Running, Share, Tallies, Tally, Terms, Turn, numbered,
@@ -226,7 +226,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     ) {
         let k = self.k;
         let values = self.values(evaluator, (spot, true), first, folded, chunks);
-        let run = self.plan.runs[folded.terms.index()];
+        assert!(self.plan.runs[folded.terms.index()] == 1, "compiler bug: a pick of a run");
         for (row, known) in known.iter().enumerate() {
             let picked = Evaluator::picked(folded, known);
             let from = picked - (spot.column + first);
@@ -236,13 +236,9 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let to = self.row_part(share, word, k.imm(0), spot.rows[row]);
                 for (group, four) in values.iter().enumerate() {
                     for column in 0..2 {
-                        let offset = 8 * group as u32 + column;
-                        let chunk = first + 8 * group as u32;
-                        let counts = groups::counts(run, self.column, chunk, column);
-                        if let Counts::Where(here) = counts.and(Some(from.eq(offset))) {
-                            let value = four[2 * row + column as usize];
-                            k.if_(here, || self.leave(folded, &vec![value], |_| to));
-                        }
+                        let value = four[2 * row + column];
+                        let here = from.eq((8 * group + column) as u32);
+                        k.if_(here, || self.leave(folded, &vec![value], |_| to));
                     }
                 }
             });

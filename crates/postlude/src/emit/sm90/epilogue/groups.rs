@@ -115,11 +115,7 @@ impl<'k> Epilogue<'_, 'k> {
     ) -> Vec<Arrived<'k>> {
         let read = |subtile| {
             self.make_room();
-            let arrived = self.arrivals.read(evaluator, &self.lanes, spot, subtile);
-            if !self.keeps_slots {
-                self.arrivals.give_back(&arrived);
-            }
-            arrived
+            self.arrivals.read(evaluator, &self.lanes, spot, subtile)
         };
         span.iter().map(|(subtile, _)| read(*subtile)).collect()
     }
