@@ -12,8 +12,9 @@ use postlude_ptx::kernel::{
 };
 use postlude_ptx::launch::Swizzle;
 use postlude_ptx::modifier::{
-    Alignment, Approx, ArriveOrder, Compare, Eviction, LoadCache, Order, ProxySpace, Reduction,
-    Rounding, Saturation, Scope, ShuffleMode, SumOverflow, Transposition, VoteMode, WaitFor,
+    Alignment, Approx, ArriveOrder, Compare, Eviction, LoadCache, Order, ProxySpace, Published,
+    Reduction, Rounding, Saturation, Scope, ShuffleMode, SumOverflow, Transposition, VoteMode,
+    WaitFor,
 };
 use postlude_ptx::target::{Architecture, CpAsync, Sm80, Sm90a, Sm100a, Tma, Wgmma};
 use postlude_ptx::text;

@@ -16,6 +16,8 @@ use crate::warp::{Split, Wait, Warp, lanes};
 const RESIDENT: u32 = 132;
 /// Instructions without a change that anybody could see, after which operations complete although somebody runs.
 const PATIENCE: u64 = 20_000;
+/// Times that this is in vain before those who run are taken to wait for what never comes.
+const POLLS: u32 = 100;
 /// Times that all waits lose their patience in vain before nobody believes in a change.
 const VAIN: u32 = 3;
 
@@ -36,7 +38,7 @@ impl Machine<'_> {
         let resident = (RESIDENT / size).max(1) as usize;
         let mut running: Vec<usize> = Vec::new();
         let (mut started, mut last, mut vain) = (0, 0, 0);
-        let (mut seen, mut since) = (u64::MAX, 0);
+        let (mut seen, mut since, mut polls) = (u64::MAX, 0, 0);
         let mut turn = Turn::Over;
         loop {
             while running.len() < resident && started < total {
@@ -67,10 +69,13 @@ impl Machine<'_> {
                 return Err(SimError::Budget { budget: self.options.budget });
             }
             if self.progress != before {
-                since = self.report.instructions;
+                (since, polls) = (self.report.instructions, 0);
             } else if self.report.instructions - since > PATIENCE {
                 since = self.report.instructions;
-                self.complete_needed(&running)?;
+                polls = if self.complete_needed(&running)? { 0 } else { polls + 1 };
+                if polls >= POLLS {
+                    return self.report_deadlock(&running);
+                }
             }
             self.complete_some()?;
             if self.warps[warp].is_done() {

@@ -22,13 +22,21 @@ impl Machine<'_> {
     pub(super) fn report_deadlock(&mut self, running: &[usize]) -> Result<(), SimError> {
         let mut told = Vec::new();
         let mut first = None;
-        let mut named = false;
+        let (mut named, mut polling) = (false, None);
         let mut diagnosis = Diagnosis::Deadlock;
         let cause = self.cause(running);
         for place in self.warps_of(running).collect::<Vec<_>>() {
             let warp = &self.warps[place];
             for split in &warp.splits {
-                let Some(wait) = &split.wait else { continue };
+                let Some(wait) = &split.wait else {
+                    let line =
+                        self.program.steps.get(split.pc as usize).map_or(0, |step| step.line);
+                    let cta = self.ctas[warp.cta].number;
+                    let who = format!("CTA {cta} warp {}", warp.number);
+                    polling = polling.or(Some((warp.cta, warp.number, line)));
+                    told.push(format!("{who}, line {line}: asks again and again"));
+                    continue;
+                };
                 // A split that has done its part stands after the step.
                 let behind = matches!(wait, Wait::Named { .. });
                 let pc = split.pc as usize - usize::from(behind);
@@ -57,6 +65,7 @@ impl Machine<'_> {
             first = Some((cause.cta, cause.warp, cause.line));
             told.insert(0, cause.message);
         }
+        let first = polling.or(first);
         let (cta, warp, line) = first.unwrap_or((self.clusters[running[0]].ctas.start, 0, 0));
         let more = told.len().saturating_sub(MOST_TOLD);
         told.truncate(MOST_TOLD);

@@ -87,6 +87,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("output smaller than its map", Base::Plain, Edit::Launch(|bound| bound.buffers[2].truncate(1000)), Diagnosis::OutOfBounds, STORE, None),
     broken("bias shorter than the columns", Base::Bias, Edit::Launch(|bound| bound.buffers[2].truncate(64)), Diagnosis::OutOfBounds, "ld.global", None),
     broken("operand smaller than its map", Base::Plain, Edit::Launch(|bound| bound.buffers[0].truncate(1000)), Diagnosis::OutOfBounds, LOAD, None),
+    broken("words of partial results not left", Base::Reduction, Edit::Drop(Which::At(0), "st.relaxed.gpu"), Diagnosis::Deadlock, "", None),
     broken("words of partial results not cleared", Base::Reduction, Edit::Drop(Which::All, "@*st.relaxed.gpu"), Diagnosis::ScratchLeft, "", None),
     broken("less shared memory than needed", Base::Plain, Edit::Launch(|bound| bound.launch.shared_bytes -= 64), Diagnosis::SharedBeyond, "mbarrier.init", None),
 ];

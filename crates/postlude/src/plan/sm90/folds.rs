@@ -168,7 +168,9 @@ pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folde
         Kind::AlongRows if !late[terms.index()] => Source::Rows,
         Kind::AlongRows | Kind::AlongColumns | Kind::Scalar => Source::Finished(of),
     };
-    let repeated = of.batches == Batches::All && !matches!(source, Source::Finished(_));
+    // An index may vary where what it picks from does not.
+    let shared = of.batches == Batches::All && home.batches == Batches::All;
+    let repeated = shared && !matches!(source, Source::Finished(_));
     let elem = graph.ty(terms).elem;
     Some(Folded { node, how, terms, elem, home, source, repeated })
 }
