@@ -99,7 +99,8 @@ fn every_candidate_has_its_cost_and_one_is_taken() {
     let all = postlude(&[&["explain", RELU, "--target", "sm90"][..], &SIZES].concat()).fine();
     assert!(all.contains("# candidates") && all.contains("schedule sm90 {"), "{all}");
     let refused = ["explain", "D = softmax(A @ W.T, N)", "--target", "sm90", "--stage", "schedule"];
-    let ended = postlude(&[&refused[..], &SIZES].concat());
+    let long_rows = ["--size", "M=256,N=2048,K=256"];
+    let ended = postlude(&[&refused[..], &long_rows].concat());
     assert_eq!(ended.code, Some(2));
     assert!(ended.errors.contains("sm90"), "{}", ended.errors);
 }

@@ -205,23 +205,9 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let tiles = schedule.load_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
-        ring.initialise();
-        if tiles {
-            (0..schedule.consumers()).for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
-        }
-        if staggered {
-            plan.staging(k).initialise();
-        }
-        epilogue::Across::initialise(k, plan);
-        k.fence_barrier_init();
+        initialise(k, plan, &ring);
     });
-    if schedule.tile.cluster.blocks() > 1 {
-        // Only barriers have to be known to others, and their fence sees to that: a release would wait for all memory.
-        k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
-        k.cluster_wait(Alignment::Aligned);
-    } else {
-        k.sync();
-    }
+    meet(k, schedule);
     let raster = Raster::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
@@ -257,6 +243,31 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     if schedule.tile.cluster.blocks() > 1 {
         // A CTA must not leave while another's copies still arrive in its shared memory.
         k.cluster_sync(Alignment::Any);
+    }
+}
+
+/// One thread makes the barriers of every ring, and of rows that CTAs hold together.
+fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
+    ring.initialise();
+    if plan.schedule.load_bytes() > 0 {
+        let all = 0..plan.schedule.consumers();
+        all.for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
+    }
+    if plan.schedule.staging_bytes() > 0 {
+        plan.staging(k).initialise();
+    }
+    epilogue::Across::initialise(k, plan);
+    k.fence_barrier_init();
+}
+
+/// All threads meet behind that.
+fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule) {
+    if schedule.tile.cluster.blocks() > 1 {
+        // Only barriers have to be known to others, and their fence sees to that: a release would wait for all memory.
+        k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
+        k.cluster_wait(Alignment::Aligned);
+    } else {
+        k.sync();
     }
 }
 

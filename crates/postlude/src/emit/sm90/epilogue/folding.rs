@@ -393,9 +393,9 @@ impl<'a, 'k> Folding<'a, 'k> {
         tally: &Tally<'k>,
     ) {
         if let Some(kept) = &self.kept {
-            kept.add(evaluator, &self.scalars, corner, tally);
+            kept.add(evaluator, corner, tally);
             return self.k.if_(kept.complete.get(), || {
-                let tally = kept.take(evaluator, &self.scalars);
+                let tally = kept.take(evaluator);
                 self.leave_scalars(evaluator, share, kept.place(corner), &tally);
             });
         }

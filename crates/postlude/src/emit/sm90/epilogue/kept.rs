@@ -1,20 +1,22 @@
 //! Scalars that a warpgroup keeps from tile to tile: it leaves one partial result a batch, not one a tile.
 //!
-//! Which tiles a warpgroup has depends on the grid, and so do the last bits of such a result; on nothing else.
+//! Which tiles a warpgroup has depends on the grid, and so do the last bits of such a result; on nothing else. However many
+//! tiles there are, no error grows with them: what an addition rounds away is added to the next.
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{Pred, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::plan::sm90::{Batches, Folded, Tile};
+use crate::graph::Fold;
+use crate::plan::sm90::{Batches, Folded, How, Tile};
 
 use super::super::raster::{Corner, Raster};
 use super::super::seat::Seat;
-use super::super::values::Evaluator;
+use super::super::values::{Evaluator, State};
 use super::tally::{Running, Tally};
 
 pub(super) struct Kept<'k> {
-    totals: Vec<Running<'k>>,
+    totals: Vec<Total<'k>>,
     /// Whether the tile that was finished last was this warpgroup's last of its batch.
     pub(super) complete: Var<'k, Pred>,
     /// Whether it arrived for the one before.
@@ -27,10 +29,54 @@ pub(super) struct Kept<'k> {
     workers: u32,
 }
 
+/// What there is of a scalar.
+struct Total<'k> {
+    folded: Folded,
+    running: Running<'k>,
+    /// By how much the last addition to a sum came out too large.
+    excess: Option<Var<'k, F32>>,
+}
+
+impl<'k> Total<'k> {
+    fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Total<'k> {
+        let rounds = folded.how == How::Fold(Fold::Sum) && !folded.is_integer();
+        let running = Running::begin(evaluator, folded);
+        Total { folded, running, excess: rounds.then(|| evaluator.k.var(0.0)) }
+    }
+
+    fn add(&self, evaluator: &Evaluator<'_, 'k>, more: State<'k>) {
+        let before = self.running.state();
+        let Some(excess) = &self.excess else {
+            return self.running.set(evaluator.fold_both(self.folded, &before, &more));
+        };
+        let more = more[0] - excess.get();
+        let sum = before[0] + more;
+        // Infinities have no excess.
+        let finite = sum.abs().lt(f32::INFINITY);
+        excess.set(((sum - before[0]) - more).select(0.0, finite));
+        self.running.set(vec![sum]);
+    }
+
+    /// What there is, and nothing from here on.
+    fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Running<'k> {
+        let taken = Running::begin(evaluator, self.folded);
+        taken.set(self.running.state());
+        self.running.set(evaluator.fold_begin(self.folded));
+        self.excess.iter().for_each(|excess| excess.set(0.0));
+        taken
+    }
+}
+
 impl<'k> Kept<'k> {
-    /// Whether all that is folded can be kept so: scalars of each batch.
+    /// Whether all that is folded can be kept so: scalars of each batch, sums and extremes.
     pub(super) fn takes(rows: &[Folded], columns: &[Folded], scalars: &[Folded]) -> bool {
-        let own = |folded: &Folded| folded.home.batches == Batches::Each && !folded.repeated;
+        let own = |folded: &Folded| {
+            let kept = match folded.how {
+                How::Fold(Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax) => true,
+                How::Fold(Fold::Prod | Fold::LogSumExp | Fold::Largest(_)) | How::Pick(_) => false,
+            };
+            kept && folded.home.batches == Batches::Each && !folded.repeated
+        };
         rows.is_empty() && columns.is_empty() && scalars.iter().all(own)
     }
 
@@ -46,7 +92,7 @@ impl<'k> Kept<'k> {
         let tiles = tile.cluster.rows() * tile.cluster.columns();
         let worker = if tiles > 1 { raster.rank().mad(sharers, seat.member) } else { seat.member };
         Kept {
-            totals: scalars.iter().map(|one| Running::begin(evaluator, *one)).collect(),
+            totals: scalars.iter().map(|one| Total::begin(evaluator, *one)).collect(),
             complete: k.var(false),
             arrived: k.var(false),
             batch_tiles: raster.batch_tiles(),
@@ -60,25 +106,18 @@ impl<'k> Kept<'k> {
     pub(super) fn add(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        scalars: &[Folded],
         corner: &Corner<'k>,
         tally: &Tally<'k>,
     ) {
-        for ((total, folded), more) in self.totals.iter().zip(scalars).zip(&tally.0) {
-            total.set(evaluator.fold_both(*folded, &total.state(), &more.state()));
+        for (total, more) in self.totals.iter().zip(&tally.0) {
+            total.add(evaluator, more.state());
         }
         self.complete.set((corner.within + self.apart).ge(self.batch_tiles));
     }
 
     /// Takes what is there, and begins anew.
-    pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>, scalars: &[Folded]) -> Tally<'k> {
-        let taken = self.totals.iter().zip(scalars).map(|(total, folded)| {
-            let taken = Running::begin(evaluator, *folded);
-            taken.set(total.state());
-            total.set(evaluator.fold_begin(*folded));
-            taken
-        });
-        Tally(taken.collect())
+    pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
+        Tally(self.totals.iter().map(|total| total.take(evaluator)).collect())
     }
 
     /// The number of this warpgroup's partial result among those of a batch.

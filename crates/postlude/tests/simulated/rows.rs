@@ -1,0 +1,37 @@
+//! Rows that meet their reductions again and are longer than a tile.
+
+use postlude::plan::sm90::{CANDIDATES, Cluster, Tile};
+use postlude::{Backend, Options};
+
+use super::problems::Layout;
+use super::{bound, check_on, fitted, for_each};
+
+/// Rows that only the tiles of a cluster hold together, on every tile that does, and on some that would hold them alone.
+#[test]
+fn rows_across_a_cluster_are_right() {
+    let beside = Cluster::ALL.into_iter().filter(|cluster| cluster.columns() > 1);
+    let narrow = CANDIDATES.iter().filter(|tile| [64, 128, 192].contains(&tile.columns));
+    let others = narrow
+        .flat_map(|tile| beside.clone().map(|cluster| Tile { cluster, ..*tile }))
+        .filter(|tile| !CANDIDATES.contains(tile));
+    let wide = CANDIDATES.iter().copied().filter(|tile| tile.cluster.columns() > 1);
+    let names = ["rows_again", "further_again", "top"].into_iter().cycle();
+    let varieties: Vec<_> = wide.chain(others).zip(names).collect();
+    for_each(&varieties, |(tile, name)| {
+        let columns = (tile.columns * tile.cluster.columns()) as usize - 5;
+        let bound = bound(name, [1, tile.rows as usize + 40, columns, 72], Layout::Packed);
+        if let Some(schedule) = fitted(&bound, *tile) {
+            check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+#[test]
+fn rows_that_no_cluster_holds_are_refused_by_their_length() {
+    let bound = bound("rows_again", [1, 64, 1032, 64], Layout::Packed);
+    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
+    let outputs = bound.run(&Options::default()).expect("the processor runs it");
+    let refusal = compiled.simulated(&bound.problem, &bound.arguments, &outputs).err();
+    let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
+    assert!(refusal.contains("1032 columns") && refusal.contains("1024"), "{refusal}");
+}
