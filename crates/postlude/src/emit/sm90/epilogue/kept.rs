@@ -44,10 +44,10 @@ impl<'k> Total<'k> {
         Total { folded, running, excess: rounds.then(|| evaluator.k.var(0.0)) }
     }
 
-    fn add(&self, evaluator: &Evaluator<'_, 'k>, more: State<'k>) {
+    fn add(&self, evaluator: &Evaluator<'_, 'k>, more: &State<'k>) {
         let before = self.running.state();
         let Some(excess) = &self.excess else {
-            return self.running.set(evaluator.fold_both(self.folded, &before, &more));
+            return self.running.set(evaluator.fold_both(self.folded, &before, more));
         };
         let more = more[0] - excess.get();
         let sum = before[0] + more;
@@ -110,7 +110,7 @@ impl<'k> Kept<'k> {
         tally: &Tally<'k>,
     ) {
         for (total, more) in self.totals.iter().zip(&tally.0) {
-            total.add(evaluator, more.state());
+            total.add(evaluator, &more.state());
         }
         self.complete.set((corner.within + self.apart).ge(self.batch_tiles));
     }
