@@ -1,6 +1,6 @@
 //! Scratch memory of launches: one piece for each stream, taken and given back in the stream's order.
 //!
-//! A kernel finds its scratch memory zeroed the first time, and leaves its counters zeroed for itself. Another launch may
+//! A kernel finds its scratch memory zeroed the first time, and leaves it zeroed for itself. Another launch may
 //! lay the same bytes out differently, so they are zeroed again whenever the launch that used them last was another one.
 //! Launches on one stream never overlap, so one piece is enough. Under graph capture the piece is part of the graph.
 

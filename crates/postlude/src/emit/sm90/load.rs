@@ -1,4 +1,5 @@
-//! The load roles: one warp keeps the ring of the product full, one for each warpgroup that multiplies its tile operands'.
+//! The load roles: one warp keeps the ring of the product full, one for each warpgroup that multiplies its tile operands',
+//! or one for each team where there are four of them.
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full; where one is
 //! staggered, one load warp has it copied, and the others move it.
 

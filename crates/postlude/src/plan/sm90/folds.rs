@@ -260,7 +260,7 @@ pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm9
     Ok(())
 }
 
-/// Where partial results lie in the launch's workspace, in bytes; counters come first, and are zero whenever no kernel
+/// Where partial results lie in the launch's workspace, in bytes, behind the counters. All of it is zero whenever no kernel
 /// runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Workspace {

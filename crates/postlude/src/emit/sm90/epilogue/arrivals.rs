@@ -22,12 +22,12 @@ use super::{Spot, Subtile};
 pub(super) struct Arrived<'k> {
     operands: Vec<(InputId, Vec<Held<'k>>)>,
     /// Of each operand, the slots that are still to be released.
-    slots: Vec<Vec<Kept<'k>>>,
+    slots: Vec<Vec<KeptSlot<'k>>>,
 }
 
 /// A slot that is still to be released.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<'k> {
+pub(super) struct KeptSlot<'k> {
     pub(super) start: SharedAddress<'k>,
     pub(super) borrowed: Borrowed<'k>,
 }
@@ -58,7 +58,7 @@ impl<'k> Arrived<'k> {
     }
 
     /// The slots of an operand.
-    pub(super) fn slots(&self, operand: usize) -> &[Kept<'k>] {
+    pub(super) fn slots(&self, operand: usize) -> &[KeptSlot<'k>] {
         &self.slots[operand]
     }
 }
@@ -161,7 +161,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         access: &dyn SlotAccess<'k>,
         dtype: DType,
         major: Major,
-        kept: &mut Vec<Kept<'k>>,
+        kept: &mut Vec<KeptSlot<'k>>,
     ) -> Vec<Held<'k>> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
@@ -189,7 +189,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             };
             if self.keeps {
                 let borrowed = ring.borrow(at, read);
-                kept.extend(first.map(|start| Kept { start, borrowed }));
+                kept.extend(first.map(|start| KeptSlot { start, borrowed }));
             } else {
                 ring.consume(at, read);
             }

@@ -16,7 +16,7 @@ use super::super::parameters::{Destination, Location, Memory, Parameters};
 use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
-use super::arrivals::Kept;
+use super::arrivals::KeptSlot;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::{Spot, Subtile};
@@ -232,7 +232,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
-        (output, reused): (usize, Option<&[Kept<'k>]>),
+        (output, reused): (usize, Option<&[KeptSlot<'k>]>),
         groups: &[Ready<'k>],
     ) {
         let half = self.half(output);
@@ -285,7 +285,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         &self,
         (output, column): (usize, Reg<'k, U32>),
         spot: &Spot<'k>,
-        reused: Option<Kept<'k>>,
+        reused: Option<KeptSlot<'k>>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
         let (k, schedule) = (self.k, self.plan.schedule);
