@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::command::{answer, cargo, program, root, run};
+use crate::executables::executables;
 
 /// Where it is put.
 const FOLDER: &str = "target/gpu";
@@ -30,8 +31,9 @@ pub(crate) fn pack() -> Result<(), String> {
     }
     create(&folder.join("tests"))?;
     let build = ["build", "--release", "-p", "postlude-cli", "--message-format=json"];
-    for (_, path) in executables(&build, |target| target["kind"] == serde_json::json!(["bin"]))? {
-        place_program(&path, &folder.join("postlude"))?;
+    let is_command = |message: &Value| message["target"]["kind"] == serde_json::json!(["bin"]);
+    for command in executables(&build, &[], is_command)? {
+        place_program(&command.path, &folder.join("postlude"))?;
     }
     let tests = [
         "test",
@@ -42,10 +44,11 @@ pub(crate) fn pack() -> Result<(), String> {
         "gpu_*",
         "--message-format=json",
     ];
-    let is_ours =
-        |target: &Value| target["name"].as_str().is_some_and(|name| name.starts_with("gpu_"));
-    for (name, path) in executables(&tests, is_ours)? {
-        place_program(&path, &folder.join("tests").join(name))?;
+    let is_ours = |message: &Value| {
+        message["target"]["name"].as_str().is_some_and(|name| name.starts_with("gpu_"))
+    };
+    for test in executables(&tests, &[], is_ours)? {
+        place_program(&test.path, &folder.join("tests").join(test.name))?;
     }
     place_program(&library()?, &folder.join(PEERS_LIBRARY))?;
     for name in FOLDERS {
@@ -83,27 +86,6 @@ fn library() -> Result<PathBuf, String> {
         .filter_map(|file| file.as_str().map(PathBuf::from))
         .find(|file| file.ends_with(PEERS_LIBRARY))
         .ok_or_else(|| format!("no {PEERS_LIBRARY} was built"))
-}
-
-/// What a build made: names and files of the executables that `wanted` says.
-fn executables(
-    arguments: &[&str],
-    wanted: impl Fn(&Value) -> bool,
-) -> Result<Vec<(String, PathBuf)>, String> {
-    println!("$ cargo {}", arguments.join(" "));
-    let messages = answer(&mut cargo(arguments))?;
-    let mut found = Vec::new();
-    for line in messages.lines() {
-        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
-        if let (true, Some(path), Some(name)) = (
-            wanted(&message["target"]),
-            message["executable"].as_str(),
-            message["target"]["name"].as_str(),
-        ) {
-            found.push((name.to_owned(), PathBuf::from(path)));
-        }
-    }
-    if found.is_empty() { Err("nothing was built".to_owned()) } else { Ok(found) }
 }
 
 /// Copies a program without what only debuggers read, where there is something to take it out with.

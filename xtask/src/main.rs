@@ -9,18 +9,28 @@
 mod assembler;
 mod bench;
 mod command;
+mod dependencies;
+mod executables;
 mod fuzz;
+mod golden;
 mod gpu;
 mod python;
 mod readme;
+mod sanitizer;
 mod test;
+mod tests;
 
 use std::process::ExitCode;
+
+use test::Tier;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test         everything a change has to pass: formatting, lints, docs, tests, the README's commands
+  test         everything a change has to pass: formatting, lints, dependencies, docs, features, tests, the CPU engine
+               under AddressSanitizer, the README's commands; names the slowest tests
+  test --quick formatting, lints and the tests that take no more than a few minutes together
+  golden       rewrites the golden files and the tables of the documentation, for review as a difference
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
   fuzz         the long runs: a million inputs to the parser, 20,000 random graphs, thousands of random kernels
@@ -30,7 +40,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        ["test"] => test::test(),
+        ["test"] => test::test(Tier::Full),
+        ["test", "--quick"] => test::test(Tier::Quick),
+        ["golden"] => golden::bless(),
         ["bench", "cpu"] => bench::cpu(),
         ["fuzz"] => fuzz::fuzz(),
         ["gpu"] => gpu::pack(),

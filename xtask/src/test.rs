@@ -1,47 +1,55 @@
-//! `cargo xtask test`: everything a change has to pass.
+//! `cargo xtask test`: everything a change has to pass; with `--quick`, what people at work run.
 
 use std::time::{Duration, Instant};
 
-use crate::assembler;
 use crate::command::{cargo, run};
-use crate::readme;
+use crate::{dependencies, readme, sanitizer, tests};
 
-type Step = (&'static str, fn() -> Result<(), String>);
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Tier {
+    /// What fits into a few minutes.
+    Quick,
+    /// Everything.
+    Full,
+}
 
-/// In the order in which they fail fastest.
+type Step = (&'static str, Tier, fn(Tier) -> Result<(), String>);
+
+/// Each with the least tier that runs it, in the order in which they fail fastest.
 const STEPS: &[Step] = &[
-    ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
-    ("lints", || {
+    ("formatting", Tier::Quick, |_| run(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("lints", Tier::Quick, |_| {
         run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     }),
-    ("documentation", || {
+    ("dependencies", Tier::Full, |_| dependencies::check()),
+    ("documentation", Tier::Full, |_| {
         let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
         run(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
+    ("features apart", Tier::Full, |_| features()),
     // Sizes of files and functions, layers and pages are tests of the library.
-    ("tests", tests),
-    ("the README's commands", readme::run_commands),
+    ("tests", Tier::Quick, tests::run_tests),
+    ("the CPU engine under AddressSanitizer", Tier::Full, |_| sanitizer::run_sanitized()),
+    ("the README's commands", Tier::Full, |_| readme::run_commands()),
 ];
 
-/// With an assembler where one can be had: tests that need it say when they are skipped.
-fn tests() -> Result<(), String> {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    match assembler::prepare() {
-        Ok(path) => {
-            command.env("PTXAS", path);
-        }
-        Err(message) => eprintln!("NO ASSEMBLER: PTX will not be assembled: {message}"),
+/// The library without its features, and with each of them alone.
+fn features() -> Result<(), String> {
+    let library = ["clippy", "-p", "postlude", "--no-default-features"];
+    for features in [&[][..], &["--features", "cuda"], &["--features", "sim"]] {
+        run(&mut cargo(&[&library[..], features, &["--", "-D", "warnings"]].concat()))?;
     }
-    run(&mut command)
+    Ok(())
 }
 
-/// Runs every step, whatever became of those before, and sums up.
-pub(crate) fn test() -> Result<(), String> {
+/// Runs every step of the tier, whatever became of those before, and sums up.
+pub(crate) fn test(tier: Tier) -> Result<(), String> {
     let mut ended: Vec<(&str, Duration, Result<(), String>)> = Vec::new();
-    for (name, step) in STEPS {
+    for (name, _, step) in STEPS.iter().filter(|(_, least, _)| *least <= tier) {
         println!("\n== {name}");
         let start = Instant::now();
-        let result = step();
+        let result = step(tier);
         if let Err(message) = &result {
             eprintln!("{message}");
         }
@@ -52,6 +60,8 @@ pub(crate) fn test() -> Result<(), String> {
         let state = if result.is_ok() { "ok    " } else { "FAILED" };
         println!("{state}  {:>6.1} s  {name}", time.as_secs_f64());
     }
+    let total: f64 = ended.iter().map(|(_, time, _)| time.as_secs_f64()).sum();
+    println!("        {total:>6.1} s  together");
     let failed = ended.iter().filter(|(_, _, result)| result.is_err()).count();
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} steps failed", ended.len())) }
 }

@@ -9,6 +9,7 @@ pub mod exponential;
 pub mod logarithm;
 pub mod machine;
 pub mod power;
+mod processor;
 pub mod rounded;
 pub mod saturating;
 pub mod simple;
@@ -16,6 +17,7 @@ pub mod trigonometric;
 
 pub use accuracy::{Bound, ONE_PLUS_ERF, bound, pow_bound};
 pub use dispatch::{apply, apply_in_place, apply_pow, apply_pow_in_place, evaluate, evaluate_pow};
+pub(crate) use processor::Level;
 
 /// How good a function must be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

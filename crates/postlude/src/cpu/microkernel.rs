@@ -11,6 +11,7 @@
 use super::tile::Tile;
 use super::vector::{Portable, Vector, prefetch};
 use crate::dtype::Elem;
+use crate::functions::Level;
 
 /// Most elements in any kernel's tile.
 const MAX_TILE: usize = 512;
@@ -22,40 +23,6 @@ pub(crate) enum Start {
     Zero,
     /// A later block of K.
     Continue,
-}
-
-/// The instruction sets kernels exist for, best first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Level {
-    /// x86 with 512-bit vectors.
-    Avx512,
-    /// x86 with 256-bit vectors and fused multiply-add.
-    Avx2,
-    /// Plain Rust.
-    Portable,
-}
-
-impl Level {
-    /// Every level, best first.
-    pub(crate) const ALL: [Level; 3] = [Level::Avx512, Level::Avx2, Level::Portable];
-
-    /// Whether this CPU can run it.
-    pub(crate) fn is_available(self) -> bool {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => is_x86_feature_detected!("avx512f"),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(not(target_arch = "x86_64"))]
-            Level::Avx512 | Level::Avx2 => false,
-            Level::Portable => true,
-        }
-    }
-
-    /// The best level of this CPU.
-    pub(crate) fn best() -> Level {
-        Level::ALL.into_iter().find(|level| level.is_available()).unwrap_or(Level::Portable)
-    }
 }
 
 /// One call: pointers that [`Microkernel::run`] has checked.

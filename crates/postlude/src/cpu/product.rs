@@ -9,11 +9,12 @@
 //! memory, the product is cut into chunks of columns, and those into chunks of rows.
 
 use super::blocks::{Blocks, Caches};
-use super::microkernel::{Accumulator, Level, Microkernel, Start};
+use super::microkernel::{Accumulator, Microkernel, Start};
 use super::pack::{Layout, Matrix, Operand, Panels};
 use super::storage::Storage;
 use super::tile::Tile;
 use crate::dtype::Elem;
+use crate::functions::Level;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,7 @@
 //! One loop, compiled for each set of vector instructions, the best one picked when it runs.
 
+use crate::functions::Level;
+
 /// A loop. Its `run` must be `inline(always)`, so that it takes on the instructions of whoever calls it.
 pub(crate) trait Loop {
     /// Runs it.
@@ -8,22 +10,17 @@ pub(crate) trait Loop {
 
 /// Runs a loop with the best instructions this processor has.
 pub(crate) fn vectorised<L: Loop>(task: L) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let wide = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        if wide && is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has the instructions, as just asked.
-            return unsafe { run_avx512(task) };
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: as above.
-            return unsafe { run_avx2(task) };
-        }
+    match Level::best() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Level::best` gives only what the processor has.
+        Level::Avx512 => unsafe { run_avx512(task) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { run_avx2(task) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx512 | Level::Avx2 => task.run(),
+        Level::Portable => task.run(),
     }
-    task.run();
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::machine::{Machine, Scalar};
-use super::{Accuracy, Function};
+use super::{Accuracy, Function, Level};
 use super::{exponential, logarithm, power, saturating, simple, trigonometric};
 
 /// Calls `$call!(accurate form, hardware form)` of a function. The CPU has no third form.
@@ -142,23 +142,17 @@ impl Binary for PowerHardware {
 macro_rules! versions {
     ($name:ident, $kind:ident, $plain:ident, $avx512:ident, $avx2:ident, ($($argument:ident: $type:ty),*)) => {
         fn $name<F: $kind>($($argument: $type),*) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("fma")
-                {
-                    // SAFETY: the processor has the instructions, as just asked.
-                    return unsafe { $avx512::<F>($($argument),*) };
-                }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    // SAFETY: as above.
-                    return unsafe { $avx2::<F>($($argument),*) };
-                }
+            match Level::best() {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: `Level::best` gives only what the processor has.
+                Level::Avx512 => unsafe { $avx512::<F>($($argument),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Avx2 => unsafe { $avx2::<F>($($argument),*) },
+                #[cfg(not(target_arch = "x86_64"))]
+                Level::Avx512 | Level::Avx2 => $plain::<F>($($argument),*),
+                Level::Portable => $plain::<F>($($argument),*),
             }
-            $plain::<F>($($argument),*);
         }
 
         #[cfg(target_arch = "x86_64")]
