@@ -8,7 +8,7 @@ const TESTS: &[(&str, &str)] = &[
     ("postlude-cli", "golden"),
     ("postlude", "docs"),
     ("postlude", "resources"),
-    ("postlude-corpus", "mutation"),
+    ("postlude-corpus", "mutations"),
 ];
 
 /// Runs those tests with the variable set.

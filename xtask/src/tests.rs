@@ -23,10 +23,12 @@ const FULL_ONLY: &[(&str, &str)] = &[
     ("simulated", "every tile, every operand load and every epilogue under every timing"),
     ("resources", "hundreds of kernels through ptxas"),
     ("zoo", "every broken kernel under every timing"),
+    ("zoo_order", "the same"),
+    ("zoo_lanes", "the same"),
     ("speed", "large kernels in the simulator"),
     ("forms", "every instruction through ptxas"),
     ("fuzz", "random kernels"),
-    ("mutation", "corrupted outputs of the whole corpus"),
+    ("mutations", "corrupted outputs of the whole corpus"),
 ];
 
 /// Test binaries with a harness of their own, which says no times.
