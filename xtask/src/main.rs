@@ -23,7 +23,8 @@ cargo xtask COMMAND
   test         everything a change has to pass: formatting, lints, docs, tests, the README's commands
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
-  fuzz         the long runs: a million inputs to the parser, 20,000 random graphs, thousands of random kernels
+  fuzz         the nightly run: a million inputs to the parser, 20,000 random graphs, 500,000 random kernels on the CPU and
+               20,000 in the simulator; what follows goes to `postlude fuzz --nightly`, such as `--seed 5 --jobs 8`
 ";
 
 fn main() -> ExitCode {
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test"] => test::test(),
         ["bench", "cpu"] => bench::cpu(),
-        ["fuzz"] => fuzz::fuzz(),
+        ["fuzz", more @ ..] if !more.contains(&"--help") => fuzz::fuzz(more),
         ["gpu"] => gpu::pack(),
         [.., "help" | "--help" | "-h"] | ["bench"] => {
             print!("{HELP}");
