@@ -88,7 +88,7 @@ if [ "${CHECKS:-1}" = 1 ]; then
     # An error of the GPU is for good, and ends its process: there are several.
     for quarter in 0 1 2 3; do
         check "fuzz-$quarter" 300 ./postlude fuzz --backend cuda --graphs "$((${FUZZ_GRAPHS:-2000} / 4))" \
-            --seed "$((${FUZZ_SEED:-1} + quarter))" --threads 4
+            --seed "$((${FUZZ_SEED:-1} + quarter))" --jobs 4
     done
 fi
 

@@ -33,7 +33,8 @@ cargo xtask COMMAND
   golden       rewrites the golden files and the tables of the documentation, for review as a difference
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
-  fuzz         the long runs: a million inputs to the parser, 20,000 random graphs, thousands of random kernels
+  fuzz         the nightly run: a million inputs to the parser, 20,000 random graphs, 500,000 random kernels on the CPU and
+               20,000 in the simulator; what follows goes to `postlude fuzz --nightly`, such as `--seed 5 --jobs 8`
 ";
 
 fn main() -> ExitCode {
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => test::test(Tier::Quick),
         ["golden"] => golden::bless(),
         ["bench", "cpu"] => bench::cpu(),
-        ["fuzz"] => fuzz::fuzz(),
+        ["fuzz", more @ ..] if !more.contains(&"--help") => fuzz::fuzz(more),
         ["gpu"] => gpu::pack(),
         [.., "help" | "--help" | "-h"] | ["bench"] => {
             print!("{HELP}");

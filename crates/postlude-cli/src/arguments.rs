@@ -14,7 +14,7 @@ use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
 
 pub(crate) use bench::{BenchAgainst, BenchArguments, BenchBackend};
-pub(crate) use fuzz::{FuzzArguments, FuzzSizes};
+pub(crate) use fuzz::{FuzzArguments, FuzzBackend, FuzzSizes};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_COMMIT"), ")");
 
@@ -22,7 +22,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_CO
 #[derive(Parser, Debug)]
 #[command(name = "postlude", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 fine, 1 a check failed, 2 your mistake or a refusal, 3 a bug of ours."
+    after_help = "Exit codes: 0 fine, 1 a check failed, 2 your mistake or a refusal, 3 a bug of ours, 130 interrupted."
 )]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
@@ -328,6 +328,9 @@ pub(crate) struct CompletionsArguments {
 /// `postlude bug`
 #[derive(Args, Debug)]
 pub(crate) struct BugArguments {
+    /// A finding of the simulator in code that was emitted, instead of a panic
+    #[arg(long)]
+    pub(crate) finding: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -11,6 +11,7 @@ use postlude::{Bindings, Bound, DType, Kernel, Options, Sizes, problem};
 use postlude_corpus::Fill;
 
 use crate::arguments::{CompileArguments, MathChoice, Pair, SourceArguments};
+use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 use crate::files::Stored;
 use crate::hopper;
@@ -52,6 +53,7 @@ impl Loaded {
             bind(&mut given, name, Given::Fill(*value))?;
         }
         let source = Source::read(&arguments.source)?;
+        diagnose::remember(&source);
         let bindings = infer_bindings(&given, arguments.dtype);
         let kernel = match Kernel::infer_bytes(&source.bytes, &bindings) {
             Ok(kernel) => kernel,

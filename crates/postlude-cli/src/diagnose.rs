@@ -3,11 +3,11 @@
 //! In: a [`Failure`]. Out: text on standard error (JSON on standard output) and the exit code.
 //! Invariant: under 4,000 characters together, whatever the source holds; control characters are made visible.
 
+mod bug;
 mod excerpt;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::panic::PanicHookInfo;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use postlude::syntax::Place;
@@ -18,6 +18,7 @@ use crate::failure::{Failure, Mistake};
 use crate::print;
 use crate::source::Source;
 
+pub(crate) use bug::{BUG, note_bug, print_bug, remember};
 use excerpt::{Excerpt, visible};
 
 /// The most characters of all diagnostics together.
@@ -56,6 +57,9 @@ struct Described {
     line: Option<usize>,
     column: Option<usize>,
     fix: Option<String>,
+    /// The kernel that a bug of ours was met with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<String>,
 }
 
 /// Prints a failure and says how the program exits.
@@ -64,6 +68,12 @@ pub(crate) fn print_failure(form: Form, failure: &Failure) -> u8 {
         && !error.use_stderr()
     {
         return print_help(error);
+    }
+    if let Failure::Kernel(_, error) = failure
+        && error.is_bug()
+    {
+        bug::print_found(form, error);
+        return BUG;
     }
     match form {
         Form::Text => print_text(failure),
@@ -77,23 +87,6 @@ fn print_help(error: &clap::Error) -> u8 {
     match error.print() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => MISTAKE,
         Ok(()) | Err(_) => 0,
-    }
-}
-
-/// Says that a bug was met, where, and what to do.
-pub(crate) fn print_bug(form: Form, bug: &PanicHookInfo<'_>) {
-    let what = bug.payload_as_str().unwrap_or("no message");
-    let at = bug.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
-    let message = format!("this is a bug in Postlude: {what}{}", at.unwrap_or_default());
-    let fix = concat!(
-        "please report it with the command and the kernel at ",
-        env!("CARGO_PKG_REPOSITORY"),
-        "/issues"
-    );
-    let mistake = Mistake::new(cut(&message)).fix(fix);
-    match form {
-        Form::Text => write_error(&render_mistake(&renderer(), &mistake)),
-        Form::Json => print_json(describe(&mistake.into())),
     }
 }
 
@@ -127,6 +120,7 @@ fn describe(failure: &Failure) -> Described {
         line: place.map(|place| place.line),
         column: place.map(|place| place.column),
         fix: fix.map(|fix| cut(&fix)),
+        kernel: None,
     }
 }
 

@@ -15,7 +15,14 @@ pub(crate) enum Outcome {
     Fine,
     /// A result was outside its bound.
     CheckFailed,
+    /// Code that we emitted breaks a rule.
+    Bug,
+    /// Ctrl-C, after which what was known so far was printed.
+    Interrupted,
 }
+
+/// What a shell reports for a command ended by Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// A command that stopped.
 #[derive(Debug)]

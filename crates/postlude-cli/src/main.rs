@@ -1,7 +1,8 @@
 //! The command `postlude`.
 //!
 //! In: the command line. Out: the result on standard output, anything else on standard error, and an exit code: 0 fine,
-//! 1 a check failed, 2 the user's mistake or a refusal, 3 a bug of ours. A closed pipe ends quietly.
+//! 1 a check failed, 2 the user's mistake or a refusal, 3 a bug of ours (a panic, or a finding of the simulator in code that
+//! we emitted), 130 interrupted. A closed pipe ends quietly.
 
 #![forbid(unsafe_code)]
 // Text is put together line by line; `write!` would ask what to do about an error that a string does not have.
@@ -43,10 +44,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{BugArguments, Command, CommandLine};
+use diagnose::BUG;
 use failure::{Failure, Outcome};
-
-/// The exit code of a bug.
-const BUG: u8 = 3;
+use postlude::sim::SimulationError;
+use source::Source;
 
 fn main() -> ExitCode {
     let form = diagnose::Form::asked_for(std::env::args_os());
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Ok(Outcome::Fine) | Err(Failure::Closed)) => ExitCode::SUCCESS,
         Ok(Ok(Outcome::CheckFailed)) => ExitCode::from(1),
+        Ok(Ok(Outcome::Bug)) => ExitCode::from(BUG),
+        Ok(Ok(Outcome::Interrupted)) => ExitCode::from(failure::INTERRUPTED),
         Ok(Err(failure)) => ExitCode::from(diagnose::print_failure(form, &failure)),
         Err(_) => ExitCode::from(BUG),
     }
@@ -78,6 +81,16 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::Info(arguments) => machine::info(&arguments),
         Command::Cache(arguments) => cache::cache(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
-        Command::Bug(BugArguments { json: _ }) => panic!("it was asked for"),
+        Command::Bug(arguments) => bug(&arguments),
     }
+}
+
+/// What a bug of ours looks like: a panic, or a finding in code that was emitted for a kernel.
+fn bug(arguments: &BugArguments) -> Result<Outcome, Failure> {
+    let source = Source { origin: "<text>".to_owned(), bytes: b"D = A @ B".to_vec() };
+    diagnose::remember(&source);
+    if arguments.finding {
+        return Err(Failure::Kernel(source, SimulationError::Unfinished.into()));
+    }
+    panic!("it was asked for")
 }

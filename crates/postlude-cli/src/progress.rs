@@ -22,7 +22,9 @@ impl Progress {
     /// That many pieces of work.
     pub(crate) fn of(count: usize) -> Progress {
         let bar = ProgressBar::new(count as u64);
-        if let Ok(style) = ProgressStyle::with_template("{pos}/{len} {wide_msg}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} left  {wide_msg}")
+        {
             bar.set_style(style);
         }
         Progress(bar)

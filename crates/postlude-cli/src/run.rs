@@ -13,7 +13,7 @@ use crate::memory::Need;
 use crate::progress::Progress;
 use crate::report::{CheckReport, OutputReport, Report};
 use crate::watch::{Simulated, Watching};
-use crate::{inputs, measure, print};
+use crate::{diagnose, inputs, measure, print};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
@@ -38,18 +38,28 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let progress = Progress::start();
     progress.say("making inputs");
     let data = inputs::make(&loaded, &problem, arguments.seed)?;
-    let (backend, reason) =
+    let (backend, mut reason) =
         fixed.map_or_else(|| compiled.choose(&problem, &data), |fixed| (fixed, None));
     let compiled = compiled.on(backend);
-    let call =
-        Call { arguments: data, loaded: &loaded, compiled: &compiled, problem: &problem, backend };
+    let mut call = Call { arguments: data, loaded: &loaded, compiled, problem: &problem, backend };
     progress.say(format!("running {} on {}", loaded.kernel.name(), backend.name()));
     let watched = backend == Backend::Sim && !arguments.time;
     let (outputs, seconds, simulation) = if watched {
         let (outputs, simulation) = call.simulate(&arguments.watch)?;
         (outputs, None, Some(simulation))
     } else {
-        let (outputs, seconds) = call.run(arguments.time)?;
+        let ran = match call.run(arguments.time) {
+            // A schedule was found, but no code for it: the processor takes what nobody asked a GPU for.
+            Err(Failure::Kernel(_, refusal))
+                if fixed.is_none() && backend != Backend::Cpu && refusal.is_refusal() =>
+            {
+                reason = Some(refusal);
+                call = call.on(Backend::Cpu);
+                call.run(arguments.time)
+            }
+            ran => ran,
+        };
+        let (outputs, seconds) = ran?;
         (outputs, seconds, None)
     };
     let check = arguments.check.then(|| {
@@ -61,7 +71,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let report = Report {
         schema: 1,
         kernel: loaded.kernel.name().to_owned(),
-        backend: backend.name(),
+        backend: call.backend.name(),
+        reason: reason.as_ref().map(Error::to_string),
         sizes: problem.sizes.clone(),
         outputs: outputs.iter().map(|(name, tensor)| OutputReport::of(name, tensor)).collect(),
         check,
@@ -73,8 +84,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         explain_choice(&reason);
     }
     print::either(arguments.json, &report, || report.text())?;
-    let wrong = report.check.is_some_and(|check| !check.ok)
-        || report.simulation.is_some_and(|simulation| simulation.is_wrong());
+    // The code is ours, and so is what is wrong with it.
+    if let Some(count) =
+        report.simulation.map(|simulation| simulation.findings()).filter(|count| *count > 0)
+    {
+        if !arguments.json {
+            diagnose::note_bug(count);
+        }
+        return Ok(Outcome::Bug);
+    }
+    let wrong = report.check.is_some_and(|check| !check.ok);
     Ok(if wrong { Outcome::CheckFailed } else { Outcome::Fine })
 }
 
@@ -112,13 +131,18 @@ type Outputs = Vec<(String, Tensor)>;
 /// A kernel with everything one call of it needs.
 struct Call<'a> {
     loaded: &'a Loaded,
-    compiled: &'a Compiled,
+    compiled: Compiled,
     problem: &'a Problem,
     arguments: Arguments,
     backend: Backend,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The same call on another backend.
+    fn on(self, backend: Backend) -> Call<'a> {
+        Call { compiled: self.compiled.on(backend), backend, ..self }
+    }
+
     /// The outputs by name, and the time of one call if it is wanted.
     fn run(&self, timed: bool) -> Result<(Outputs, Option<f64>), Failure> {
         let problem = self.compiled.bind(&self.arguments, &self.problem.sizes);

@@ -96,9 +96,14 @@ impl Watching {
 }
 
 impl Simulated {
+    /// How many findings there are.
+    pub(crate) fn findings(&self) -> usize {
+        self.findings.len()
+    }
+
     /// Whether something was found.
     pub(crate) fn is_wrong(&self) -> bool {
-        !self.findings.is_empty()
+        self.findings() > 0
     }
 
     /// For a person.

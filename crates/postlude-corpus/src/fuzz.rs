@@ -6,6 +6,7 @@
 
 mod campaign;
 mod draw;
+mod features;
 mod judge;
 mod place;
 mod shrink;
@@ -13,12 +14,15 @@ mod sketch;
 mod specimen;
 mod tally;
 mod tile;
+mod workers;
 
-pub use campaign::{Campaign, Found, News, Summary, run};
+pub use campaign::{Campaign, End, Found, News, Summary};
 pub use draw::{Extent, draw, graph_seed};
-pub use judge::{Engine, Kind, Verdict, Wrong, judge};
+pub use features::{features, wanted};
+pub use judge::{Engine, Kind, Until, Verdict, Wrong, judge};
 pub use place::Place;
 pub use shrink::shrink;
 pub use sketch::Sketch;
 pub use specimen::{Specimen, Way};
 pub use tally::Tally;
+pub use workers::run;

@@ -3,10 +3,11 @@
 //! The seed is fixed, so that every run is the same; `POSTLUDE_FUZZ` multiplies how many there are, and
 //! `postlude fuzz --only SEED` runs one of them again.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use postlude::Backend;
-use postlude_corpus::fuzz::{Campaign, Engine, Extent, Found, Summary, run};
+use postlude_corpus::fuzz::{Campaign, Engine, Extent, Found, Kind, Summary, Until, run};
 
 /// Whoever changes how kernels are drawn changes which ones these are.
 const SEED: u32 = 90;
@@ -14,16 +15,18 @@ const SEED: u32 = 90;
 fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
     let times = std::env::var("POSTLUDE_FUZZ").ok().and_then(|times| times.parse().ok());
     let campaign = Campaign {
-        engine: Engine { backend, cache: None },
+        engine: Engine { backend, cache: None, until: Until::Compared },
         extent,
         seed: SEED,
+        first: 0,
         graphs: graphs * times.unwrap_or(1),
         only: None,
         timing: None,
-        threads: Some(2),
+        jobs: Some(2),
         shrink: Duration::from_secs(5),
+        limit: Duration::from_secs(120),
     };
-    let summary = run(&campaign, &|_| {});
+    let summary = run(&campaign, &AtomicBool::new(false), &|_| {});
     let about = |found: &Found| {
         let ((drawn, wrong), (small, still)) = (&found.drawn, &found.small);
         format!("seed {}: {wrong}\n{drawn}\nsmaller: {still}\n{small}", drawn.seed)
@@ -44,4 +47,24 @@ fn random_kernels_in_the_simulator_agree_with_the_reference() {
 fn random_kernels_on_the_processor_agree_with_the_reference() {
     let summary = check(Backend::Cpu, Extent::Small, 200);
     assert!(summary.refused.is_empty(), "{:?}", summary.refused);
+}
+
+#[test]
+fn kernels_without_an_end_are_counted_and_the_others_go_on() {
+    let campaign = Campaign {
+        engine: Engine { backend: Backend::Cpu, cache: None, until: Until::Compared },
+        extent: Extent::Small,
+        seed: SEED,
+        first: 0,
+        graphs: 10,
+        only: None,
+        timing: None,
+        jobs: Some(1),
+        shrink: Duration::ZERO,
+        // Whatever is still under way when the clock is looked at has taken too long.
+        limit: Duration::ZERO,
+    };
+    let summary = run(&campaign, &AtomicBool::new(false), &|_| {});
+    assert_eq!(summary.graphs, 10);
+    assert_eq!(summary.agreed + summary.failed_by(Kind::Hang), 10, "{:?}", summary.failures);
 }

@@ -68,6 +68,11 @@ impl Error {
     pub fn is_refusal(&self) -> bool {
         self.diagnostics.iter().all(Diagnostic::is_refusal)
     }
+
+    /// Whether it is a bug of ours: something that is wrong with code that we emitted.
+    pub fn is_bug(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_bug)
+    }
 }
 
 /// A build without the feature `cuda` was asked for a GPU.
@@ -96,6 +101,18 @@ impl Diagnostic {
             Kind::Simulation(_) => false,
             #[cfg(feature = "cuda")]
             Kind::Runtime(_) => false,
+        }
+    }
+
+    /// Whether it is a bug of ours: something that is wrong with code that we emitted.
+    pub fn is_bug(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "sim")]
+            Kind::Simulation(error) => error.is_bug(),
+            #[cfg(feature = "cuda")]
+            Kind::Runtime(error) => error.is_bug(),
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Bind(_) | Kind::Tensor(_) => false,
+            Kind::Plan(_) | Kind::Sm90(_) | Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
         }
     }
 
@@ -129,7 +146,7 @@ impl Diagnostic {
             }
             Kind::Tensor(_) => None,
             #[cfg(feature = "sim")]
-            Kind::Simulation(_) => None,
+            Kind::Simulation(error) => error.fix(),
             #[cfg(feature = "cuda")]
             Kind::Runtime(error) => error.fix(),
         }

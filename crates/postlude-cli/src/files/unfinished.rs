@@ -11,8 +11,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use tempfile::NamedTempFile;
 
-/// What a shell reports for a command ended by Ctrl-C.
-const INTERRUPTED: i32 = 130;
+use crate::failure::INTERRUPTED;
 
 static FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
@@ -29,7 +28,7 @@ pub(super) fn make(
             for file in files.iter() {
                 let _ = fs::remove_file(file);
             }
-            process::exit(INTERRUPTED);
+            process::exit(i32::from(INTERRUPTED));
         });
     });
     // Held while the file is made: it is known as soon as it exists.

@@ -160,4 +160,27 @@ fn a_bug_of_ours_is_code_3() {
     assert_eq!(ended.code, Some(3));
     assert!(ended.errors.contains("this is a bug in Postlude"), "{}", ended.errors);
     assert!(ended.errors.contains("report it"), "{}", ended.errors);
+    assert!(ended.errors.contains("the kernel:\nD = A @ B"), "{}", ended.errors);
+}
+
+#[test]
+fn a_finding_in_code_that_we_emitted_is_a_bug_of_ours() {
+    let ended = postlude(&["bug", "--finding"]);
+    assert_eq!((ended.code, ended.output.as_str()), (Some(3), ""), "{}", ended.errors);
+    for words in ["this is a bug in Postlude: the simulator", "report it", "the kernel:\nD = A @ B"]
+    {
+        assert!(ended.errors.contains(words), "{words}: {}", ended.errors);
+    }
+    let ended = postlude(&["bug", "--finding", "--json"]);
+    assert_eq!((ended.code, ended.errors.as_str()), (Some(3), ""));
+    assert_eq!(ended.object()["error"]["kernel"], "D = A @ B");
+}
+
+#[test]
+fn what_the_processor_ran_instead_of_a_gpu_says_why() {
+    let ended = run("D = A @ B", &["--json"]);
+    let reason = ended.object()["reason"].to_string();
+    assert!(reason.len() > 10, "{reason}");
+    // Nobody asks why of what was asked for.
+    assert!(run("D = A @ B", &["--json", "--backend", "cpu"]).object()["reason"].is_null());
 }

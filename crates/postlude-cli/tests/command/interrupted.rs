@@ -57,7 +57,7 @@ fn a_run_interrupted_while_it_writes_removes_what_it_wrote() {
 
 /// Ctrl-C.
 #[cfg(unix)]
-fn interrupt(child: &Child) {
+pub(super) fn interrupt(child: &Child) {
     let id = child.id().to_string();
     Command::new("kill").args(["-INT", &id]).stderr(Stdio::null()).status().unwrap();
 }

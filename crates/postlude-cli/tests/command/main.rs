@@ -3,6 +3,7 @@
 mod documented;
 mod errors;
 mod files;
+mod fuzz;
 mod gpu;
 mod interrupted;
 mod json;

@@ -1,18 +1,15 @@
-//! Many random kernels, on several threads.
+//! Many random kernels: what is run, and what became of them.
+//!
+//! In: an engine, seeds and limits. Out: a [`Summary`] with every failure, refusals by reason and how sharply elements
+//! were compared. The workers are in [`super::workers`].
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use postlude::Backend;
 use postlude::sim::Timing;
 
-use super::draw::{Extent, draw, graph_seed};
-use super::judge::{Engine, Kind, Verdict, Wrong, judge};
-use super::shrink::shrink;
+use super::draw::Extent;
+use super::judge::{Engine, Kind, Verdict, Wrong};
 use super::specimen::Specimen;
 use super::tally::Tally;
 
@@ -25,6 +22,8 @@ pub struct Campaign {
     pub extent: Extent,
     /// The seed of all of them.
     pub seed: u32,
+    /// The number of the first kernel of that seed.
+    pub first: u32,
     /// How many.
     pub graphs: u32,
     /// The seed of a single one, instead of all.
@@ -32,9 +31,11 @@ pub struct Campaign {
     /// When copies and products complete in the simulator, instead of what is drawn.
     pub timing: Option<Timing>,
     /// How many run at a time; as many as there are cores when `None`.
-    pub threads: Option<usize>,
+    pub jobs: Option<usize>,
     /// How long each failure is made smaller.
     pub shrink: Duration,
+    /// How long one kernel may take; one that takes longer is a failure.
+    pub limit: Duration,
 }
 
 /// A kernel that fails, as it was drawn and made smaller.
@@ -46,6 +47,18 @@ pub struct Found {
     pub small: (Specimen, Wrong),
 }
 
+/// How a campaign ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum End {
+    /// Every kernel was run.
+    #[default]
+    Complete,
+    /// It was told to stop.
+    Interrupted,
+    /// What runs the kernels is of no use any more, after an error of a GPU or many kernels without an end.
+    Broken,
+}
+
 /// What became of all of them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
@@ -55,11 +68,24 @@ pub struct Summary {
     pub agreed: usize,
     /// Refusals by their words, numbers left out, and how many of each.
     pub refused: BTreeMap<String, usize>,
+    /// How many ran with each of the simulator's timings; empty on other engines.
+    pub timings: BTreeMap<&'static str, usize>,
     /// The elements that were compared.
     pub tally: Tally,
-    /// Everything that failed, by seed.
+    /// What failed, by seed; of those that failed with the same words only the first few.
     pub failures: Vec<Found>,
+    /// Failures beyond those, by their words.
+    pub repeated: BTreeMap<String, usize>,
+    /// The number of the first kernel that was not begun.
+    pub next: u32,
+    /// How long it took.
+    pub took: Duration,
+    /// How it ended.
+    pub end: End,
 }
+
+/// Failures with the same words that are kept.
+pub(super) const KEPT: usize = 3;
 
 impl Summary {
     /// The part of the kernels that the engine took.
@@ -68,24 +94,63 @@ impl Summary {
         (self.graphs - refused) as f64 / self.graphs.max(1) as f64
     }
 
-    fn take(&mut self, verdict: Verdict) -> Option<Wrong> {
+    /// How many failed.
+    pub fn failed(&self) -> usize {
+        self.failures.len() + self.repeated.values().sum::<usize>()
+    }
+
+    /// How many failed in one way.
+    pub fn failed_by(&self, kind: Kind) -> usize {
+        let kept = self.failures.iter().filter(|found| found.drawn.1.kind == kind).count();
+        let name = kind.name();
+        let more = self.repeated.iter().filter(|(class, _)| class.starts_with(name));
+        kept + more.map(|(_, count)| count).sum::<usize>()
+    }
+
+    /// Counts a verdict; what is wrong is kept by [`Summary::fail`].
+    pub(super) fn count(&mut self, verdict: &Verdict) {
         self.graphs += 1;
         match verdict {
             Verdict::Agreed(tally) => {
                 self.agreed += 1;
-                self.tally.add(tally);
-                None
+                self.tally.add(*tally);
             }
             Verdict::Refused(reason) => {
-                *self.refused.entry(without_numbers(&reason)).or_default() += 1;
-                None
+                *self.refused.entry(without_numbers(reason)).or_default() += 1;
             }
-            Verdict::Wrong(wrong) => Some(wrong),
+            Verdict::Wrong(_) => {}
+        }
+    }
+
+    /// Keeps a failure, or counts it where there are enough of its sort; whether it was kept.
+    pub(super) fn fail(&mut self, specimen: Specimen, wrong: Wrong) -> bool {
+        let class = class(&wrong);
+        let alike = self.failures.iter().filter(|found| self::class(&found.drawn.1) == class);
+        // Wrong numbers all have the same words, and each may be a bug of its own.
+        if wrong.kind != Kind::Mismatch && alike.count() >= KEPT {
+            *self.repeated.entry(class).or_default() += 1;
+            return false;
+        }
+        let drawn = (specimen, wrong);
+        self.failures.push(Found { small: drawn.clone(), drawn });
+        true
+    }
+
+    /// A smaller specimen of a failure that is kept.
+    pub(super) fn improve(&mut self, seed: u64, small: (Specimen, Wrong)) {
+        if let Some(found) = self.failures.iter_mut().find(|found| found.drawn.0.seed == seed) {
+            found.small = small;
         }
     }
 }
 
-/// Refusals of one sort are counted together.
+/// What failures of one sort have in common: the kind, and the first line without its numbers.
+fn class(wrong: &Wrong) -> String {
+    let line = wrong.found.lines().next().unwrap_or_default();
+    format!("{}: {}", wrong.kind.name(), without_numbers(line))
+}
+
+/// Refusals of one sort are counted together: numbers, and names of inputs and outputs, are left out.
 fn without_numbers(reason: &str) -> String {
     let mut text = String::new();
     for letter in reason.chars() {
@@ -99,93 +164,10 @@ fn without_numbers(reason: &str) -> String {
 }
 
 /// What a campaign tells while it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
     /// The kernel of this seed is done with.
     Done(u64),
-    /// The kernel of this seed has been running for a long time.
-    Slow(u64),
-}
-
-/// A kernel that takes longer may never end.
-const LONG: Duration = Duration::from_secs(30);
-
-/// A campaign under way.
-struct Running<'a> {
-    campaign: &'a Campaign,
-    next: AtomicU32,
-    summary: Mutex<Summary>,
-    /// Seeds under way, and since when.
-    under_way: Mutex<Vec<(u64, Instant)>>,
-    /// Whether what runs the kernels may be of no use any more.
-    broken: AtomicBool,
-    tell: &'a (dyn Fn(News) + Sync),
-}
-
-/// Runs a campaign and tells how it goes.
-pub fn run(campaign: &Campaign, tell: &(dyn Fn(News) + Sync)) -> Summary {
-    let running = Running {
-        campaign,
-        next: AtomicU32::new(0),
-        summary: Mutex::default(),
-        under_way: Mutex::default(),
-        broken: AtomicBool::new(false),
-        tell,
-    };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..campaign.threads.unwrap_or(cores))
-            .map(|_| scope.spawn(|| while running.take_one().is_some() {}))
-            .collect();
-        while workers.iter().any(|worker| !worker.is_finished()) {
-            thread::sleep(Duration::from_millis(20));
-            running.tell_of_slow_ones();
-        }
-    });
-    let mut summary = running.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
-    summary.failures.sort_by_key(|found| found.drawn.0.seed);
-    summary
-}
-
-impl Running<'_> {
-    /// Draws and runs the next kernel, if there is one.
-    fn take_one(&self) -> Option<()> {
-        let Campaign { engine, extent, seed, graphs, only, timing, shrink: time, .. } =
-            self.campaign;
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let count = if only.is_some() { 1 } else { *graphs };
-        if number >= count || self.broken.load(Ordering::Relaxed) {
-            return None;
-        }
-        let seed = only.unwrap_or_else(|| graph_seed(*seed, number));
-        locked(&self.under_way).push((seed, Instant::now()));
-        let mut specimen = draw(seed, *extent);
-        specimen.way.timing = timing.unwrap_or(specimen.way.timing);
-        let verdict = judge(&specimen, engine);
-        let wrong = locked(&self.summary).take(verdict);
-        if let Some(wrong) = wrong {
-            // A GPU that had an error has it for good, and would have it for every smaller kernel.
-            let lasting = engine.backend == Backend::Cuda && wrong.kind == Kind::Error;
-            self.broken.fetch_or(lasting, Ordering::Relaxed);
-            let time = if lasting { Duration::ZERO } else { *time };
-            let small = shrink(&specimen, engine, &wrong, time);
-            locked(&self.summary).failures.push(Found { drawn: (specimen, wrong), small });
-        }
-        locked(&self.under_way).retain(|(other, _)| *other != seed);
-        (self.tell)(News::Done(seed));
-        Some(())
-    }
-
-    fn tell_of_slow_ones(&self) {
-        for (seed, since) in locked(&self.under_way).iter_mut() {
-            if since.elapsed() > LONG {
-                *since = Instant::now();
-                (self.tell)(News::Slow(*seed));
-            }
-        }
-    }
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The kernel of this seed failed.
+    Failed(u64, Wrong),
 }

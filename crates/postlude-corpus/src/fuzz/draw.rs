@@ -1,12 +1,16 @@
 //! Draws random kernels.
 //!
-//! In: a seed and how large problems may be. Out: a specimen. Most are such that a Hopper kernel can be planned: the
-//! weights follow what the planner takes, and a few graphs follow nothing. Magnitudes are kept where functions neither
-//! overflow nor lose all accuracy, for the reference allows nearly anything of what did.
+//! In: a seed and how large problems may be. Out: a specimen. Half of them are shaped like the kernels that people write
+//! for Hopper: the weights follow what the planner takes. The other half are free: anything that types, at small sizes,
+//! every function of the catalogue on every kind of value. Magnitudes are kept where functions neither overflow nor lose
+//! all accuracy, for the reference allows nearly anything of what did.
 
 mod columns;
 mod data;
 mod elementwise;
+mod free;
+mod free_calls;
+mod free_outputs;
 mod functions;
 mod inputs;
 mod outputs;
@@ -16,9 +20,11 @@ use postlude::DType;
 use postlude::dtype::Elem;
 use postlude::graph::{Axes, Type};
 
-use super::sketch::{Factor, Known, Sketch, Statement, ValueId};
+use super::sketch::{Factor, Form, Known, Sketch, Statement, ValueId};
 use super::specimen::Specimen;
 use crate::random::Random;
+
+pub(super) use free_calls::differentiable;
 
 /// How large problems may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +43,11 @@ pub fn graph_seed(seed: u32, number: u32) -> u64 {
 /// The specimen of a seed.
 pub fn draw(seed: u64, extent: Extent) -> Specimen {
     let mut draw = Draw::new(seed);
-    draw.body();
+    if draw.traits.free {
+        draw.free_body();
+    } else {
+        draw.body();
+    }
     draw.finish(seed, extent)
 }
 
@@ -45,6 +55,8 @@ pub fn draw(seed: u64, extent: Extent) -> Specimen {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // Each is drawn by itself, and any of them go together.
 struct Traits {
+    /// Anything that types, rather than what people write for Hopper.
+    free: bool,
     batched: bool,
     /// Whole numbers everywhere, and mostly operations that are exact on them.
     whole: bool,
@@ -74,6 +86,7 @@ type Fits<'a> = &'a dyn Fn(&Known) -> bool;
 impl Draw {
     fn new(seed: u64) -> Draw {
         let mut random = Random::new(seed);
+        let free = random.one_in(2);
         let batched = random.chance(25);
         let shared = if batched { random.below(4) } else { 0 };
         let factor =
@@ -83,6 +96,7 @@ impl Draw {
             factor(&mut random, batched && shared != 2),
         ];
         let traits = Traits {
+            free,
             batched,
             whole: random.chance(35),
             rows_again: random.chance(22),
@@ -92,15 +106,17 @@ impl Draw {
             width: 2 << random.below(7),
         };
         let base = if traits.halved && random.one_in(6) { 2 } else { 1 };
-        let operand = *random.pick(&[DType::BF16, DType::F16]);
+        let form = if base == 1 && random.one_in(6) { Form::OneLiner } else { Form::Kernel };
         let sketch = Sketch {
-            operand,
+            form,
+            operands: operands(&mut random, free),
             base,
             factors,
             inputs: Vec::new(),
             values: Vec::new(),
             statements: Vec::new(),
             outputs: Vec::new(),
+            unused: Vec::new(),
         };
         Draw { random, sketch, traits, product: 0 }
     }
@@ -117,11 +133,7 @@ impl Draw {
 
     /// From the product to the outputs.
     fn body(&mut self) {
-        let ty = Type { elem: Elem::F32, axes: self.tile() };
-        // Sums of K products; data are drawn later, so this is a guess.
-        let about = if self.traits.whole { 60.0 } else { 8.0 };
-        let product = Sketch::product(self.sketch.factors);
-        self.product = self.assign(product, &[], ty, about);
+        self.multiply();
         self.declare_inputs();
         if !self.traits.whole && self.random.chance(60) {
             let product = self.product;
@@ -157,6 +169,17 @@ impl Draw {
         self.draw_outputs();
     }
 
+    /// The matrix product, the first statement of every kernel.
+    fn multiply(&mut self) {
+        let elem = self.sketch.operands[0].accumulator().unwrap_or(Elem::F32);
+        let ty = Type { elem, axes: self.tile() };
+        // Sums of K products; data are drawn later, so this is a guess.
+        let about = if self.traits.whole { 60.0 } else { 8.0 };
+        let product = Sketch::product(self.sketch.factors);
+        self.product = self.assign(product, &[], ty, about);
+        self.sketch.values[self.product].from_product = true;
+    }
+
     fn sketch_scaled(&mut self, value: ValueId) {
         let by = *self.random.pick(&["0.125", "0.1", "0.25", "0.03"]);
         let ty = self.sketch.values[value].ty;
@@ -190,8 +213,10 @@ impl Draw {
     fn known(&mut self, operands: &[ValueId], ty: Type, about: f64) -> ValueId {
         let values = &mut self.sketch.values;
         let late = operands.iter().any(|operand| values[*operand].late);
+        let from_product = operands.iter().any(|operand| values[*operand].from_product);
+        let folds = operands.iter().map(|operand| values[*operand].folds).max().unwrap_or(0);
         let name = format!("v{}", values.len());
-        values.push(Known { name, ty, about, positive: false, late });
+        values.push(Known { name, ty, about, positive: false, late, folds, from_product });
         values.len() - 1
     }
 
@@ -238,5 +263,20 @@ impl Draw {
     /// The axes of values together.
     fn join(&self, values: &[ValueId]) -> Option<Axes> {
         values.iter().try_fold(Axes::SCALAR, |axes, value| axes.join(self.ty(*value).axes))
+    }
+}
+
+/// Operands of the product: those that Hopper kernels multiply most of the time, and any pair that types.
+fn operands(random: &mut Random, free: bool) -> [DType; 2] {
+    let both = |dtype| [dtype; 2];
+    if !random.one_in(if free { 4 } else { 16 }) {
+        return both(*random.pick(&[DType::BF16, DType::F16]));
+    }
+    let eight = [DType::F8E4M3, DType::F8E5M2];
+    match random.below(if free { 6 } else { 4 }) {
+        0 | 1 => both(DType::F32),
+        2 | 3 => [*random.pick(&eight), *random.pick(&eight)],
+        4 => both(DType::I8),
+        _ => both(DType::U8),
     }
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use postlude::reference::{self, Evaluated};
-use postlude::{Arguments, Backend, Compiled, Error, Kernel, MathMode, Options, Problem, Tensor};
+use postlude::{Arguments, Backend, Compiled, Error, MathMode, Options, Problem, Tensor};
 
 use super::specimen::Specimen;
 use super::tally::Tally;
@@ -45,17 +45,29 @@ pub enum Kind {
     Panic,
     /// An element that the reference does not allow.
     Mismatch,
+    /// It did not end in the time it was given.
+    Hang,
 }
 
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
+impl Kind {
+    /// Every sort.
+    pub const ALL: [Kind; 5] = [Kind::Mismatch, Kind::Panic, Kind::Error, Kind::Hang, Kind::Text];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
             Kind::Text => "a random kernel that is none",
             Kind::Error => "an error",
             Kind::Panic => "a panic",
             Kind::Mismatch => "a wrong result",
-        };
-        write!(f, "{what}: {}", self.found)
+            Kind::Hang => "no end",
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.name(), self.found)
     }
 }
 
@@ -69,6 +81,18 @@ pub struct Engine {
     pub backend: Backend,
     /// The folder of compiled kernels; the user's own when `None`.
     pub cache: Option<PathBuf>,
+    /// How far a kernel is taken.
+    pub until: Until,
+}
+
+/// How far a kernel is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Until {
+    /// It is run and compared with the reference.
+    #[default]
+    Compared,
+    /// It is planned and emitted for a GPU, and not run: many more kernels in the same time, for what panics.
+    Emitted,
 }
 
 /// Runs a random kernel on an engine.
@@ -96,7 +120,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         timing: specimen.way.timing,
         ..Options::default()
     };
-    let kernel = match Kernel::parse(&specimen.sketch.text()) {
+    let kernel = match specimen.kernel() {
         Ok(kernel) => kernel,
         Err(error) => return wrong(Kind::Text, error),
     };
@@ -116,6 +140,12 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         Some(_) => kernel.compile(&Options { schedule: schedule.clone(), ..options }),
         None => compiled,
     };
+    if engine.until == Until::Emitted {
+        return match compiled.simulated(&problem, &arguments, &outputs) {
+            Ok(_) => Verdict::Agreed(Tally::default()),
+            Err(error) => refused_or_wrong(&error),
+        };
+    }
     let mut verdict = compare(&compiled, specimen.way.math, (&problem, &arguments), outputs);
     if let (Verdict::Wrong(wrong), Some(schedule)) = (&mut verdict, schedule) {
         wrong.found = format!("{}\n{schedule}", wrong.found);

@@ -16,7 +16,7 @@ pub fn shrink(
     wrong: &Wrong,
     time: Duration,
 ) -> (Specimen, Wrong) {
-    let search = Search { engine, kind: wrong.kind, end: Instant::now() + time };
+    let search = Search { engine, wrong, end: Instant::now() + time };
     let mut best = (specimen.clone(), wrong.clone());
     // Each round may make room for the next.
     while Instant::now() < search.end && search.round(&mut best) {}
@@ -25,7 +25,7 @@ pub fn shrink(
 
 struct Search<'a> {
     engine: &'a Engine,
-    kind: Kind,
+    wrong: &'a Wrong,
     end: Instant,
 }
 
@@ -33,8 +33,8 @@ impl Search<'_> {
     /// Whether anything became smaller.
     fn round(&self, best: &mut (Specimen, Wrong)) -> bool {
         let before = best.0.clone();
-        let changes: [fn(&Specimen) -> Vec<Specimen>; 7] =
-            [outputs, plain_way, places, statements, sizes, fills, dtypes];
+        let changes: [fn(&Specimen) -> Vec<Specimen>; 8] =
+            [outputs, unused, plain_way, places, statements, sizes, fills, dtypes];
         for change in changes {
             let mut place = 0;
             // What was tried before a success is not tried again in this round.
@@ -51,9 +51,19 @@ impl Search<'_> {
         best.0 != before
     }
 
+    /// Whether it fails in the same way: of panics and errors, with the same first words.
+    fn is_the_same(&self, wrong: &Wrong) -> bool {
+        // Names and numbers of nodes differ; what comes before them does not.
+        let words = |text: &'_ str| -> String {
+            text.chars().take_while(|letter| !letter.is_ascii_digit()).take(40).collect()
+        };
+        wrong.kind == self.wrong.kind
+            && (wrong.kind == Kind::Mismatch || words(&wrong.found) == words(&self.wrong.found))
+    }
+
     fn fails(&self, specimen: &Specimen) -> Option<Wrong> {
         match judge(specimen, self.engine) {
-            Verdict::Wrong(wrong) if wrong.kind == self.kind => Some(wrong),
+            Verdict::Wrong(wrong) if self.is_the_same(&wrong) => Some(wrong),
             Verdict::Wrong(_) | Verdict::Agreed(_) | Verdict::Refused(_) => None,
         }
     }
@@ -68,6 +78,16 @@ fn outputs(specimen: &Specimen) -> Vec<Specimen> {
         smaller
     };
     if count > 1 { (0..count).map(without).collect() } else { Vec::new() }
+}
+
+/// Without one of the values that no output needs.
+fn unused(specimen: &Specimen) -> Vec<Specimen> {
+    let without = |place: usize| {
+        let mut smaller = specimen.clone();
+        smaller.sketch.unused.remove(place);
+        smaller
+    };
+    (0..specimen.sketch.unused.len()).map(without).collect()
 }
 
 /// Without one of the oddities of how it is run.
@@ -105,10 +125,12 @@ fn statements(specimen: &Specimen) -> Vec<Specimen> {
     let mut all = Vec::new();
     for statement in sketch.statements.iter().rev() {
         for target in statement.targets.iter().filter(|target| live[**target]) {
-            for operand in &statement.operands {
+            // An input of the same type is as good as what the statement reads, and needs less.
+            let inputs = sketch.inputs.iter().map(|input| input.value);
+            for operand in inputs.chain(statement.operands.iter().copied()) {
                 // Where dims differ, the outputs would have to be declared anew.
-                if sketch.values[*operand].ty == sketch.values[*target].ty {
-                    let sketch = sketch.replaced(*target, *operand);
+                if sketch.values[operand].ty == sketch.values[*target].ty {
+                    let sketch = sketch.replaced(*target, operand);
                     all.push(Specimen { sketch, ..specimen.clone() });
                 }
             }

@@ -1,5 +1,6 @@
 //! A kernel in pieces: statements of one operation each, so that any of them can be left out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use postlude::DType;
@@ -17,6 +18,26 @@ pub(super) struct Known {
     pub(super) positive: bool,
     /// Whether it is known only when a reduction is finished.
     pub(super) late: bool,
+    /// How many reductions lie between it and the inputs, one after another.
+    pub(super) folds: u32,
+    /// Whether the matrix product is among what it is made of.
+    pub(super) from_product: bool,
+}
+
+impl Known {
+    /// What is given and not computed: an input or an index.
+    pub(super) fn given(name: String, ty: Type, about: f64, positive: bool) -> Known {
+        Known { name, ty, about, positive, late: false, folds: 0, from_product: false }
+    }
+}
+
+/// How a kernel is written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// With a signature.
+    Kernel,
+    /// A body alone: dtypes of inputs are bound, dims are annotated where a name is first read, outputs are inferred.
+    OneLiner,
 }
 
 /// A place in the list of values.
@@ -59,7 +80,8 @@ pub(super) struct Stored {
 /// A kernel in pieces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sketch {
-    pub(super) operand: DType,
+    pub(super) form: Form,
+    pub(super) operands: [DType; 2],
     /// What N is divided by to give the product's columns.
     pub(super) base: u32,
     pub(super) factors: [Factor; 2],
@@ -67,6 +89,8 @@ pub struct Sketch {
     pub(super) values: Vec<Known>,
     pub(super) statements: Vec<Statement>,
     pub(super) outputs: Vec<Stored>,
+    /// Values that are computed though no output needs them.
+    pub(super) unused: Vec<ValueId>,
 }
 
 /// The dims of a value in the order batch, rows, columns.
@@ -84,12 +108,18 @@ pub(super) fn list(dims: &[Dim]) -> String {
 impl Sketch {
     /// The kernel as people write it, a statement a line.
     pub fn text(&self) -> String {
+        if self.form == Form::OneLiner {
+            return self.lines().join("\n");
+        }
         let statements = self.lines().into_iter().map(|line| format!("    {line}\n"));
         format!("{} {{\n{}}}", self.signature(), statements.collect::<String>())
     }
 
     /// The same on one line.
     pub fn line(&self) -> String {
+        if self.form == Form::OneLiner {
+            return self.lines().join("; ");
+        }
         format!("{} {{ {} }}", self.signature(), self.lines().join("; "))
     }
 
@@ -115,7 +145,7 @@ impl Sketch {
         let outer = [Dim::name("M"), columns][which].to_string();
         let dims = if inner_first { format!("K, {outer}") } else { format!("{outer}, K") };
         let batch = if batched { "L, " } else { "" };
-        format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operand)
+        format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operands[which])
     }
 
     /// The matrix product; B is declared the way that needs no `.T` when K comes first.
@@ -128,6 +158,7 @@ impl Sketch {
     fn lines(&self) -> Vec<String> {
         let live = self.live();
         let mut lines = Vec::new();
+        let mut read = BTreeSet::new();
         for (place, statement) in self.statements.iter().enumerate() {
             // A kernel without its product is none.
             if place > 0 && !statement.targets.iter().any(|target| live[*target]) {
@@ -135,30 +166,44 @@ impl Sketch {
             }
             let names = statement.targets.iter().map(|target| self.values[*target].name.as_str());
             let names = names.collect::<Vec<_>>().join(", ");
-            lines.push(format!("{names} = {}", self.value_text(statement)));
+            lines.push(format!("{names} = {}", self.value_text(statement, &mut read)));
         }
-        let stored = self.outputs.iter();
-        lines.extend(stored.map(|one| format!("{} = {}", one.name, self.values[one.value].name)));
+        for stored in &self.outputs {
+            lines.push(format!("{} = {}", stored.name, self.read(stored.value, &mut read)));
+        }
         lines
     }
 
-    fn value_text(&self, statement: &Statement) -> String {
+    /// A value's name; in a one-liner with its dims where an input is read for the first time.
+    fn read(&self, value: ValueId, read: &mut BTreeSet<ValueId>) -> String {
+        let name = &self.values[value].name;
+        let input = self.inputs.iter().find(|input| input.value == value);
+        match input.and_then(|input| input.dims.as_ref()) {
+            Some(dims) if self.form == Form::OneLiner && read.insert(value) => {
+                format!("{name}[{}]", list(dims))
+            }
+            Some(_) | None => name.clone(),
+        }
+    }
+
+    fn value_text(&self, statement: &Statement, read: &mut BTreeSet<ValueId>) -> String {
         let mut text = String::new();
         let mut operands = statement.operands.iter();
         for (place, part) in statement.text.split("{}").enumerate() {
             if place > 0
                 && let Some(operand) = operands.next()
             {
-                text.push_str(&self.values[*operand].name);
+                text.push_str(&self.read(*operand, read));
             }
             text.push_str(part);
         }
         text
     }
 
-    /// Which values reach an output.
+    /// Which values reach an output, or are computed all the same.
     pub(super) fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.values.len()];
+        self.unused.iter().for_each(|value| live[*value] = true);
         self.outputs.iter().for_each(|output| live[output.value] = true);
         for statement in self.statements.iter().rev() {
             if statement.targets.iter().any(|target| live[*target]) {
@@ -195,8 +240,12 @@ impl Sketch {
                 }
             }
         };
-        for (value, _) in self.values.iter().zip(&live).filter(|(_, live)| **live) {
-            for dim in &dims_of(value.ty.axes) {
+        // Both parts of a split have their dims, whether or not anything reads them.
+        let used = self.statements.iter().filter(|one| one.targets.iter().any(|id| live[*id]));
+        let targets = used.flat_map(|one| one.targets.iter().copied());
+        let given = self.inputs.iter().map(|input| input.value).filter(|id| live[*id]);
+        for value in targets.chain(given) {
+            for dim in &dims_of(self.values[value].ty.axes) {
                 need(dim, 1);
             }
         }
@@ -214,7 +263,7 @@ impl Sketch {
     }
 }
 
-fn least_common(a: usize, b: usize) -> usize {
+pub(super) fn least_common(a: usize, b: usize) -> usize {
     let (mut x, mut y) = (a, b);
     while y > 0 {
         (x, y) = (y, x % y);

@@ -5,11 +5,12 @@ use std::fmt;
 
 use postlude::sim::Timing;
 use postlude::{
-    Argument, Arguments, Backend, Compiled, Error, MathMode, Problem, Sizes, Tensor, TensorError,
+    Argument, Arguments, Backend, Bindings, Bound, Compiled, Error, Kernel, MathMode, Problem,
+    Sizes, Tensor, TensorError,
 };
 
 use super::place::Place;
-use super::sketch::Sketch;
+use super::sketch::{Form, Sketch};
 use crate::fill::{Fill, fill, seed_for};
 
 /// How a kernel is run.
@@ -48,6 +49,31 @@ pub struct Specimen {
 pub(super) const DIMS: [&str; 4] = ["L", "M", "N", "K"];
 
 impl Specimen {
+    /// The kernel, parsed and typed.
+    pub fn kernel(&self) -> Result<Kernel, Error> {
+        match self.sketch.form {
+            Form::Kernel => Kernel::parse(&self.sketch.text()),
+            Form::OneLiner => Kernel::infer(&self.sketch.text(), &self.bindings()),
+        }
+    }
+
+    /// The dtypes and numbers of dims that a one-liner takes from its data.
+    fn bindings(&self) -> Bindings {
+        let Sketch { factors, operands, inputs, values, .. } = &self.sketch;
+        let factors =
+            factors.iter().zip(operands).zip(["A", "B"]).map(|((factor, dtype), name)| {
+                (name.to_owned(), Bound::Tensor(*dtype, 2 + usize::from(factor.batched)))
+            });
+        let inputs = inputs.iter().map(|input| {
+            let bound = match &input.dims {
+                Some(dims) => Bound::Tensor(input.dtype, dims.len()),
+                None => Bound::Scalar(input.dtype),
+            };
+            (values[input.value].name.clone(), bound)
+        });
+        Bindings { names: factors.chain(inputs).collect(), ..Bindings::default() }
+    }
+
     /// Its sizes by name, those that the kernel has.
     pub(super) fn named_sizes(&self, compiled: &Compiled) -> Sizes {
         let known = postlude::problem::dim_names(compiled.defined());
@@ -133,7 +159,12 @@ impl Specimen {
 
     /// A command that runs the kernel on the same data, packed.
     pub fn command(&self, backend: Backend) -> String {
-        let mut words = vec![format!("postlude run '{}'", self.sketch.line())];
+        // A command line cannot bind dtypes without files, so a one-liner is given with its inferred signature.
+        let text = match (self.sketch.form, self.kernel()) {
+            (Form::OneLiner, Ok(kernel)) => kernel.ast().to_string(),
+            (Form::OneLiner | Form::Kernel, _) => self.sketch.line(),
+        };
+        let mut words = vec![format!("postlude run '{text}'")];
         let declared = self.declared();
         let used = self.used_sizes();
         words.push(format!("--size {}", used.join(",")));

@@ -26,6 +26,16 @@ pub enum SimulationError {
 }
 
 impl SimulationError {
+    /// Whether something is wrong with the code. A run that was longer than it was allowed to be says nothing about it.
+    pub(crate) fn is_bug(&self) -> bool {
+        !matches!(self, SimulationError::Ended(SimError::Budget { .. }))
+    }
+
+    /// What to do about it, where that is known.
+    pub(crate) fn fix(&self) -> Option<String> {
+        (!self.is_bug()).then(|| "make the problem smaller".to_owned())
+    }
+
     /// The findings as errors, the first few and how many more there are.
     pub(crate) fn list(findings: &[Finding]) -> Vec<SimulationError> {
         let more = findings.len().saturating_sub(LISTED);

@@ -120,7 +120,17 @@ pub enum RuntimeError {
 /// The oldest driver branch that has every function and the version of PTX that kernels are written in.
 const RECOMMENDED: &str = "545";
 
+/// What a kernel does wrong while it runs: an illegal address, instruction, address space or program counter, a misaligned
+/// address, a failed assertion, a failed launch (CUDA Driver API, "CUresult").
+const FAULTS: [i32; 7] = [700, 710, 715, 716, 717, 718, 719];
+
 impl RuntimeError {
+    /// Whether a GPU or its driver found something wrong with code that we emitted.
+    pub fn is_bug(&self) -> bool {
+        matches!(self, RuntimeError::Driver { code, .. } if FAULTS.contains(code))
+            || matches!(self, RuntimeError::Compile { .. } | RuntimeError::NoEntry { .. })
+    }
+
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         use RuntimeError as E;

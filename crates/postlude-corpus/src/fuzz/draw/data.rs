@@ -7,6 +7,7 @@ use postlude::dtype::Elem;
 use postlude::sim::Timing;
 
 use super::super::place::Place;
+use super::super::sketch::Form;
 use super::super::specimen::{Specimen, Way};
 use super::{Draw, Extent};
 use crate::fill::Fill;
@@ -37,6 +38,8 @@ impl Draw {
 
     fn sizes(&mut self, extent: Extent) -> [usize; 4] {
         let (most, inner) = match extent {
+            // Free kernels are about what meets what: most of them need no more than a tile.
+            Extent::Small if self.traits.free && !self.random.one_in(8) => ([3, 40, 48], 24),
             Extent::Small => ([3, 160, 200], 136),
             Extent::Large => ([4, 640, 640], 400),
         };
@@ -56,7 +59,7 @@ impl Draw {
             sizes[2] = (less - less % multiples[2]).max(multiples[2]);
         }
         if random.one_in(60) {
-            sizes[random.range(1, 2)] = 0;
+            sizes[random.range(if self.traits.free { 0 } else { 1 }, 2)] = 0;
         }
         sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };
         sizes
@@ -126,7 +129,9 @@ impl Draw {
                 all.push((self.sketch.values[input.value].name.clone(), dims.len(), true));
             }
         }
-        let outputs = self.sketch.outputs.iter();
+        // The dims of a one-liner's outputs are inferred, and are not always those of the sketch.
+        let declared = self.sketch.form == Form::Kernel;
+        let outputs = self.sketch.outputs.iter().filter(|_| declared);
         all.extend(outputs.map(|output| (output.name.clone(), output.dims.len(), false)));
         for (name, rank, read) in all {
             let place = Place::any(&mut self.random, rank, read);

@@ -64,7 +64,13 @@ impl Draw {
     }
 
     /// The call with its other arguments: numbers, or now and then values.
-    fn call(&mut self, entry: &Entry, name: &str, x: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+    pub(super) fn call(
+        &mut self,
+        entry: &Entry,
+        name: &str,
+        x: ValueId,
+        fits: Fits<'_>,
+    ) -> Option<ValueId> {
         let (mut operands, mut arguments) = (vec![x], vec!["{}".to_owned()]);
         let ends = entry.parameters.len();
         let count = if self.random.one_in(2) { entry.required() } else { ends };
@@ -99,13 +105,14 @@ impl Draw {
             ("maximum" | "minimum" | "threshold", _) => return self.limit(x),
             (_, "slope") => &["0.01", "0.2", "0.5", "-1.0"],
             (_, "a") => &["1.0", "0.5", "2.0"],
+            ("pow", _) => &["2.0", "3.0", "0.5", "-1.0", "1.5", "0.0"],
             _ => return self.number().to_owned(),
         };
         (*self.random.pick(choices)).to_owned()
     }
 
     /// The argument, most often made such that the function neither overflows nor is undefined.
-    fn in_domain(&mut self, name: &str, x: ValueId) -> ValueId {
+    pub(super) fn in_domain(&mut self, name: &str, x: ValueId) -> ValueId {
         if self.random.one_in(12) {
             return x;
         }
@@ -121,6 +128,12 @@ impl Draw {
             "exp" | "exp2" | "expm1" | "selu" | "elu" => self.bounded(x, 8.0),
             "sin" | "cos" | "snake" => self.bounded(x, 100.0),
             "square" | "relu2" | "fma" => self.bounded(x, 60.0),
+            "pow" => {
+                let x = self.bounded(x, 8.0);
+                let (ty, about) = (self.ty(x), self.about(x) + 0.5);
+                let value = self.assign("abs({}) + 0.5", &[x], ty, about);
+                self.mark_positive(value)
+            }
             _ => self.bounded(x, 1000.0),
         }
     }
@@ -133,6 +146,7 @@ impl Draw {
             "square" | "relu2" => about * about,
             "sqrt" | "log" | "log2" | "log1p" | "rcp" => about.sqrt().min(10.0),
             "clamp" => about,
+            "pow" => about.powi(3),
             "relu6" => about.min(6.0),
             "fma" => {
                 let others = operands[1..].iter().map(|other| self.about(*other));

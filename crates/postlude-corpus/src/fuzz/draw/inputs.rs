@@ -22,10 +22,10 @@ impl Draw {
         self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
     }
 
-    fn index(&mut self, name: &str, axes: Axes) {
+    pub(super) fn index(&mut self, name: &str, axes: Axes) {
         let ty = Type { elem: Elem::I32, axes };
         let (name, about) = (name.to_owned(), 60.0);
-        self.sketch.values.push(Known { name, ty, about, positive: true, late: false });
+        self.sketch.values.push(Known::given(name, ty, about, true));
     }
 
     fn declare(&mut self) {
@@ -52,7 +52,7 @@ impl Draw {
         self.declare_tensor(dtype, axes);
     }
 
-    fn any_dtype(&mut self) -> DType {
+    pub(super) fn any_dtype(&mut self) -> DType {
         match self.random.below(10) {
             0 => *self.random.pick(&INTEGERS),
             1 | 2 => *self.random.pick(&TRUTHS),
@@ -73,7 +73,7 @@ impl Draw {
         self.declare_value(dtype, Some(dims), axes)
     }
 
-    fn declare_host_scalar(&mut self) {
+    pub(super) fn declare_host_scalar(&mut self) {
         let dtype = *self.random.pick(&[DType::F32, DType::F32, DType::I32]);
         self.declare_value(dtype, None, Axes::SCALAR);
     }
@@ -88,7 +88,7 @@ impl Draw {
         let about = if self.traits.whole || ty.elem == Elem::I32 { 3.0 } else { 1.0 };
         let name = format!("x{}", self.sketch.inputs.len());
         let positive = dtype == DType::U8;
-        self.sketch.values.push(Known { name, ty, about, positive, late: false });
+        self.sketch.values.push(Known::given(name, ty, about, positive));
         let value = self.sketch.values.len() - 1;
         self.sketch.inputs.push(Declared { value, dtype, dims });
         value

@@ -1,0 +1,223 @@
+//! Random kernels of any shape: whatever types, at positions that no pattern of a Hopper kernel has.
+//!
+//! Every value that is known so far may be an operand: tiles, vectors along either dim, fractions of columns, scalars,
+//! finished reductions and reductions of those. A position is chosen before a value at it, so that positions are drawn
+//! about equally often. Invariant: the columns stay a small number, however they are split.
+
+use postlude::DType;
+use postlude::catalogue::FUNCTIONS;
+use postlude::dtype::Elem;
+use postlude::graph::{Axes, Kind, Type};
+
+use super::super::sketch::{Known, Statement, ValueId, least_common};
+use super::{Draw, Fits};
+
+/// What the columns have to be a multiple of at most.
+pub(super) const MOST_COLUMNS: u32 = 256;
+
+/// Where a value stands: its kind, whether its columns are a fraction, and how many reductions lie behind it.
+type Position = (Kind, bool, u32);
+
+fn position(known: &Known) -> Position {
+    let axes = known.ty.axes;
+    (axes.kind(), axes.column.is_some_and(|by| by > 1), known.folds.min(2))
+}
+
+impl Draw {
+    /// From the product to the outputs, by any way.
+    pub(super) fn free_body(&mut self) {
+        self.multiply();
+        for _ in 0..self.random.range(0, 4) {
+            self.free_input();
+        }
+        self.index("row", Axes { row: true, ..Axes::SCALAR });
+        self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
+        let without_product = self.random.one_in(10);
+        let fits = move |known: &Known| !without_product || !known.from_product;
+        for _ in 0..self.random.range(1, 9) {
+            self.free_step(&fits);
+        }
+        self.free_outputs(&fits);
+    }
+
+    /// An input of any dtype along any dims, at times of a fraction of the columns.
+    fn free_input(&mut self) {
+        if self.random.one_in(8) {
+            self.declare_host_scalar();
+            return;
+        }
+        let batch = self.traits.batched && self.random.one_in(2);
+        let (row, columns) = (self.random.one_in(2), self.random.chance(60));
+        let by = self.sketch.base * *self.random.pick(&[1, 1, 1, 2, 2, 4, 4, 8, 3, 16]);
+        let column = Some(by).filter(|by| columns && self.stays_small(*by));
+        let axes = Axes { batch, row, column };
+        let mut dtype =
+            if self.random.one_in(2) { self.any_dtype() } else { *self.random.pick(&DType::ALL) };
+        // Bits lie along a dim, and eight of them in a byte.
+        if dtype == DType::B1 && (axes.rank() == 0 || !self.stays_small(column.unwrap_or(1) * 8)) {
+            dtype = DType::Bool;
+        }
+        self.declare_tensor(dtype, axes);
+    }
+
+    /// Whether the columns remain few when they have to be a multiple of this too.
+    pub(super) fn stays_small(&self, by: u32) -> bool {
+        let all = self.sketch.values.iter().filter_map(|known| known.ty.axes.column);
+        // Bits may lie along any of these.
+        let all =
+            all.fold(8 * self.sketch.base as usize, |all, one| least_common(all, one as usize));
+        least_common(all, by as usize) <= MOST_COLUMNS as usize
+    }
+
+    fn free_step(&mut self, fits: Fits<'_>) {
+        match self.random.below(100) {
+            0..=33 => {
+                let entry = &FUNCTIONS[self.random.below(FUNCTIONS.len())];
+                self.free_call(entry, fits);
+            }
+            34..=46 => {
+                self.split(fits);
+            }
+            47..=51 => {
+                self.merge_any(fits);
+            }
+            52..=63 => {
+                self.reduce_any(None, fits);
+            }
+            64..=72 => {
+                self.free_derivative(fits);
+            }
+            73..=80 => {
+                self.cast_any(fits);
+            }
+            81..=85 => {
+                self.select_any(fits);
+            }
+            _ => {
+                self.step(fits);
+            }
+        }
+    }
+
+    /// A value that fits, of a position that is drawn first.
+    pub(super) fn anywhere(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let all = self.sketch.values.iter().enumerate().filter(|(_, known)| fits(known));
+        let all: Vec<(ValueId, Position)> = all.map(|(id, one)| (id, position(one))).collect();
+        let mut positions: Vec<Position> = Vec::new();
+        for (_, position) in &all {
+            if !positions.contains(position) {
+                positions.push(*position);
+            }
+        }
+        if positions.is_empty() {
+            return None;
+        }
+        let wanted = positions[self.random.below(positions.len())];
+        let there: Vec<ValueId> =
+            all.iter().filter(|(_, position)| *position == wanted).map(|(id, _)| *id).collect();
+        Some(there[self.random.below(there.len())])
+    }
+
+    /// A float or an integer, floats more often.
+    pub(super) fn number_anywhere(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let elem = if self.random.one_in(5) { Elem::I32 } else { Elem::F32 };
+        self.anywhere(&|known| known.ty.elem == elem && fits(known))
+    }
+
+    /// Halves or pairs of anything that has columns, conditions and integers too.
+    pub(super) fn split(&mut self, fits: Fits<'_>) -> Option<[ValueId; 2]> {
+        let function = *self.random.pick(&["halves", "pairs"]);
+        self.split_by(function, fits)
+    }
+
+    pub(super) fn split_by(&mut self, function: &str, fits: Fits<'_>) -> Option<[ValueId; 2]> {
+        let x = self.anywhere(&|known| known.ty.axes.column.is_some() && fits(known))?;
+        let Type { elem, axes } = self.ty(x);
+        let by = axes.column.map(|by| by * 2).filter(|by| self.stays_small(*by))?;
+        let ty = Type { elem, axes: Axes { column: Some(by), ..axes } };
+        let (about, positive) = (self.about(x), self.is_positive(x));
+        let targets = [self.known(&[x], ty, about), self.known(&[x], ty, about)];
+        targets.iter().for_each(|target| self.sketch.values[*target].positive = positive);
+        let (text, operands) = (format!("{function}({{}})"), vec![x]);
+        self.sketch.statements.push(Statement { targets: targets.to_vec(), text, operands });
+        Some(targets)
+    }
+
+    /// Two values of the same fraction of columns, put together.
+    pub(super) fn merge_any(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let function = *self.random.pick(&["concat", "join"]);
+        self.merge_by(function, fits)
+    }
+
+    pub(super) fn merge_by(&mut self, function: &str, fits: Fits<'_>) -> Option<ValueId> {
+        let half = |known: &Known| {
+            known.ty.axes.column.is_some_and(|by| by % 2 == 0) && known.ty.elem != Elem::Bool
+        };
+        let a = self.anywhere(&|known| half(known) && fits(known))?;
+        let column = self.ty(a).axes.column;
+        let like = |known: &Known| half(known) && known.ty.axes.column == column && fits(known);
+        let b = self.anywhere(&like)?;
+        let elem = self.together(&[a, b]);
+        let axes = self.join(&[a, b])?;
+        let ty = Type { elem, axes: Axes { column: column.map(|by| by / 2), ..axes } };
+        let about = self.about(a).max(self.about(b));
+        Some(self.assign(format!("{function}({{}}, {{}})"), &[a, b], ty, about))
+    }
+
+    /// What numbers are together: floats if one of them is.
+    pub(super) fn together(&self, values: &[ValueId]) -> Elem {
+        let integers = values.iter().all(|value| self.ty(*value).elem == Elem::I32);
+        if integers { Elem::I32 } else { Elem::F32 }
+    }
+
+    /// A cast of anything to any dtype.
+    fn cast_any(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let x = self.anywhere(fits)?;
+        let to = *self.random.pick(&DType::ALL);
+        let ty = Type { elem: to.elem(), axes: self.ty(x).axes };
+        let about = match to {
+            DType::I8 | DType::U8 => self.about(x).min(127.0),
+            DType::Bool | DType::B1 => 1.0,
+            _ => self.about(x),
+        };
+        let positive = self.is_positive(x) || to == DType::U8;
+        let value = self.assign(format!("{to}({{}})"), &[x], ty, about);
+        self.sketch.values[value].positive = positive;
+        Some(value)
+    }
+
+    /// `where` of anything, often of another `where`.
+    pub(super) fn select_any(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let truth = |known: &Known| known.ty.elem == Elem::Bool && fits(known);
+        let condition = match self.anywhere(&truth) {
+            Some(condition) => condition,
+            None => self.compare_any(fits)?,
+        };
+        let elem = *self.random.pick(&[Elem::F32, Elem::F32, Elem::F32, Elem::I32, Elem::Bool]);
+        let alike = |known: &Known| known.ty.elem == elem && fits(known);
+        let a = self.anywhere(&alike)?;
+        let literal = match elem {
+            Elem::F32 => Some(self.number().to_owned()),
+            Elem::I32 => Some((*self.random.pick(&["0", "-1", "100", "2147483647"])).to_owned()),
+            Elem::Bool => None,
+        };
+        let about = self.about(a).max(1.0);
+        if let Some(literal) = literal.filter(|_| self.random.one_in(3)) {
+            let ty = Type { elem, axes: self.join(&[condition, a])? };
+            let text = format!("where({{}}, {{}}, {literal})");
+            return Some(self.assign(text, &[condition, a], ty, about));
+        }
+        let b = self.anywhere(&alike)?;
+        let ty = Type { elem, axes: self.join(&[condition, a, b])? };
+        let about = about.max(self.about(b));
+        Some(self.assign("where({}, {}, {})", &[condition, a, b], ty, about))
+    }
+
+    fn compare_any(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let a = self.number_anywhere(fits)?;
+        let limit = self.limit(a);
+        let ty = Type { elem: Elem::Bool, axes: self.ty(a).axes };
+        let operator = *self.random.pick(&["<", "<=", ">", ">=", "==", "!="]);
+        Some(self.assign(format!("{{}} {operator} {limit}"), &[a], ty, 1.0))
+    }
+}

@@ -1,0 +1,41 @@
+//! What the generator of random kernels draws: everything that the language has, in every position.
+
+use std::collections::BTreeMap;
+
+use postlude_corpus::fuzz::{Extent, draw, features, graph_seed, wanted};
+
+/// Draws after which every feature has been seen.
+const DRAWS: u32 = 40_000;
+/// A tenth of them is typed as well; all would take minutes.
+const TYPED: u32 = 4_000;
+
+#[test]
+fn every_function_dtype_and_shape_is_drawn() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for number in 0..DRAWS {
+        for feature in features(&draw(graph_seed(7, number), Extent::Small)) {
+            *seen.entry(feature).or_default() += 1;
+        }
+    }
+    let missing: Vec<String> =
+        wanted().into_iter().filter(|feature| !seen.contains_key(feature)).collect();
+    assert!(missing.is_empty(), "{} are never drawn: {}", missing.len(), missing.join(", "));
+}
+
+#[test]
+fn what_is_drawn_types() {
+    for number in 0..TYPED {
+        let specimen = draw(graph_seed(8, number), Extent::Small);
+        if let Err(error) = specimen.kernel() {
+            panic!("seed {}: {error}\n{}", specimen.seed, specimen.sketch.text());
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_kernel_every_time() {
+    for number in 0..200 {
+        let seed = graph_seed(9, number);
+        assert_eq!(draw(seed, Extent::Small), draw(seed, Extent::Small), "seed {seed}");
+    }
+}
