@@ -41,6 +41,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
     let options = Options {
         timing: watch.timing.unwrap_or_default(),
         regions: bound.regions.clone(),
+        outputs: (0..).zip(&bound.buffers).filter_map(|(place, held)| held.output(place)).collect(),
         ..Options::default()
     };
     let mut observer = watching.observer();

@@ -8,7 +8,7 @@ use postlude::sim::{Finding, Report};
 use postlude_ptx::shared::Region;
 use postlude_sim::meters::{Counts, Meter, Reading};
 use postlude_sim::trace::{Timeline, chrome, draw};
-use postlude_sim::{Several, observe::Observer};
+use postlude_sim::{Several, Unwritten, observe::Observer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,6 +33,8 @@ pub(crate) struct Simulated {
     timing: String,
     instructions: u64,
     findings: Vec<Value>,
+    /// Buffers that were not written whole.
+    unwritten: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     meters: Option<Value>,
     #[serde(skip)]
@@ -73,6 +75,10 @@ impl Watching {
         if arguments.findings {
             shown.push_str(&findings_text(&report.findings));
         }
+        for unwritten in &report.unwritten {
+            let name = names.get(unwritten.buffer).map_or("", String::as_str);
+            shown.push_str(&format!("{name}: {unwritten}\n"));
+        }
         let reading = self.meter.map(|meter| meter.read());
         if let Some(reading) = &reading {
             shown.push_str(&meters_text(reading, names, program));
@@ -89,6 +95,7 @@ impl Watching {
             timing,
             instructions: report.instructions,
             findings: report.findings.iter().map(finding_object).collect(),
+            unwritten: report.unwritten.iter().map(|each| unwritten_object(each, names)).collect(),
             meters: reading.map(|reading| meters_object(&reading, names)),
             shown,
         })
@@ -123,6 +130,15 @@ fn findings_text(findings: &[Finding]) -> String {
     let plural = if findings.len() == 1 { "" } else { "s" };
     text.push_str(&format!("{} finding{plural}\n", findings.len()));
     text
+}
+
+fn unwritten_object(unwritten: &Unwritten, names: &[String]) -> Value {
+    json!({
+        "name": names.get(unwritten.buffer),
+        "bytes": unwritten.bytes,
+        "of": unwritten.of,
+        "first": unwritten.first,
+    })
 }
 
 fn finding_object(finding: &Finding) -> Value {

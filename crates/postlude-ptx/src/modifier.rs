@@ -368,6 +368,8 @@ spelled! {
     Published {
         /// The CTA.
         Cta "",
+        /// The CTA, said in full.
+        CtaInFull "release.cta",
         /// The cluster.
         Cluster "release.cluster",
     }
@@ -377,6 +379,8 @@ spelled! {
     Seen {
         /// The CTA's.
         Cta "",
+        /// The CTA's, said in full.
+        CtaInFull "acquire.cta",
         /// The cluster's.
         Cluster "acquire.cluster",
     }

@@ -162,6 +162,9 @@ impl Machine<'_> {
         if warp.busy > 0 {
             self.check_accumulators(warp, now, &step.inst)?;
         }
+        if !step.exposed.is_empty() {
+            warp.fence.touch(&step.exposed, step.line);
+        }
         if let Some((d, compute)) = &step.compute {
             let result = self.compute(warp, compute);
             self.set(warp, *d, mask, result);

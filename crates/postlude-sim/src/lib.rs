@@ -52,13 +52,16 @@ pub mod numerics;
 pub mod observe;
 mod operation;
 mod order;
+mod outputs;
 mod parameters;
+mod product_fence;
 mod program;
 pub mod report;
 mod run;
 mod scalar;
 mod schedule;
 mod several;
+mod swizzles;
 pub mod timing;
 pub mod trace;
 
@@ -66,6 +69,7 @@ mod warp;
 mod watch;
 
 pub use error::SimError;
+pub use outputs::{Output, Unwritten};
 pub use report::{Diagnosis, Finding, Meters, Report};
 pub use run::{Options, run, run_observed};
 pub use several::Several;

@@ -132,10 +132,11 @@ impl<'r> Machine<'r> {
         buffers: usize,
     ) -> Result<Self, SimError> {
         let parameters = Parameters::new(program, launch, buffers)?;
-        let mut global = Global { buffers: vec![Vec::new(); buffers] };
+        let mut memory = vec![Vec::new(); buffers];
         let bytes = usize::try_from(launch.workspace_bytes)
             .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
-        global.buffers.push(vec![0; bytes]);
+        memory.push(vec![0; bytes]);
+        let global = Global::new(memory);
         let (symbols, shared_bytes) = Symbols::new(program, launch)?;
         let order = options.findings.then(|| Box::new(Order::new(launch)));
         Ok(Machine {

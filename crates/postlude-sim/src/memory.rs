@@ -3,6 +3,9 @@
 //! In: addresses as the program computes them. Out: bytes, or a [`Fault`]. Invariant: no address outside a buffer or
 //! outside what a launch asked for reaches a byte of anything else.
 
+use crate::outputs::Written;
+use crate::swizzles::{self, Reads, Swizzles};
+
 /// Where parameters lie in generic addresses.
 pub(crate) const PARAMETER_BASE: u64 = 0x6000_0000_0000;
 /// Where the first buffer lies.
@@ -31,9 +34,22 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Global {
     pub(crate) buffers: Vec<Vec<u8>>,
+    /// Which of their bytes were written.
+    written: Vec<Written>,
 }
 
 impl Global {
+    /// Buffers that nobody has written.
+    pub(crate) fn new(buffers: Vec<Vec<u8>>) -> Self {
+        let written = vec![Written::default(); buffers.len()];
+        Global { buffers, written }
+    }
+
+    /// Which bytes of a buffer were written.
+    pub(crate) fn written(&self, buffer: usize) -> Option<&Written> {
+        self.written.get(buffer)
+    }
+
     /// The address of a buffer's first byte.
     pub(crate) fn address(buffer: usize) -> u64 {
         GLOBAL_BASE + ((buffer as u64) << GLOBAL_SPACING_BITS)
@@ -60,6 +76,7 @@ impl Global {
     /// The same, to write.
     pub(crate) fn bytes_mut(&mut self, address: u64, count: usize) -> Result<&mut [u8], Fault> {
         let (buffer, offset) = self.locate(address, count)?;
+        self.written[buffer].note(offset, count, self.buffers[buffer].len());
         Ok(&mut self.buffers[buffer][offset..offset + count])
     }
 
@@ -88,12 +105,17 @@ impl Global {
 pub(crate) struct Shared {
     bytes: Vec<u8>,
     written: Vec<bool>,
+    swizzles: Swizzles,
 }
 
 impl Shared {
     /// So many poisoned bytes.
     pub(crate) fn new(bytes: u32) -> Self {
-        Shared { bytes: vec![POISON; bytes as usize], written: vec![false; bytes as usize] }
+        Shared {
+            bytes: vec![POISON; bytes as usize],
+            written: vec![false; bytes as usize],
+            swizzles: Swizzles::default(),
+        }
     }
 
     /// The place of an address, when all bytes lie inside.
@@ -113,10 +135,29 @@ impl Shared {
     /// Writes bytes at an address.
     #[inline]
     pub(crate) fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Fault> {
+        self.write_swizzled(address, bytes, None)
+    }
+
+    /// The same, by a tensor copy that has a swizzle.
+    #[inline]
+    pub(crate) fn write_swizzled(
+        &mut self,
+        address: u32,
+        bytes: &[u8],
+        swizzle: Option<swizzles::Written>,
+    ) -> Result<(), Fault> {
         let offset = self.locate(address, bytes.len())?;
         self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         self.written[offset..offset + bytes.len()].fill(true);
+        self.swizzles.note(offset, bytes.len(), swizzle);
         Ok(())
+    }
+
+    /// The write of the chunk at an address with which a reader's swizzle disagrees.
+    #[inline]
+    pub(crate) fn disagrees(&self, address: u32, reads: Reads) -> Option<swizzles::Written> {
+        let offset = address.checked_sub(SHARED_BASE)? as usize;
+        self.swizzles.disagrees(offset, address, reads)
     }
 
     /// Forgets that bytes were written.
@@ -124,6 +165,7 @@ impl Shared {
         let offset = self.locate(address, count)?;
         self.bytes[offset..offset + count].fill(POISON);
         self.written[offset..offset + count].fill(false);
+        self.swizzles.note(offset, count, None);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 mod copy;
 mod product;
 
-use postlude_ptx::launch::TensorMap;
+use postlude_ptx::launch::{Swizzle, TensorMap};
 use postlude_ptx::modifier::{Reduction, Shape};
 use postlude_ptx::types::Scalar;
 
@@ -56,6 +56,14 @@ impl Place {
         match self {
             Place::Box { map, .. } => map.box_sizes.iter().product::<u32>() * map.element.bytes(),
             Place::Bytes { bytes, .. } => *bytes,
+        }
+    }
+
+    /// How a box lies in shared memory; bytes one after the other, and boxes of one dim, lie as their source does.
+    pub(crate) fn swizzle(&self) -> Option<Swizzle> {
+        match self {
+            Place::Box { map, .. } => (map.sizes.len() > 1).then_some(map.swizzle),
+            Place::Bytes { .. } => None,
         }
     }
 }

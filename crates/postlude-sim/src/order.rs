@@ -5,12 +5,16 @@
 //! leads from one to the other, whatever order this run happened to take.
 //!
 //! Lanes of a warp are one agent. An asynchronous operation is an agent that starts with what its issuer knows; whoever
-//! waits for it, or for the barrier it completes on, learns what it did. A matrix product starts with what its four
-//! warps know. A copy out of shared memory is two agents: one reads, the other writes.
+//! waits for it, or for the barrier it completes on, learns what it did. A matrix product is judged for each of its four
+//! warps by what that warp knows: each reads all of B and its own 16 rows of A. A copy out of shared memory is two
+//! agents: one reads, the other writes.
 
 mod aim;
+mod barrier_bytes;
 mod clock;
 mod meeting;
+mod product;
+mod scope;
 mod shadow;
 mod strong;
 mod tell;
@@ -24,7 +28,7 @@ use postlude_ptx::modifier::{ArriveOrder, ProxySpace, WaitFor};
 use crate::observe::{Access, Agent, At, Kind, Operation, Space};
 
 pub(crate) use aim::Aim;
-use clock::{Clock, Id};
+use clock::{Clock, Fenced, Id};
 use meeting::{Meeting, Phases};
 use shadow::{Buffer, Does, Proxy, Shadow, Touch};
 use strong::{Published, Strength};
@@ -35,8 +39,6 @@ struct Warp {
     /// What it knows; of itself, its moment.
     seen: Clock,
     moment: u32,
-    /// Moments that its fences between proxies began, for shared and for global memory.
-    fences: [Vec<u32>; 2],
     /// The named barrier it waits at.
     meeting: Option<u32>,
     strong: strong::State,
@@ -91,12 +93,12 @@ struct Slot {
     moment: u32,
     /// What the present one starts with, itself included.
     seen: Clock,
+    /// Of a product, what each of its warps knew that issued it.
+    warps: Vec<Clock>,
     line: u32,
     issued: u32,
     /// The barrier that it completes on, and its phase.
     barrier: Option<(u32, u32, u64)>,
-    /// The warp that waited for it, and its moment.
-    joined: Option<(Id, u32)>,
 }
 
 /// The agents of an operation.
@@ -115,8 +117,8 @@ struct Agents {
 struct Products {
     /// How many all four warps have issued.
     issued: usize,
-    /// Of those that come next, what the warps know that have issued them.
-    next: VecDeque<Clock>,
+    /// Of those that come next, what each of the four warps knew that has issued them.
+    next: VecDeque<[Clock; 4]>,
 }
 
 /// A CTA.
@@ -126,6 +128,8 @@ struct Cta {
     slots: Vec<Slot>,
     shared: Shadow,
     barriers: HashMap<u32, Phases>,
+    /// Where live barriers are among its bytes.
+    span: std::ops::Range<u64>,
     named: HashMap<u32, Meeting>,
     products: Vec<Products>,
     /// Who of other CTAs used this one's shared memory last, and where.
@@ -140,12 +144,16 @@ struct Cta {
 enum Fault {
     /// Nothing orders them.
     Unordered,
+    /// The first is known to be over, but what tells so has too narrow a scope to show what it wrote.
+    Narrow,
     /// They are ordered, but the first goes through another proxy, and no fence was made.
     Unfenced,
     /// A barrier is used, and nothing orders that after it was made.
     BeforeInit,
     /// A barrier is made where there is one.
     InitAgain,
+    /// Bytes of a live barrier are touched as data.
+    Barrier,
     /// Shared memory of a CTA is used that may have ended.
     Ended,
 }
@@ -158,6 +166,8 @@ struct Clash {
     address: u64,
     old: (Touch, Does),
     new: (Touch, Does),
+    /// Of a product's read, the warp for which this is so.
+    warp: Option<u32>,
 }
 
 /// The tracker.
@@ -177,6 +187,8 @@ pub(crate) struct Order {
     /// What the instruction in execution does to order.
     strength: Option<Strength>,
     relaxed: bool,
+    /// Lines of arrivals and waits that synchronise with other CTAs of the cluster.
+    wide: HashSet<u32>,
     known: HashSet<(Fault, u32, u32)>,
     clashes: Vec<Clash>,
 }
@@ -200,6 +212,7 @@ impl Order {
             step: 0,
             strength: None,
             relaxed: false,
+            wide: HashSet::new(),
             known: HashSet::new(),
             clashes: Vec::new(),
         }
@@ -252,8 +265,7 @@ impl Order {
         match at.agent {
             Agent::Warp { cta, warp } => {
                 let time = self.now();
-                let strong =
-                    access.is_some_and(|(_, kind)| kind == Kind::Atomic) || self.strength.is_some();
+                let strong = self.strength.map_or(0, Strength::reach);
                 let state = self.warp(cta, warp);
                 let (by, proxy) = (Id { cta, local: warp }, Proxy::Generic);
                 let moment = state.moment;
@@ -267,7 +279,8 @@ impl Order {
                 };
                 let slot = &self.ctas[*cta as usize].slots[place as usize];
                 let by = Id { cta: *cta, local: self.warps + place };
-                let strong = access.is_some_and(|(_, kind)| kind == Kind::Atomic);
+                let atomic = access.is_some_and(|(_, kind)| kind == Kind::Atomic);
+                let strong = if atomic { scope::GPU } else { 0 };
                 let (moment, time, proxy) = (slot.moment, slot.issued, slot.part.proxy());
                 Some((Touch { by, moment, line, time, proxy, strong }, slot.seen.clone()))
             }
@@ -281,20 +294,14 @@ impl Order {
         let id = Id { cta, local: warp };
         match inst {
             Inst::FenceProxyAsync { space } => {
-                self.warp(cta, warp);
-                self.tick(id);
-                let state = self.warp(cta, warp);
-                let (shared, global) = match space {
-                    ProxySpace::All => (true, true),
-                    ProxySpace::SharedCta => (true, false),
-                    ProxySpace::Global => (false, true),
+                let fenced: &[Fenced] = match space {
+                    ProxySpace::All => &[Fenced::Shared, Fenced::Global],
+                    ProxySpace::SharedCta => &[Fenced::Shared],
+                    ProxySpace::Global => &[Fenced::Global],
                 };
-                let moment = state.moment;
-                for (list, meant) in state.fences.iter_mut().zip([shared, global]) {
-                    if meant {
-                        list.push(moment);
-                    }
-                }
+                let state = self.warp(cta, warp);
+                fenced.iter().for_each(|memory| state.seen.fence(*memory));
+                self.tick(id);
             }
             Inst::Fence { order, scope } => {
                 let state = self.warp(cta, warp);
@@ -308,25 +315,41 @@ impl Order {
                 self.tick(id);
             }
             Inst::ClusterArrive { order, .. } => self.relaxed = *order == ArriveOrder::Relaxed,
-            Inst::Wgmma { .. } => {
-                self.warp(cta, warp);
-                let Cta { warps, products, .. } = &mut self.ctas[cta as usize];
-                let group = &mut products[warp as usize / 4];
-                let warp = &mut warps[warp as usize];
-                let place = warp.products - group.issued;
-                if group.next.len() <= place {
-                    group.next.resize(place + 1, Clock::default());
+            Inst::Wgmma { .. } => self.multiplies(id),
+            Inst::BarrierArrive { .. } | Inst::BarrierTryWait { .. } => {
+                if scope::is_cluster_wide(inst) {
+                    self.wide.insert(at.line);
                 }
-                group.next[place].join(&warp.seen);
-                warp.products += 1;
-                self.tick(id);
             }
             _ => {}
         }
     }
 
     pub(crate) fn accessed(&mut self, at: At, access: Access<'_>) {
-        let Some((touch, seen)) = self.actor(at, Some((access.space, access.kind))) else { return };
+        self.read_by(at, access, None);
+    }
+
+    /// The same; of a product's reads, `warp` is which of its four warps they are for, and without it all of them.
+    pub(crate) fn read_by(&mut self, at: At, access: Access<'_>, warp: Option<u32>) {
+        let Some((touch, does)) = self.touch_memory(at, access, warp) else { return };
+        if let Space::Shared { cta } = access.space {
+            self.visit(touch, cta);
+            self.compare_with_barriers(cta, (touch, does), access.pieces);
+        }
+        if let (Agent::Warp { cta, warp }, Some(strength)) = (at.agent, self.strength) {
+            self.order_by(Id { cta, local: warp }, strength, access.space, access.pieces);
+        }
+    }
+
+    /// Notes an access and finds what it clashes with.
+    fn touch_memory(
+        &mut self,
+        at: At,
+        access: Access<'_>,
+        warp: Option<u32>,
+    ) -> Option<(Touch, Does)> {
+        let (touch, seen) = self.actor(at, Some((access.space, access.kind)))?;
+        let readers = self.readers(at.agent, warp);
         let does = match access.kind {
             Kind::Read => Does::Read,
             Kind::Write | Kind::Atomic => Does::Write,
@@ -345,30 +368,30 @@ impl Order {
                 if *place == Some(old) {
                     return;
                 }
-                match self.judge(&touch, &seen, &old, access.space) {
+                let judge =
+                    |seen: &Clock| self.judge((&touch, does), seen, (&old, did), access.space);
+                let wrong = if readers.is_empty() {
+                    judge(&seen).map(|fault| (fault, None))
+                } else {
+                    let each = readers.iter().map(|(warp, seen)| (judge(seen), *warp));
+                    each.into_iter().find_map(|(fault, warp)| Some((fault?, Some(warp))))
+                };
+                match wrong {
                     None => *place = Some(old),
-                    Some(fault) => found.push((fault, base + at, old, did)),
+                    Some((fault, warp)) => found.push((fault, warp, base + at, (old, did))),
                 }
             };
             shadows.touch(key, (offset, *bytes), (touch, does, &seen), &mut see);
         }
         self.give_back(access, shadows);
-        for (fault, address, old, did) in found {
-            self.clash(Clash {
-                fault,
-                space: access.space,
-                address,
-                old: (old, did),
-                new: (touch, does),
-            });
+        let (space, new) = (access.space, (touch, does));
+        for (fault, warp, address, old) in found {
+            self.clash(Clash { fault, space, address, old, new, warp });
         }
-        if let Space::Shared { cta } = access.space {
-            self.visit(touch, cta);
-            self.compare_with_aims(cta, (touch, does), access.pieces);
+        if let Space::Shared { cta } = space {
+            self.compare_with_aims(cta, new, access.pieces);
         }
-        if let (Agent::Warp { cta, warp }, Some(strength)) = (at.agent, self.strength) {
-            self.order_by(Id { cta, local: warp }, strength, access.pieces);
-        }
+        Some(new)
     }
 
     fn borrow(&mut self, access: Access<'_>) -> Shadows {
@@ -391,36 +414,30 @@ impl Order {
     }
 
     /// What is wrong between an access and an older one, if both touch a byte and one of them writes.
-    fn judge(&self, new: &Touch, seen: &Clock, old: &Touch, space: Space) -> Option<Fault> {
-        if new.strong && old.strong {
+    fn judge(
+        &self,
+        (new, does): (&Touch, Does),
+        seen: &Clock,
+        (old, did): (&Touch, Does),
+        space: Space,
+    ) -> Option<Fault> {
+        if self.are_morally_strong(new, old) {
             return None;
         }
-        if seen.get(old.by) < old.moment {
+        if seen.executed(old.by) < old.moment {
             return Some(Fault::Unordered);
         }
+        // A read, or a copy that was waited for, is over with its execution: overwriting needs no more.
+        let overwrites = does == Does::Write && (did == Does::Read || old.proxy == Proxy::Async);
+        if !overwrites && seen.get(old.by) < old.moment {
+            return Some(Fault::Narrow);
+        }
+        let memory = match space {
+            Space::Shared { .. } => Fenced::Shared,
+            Space::Global => Fenced::Global,
+        };
         let crosses = (old.proxy, new.proxy) == (Proxy::Generic, Proxy::Async);
-        (crosses && !self.is_fenced(old, seen, space)).then_some(Fault::Unfenced)
-    }
-
-    /// Whether who made an access then made a fence that is known.
-    fn is_fenced(&self, old: &Touch, seen: &Clock, space: Space) -> bool {
-        let Cta { warps, slots, .. } = &self.ctas[old.by.cta as usize];
-        let (who, moment) = match old.by.local.checked_sub(self.warps) {
-            None => (old.by, old.moment),
-            // Whoever waited for a copy of sm_80 fences for it.
-            Some(slot) => match &slots[slot as usize] {
-                Slot { moment, joined: Some(joined), .. } if *moment == old.moment => *joined,
-                _ => return true,
-            },
-        };
-        let list = match space {
-            Space::Shared { .. } => 0,
-            Space::Global => 1,
-        };
-        let warps = if who.cta == old.by.cta { warps } else { &self.ctas[who.cta as usize].warps };
-        let fences = &warps[who.local as usize].fences[list];
-        let next = fences.partition_point(|fence| *fence <= moment);
-        fences.get(next).is_some_and(|fence| *fence <= seen.get(who))
+        (crosses && seen.fenced(old.by, memory) < old.moment).then_some(Fault::Unfenced)
     }
 
     fn clash(&mut self, clash: Clash) {
@@ -428,8 +445,8 @@ impl Order {
         let (old, new) = (clash.old.0.line, clash.new.0.line);
         let (first, second) = match clash.fault {
             Fault::Unfenced => (0, new),
-            Fault::Unordered => (old.min(new), old.max(new)),
-            Fault::BeforeInit | Fault::InitAgain | Fault::Ended => (old, new),
+            Fault::Unordered | Fault::Narrow => (old.min(new), old.max(new)),
+            Fault::BeforeInit | Fault::InitAgain | Fault::Barrier | Fault::Ended => (old, new),
         };
         if self.known.insert((clash.fault, first, second)) {
             self.clashes.push(clash);
@@ -451,6 +468,7 @@ impl Order {
         let state = &mut self.ctas[cta as usize];
         state.shared = Shadow::default();
         state.barriers.clear();
+        state.span = 0..0;
         state.named.clear();
         state.aims.clear();
         self.operations.retain(|_, agents| agents.cta != cta || !agents.complete);

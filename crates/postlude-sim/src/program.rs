@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use postlude_ptx::address::Label;
 use postlude_ptx::entry::Item;
 use postlude_ptx::inst::Inst;
-use postlude_ptx::operand::Register;
+use postlude_ptx::operand::{MatrixA, Register};
 use postlude_ptx::text::{self, StatementKind};
 use postlude_ptx::types::Class;
 
@@ -46,6 +46,8 @@ pub(crate) struct Step {
     pub(crate) target: Pc,
     /// Where lanes that a branch divides meet again.
     pub(crate) meet: Pc,
+    /// Places of the registers it touches, being no product, that matrix products use.
+    pub(crate) exposed: Vec<usize>,
 }
 
 /// A kernel, ready to run.
@@ -95,7 +97,8 @@ impl Program {
                             let line = statement.line as u32;
                             let compute = compute(&inst, statement.line)?;
                             let (target, meet) = (END, END);
-                            steps.push(Step { line, guard, inst, compute, target, meet });
+                            let exposed = Vec::new();
+                            steps.push(Step { line, guard, inst, compute, target, meet, exposed });
                         }
                     }
                 }
@@ -107,6 +110,7 @@ impl Program {
         let mut program = Program { head, steps, bases: [0; 5], registers: 0 };
         program.resolve(&labels)?;
         program.number()?;
+        program.expose();
         flow::meet(&mut program.steps);
         Ok(program)
     }
@@ -152,10 +156,48 @@ impl Program {
         Ok(())
     }
 
+    /// Which steps touch registers that matrix products use.
+    fn expose(&mut self) {
+        let mut used = vec![false; self.registers];
+        for step in &self.steps {
+            let Inst::Wgmma { d, a, .. } = &step.inst else { continue };
+            let fragments: &[Register] = match a {
+                MatrixA::Descriptor(_) => &[],
+                MatrixA::Fragments(registers) => registers,
+            };
+            d.0.iter().chain(fragments).for_each(|each| used[self.place(*each)] = true);
+        }
+        let exposed = |step: &Step| {
+            let mut places = Vec::new();
+            if let Inst::Wgmma { .. } = step.inst {
+                return places;
+            }
+            step.inst.visit(&mut |_, register| places.push(self.place(register)));
+            places.retain(|place| used[*place]);
+            places
+        };
+        let all: Vec<Vec<usize>> = self.steps.iter().map(exposed).collect();
+        for (step, exposed) in self.steps.iter_mut().zip(all) {
+            step.exposed = exposed;
+        }
+    }
+
     /// A register's place in a warp's list.
     #[inline]
     pub(crate) fn place(&self, register: Register) -> usize {
         (self.bases[register.class.index()] + register.number) as usize
+    }
+
+    /// The register at a place, as the text writes it.
+    pub(crate) fn register(&self, place: usize) -> String {
+        let first = |class: &Class| self.bases[class.index()] as usize;
+        let holds = |class: &&Class| {
+            (0..self.head.registers[class.index()] as usize)
+                .contains(&(place.wrapping_sub(first(class))))
+        };
+        let class = Class::ALL.iter().find(holds);
+        class
+            .map_or_else(String::new, |class| format!("{}{}", class.prefix(), place - first(class)))
     }
 
     /// A guard with its register's place.

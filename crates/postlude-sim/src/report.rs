@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::outputs::Unwritten;
+
 /// What is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Diagnosis {
@@ -63,6 +65,12 @@ pub enum Diagnosis {
     EndedCta,
     /// Scratch memory that the next launch would not find as zero.
     ScratchLeft,
+    /// Bytes of a live barrier in shared memory that something else than a barrier's operation touches.
+    BarrierBytes,
+    /// Bytes that a tensor copy wrote with another swizzle than they are read with.
+    SwizzleMismatch,
+    /// Bytes of an output that nobody wrote.
+    OutputUnwritten,
 }
 
 impl Diagnosis {
@@ -100,6 +108,9 @@ impl Diagnosis {
             Diagnosis::MissingProductFence => "missing wgmma.fence",
             Diagnosis::EndedCta => "shared memory of a CTA that may have ended",
             Diagnosis::ScratchLeft => "scratch memory that is not left at zero",
+            Diagnosis::BarrierBytes => "bytes of a barrier used as data",
+            Diagnosis::SwizzleMismatch => "swizzles that disagree",
+            Diagnosis::OutputUnwritten => "output that is not written whole",
         }
     }
 }
@@ -171,4 +182,6 @@ pub struct Report {
     pub instructions: u64,
     /// Whether every thread came to its end.
     pub finished: bool,
+    /// Buffers that were written in part, and outputs that were not written whole.
+    pub unwritten: Vec<Unwritten>,
 }

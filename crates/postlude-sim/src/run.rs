@@ -8,6 +8,7 @@ use postlude_ptx::shared::Region;
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::observe::{Nobody, Observer};
+use crate::outputs::Output;
 use crate::program::Program;
 use crate::report::Report;
 use crate::timing::Timing;
@@ -23,11 +24,19 @@ pub struct Options {
     pub budget: u64,
     /// Names for parts of dynamic shared memory.
     pub regions: Vec<Region>,
+    /// Outputs that the launch must write whole.
+    pub outputs: Vec<Output>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { timing: Timing::Eager, findings: true, budget: 1 << 32, regions: Vec::new() }
+        Options {
+            timing: Timing::Eager,
+            findings: true,
+            budget: 1 << 32,
+            regions: Vec::new(),
+            outputs: Vec::new(),
+        }
     }
 }
 
@@ -56,6 +65,7 @@ pub fn run_observed(
         std::mem::swap(buffer, held);
     }
     let result = machine.run().and_then(|()| machine.check_scratch());
+    let result = result.and_then(|()| machine.check_outputs());
     for (buffer, held) in buffers.iter_mut().zip(machine.global.buffers) {
         *buffer = held;
     }

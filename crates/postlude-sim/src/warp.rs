@@ -6,6 +6,7 @@
 
 use postlude_ptx::modifier::WaitFor;
 
+use crate::product_fence::ProductFence;
 use crate::program::Pc;
 
 /// One value for each lane.
@@ -124,8 +125,8 @@ pub(crate) struct Warp {
     pub(crate) touched: Vec<u32>,
     /// Fragments of A that products under way read, counted likewise.
     pub(crate) held: Vec<u32>,
-    /// Whether it has executed `wgmma.fence`.
-    pub(crate) fenced: bool,
+    /// Registers that products may not use before the next `wgmma.fence`.
+    pub(crate) fence: ProductFence,
     /// Products under way that nobody waited for, and the steps that issued them.
     pub(crate) unawaited: Vec<(u64, Pc)>,
     /// How many they are.
@@ -153,6 +154,7 @@ impl Warp {
             splits: vec![start],
             touched: vec![0; registers],
             held: vec![0; registers],
+            fence: ProductFence::new(registers),
             bulk: vec![Groups::default(); 32],
             copies: vec![Groups::default(); 32],
             ..Warp::default()

@@ -49,6 +49,14 @@ told! {
 }
 
 impl Watch<'_> {
+    /// A matrix product reads for one of its four warps, or for all of them.
+    pub(crate) fn multiplied(&mut self, at: At, access: Access<'_>, warp: Option<u32>) {
+        if let Some(order) = &mut self.order {
+            order.read_by(at, access, warp);
+        }
+        self.observer.accessed(at, access);
+    }
+
     pub(crate) fn source_read(&mut self, at: At, number: u64) {
         self.observer.source_read(at, number);
     }

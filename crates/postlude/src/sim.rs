@@ -93,6 +93,8 @@ pub struct SimCall {
     buffers: Vec<Vec<u8>>,
     /// Buffers of inputs; those of outputs follow.
     inputs: usize,
+    /// Which bytes of the others are elements, all of which must be written.
+    outputs: Vec<postlude_sim::Output>,
     guard: bool,
     /// Whether no output has an element, so that there is nothing to launch.
     is_empty: bool,
@@ -122,6 +124,7 @@ impl SimCall {
             launch: shifted(facts, &laid.starts),
             names: inputs.chain(results).collect(),
             inputs: graph.inputs().len(),
+            outputs: elements(graph, outputs),
             buffers: laid.buffers,
             guard: source.guard,
             is_empty: outputs.iter().all(Tensor::is_empty),
@@ -174,6 +177,7 @@ impl SimCall {
             findings: true,
             budget: options.budget,
             regions: self.regions.to_vec(),
+            outputs: self.outputs.clone(),
         };
         let ran =
             postlude_sim::run_observed(&self.text, &self.launch, &mut buffers, &options, observer);
@@ -184,6 +188,29 @@ impl SimCall {
         }
         Ok(report)
     }
+}
+
+/// Which bytes of the outputs' buffers are their elements; they follow those of the inputs.
+fn elements(graph: &Graph, outputs: &[Tensor]) -> Vec<postlude_sim::Output> {
+    let first = graph.inputs().len();
+    let mut all = Vec::new();
+    for ((output, tensor), buffer) in graph.outputs().iter().zip(outputs).zip(first..) {
+        let (name, element) = (output.name.clone(), tensor.dtype().bits() / 8);
+        if guard::is_packed(tensor) {
+            all.push(postlude_sim::Output::whole(name, buffer, tensor.bytes().len()));
+        } else if element > 0 {
+            let strides = tensor.strides().iter().map(|stride| stride * element as isize);
+            all.push(postlude_sim::Output {
+                name,
+                buffer,
+                offset: image::start(tensor),
+                element,
+                shape: tensor.shape().to_vec(),
+                strides: strides.collect(),
+            });
+        }
+    }
+    all
 }
 
 /// Whether tensors are what a kernel writes.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use postlude::{DType, Tensor};
 use postlude_corpus::{Fill, fill, seed_for};
+use postlude_sim::Output;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Mistake;
@@ -42,6 +43,9 @@ pub(super) struct BufferFile {
     /// The elements themselves; a single one is every element.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) values: Option<Vec<f64>>,
+    /// Whether the launch must write all of its elements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) output: bool,
     /// Where it is written after the launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) write: Option<PathBuf>,
@@ -52,6 +56,7 @@ pub(crate) struct Held {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) write: Option<PathBuf>,
+    is_output: bool,
     dtype: DType,
     shape: Vec<usize>,
     strides: Vec<isize>,
@@ -64,6 +69,23 @@ impl Held {
         let tensor = Tensor::with_strides(self.dtype, shape, strides, 0, bytes);
         let tensor = tensor.map_err(|error| Mistake::new(format!("`{}`: {error}", self.name)))?;
         Ok(tensor.to_contiguous())
+    }
+
+    /// Which bytes of it, as that buffer of the launch, must be written, if any.
+    pub(crate) fn output(&self, buffer: usize) -> Option<Output> {
+        let element = self.dtype.bits() / 8;
+        // Elements of less than a byte have no gaps.
+        if self.is_output && element == 0 {
+            return Some(Output::whole(self.name.clone(), buffer, self.bytes.len()));
+        }
+        self.is_output.then(|| Output {
+            name: self.name.clone(),
+            buffer,
+            offset: 0,
+            element,
+            shape: self.shape.clone(),
+            strides: self.strides.iter().map(|stride| stride * element as isize).collect(),
+        })
     }
 
     /// What it is.
@@ -177,6 +199,7 @@ impl BufferFile {
                 bytes.resize(end, POISON);
             }
         }
-        Ok(Held { name: name.to_owned(), bytes, write, dtype, shape, strides })
+        let (name, is_output) = (name.to_owned(), self.output);
+        Ok(Held { name, bytes, write, is_output, dtype, shape, strides })
     }
 }

@@ -131,6 +131,7 @@ fn buffers(
             dtype: Some(output.dtype.name().to_owned()),
             shape: Some(planned.problem.shape(&output.dims)),
             fill: Some(POISONED.to_owned()),
+            output: true,
             ..BufferFile::default()
         };
         buffers.insert(output.name.clone(), Spanned::new(0..0, buffer));

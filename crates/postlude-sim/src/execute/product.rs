@@ -2,7 +2,7 @@
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::kernel::MatrixType;
-use postlude_ptx::modifier::{SumOverflow, WaitFor};
+use postlude_ptx::modifier::{Shape, SumOverflow, WaitFor};
 use postlude_ptx::operand::{MatrixA, Register};
 use postlude_ptx::types::Scalar;
 
@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::matrix::{self, matrix_type};
 use crate::numerics::tensor::Core;
 use crate::operation::{Matrix, Product, Work};
+use crate::product_fence::Lacking;
 use crate::report::Diagnosis;
 use crate::warp::{Wait, Warp};
 
@@ -25,7 +26,7 @@ impl Machine<'_> {
     ) -> Result<Outcome, SimError> {
         match inst {
             Inst::WgmmaFence {} => {
-                warp.fenced = true;
+                warp.fence.fence();
                 Ok(Outcome::Next)
             }
             Inst::Wgmma { .. } => self.multiply(warp, now, inst),
@@ -47,16 +48,13 @@ impl Machine<'_> {
         if self.warps_of_group(warp) != 0xf {
             return Err(self.unsupported(now.line, "a warpgroup has four warps"));
         }
-        if !warp.fenced {
-            let message = "no wgmma.fence came before the first product".to_owned();
-            self.blame(Self::blamed(warp), now.line, Diagnosis::MissingProductFence, message)?;
-        }
         let product = self.product(warp, now, inst)?;
+        let (sums, fragments) = self.lent(inst);
+        self.check_fence(warp, now, product.shape, (&sums, &fragments))?;
         let number = warp.products;
         warp.products += 1;
         warp.unawaited.push((number, now.pc));
         warp.busy += 1;
-        let (sums, fragments) = self.lent(inst);
         for place in sums {
             warp.touched[place] += 1;
         }
@@ -88,6 +86,30 @@ impl Machine<'_> {
         group.issued.push(operation);
         self.progress += 1;
         Ok(Outcome::Yield)
+    }
+
+    /// Finds registers of a product that no `wgmma.fence` orders after earlier accesses.
+    fn check_fence(
+        &mut self,
+        warp: &mut Warp,
+        now: Now,
+        shape: Shape,
+        (sums, fragments): (&[usize], &[usize]),
+    ) -> Result<(), SimError> {
+        let Some(lacking) = warp.fence.multiply(shape, sums, fragments) else { return Ok(()) };
+        let name = |place| self.program.register(place);
+        let message = match lacking {
+            Lacking::Any => "no wgmma.fence came before the first product".to_owned(),
+            Lacking::Ordinary { place, line } => {
+                let register = name(place);
+                format!("line {line} touches {register}, and no wgmma.fence comes between")
+            }
+            Lacking::Product { place } => format!(
+                "a product of another shape, or one that reads it as A, has {}, and no wgmma.fence comes between",
+                name(place)
+            ),
+        };
+        self.blame(Self::blamed(warp), now.line, Diagnosis::MissingProductFence, message)
     }
 
     /// Registers that a product has until it is waited for: those of its sums, and those it only reads.

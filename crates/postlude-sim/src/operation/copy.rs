@@ -12,6 +12,7 @@ use crate::numerics::tensor_map::{CHUNK, Run, Written, loaded, pieces as cut, st
 use crate::observe::{Access, Agent, At, Kind, Space};
 use crate::report::Diagnosis;
 use crate::scalar::little;
+use crate::swizzles::{Reads, Written as Laid};
 
 use super::Place;
 
@@ -108,6 +109,7 @@ impl Machine<'_> {
         let pieces = load_pieces(from, to);
         self.watch_copy(copying, None, Kind::Read, &pieces);
         self.watch_copy(copying, Some(receiver), Kind::Write, &pieces);
+        let swizzle = from.swizzle().map(|swizzle| Laid { swizzle, line: copying.line });
         for (global, shared, count) in pieces {
             let mut held = [0; 16];
             let held = &mut held[..count as usize];
@@ -120,7 +122,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            if let Err(fault) = self.ctas[receiver].shared.write(shared, held) {
+            if let Err(fault) = self.ctas[receiver].shared.write_swizzled(shared, held, swizzle) {
                 self.blame_shared(copying.blamed(), copying.line, fault, shared)?;
             }
         }
@@ -138,7 +140,11 @@ impl Machine<'_> {
         let (pieces, _) = store_pieces(to, from);
         self.watch_copy(copying, Some(copying.cta), Kind::Read, &pieces);
         let mut data = Vec::with_capacity(to.bytes() as usize);
+        let reads = to.swizzle().map(|swizzle| Reads { swizzle, base_offset: 0 });
+        let mut other = None;
         for (_, shared, count) in pieces {
+            let disagrees = |reads| self.ctas[copying.cta].shared.disagrees(shared, reads);
+            other = other.or_else(|| Some((shared, reads.and_then(disagrees)?)));
             match self.ctas[copying.cta].shared.bytes(shared, count as usize) {
                 Ok((held, written)) => {
                     data.extend_from_slice(held);
@@ -152,6 +158,9 @@ impl Machine<'_> {
                     self.blame_shared(copying.blamed(), copying.line, fault, shared)?;
                 }
             }
+        }
+        if let (Some((address, written)), Some(reads)) = (other, reads) {
+            self.blame_swizzle(copying.blamed(), copying.line, address, (written, reads))?;
         }
         Ok(data)
     }

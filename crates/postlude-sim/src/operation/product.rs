@@ -10,12 +10,35 @@ use crate::memory::Fault;
 use crate::numerics::descriptor::{Descriptor, Major};
 use crate::numerics::tensor::Core;
 use crate::observe::{Access, Agent, At, Kind, Space};
+use crate::report::{Diagnosis, Finding};
 use crate::scalar::little;
+use crate::swizzles::{self, Reads, Written};
 
 use super::{Matrix, Product};
 
 /// Bytes that lie together whatever the layout.
 const CHUNK: u32 = 16;
+/// Rows of A that a warp multiplies.
+const WARP_ROWS: u32 = 16;
+
+/// Which matrix of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    /// Each warp reads its own rows.
+    A,
+    /// Every warp reads all of it.
+    B,
+}
+
+impl Side {
+    /// Which of the four lists of reads a row belongs to.
+    fn part(self, row: u32) -> usize {
+        match self {
+            Side::A => (row / WARP_ROWS) as usize,
+            Side::B => 0,
+        }
+    }
+}
 
 impl Machine<'_> {
     pub(super) fn complete_product(
@@ -26,9 +49,10 @@ impl Machine<'_> {
     ) -> Result<(), SimError> {
         let types = product.types.map(matrix_type);
         let [Some(left), Some(right)] = types else { return Ok(()) };
+        let who = (number, cta, product.line);
         let a = match &product.a {
             Matrix::Shared { descriptor, transposed } => {
-                self.matrix(number, cta, product.line, (*descriptor, *transposed), left, 64)?
+                self.matrix(who, (*descriptor, *transposed), left, (Side::A, 64))?
             }
             Matrix::Registers(registers) => {
                 let warps = &self.warps[product.first..product.first + 4];
@@ -41,7 +65,7 @@ impl Machine<'_> {
         };
         let Matrix::Shared { descriptor, transposed } = product.b else { return Ok(()) };
         let n = product.shape.n;
-        let b = self.matrix(number, cta, product.line, (descriptor, transposed), right, n)?;
+        let b = self.matrix(who, (descriptor, transposed), right, (Side::B, n))?;
         let mut sums = self.sums(product);
         let Product { keep, saturate, negate, .. } = *product;
         let mode = Mode { keep, saturate, negate };
@@ -56,12 +80,10 @@ impl Machine<'_> {
     /// Rows of a matrix in shared memory.
     fn matrix(
         &mut self,
-        number: u64,
-        cta: usize,
-        line: u32,
+        (number, cta, line): (u64, usize, u32),
         (descriptor, transposed): (u64, bool),
         of: MatrixType,
-        rows: u32,
+        (side, rows): (Side, u32),
     ) -> Result<Vec<Vec<u32>>, SimError> {
         let (bytes, depth) = (of.bytes(), of.k());
         let decoded = Descriptor::decode(descriptor);
@@ -69,14 +91,21 @@ impl Machine<'_> {
         let mut matrix = vec![vec![0; depth as usize]; rows as usize];
         let each = CHUNK / bytes;
         let (outer, inner) = if transposed { (depth, rows) } else { (rows, depth) };
-        let mut pieces = Vec::new();
+        let mut pieces: [Vec<(u64, u32)>; 4] = Default::default();
         let mut wrong: Option<(Fault, u32)> = None;
+        let Descriptor { swizzle, base_offset, .. } = decoded;
+        let reads = Reads { swizzle, base_offset };
+        let mut other = None;
         for across in 0..outer {
             for along in (0..inner).step_by(each as usize) {
                 let (row, k) = if transposed { (along, across) } else { (across, along) };
                 let at = decoded.element_address(major, bytes, row, k);
-                pieces.push((u64::from(at), CHUNK));
-                let held = match self.ctas[cta].shared.bytes(at, CHUNK as usize) {
+                pieces[side.part(row)].push((u64::from(at), CHUNK));
+                let shared = &self.ctas[cta].shared;
+                if other.is_none() {
+                    other = shared.disagrees(at, reads).map(|written| (at, written));
+                }
+                let held = match shared.bytes(at, CHUNK as usize) {
                     Ok((held, written)) => {
                         if !written {
                             wrong = wrong.or(Some((Fault::Uninitialised, at)));
@@ -97,13 +126,58 @@ impl Machine<'_> {
                 }
             }
         }
-        let who = At { agent: Agent::Operation(number), line, lanes: 0 };
-        let space = Space::Shared { cta: self.ctas[cta].number };
-        self.observer.accessed(who, Access { space, kind: Kind::Read, pieces: &pieces });
+        self.watch_matrix((number, cta, line), side, &pieces);
         if let Some((fault, at)) = wrong {
             self.blame_shared((cta, None), line, fault, at)?;
         }
+        if let Some((at, written)) = other {
+            self.blame_swizzle((cta, None), line, at, (written, reads))?;
+        }
         Ok(matrix)
+    }
+
+    /// Tells who watches what each warp of a product reads.
+    fn watch_matrix(
+        &mut self,
+        (number, cta, line): (u64, usize, u32),
+        side: Side,
+        pieces: &[Vec<(u64, u32)>; 4],
+    ) {
+        let who = At { agent: Agent::Operation(number), line, lanes: 0 };
+        let space = Space::Shared { cta: self.ctas[cta].number };
+        for (pieces, part) in pieces.iter().zip(0..) {
+            let warp = match side {
+                Side::A => Some(part),
+                Side::B => None,
+            };
+            if !pieces.is_empty() {
+                let access = Access { space, kind: Kind::Read, pieces };
+                self.observer.multiplied(who, access, warp);
+            }
+        }
+    }
+
+    /// Bytes that a tensor copy wrote are read with another swizzle.
+    pub(super) fn blame_swizzle(
+        &mut self,
+        (cta, warp): (usize, Option<u32>),
+        line: u32,
+        address: u32,
+        (written, reads): (Written, Reads),
+    ) -> Result<(), SimError> {
+        let (diagnosis, region) = (Diagnosis::SwizzleMismatch, self.region(address));
+        let [wrote, read] = [written.swizzle, reads.swizzle].map(swizzles::name);
+        let shift = match reads.base_offset {
+            0 => String::new(),
+            rows => format!(" that starts {rows} rows late"),
+        };
+        let message = format!(
+            "shared address {address:#x}: the copy of line {} wrote these bytes with {wrote}, and this reads them with {read}{shift}",
+            written.line
+        );
+        let (cta, text) = (self.ctas[cta].number, self.program.text(line));
+        let address = Some(u64::from(address));
+        self.find(Finding { diagnosis, line, text, cta, warp, region, address, message })
     }
 
     /// The sums that the four warps hold.

@@ -53,6 +53,7 @@ impl Order {
                     address,
                     old: (old, does),
                     new,
+                    warp: None,
                 });
             }
         }
@@ -89,7 +90,7 @@ impl Order {
         self.ctas[cta as usize].guests.insert(touch.by, (touch.moment, touch.line));
         if self.ctas[cta as usize].ended {
             let (space, new) = (Space::Shared { cta }, (touch, Does::Write));
-            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new });
+            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new, warp: None });
         }
     }
 
@@ -103,13 +104,13 @@ impl Order {
         state.warps.iter().for_each(|warp| seen.join(&warp.seen));
         state.ended = true;
         let time = self.time;
-        let late = state.guests.drain().filter(|(who, (moment, _))| seen.get(*who) < *moment);
+        let late = state.guests.drain().filter(|(who, (moment, _))| seen.executed(*who) < *moment);
         let mut late: Vec<_> = late.collect();
         late.sort_unstable();
         for (by, (moment, line)) in late {
-            let touch = Touch { by, moment, line, time, proxy: Proxy::Generic, strong: false };
+            let touch = Touch { by, moment, line, time, proxy: Proxy::Generic, strong: 0 };
             let (space, new) = (Space::Shared { cta }, (touch, Does::Write));
-            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new });
+            self.clash(Clash { fault: Fault::Ended, space, address: 0, old: new, new, warp: None });
         }
     }
 }

@@ -52,12 +52,20 @@ pub(super) struct Phases {
     phase: u64,
     open: Clock,
     complete: Clock,
+    /// The same of other CTAs' arrivals that publish to the cluster: a wait of the CTA's scope does not see it.
+    open_remote: Clock,
+    complete_remote: Clock,
     /// Who arrived in this phase and in the one before, and at which lines.
     now: HashMap<Id, u32>,
     before: HashMap<Id, u32>,
 }
 
 impl Phases {
+    /// When it was made.
+    pub(super) fn made(&self) -> Touch {
+        self.made
+    }
+
     /// Who arrived in the phase before, and in this one.
     pub(super) fn arrivals(&self, phase: u64) -> (HashMap<Id, u32>, HashMap<Id, u32>) {
         if phase > self.phase {
@@ -71,6 +79,7 @@ impl Phases {
         if phase > self.phase {
             self.phase = phase;
             self.complete = self.open.clone();
+            self.complete_remote = self.open_remote.clone();
             self.before = std::mem::take(&mut self.now);
         }
     }
@@ -83,13 +92,15 @@ impl Order {
         let barriers = &mut self.ctas[cta as usize].barriers;
         if !exists {
             barriers.remove(&address);
-            return;
+            return self.write_barrier(at, cta, address);
         }
         let new = Phases {
             made: touch,
             phase: 0,
             open: Clock::default(),
             complete: Clock::default(),
+            open_remote: Clock::default(),
+            complete_remote: Clock::default(),
             now: HashMap::new(),
             before: HashMap::new(),
         };
@@ -97,6 +108,7 @@ impl Order {
             let old = (old.made, Does::Write);
             self.clash_barrier(Fault::InitAgain, cta, address, old, touch);
         }
+        self.write_barrier(at, cta, address);
     }
 
     fn clash_barrier(
@@ -108,7 +120,7 @@ impl Order {
         touch: Touch,
     ) {
         let (space, address) = (Space::Shared { cta }, address.into());
-        self.clash(Clash { fault, space, address, old, new: (touch, Does::Write) });
+        self.clash(Clash { fault, space, address, old, new: (touch, Does::Write), warp: None });
     }
 
     pub(crate) fn arrived(&mut self, at: At, cta: u32, address: u32, phase: u64) {
@@ -116,7 +128,15 @@ impl Order {
         self.visit(touch, cta);
         let Some(phases) = self.ctas[cta as usize].barriers.get_mut(&address) else { return };
         phases.turn(phase);
-        phases.open.join(&seen);
+        // A copy's bytes arrive with release semantics for the cluster (PTX ISA, "Completion Mechanisms").
+        let is_local = touch.by.cta == cta || matches!(at.agent, Agent::Operation(_));
+        if is_local {
+            phases.open.join(&seen);
+        } else if self.wide.contains(&at.line) {
+            phases.open_remote.join(&seen);
+        } else {
+            phases.open.join_executed(&seen);
+        }
         phases.now.insert(touch.by, at.line);
         let made = phases.made;
         if seen.get(made.by) < made.moment && !self.knows(at, made) {
@@ -136,6 +156,11 @@ impl Order {
         }
         let warp = &mut state.warps[touch.by.local as usize];
         warp.seen.join(&phases.complete);
+        if self.wide.contains(&at.line) {
+            warp.seen.join(&phases.complete_remote);
+        } else {
+            warp.seen.join_executed(&phases.complete_remote);
+        }
         let (line, step) = (at.line, self.step);
         let waited = warp.waits.entry(address).or_insert(Waited { phase, times: 0, step: 0, line });
         if waited.phase != phase {
@@ -204,14 +229,14 @@ impl Order {
     pub(crate) fn issued(&mut self, at: At, operation: Operation, number: u64) {
         let Agent::Warp { cta, warp } = at.agent else { return };
         let mut seen = self.warp(cta, warp).seen.clone();
+        let mut warps = Vec::new();
         let (parts, owner): (&[Part], u32) = match operation {
             Operation::Load => (&[Part::Load], warp),
             Operation::Store => (&[Part::StoreRead, Part::StoreWrite], warp),
             Operation::Copy => (&[Part::Copy], warp),
             Operation::Product => {
-                let group = &mut self.ctas[cta as usize].products[warp as usize / 4];
-                group.issued += 1;
-                seen.join(&group.next.pop_front().unwrap_or_default());
+                warps = self.issued_product(cta, warp);
+                warps.iter().for_each(|each| seen.join(each));
                 (&[Part::Product], warp / 4 * 4)
             }
         };
@@ -223,10 +248,10 @@ impl Order {
                 owner,
                 moment: 1,
                 seen: seen.clone(),
+                warps: warps.clone(),
                 line: at.line,
                 issued,
                 barrier: None,
-                joined: None,
             };
             slots.push(self.settle_in(cta, new));
         }
@@ -241,7 +266,7 @@ impl Order {
         let slots = &mut self.ctas[cta as usize].slots;
         let free = slots.iter().enumerate().position(|(place, old)| {
             let id = Id { cta, local: warps + place as u32 };
-            (old.part, old.owner) == (new.part, new.owner) && new.seen.get(id) >= old.moment
+            (old.part, old.owner) == (new.part, new.owner) && new.seen.executed(id) >= old.moment
         });
         let place = free.unwrap_or(slots.len());
         let id = Id { cta, local: warps + place as u32 };
@@ -260,14 +285,14 @@ impl Order {
 
     pub(crate) fn joined(&mut self, at: At, numbers: &[u64], until: WaitFor) {
         let Agent::Warp { cta, warp } = at.agent else { return };
-        let moment = self.warp(cta, warp).moment;
+        self.warp(cta, warp);
         let Order { operations, ctas, warps, .. } = self;
         let state = &mut ctas[cta as usize];
         let seen = &mut state.warps[warp as usize].seen;
         for number in numbers {
             let Some(agents) = operations.get(number) else { continue };
             for (place, held) in &agents.slots {
-                let slot = &mut state.slots[*place as usize];
+                let slot = &state.slots[*place as usize];
                 let known = match slot.part {
                     Part::StoreWrite => until == WaitFor::Complete,
                     Part::Load | Part::StoreRead | Part::Product | Part::Copy => true,
@@ -277,9 +302,9 @@ impl Order {
                 }
                 // Another operation may have the slot by now, issued by somebody who knew of this one.
                 seen.set(Id { cta, local: *warps + place }, *held);
-                if slot.moment == *held {
+                // What the other warps of a product knew is not told by waiting for it.
+                if slot.moment == *held && slot.part != Part::Product {
                     seen.join(&slot.seen);
-                    slot.joined = Some((Id { cta, local: warp }, moment));
                 }
             }
         }

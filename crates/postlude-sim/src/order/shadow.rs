@@ -4,6 +4,7 @@
 //! since that no later read by the same proxy stands for. 16 bytes share a cell as long as nobody touches less of them.
 
 use super::clock::{Clock, Id};
+use super::scope::Reach;
 
 /// Bytes of a granule, and granules of a page.
 const GRANULE: u64 = 16;
@@ -37,8 +38,8 @@ pub(super) struct Touch {
     /// When it was executed or, of an operation, issued: counts the whole run.
     pub(super) time: u32,
     pub(super) proxy: Proxy,
-    /// Atomic or ordered: two of these never clash.
-    pub(super) strong: bool,
+    /// How far it is strong, being atomic or ordered; 0 for a weak access.
+    pub(super) strong: Reach,
 }
 
 /// Accesses to some bytes.

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use postlude_ptx::inst::Inst;
 use postlude_ptx::modifier::{Order as Semantics, Scope};
 
+use crate::observe::Space;
+
 use super::clock::{Clock, Id};
+use super::scope::{Reach, reach};
 
 /// Scopes, the narrowest first.
 const SCOPES: usize = 3;
@@ -43,14 +46,10 @@ impl Strength {
         };
         Some(Strength { access, order, scope })
     }
-}
 
-/// How many of the scopes are within this one.
-fn reach(scope: Scope) -> usize {
-    match scope {
-        Scope::Cta => 1,
-        Scope::Cluster => 2,
-        Scope::Gpu | Scope::System => 3,
+    /// Among whom it is strong.
+    pub(super) fn reach(self) -> Reach {
+        reach(self.scope)
     }
 }
 
@@ -79,12 +78,12 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn fence(&mut self, order: Semantics, scope: Scope, seen: &mut Clock) {
-        for scope in 0..reach(scope) {
+        for scope in 0..usize::from(reach(scope)) {
             if acquires(order) {
                 seen.join(&self.found[scope]);
             }
         }
-        for scope in 0..reach(scope) {
+        for scope in 0..usize::from(reach(scope)) {
             if releases(order) {
                 self.released[scope].clone_from(seen);
             }
@@ -101,13 +100,24 @@ pub(super) struct Published(HashMap<Place, Clock>);
 
 impl super::Order {
     /// A warp's strong access to addresses.
-    pub(super) fn order_by(&mut self, id: Id, strength: Strength, pieces: &[(u64, u32)]) {
+    pub(super) fn order_by(
+        &mut self,
+        id: Id,
+        strength: Strength,
+        space: Space,
+        pieces: &[(u64, u32)],
+    ) {
         let cluster = self.cluster(id.cta);
         let warp = &mut self.ctas[id.cta as usize].warps[id.local as usize];
-        let mut addresses: Vec<u64> = pieces.iter().map(|(address, _)| *address).collect();
+        // The same address in shared memory of two CTAs is two places.
+        let window = match space {
+            Space::Global => 0,
+            Space::Shared { cta } => 1 << 63 | u64::from(cta) << 32,
+        };
+        let mut addresses: Vec<u64> = pieces.iter().map(|(address, _)| window | *address).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        let wide = reach(strength.scope);
+        let wide = usize::from(strength.reach());
         for address in addresses {
             let place = |scope: usize| (address, scope, [id.cta, cluster, 0][scope]);
             if strength.access != Access::Write {

@@ -60,21 +60,36 @@ impl Order {
     }
 
     fn tell(&self, clash: &Clash) -> Told {
-        let Clash { fault, space, address, old, new } = *clash;
+        let Clash { fault, space, address, old, new, warp: lacking } = *clash;
         let swapped = new.0.time < old.0.time;
         let (first, second) = if swapped { (new, old) } else { (old, new) };
         let (diagnosis, (blamed, _), message) = match fault {
             Fault::Unordered => {
                 let diagnosis = self.diagnose(first, second, space);
-                let message =
-                    format!("{} {}, and nothing orders the two", self.name(&first.0), did(first.1));
+                let message = format!(
+                    "{} {}, and nothing orders the two{}",
+                    self.name(&first.0),
+                    did(first.1),
+                    for_warp(lacking)
+                );
+                (diagnosis, second, message)
+            }
+            Fault::Narrow => {
+                let diagnosis = self.diagnose(first, second, space);
+                let message = format!(
+                    "{} {}, and what orders the two has .cta scope between CTAs{}",
+                    self.name(&first.0),
+                    did(first.1),
+                    for_warp(lacking)
+                );
                 (diagnosis, second, message)
             }
             Fault::Unfenced => {
                 let message = format!(
-                    "{} then {}, and no fence.proxy.async follows this access before that is made known",
+                    "{} then {}, and no fence.proxy.async lies between the two{}",
                     self.name(&new.0),
-                    does(new.1)
+                    does(new.1),
+                    for_warp(lacking)
                 );
                 (Diagnosis::MissingProxyFence, old, message)
             }
@@ -89,6 +104,11 @@ impl Order {
                 let message = format!("{} made it before", self.name(&old.0));
                 (Diagnosis::InitialisedTwice, new, message)
             }
+            Fault::Barrier => {
+                let verb = did(new.1);
+                let message = format!("{} made a barrier here, and this {verb}", self.name(&old.0));
+                (Diagnosis::BarrierBytes, new, message)
+            }
             Fault::Ended => {
                 let message = match space {
                     Space::Shared { cta } => format!("CTA {cta} may have ended before"),
@@ -97,9 +117,11 @@ impl Order {
                 (Diagnosis::EndedCta, new, message)
             }
         };
-        let (cta, warp) = (blamed.by.cta, self.responsible(blamed.by));
+        let responsible = self.responsible(blamed.by);
+        let is_new = blamed.by == new.0.by;
+        let (cta, warp) = (blamed.by.cta, lacking.filter(|_| is_new).unwrap_or(responsible));
         let told = Told { diagnosis, line: blamed.line, cta, warp, space, address, message };
-        self.parity(first, second, &told).unwrap_or(told)
+        self.parity(first, second, lacking, &told).unwrap_or(told)
     }
 
     /// What it is that two unordered accesses do; the first was issued first.
@@ -118,7 +140,13 @@ impl Order {
 
     /// A read under a copy whose reader did wait for the copy's barrier, but for the phase before: one that was complete
     /// from the start, or that it had waited for already.
-    fn parity(&self, first: (Touch, Does), second: (Touch, Does), told: &Told) -> Option<Told> {
+    fn parity(
+        &self,
+        first: (Touch, Does),
+        second: (Touch, Does),
+        lacking: Option<u32>,
+        told: &Told,
+    ) -> Option<Told> {
         if told.diagnosis != Diagnosis::ReadUnderCopy {
             return None;
         }
@@ -126,7 +154,7 @@ impl Order {
         let slot = &self.ctas[first.0.by.cta as usize].slots[place as usize];
         let (cta, address, phase) = slot.barrier.filter(|_| slot.moment == first.0.moment)?;
         let reader = second.0.by;
-        let warp = self.responsible(reader);
+        let warp = lacking.unwrap_or_else(|| self.responsible(reader));
         let waited = self.ctas[reader.cta as usize].warps[warp as usize].waits.get(&address)?;
         let early = waited.phase.wrapping_add(1) == phase;
         if reader.cta != cta || !early || (waited.phase != u64::MAX && waited.times < 2) {
@@ -154,6 +182,11 @@ impl Order {
         };
         missing.iter().filter(|(id, _)| id.local < self.warps).map(name).collect()
     }
+}
+
+/// For which warp of a product that is so.
+fn for_warp(warp: Option<u32>) -> String {
+    warp.map_or_else(String::new, |warp| format!(" for warp {warp}"))
 }
 
 fn did(what: Does) -> &'static str {

@@ -9,7 +9,7 @@ use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Ten
 use postlude_corpus::{Random, find_epilogue};
 use postlude_ptx::launch::Launch;
 use postlude_ptx::shared::Region;
-use postlude_sim::{Options, Report, Timing, run};
+use postlude_sim::{Options, Output, Report, Timing, run};
 
 /// A kernel with its launch, its buffers and the outputs they should hold.
 pub(crate) struct Bound {
@@ -17,6 +17,7 @@ pub(crate) struct Bound {
     pub(crate) launch: Launch,
     pub(crate) regions: Vec<Region>,
     pub(crate) buffers: Vec<Vec<u8>>,
+    pub(crate) outputs: Vec<Output>,
     wanted: Vec<Vec<u8>>,
     /// What the reference says of each output.
     reference: Vec<postlude::reference::Evaluated>,
@@ -103,6 +104,7 @@ impl Bound {
             .zip(&placements.outputs)
             .map(|(each, placement)| laid_out(each, &placement.strides, UNTOUCHED))
             .collect();
+        let written = elements(graph, &outputs, &placements, buffers.len());
         buffers.extend(wanted.iter().map(|bytes| vec![UNTOUCHED; bytes.len()]));
         let needs = Needs::of(graph, &problem, &placements).expect("it is not refused");
         let mut schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
@@ -113,12 +115,24 @@ impl Bound {
         let text = entry.to_string();
         let reference = compiled.evaluate(&problem, &arguments);
         let shapes = outputs.iter().map(|each| (each.dtype(), each.shape().to_vec())).collect();
-        Bound { text, launch, regions: entry.regions, buffers, wanted, reference, shapes }
+        let regions = entry.regions;
+        Bound { text, launch, regions, buffers, outputs: written, wanted, reference, shapes }
+    }
+
+    /// A region of shared memory.
+    pub(crate) fn region(&self, name: &str) -> &Region {
+        let region = self.regions.iter().find(|region| region.name == name);
+        region.unwrap_or_else(|| panic!("no `{name}`"))
+    }
+
+    fn options(&self, timing: Timing) -> Options {
+        let (regions, outputs) = (self.regions.clone(), self.outputs.clone());
+        Options { timing, regions, outputs, ..Options::default() }
     }
 
     /// Runs it; what it told, and where its outputs differ.
     pub(crate) fn run(&self, timing: Timing) -> (Report, Option<String>) {
-        let options = Options { timing, regions: self.regions.clone(), ..Options::default() };
+        let options = self.options(timing);
         let mut buffers = self.buffers.clone();
         let report = run(&self.text, &self.launch, &mut buffers, &options)
             .unwrap_or_else(|error| panic!("{error}"));
@@ -135,7 +149,7 @@ impl Bound {
 
     /// How many of the reference's bounds the worst element is away from it.
     pub(crate) fn worst(&self, timing: Timing) -> f64 {
-        let options = Options { timing, regions: self.regions.clone(), ..Options::default() };
+        let options = self.options(timing);
         let mut buffers = self.buffers.clone();
         let report = run(&self.text, &self.launch, &mut buffers, &options)
             .unwrap_or_else(|error| panic!("{error}"));
@@ -166,6 +180,29 @@ impl Bound {
             assert_eq!(difference, None, "{about}, {timing:?}");
         }
     }
+}
+
+/// Which bytes of the outputs' buffers are elements.
+fn elements(
+    graph: &Graph,
+    outputs: &[Tensor],
+    placements: &Placements,
+    first: usize,
+) -> Vec<Output> {
+    let mut all = Vec::new();
+    for (place, output) in graph.outputs().iter().enumerate() {
+        let (tensor, placement) = (&outputs[place], &placements.outputs[place]);
+        let element = tensor.dtype().bits() / 8;
+        all.push(Output {
+            name: output.name.clone(),
+            buffer: first + place,
+            offset: 0,
+            element,
+            shape: tensor.shape().to_vec(),
+            strides: placement.strides.iter().map(|stride| stride * element as isize).collect(),
+        });
+    }
+    all
 }
 
 /// Tensors without gaps, but operands of the product with rows that tensor maps read whatever the sizes.

@@ -1,11 +1,17 @@
 //! Good kernels, and ways to break one thing of a text.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use postlude::DType;
 use postlude_sim::Diagnosis;
+
+use postlude::plan::sm90::{Cluster, Tile};
 
 use crate::bound::{Bound, epilogue, tile};
 
 pub(crate) mod emitted;
+pub(crate) mod ordered;
+pub(crate) mod ordered_emitted;
 pub(crate) mod written;
 
 /// A good kernel of the library's.
@@ -31,10 +37,14 @@ pub(crate) enum Base {
     Odd,
     /// Partial results of rows, from two tiles.
     Reduction,
+    /// Rows that two tiles of a cluster hold together.
+    Across,
+    /// A contraction that two CTAs of a cluster share.
+    Halves,
 }
 
 impl Base {
-    pub(crate) const ALL: [Base; 10] = [
+    pub(crate) const ALL: [Base; 12] = [
         Base::Plain,
         Base::Pair,
         Base::Cluster,
@@ -45,6 +55,8 @@ impl Base {
         Base::Columns,
         Base::Odd,
         Base::Reduction,
+        Base::Across,
+        Base::Halves,
     ];
 
     pub(crate) fn bound(self) -> Bound {
@@ -64,6 +76,19 @@ impl Base {
                 let text =
                     "kernel k(A: bf16[M, K], W: bf16[N, K]) -> s: f32[M] { s = sum(A @ W.T, N) }";
                 return Bound::new(text, [1, 64, 128, 64], tile(64, 64, 1), 2);
+            }
+            Base::Across => {
+                let text = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: f32[M, N] {
+    z = A @ W.T
+    D = z - max(z, N)
+}";
+                let beside = Cluster::ALL.into_iter().find(|each| each.columns() == 2);
+                let cluster = beside.expect("two side by side");
+                return Bound::new(text, [1, 64, 128, 64], Tile { cluster, ..tile(64, 64, 1) }, 2);
+            }
+            Base::Halves => {
+                let (text, cluster) = (epilogue("plain", DType::BF16), Cluster::HALVES);
+                return Bound::new(&text, [1, 64, 64, 256], Tile { cluster, ..tile(64, 64, 1) }, 2);
             }
             Base::Odd => ("residual", [1, 70, 95, 72], tile(64, 64, 1), 2),
         };
@@ -101,6 +126,14 @@ pub(crate) enum Edit {
     OtherParity(usize),
     /// A wait keeps its parity when the ring comes round.
     SameParity(usize),
+    /// A wait for a phase, by its place among all, is over at once for the warps of a warpgroup that are not named.
+    WaitOnly(usize, u32),
+    /// Lines that match the pattern are executed once by each warp.
+    Once(Which, &'static str),
+    /// Barriers lie at that place of shared memory.
+    Barriers(u32),
+    /// Barriers lie where that region is.
+    Over(&'static str),
     /// Something else than the text.
     Launch(fn(&mut Bound)),
 }
@@ -123,8 +156,19 @@ impl Broken {
             change(&mut bound);
             return bound;
         }
+        let edit = match self.edit {
+            Edit::Over(name) => Edit::Barriers(bound.region(name).offset),
+            other => other,
+        };
+        let barriers = bound.region("barriers").offset;
         let mut lines: Vec<String> = bound.text.lines().map(str::to_owned).collect();
-        apply(self.edit, &mut lines);
+        if let Edit::Barriers(place) = edit {
+            let from = format!("shared_memory+{barriers};");
+            for line in lines.iter_mut().filter(|line| line.contains(&from)) {
+                *line = line.replace(&from, &format!("shared_memory+{place};"));
+            }
+        }
+        apply(edit, &mut lines);
         let text = lines.join("\n") + "\n";
         assert_ne!(text, bound.text, "{}: nothing changed", self.name);
         bound.text = text;
@@ -151,6 +195,17 @@ fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
         Which::Last => vec![all[all.len() - 1]],
         Which::All => all,
     }
+}
+
+/// A register of a class that nothing uses.
+fn fresh(lines: &mut [String], class: &str) -> String {
+    let line = lines.iter_mut().find(|line| line.contains(".reg ") && line.contains(class));
+    let line = line.expect("the class is declared");
+    let (before, after) = line.split_once('<').expect("so many of them");
+    let count: u32 = after.trim_end_matches(">;").parse().expect("a number");
+    let prefix = before.split_whitespace().last().expect("a prefix").to_owned();
+    *line = format!("{before}<{}>;", count + 1);
+    format!("{prefix}{count}")
 }
 
 /// The registers of a wait: its predicate and its parity.
@@ -215,6 +270,29 @@ fn apply(edit: Edit, lines: &mut Vec<String>) {
             let after = lines[place..].iter().position(|line| line.contains(&change));
             lines.remove(place + after.expect("it changes somewhere"));
         }
-        Edit::Launch(_) => {}
+        Edit::WaitOnly(number, warps) => {
+            let (place, predicate, _) = wait(lines, number);
+            let [number, other] = [fresh(lines, ".b32 %r<"), fresh(lines, ".b32 %r<")];
+            let waits = fresh(lines, ".pred %p<");
+            let line = lines[place].trim().to_owned();
+            let new = format!(
+                "mov.u32 {number}, %tid.x;\nshr.u32 {number}, {number}, 5;\nand.b32 {number}, {number}, 3;
+mov.b32 {other}, {warps};\nshr.u32 {other}, {other}, {number};\nand.b32 {other}, {other}, 1;
+setp.ne.u32 {waits}, {other}, 0;\nmov.pred {predicate}, 1;\n@{waits} {line}"
+            );
+            lines.splice(place..=place, new.lines().map(str::to_owned));
+        }
+        Edit::Once(which, pattern) => {
+            let first = fresh(lines, ".pred %p<");
+            for place in places(lines, which, pattern).into_iter().rev() {
+                let line = lines[place].trim().to_owned();
+                let new = [format!("@{first} {line}"), format!("mov.pred {first}, 0;")];
+                lines.splice(place..=place, new);
+            }
+            let declared =
+                lines.iter().rposition(|line| line.contains(".reg ")).expect("registers");
+            lines.insert(declared + 1, format!("mov.pred {first}, 1;"));
+        }
+        Edit::Barriers(_) | Edit::Over(_) | Edit::Launch(_) => {}
     }
 }
