@@ -44,6 +44,8 @@ mod atomic;
 mod barrier;
 mod error;
 mod execute;
+mod lane_order;
+mod limits;
 mod machine;
 mod matrix;
 mod memory;

@@ -10,10 +10,12 @@
 
 mod aim;
 mod clock;
+mod ctas;
 mod meeting;
 mod shadow;
 mod strong;
 mod tell;
+mod view;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -25,9 +27,11 @@ use crate::observe::{Access, Agent, At, Kind, Operation, Space};
 
 pub(crate) use aim::Aim;
 use clock::{Clock, Id};
+use ctas::Ctas;
 use meeting::{Meeting, Phases};
 use shadow::{Buffer, Does, Proxy, Shadow, Touch};
 use strong::{Published, Strength};
+pub(crate) use view::Knowledge;
 
 /// A warp.
 #[derive(Default, Debug)]
@@ -166,7 +170,7 @@ pub(crate) struct Order {
     warps: u32,
     grid: [u32; 3],
     shape: [u32; 3],
-    ctas: Vec<Cta>,
+    ctas: Ctas,
     clusters: HashMap<u32, Meeting>,
     global: HashMap<u64, Buffer>,
     published: Published,
@@ -191,7 +195,7 @@ impl Order {
             warps: launch.threads.div_ceil(32),
             grid: launch.grid,
             shape: launch.cluster,
-            ctas: (0..count).map(|_| Cta::default()).collect(),
+            ctas: Ctas::new(count),
             clusters: HashMap::new(),
             global: HashMap::new(),
             published: Published::default(),
@@ -418,7 +422,9 @@ impl Order {
             Space::Global => 1,
         };
         let warps = if who.cta == old.by.cta { warps } else { &self.ctas[who.cta as usize].warps };
-        let fences = &warps[who.local as usize].fences[list];
+        // Nothing is kept of a CTA that ended without a fence.
+        let Some(warp) = warps.get(who.local as usize) else { return false };
+        let fences = &warp.fences[list];
         let next = fences.partition_point(|fence| *fence <= moment);
         fences.get(next).is_some_and(|fence| *fence <= seen.get(who))
     }
@@ -444,16 +450,6 @@ impl Order {
                 self.operations.remove(&number);
             }
         }
-    }
-
-    /// Nobody will look at a CTA's shared memory any more.
-    pub(crate) fn forget(&mut self, cta: u32) {
-        let state = &mut self.ctas[cta as usize];
-        state.shared = Shadow::default();
-        state.barriers.clear();
-        state.named.clear();
-        state.aims.clear();
-        self.operations.retain(|_, agents| agents.cta != cta || !agents.complete);
     }
 }
 

@@ -4,6 +4,7 @@
 //! the place where lanes that took different ways meet again. Invariant: every register of a step is declared, and
 //! every target is a step of the list.
 
+mod facts;
 mod flow;
 mod head;
 
@@ -19,6 +20,7 @@ use postlude_ptx::types::Class;
 use crate::alu::{self, Compute};
 use crate::error::SimError;
 
+pub(crate) use facts::{Facts, Together};
 pub(crate) use head::Head;
 
 /// A place in the list of steps.
@@ -46,6 +48,8 @@ pub(crate) struct Step {
     pub(crate) target: Pc,
     /// Where lanes that a branch divides meet again.
     pub(crate) meet: Pc,
+    /// Which registers it reads and writes, and with whom it is executed.
+    pub(crate) facts: Facts,
 }
 
 /// A kernel, ready to run.
@@ -95,7 +99,8 @@ impl Program {
                             let line = statement.line as u32;
                             let compute = compute(&inst, statement.line)?;
                             let (target, meet) = (END, END);
-                            steps.push(Step { line, guard, inst, compute, target, meet });
+                            let facts = Facts::default();
+                            steps.push(Step { line, guard, inst, compute, target, meet, facts });
                         }
                     }
                 }
@@ -107,6 +112,7 @@ impl Program {
         let mut program = Program { head, steps, bases: [0; 5], registers: 0 };
         program.resolve(&labels)?;
         program.number()?;
+        program.state_facts();
         flow::meet(&mut program.steps);
         Ok(program)
     }

@@ -25,10 +25,11 @@ impl Machine<'_> {
         product: &Product,
     ) -> Result<(), SimError> {
         let types = product.types.map(matrix_type);
+        let who = (cta, (product.first - self.ctas[cta].warps.start) as u32);
         let [Some(left), Some(right)] = types else { return Ok(()) };
         let a = match &product.a {
             Matrix::Shared { descriptor, transposed } => {
-                self.matrix(number, cta, product.line, (*descriptor, *transposed), left, 64)?
+                self.matrix(number, who, product.line, (*descriptor, *transposed), left, 64)?
             }
             Matrix::Registers(registers) => {
                 let warps = &self.warps[product.first..product.first + 4];
@@ -41,7 +42,7 @@ impl Machine<'_> {
         };
         let Matrix::Shared { descriptor, transposed } = product.b else { return Ok(()) };
         let n = product.shape.n;
-        let b = self.matrix(number, cta, product.line, (descriptor, transposed), right, n)?;
+        let b = self.matrix(number, who, product.line, (descriptor, transposed), right, n)?;
         let mut sums = self.sums(product);
         let Product { keep, saturate, negate, .. } = *product;
         let mode = Mode { keep, saturate, negate };
@@ -57,7 +58,7 @@ impl Machine<'_> {
     fn matrix(
         &mut self,
         number: u64,
-        cta: usize,
+        (cta, warp): (usize, u32),
         line: u32,
         (descriptor, transposed): (u64, bool),
         of: MatrixType,
@@ -100,6 +101,7 @@ impl Machine<'_> {
         let who = At { agent: Agent::Operation(number), line, lanes: 0 };
         let space = Space::Shared { cta: self.ctas[cta].number };
         self.observer.accessed(who, Access { space, kind: Kind::Read, pieces: &pieces });
+        self.touch_product((cta, warp), (line, number), &pieces)?;
         if let Some((fault, at)) = wrong {
             self.blame_shared((cta, None), line, fault, at)?;
         }
