@@ -68,6 +68,7 @@ mod warp;
 mod watch;
 
 pub use error::SimError;
+pub use memory::MOST_BUFFER_BYTES;
 pub use report::{Diagnosis, Finding, Meters, Report};
 pub use run::{Options, run, run_observed};
 pub use several::Several;

@@ -89,6 +89,7 @@ impl Machine<'_> {
             return;
         };
         let stamp = lanes.begin();
+        let mut learning = 0;
         match Ordering::of(inst) {
             Ordering::Meet => lanes.state(who).meet(now.mask, warp.live),
             Ordering::Barrier => {
@@ -104,22 +105,21 @@ impl Machine<'_> {
                 lanes.state(who).fence(now.mask, order.moment(who.0, who.1), stamp);
             }
             Ordering::Fence => {
-                let pulled = lanes.state(who).pulled(now.mask);
-                if pulled != 0 {
-                    lanes.state(who).acquire(pulled);
-                }
+                learning = lanes.state(who).pulled(now.mask);
+                lanes.state(who).acquire(learning);
                 lanes.state(who).release(now.mask, order.moment(who.0, who.1), stamp);
             }
             Ordering::Both => {
+                learning = now.mask;
                 lanes.state(who).acquire(now.mask);
                 lanes.state(who).release(now.mask, order.moment(who.0, who.1), stamp);
             }
-            Ordering::Acquire | Ordering::Pull | Ordering::Nothing => {}
+            Ordering::Acquire => learning = now.mask,
+            Ordering::Pull | Ordering::Nothing => {}
         }
-        let waits = matches!(Ordering::of(inst), Ordering::Acquire | Ordering::Both);
-        if waits && lanes.state(who).will_lag(now.mask, warp.live) {
+        if learning != 0 && lanes.state(who).will_lag(learning, warp.live) {
             let knows = order.knowledge(who.0, who.1);
-            lanes.before_wait(who, now.mask, warp.live, knows);
+            lanes.before_wait(who, learning, warp.live, knows);
         }
     }
 
@@ -127,17 +127,28 @@ impl Machine<'_> {
     pub(super) fn ordered_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
         let who = self.agent(warp);
         let Some(lanes) = &mut self.observer.lanes else { return };
+        let state = lanes.state(who);
         match Ordering::of(inst) {
-            Ordering::Acquire => lanes.state(who).acquire(now.mask),
-            Ordering::Both => {
-                lanes.state(who).acquire(now.mask);
-                lanes.state(who).pull(now.mask);
+            Ordering::Acquire => {
+                state.acquire(now.mask);
+                state.waited(now.mask);
             }
-            Ordering::Pull => lanes.state(who).pull(now.mask),
+            Ordering::Both => {
+                state.acquire(now.mask);
+                state.waited(now.mask);
+                state.pull(now.mask);
+            }
+            Ordering::Fence => {
+                let pulled = state.pulled(now.mask);
+                if pulled != 0 {
+                    state.waited(pulled);
+                    state.push(now.mask);
+                }
+            }
+            Ordering::Pull => state.pull(now.mask),
             Ordering::Meet
             | Ordering::Barrier
             | Ordering::Release
-            | Ordering::Fence
             | Ordering::Proxies
             | Ordering::Nothing => {}
         }

@@ -165,6 +165,10 @@ impl State {
             let rows = self.rows.get_or_insert_with(|| Box::new([[0; 32]; 32]));
             lanes(mask).for_each(|lane| join(&mut rows[lane], &released));
         }
+    }
+
+    /// A wait of lanes is over: they know what their warp knows, and the others lag.
+    pub(crate) fn waited(&mut self, mask: u32) {
         self.catch_up(mask);
         if let Some((others, knows)) = self.pending.take() {
             let lagging = self.lags.iter().fold(0, |all, (lanes, _)| all | lanes);
@@ -180,10 +184,13 @@ impl State {
     }
 
     /// Lanes of a fence that acquire.
-    pub(crate) fn pulled(&mut self, mask: u32) -> u32 {
-        let pulled = self.pulled & mask;
+    pub(crate) fn pulled(&self, mask: u32) -> u32 {
+        self.pulled & mask
+    }
+
+    /// Lanes have fenced what they read.
+    pub(crate) fn push(&mut self, mask: u32) {
         self.pulled &= !mask;
-        pulled
     }
 
     /// Lanes that will lag behind those of `mask`, which are about to wait, where there are any that do not lag yet.

@@ -1,11 +1,14 @@
 //! Good kernels, and ways to break one thing of a text.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use postlude::DType;
 use postlude_sim::Diagnosis;
 
 use crate::bound::{Bound, epilogue, tile};
 
 pub(crate) mod emitted;
+pub(crate) mod lanes;
 pub(crate) mod written;
 
 /// A good kernel of the library's.
@@ -142,7 +145,7 @@ fn matches(line: &str, pattern: &str) -> bool {
 }
 
 /// Places of lines that match a pattern.
-fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
+pub(crate) fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
     let all = lines.iter().enumerate().filter(|(_, line)| matches(line, pattern));
     let all: Vec<usize> = all.map(|(place, _)| place).collect();
     assert!(!all.is_empty(), "no `{pattern}`");

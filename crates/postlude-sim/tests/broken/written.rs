@@ -68,7 +68,7 @@ st.shared::cluster.b32 [%r4], %r0;
 barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;
 add.u32 %r3, %r3, %r5;\nld.shared.b32 %r7, [%r3];\nret;";
 
-const fn written(
+pub(super) const fn written(
     name: &'static str,
     body: &'static str,
     launch: [u32; 3],
