@@ -13,7 +13,8 @@
 mod page;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use crate::order::{Knowledge, Order};
 use crate::report::Diagnosis;
@@ -57,7 +58,20 @@ pub(crate) struct Found {
 struct Cta {
     warps: Vec<State>,
     shared: Vec<Option<Page>>,
+    /// The last copies into and out of it.
+    copies: VecDeque<Copied>,
 }
+
+/// Shared memory that a copy reads or writes.
+#[derive(Debug)]
+struct Copied {
+    bytes: Range<u64>,
+    does: Does,
+    mark: Mark,
+}
+
+/// Copies of a CTA that are kept: more than any kernel has under way.
+const MOST_COPIES: usize = 128;
 
 /// The tracker.
 #[derive(Debug)]
@@ -131,10 +145,11 @@ impl LaneOrder {
     ) -> Option<Found> {
         let stamp = self.begin();
         let time = self.state(who).time();
-        let mut found = None;
+        let mut found = self.judge_copies(who, space, does, pieces);
+        let make = matches!((space, does), (Where::Shared { .. }, _) | (_, Does::Write));
         for piece in pieces {
             let mark = Mark { agent: who, time, lanes: 1 << piece.lane, stamp, line };
-            self.each_page(space, does, (piece.address, piece.bytes), |tracker, page, part| {
+            self.each_page(space, make, (piece.address, piece.bytes), |tracker, page, part| {
                 for cell in page.part(part) {
                     if found.is_none() {
                         let clash = tracker.judge(order, (who, piece.lane), cell, does);
@@ -151,6 +166,36 @@ impl LaneOrder {
         found
     }
 
+    /// Lanes that lag behind their warp access what a copy reads or writes, and do not know that it is done.
+    fn judge_copies(
+        &mut self,
+        who: AgentId,
+        space: Where,
+        does: Does,
+        pieces: &[Piece],
+    ) -> Option<Found> {
+        let Where::Shared { cta } = space else { return None };
+        if !self.state(who).has_lags() {
+            return None;
+        }
+        let state = self.ctas.get(&who.0)?.warps.get(who.1 as usize)?;
+        let copies = &self.ctas.get(&cta)?.copies;
+        pieces.iter().find_map(|piece| {
+            let lag = state.lag(piece.lane)?;
+            let end = piece.address + u64::from(piece.bytes);
+            let unknown = |copied: &&Copied| {
+                (copied.does, does) != (Does::Read, Does::Read)
+                    && copied.bytes.start < end
+                    && piece.address < copied.bytes.end
+                    && lag.of(copied.mark.agent) < copied.mark.time
+            };
+            let copied = copies.iter().rev().find(unknown)?;
+            let message = copied.mark.unknown(piece.lane, copied.does);
+            let (diagnosis, address) = (Diagnosis::UnorderedLanes, piece.address);
+            Some(Found { diagnosis, address, message })
+        })
+    }
+
     /// A lane hands a copy over that will read or write shared memory of a CTA; what nothing orders before it.
     pub(crate) fn copy(
         &mut self,
@@ -161,10 +206,9 @@ impl LaneOrder {
         piece: (u64, u32),
     ) -> Vec<Found> {
         let stamp = self.begin();
-        let copy = order.agent(number);
         let (mut unordered, mut unfenced) = (None, None);
         let address = piece.0;
-        self.each_page(Where::Shared { cta }, does, piece, |tracker, page, part| {
+        self.each_page(Where::Shared { cta }, false, piece, |tracker, page, part| {
             for cell in page.part(part) {
                 if unordered.is_none() {
                     unordered = tracker.judge(order, (who, lane), cell, does);
@@ -173,11 +217,21 @@ impl LaneOrder {
                     let known = tracker.known_to(order, who, cell.write.agent);
                     unfenced = tracker.judge_fence(who, known, None, &cell.write);
                 }
-                if let Some((agent, time)) = copy {
-                    cell.note(Mark { agent, time, lanes: 0, stamp, line }, does);
+                if does == Does::Write {
+                    *cell = Cell::default();
                 }
             }
         });
+        if let Some((agent, time)) = order.agent(number) {
+            let bytes = piece.0..piece.0 + u64::from(piece.1);
+            let copies = &mut self.ctas.entry(cta).or_default().copies;
+            copies.retain(|old| (&old.bytes, old.does) != (&bytes, does));
+            if copies.len() == MOST_COPIES {
+                copies.pop_front();
+            }
+            let mark = Mark { agent, time, lanes: 0, stamp, line };
+            copies.push_back(Copied { bytes, does, mark });
+        }
         let told =
             [(Diagnosis::UnorderedLanes, unordered), (Diagnosis::MissingProxyFence, unfenced)];
         let told = told.into_iter().filter_map(|(diagnosis, message)| Some((diagnosis, message?)));
@@ -195,7 +249,7 @@ impl LaneOrder {
         self.ctas.get(&cta).filter(|state| !state.shared.is_empty())?;
         let mut found = None;
         for piece in pieces {
-            self.each_page(Where::Shared { cta }, Does::Read, *piece, |tracker, page, part| {
+            self.each_page(Where::Shared { cta }, false, *piece, |tracker, page, part| {
                 for cell in page.part(part).iter().filter(|cell| cell.write.lanes != 0) {
                     let known = order.known_to_operation(number, cell.write.agent);
                     let own = order.known_to_operation(number, issuer);
@@ -215,12 +269,12 @@ impl LaneOrder {
         found
     }
 
-    /// Calls with every page that bytes lie in. Pages are made where lanes access shared memory or write global memory:
-    /// reads alone do not clash, and inputs are large.
+    /// Calls with every page that bytes lie in, also with those that are to be made: where lanes access shared memory or
+    /// write global memory. Reads alone do not clash, and inputs are large.
     fn each_page(
         &mut self,
         space: Where,
-        does: Does,
+        make: bool,
         (address, bytes): (u64, u32),
         mut with: impl FnMut(&mut Self, &mut Page, (usize, usize)),
     ) {
@@ -229,7 +283,7 @@ impl LaneOrder {
         while at < end {
             let stop = end.min((at / PAGE + 1) * PAGE);
             let part = ((at % PAGE) as usize, (at % PAGE + stop - at) as usize);
-            if let Some(mut page) = self.take(space, does, at) {
+            if let Some(mut page) = self.take(space, make, at) {
                 page.refine(part);
                 with(self, &mut page, part);
                 self.put(space, at, page);
@@ -238,15 +292,18 @@ impl LaneOrder {
         }
     }
 
-    fn take(&mut self, space: Where, does: Does, at: u64) -> Option<Page> {
+    fn take(&mut self, space: Where, make: bool, at: u64) -> Option<Page> {
         match space {
             Where::Shared { cta } => {
-                let pages = &mut self.ctas.entry(cta).or_default().shared;
                 let place = (at / PAGE) as usize;
+                if !make {
+                    return self.ctas.get_mut(&cta)?.shared.get_mut(place)?.take();
+                }
                 // Beyond what any launch may ask for: told as out of bounds.
                 if place >= 1 << 14 {
                     return None;
                 }
+                let pages = &mut self.ctas.entry(cta).or_default().shared;
                 if pages.len() <= place {
                     pages.resize_with(place + 1, || None);
                 }
@@ -254,15 +311,12 @@ impl LaneOrder {
             }
             Where::Global => {
                 let (buffer, place) = (at >> BUFFER_BITS, at / PAGE);
-                match does {
-                    Does::Read => self.global.get_mut(&buffer)?.remove(&place),
-                    Does::Write => {
-                        let pages = self.global.entry(buffer).or_default();
-                        let page = pages.remove(&place);
-                        self.pages += usize::from(page.is_none());
-                        Some(page.unwrap_or_default())
-                    }
+                if !make {
+                    return self.global.get_mut(&buffer)?.remove(&place);
                 }
+                let page = self.global.entry(buffer).or_default().remove(&place);
+                self.pages += usize::from(page.is_none());
+                Some(page.unwrap_or_default())
             }
         }
     }
@@ -306,10 +360,6 @@ impl LaneOrder {
             return None;
         }
         let lag = self.state(who).lag(lane).map(|lag| lag.of(mark.agent));
-        if mark.lanes == 0 {
-            let unknown = lag.is_some_and(|known| known < mark.time);
-            return unknown.then(|| mark.unknown(lane, did));
-        }
         if mark.agent == who {
             // Lanes that wrote the same bytes in one instruction each wrote what they read.
             if did == Does::Write && mark.lanes >> lane & 1 == 1 {

@@ -98,6 +98,12 @@ pub(super) struct Cell {
 
 const UNTOUCHED: Cell = Cell { write: NOTHING, read: NOTHING };
 
+impl Default for Cell {
+    fn default() -> Self {
+        UNTOUCHED
+    }
+}
+
 impl Cell {
     pub(super) fn note(&mut self, mark: Mark, does: Does) {
         let held = match does {
@@ -108,7 +114,7 @@ impl Cell {
             Does::Read => (held.agent, held.time) == (mark.agent, mark.time),
             Does::Write => held.stamp == mark.stamp,
         };
-        if same && mark.lanes != 0 {
+        if same {
             held.lanes |= mark.lanes;
             (held.stamp, held.line) = (mark.stamp, mark.line);
         } else {

@@ -203,6 +203,11 @@ impl State {
         self.pending = Some((live & !mask, knows));
     }
 
+    /// Whether any lane lags behind its warp.
+    pub(super) fn has_lags(&self) -> bool {
+        !self.lags.is_empty()
+    }
+
     /// What a lane knows that lags behind its warp.
     pub(super) fn lag(&self, lane: u32) -> Option<&Knowledge> {
         let lag = self.lags.iter().find(|(lanes, _)| lanes >> lane & 1 == 1);
