@@ -166,6 +166,9 @@ pub(crate) struct WatchArguments {
     /// Write a timeline that Perfetto opens, and draw it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Give up a program that has not ended after so many warp instructions [default: 4294967296]
+    #[arg(long, value_name = "INSTRUCTIONS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) budget: Option<u64>,
 }
 
 impl WatchArguments {
@@ -177,6 +180,8 @@ impl WatchArguments {
             Some("--findings")
         } else if self.meters {
             Some("--meters")
+        } else if self.budget.is_some() {
+            Some("--budget")
         } else {
             self.trace.as_ref().map(|_| "--trace")
         }
@@ -186,7 +191,7 @@ impl WatchArguments {
 /// `postlude sim`
 #[derive(Args, Debug)]
 pub(crate) struct SimArguments {
-    /// The program: PTX, as a driver would get it
+    /// The program: PTX as Postlude emits it, or by hand in that subset (docs/simulator.md, "What it reads")
     #[arg(value_name = "PTX")]
     pub(crate) program: PathBuf,
     /// How it is launched, on what data: see `postlude emit --launch`

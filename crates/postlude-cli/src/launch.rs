@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::failure::Mistake;
+use crate::memory;
 
 use buffer::BufferFile;
 pub(crate) use buffer::Held;
@@ -145,6 +146,36 @@ impl Text<'_> {
     }
 }
 
+/// Times that a buffer is held: as it was, and as the program changes it.
+const HELD: u128 = 2;
+
+/// Whether buffers fit into the simulator's addresses and into this machine, before any is made.
+fn check_sizes(file: &LaunchFile) -> Result<(), (Option<Range<usize>>, String)> {
+    let most = u128::from(postlude_sim::MOST_BUFFER_BYTES);
+    let mut all = u128::from(file.workspace_bytes);
+    if all > most {
+        let (has, most) = (memory::amount(all), memory::amount(most));
+        let told = format!("the workspace has {has}, and the simulator has room for {most}");
+        return Err((None, told));
+    }
+    for (name, buffer) in &file.buffers {
+        let bytes = buffer.get_ref().size();
+        if bytes > most {
+            let (has, most) = (memory::amount(bytes), memory::amount(most));
+            let told = format!("`{name}` has {has}, and the simulator has room for {most}");
+            return Err((Some(buffer.span()), told));
+        }
+        all = all.saturating_add(bytes.saturating_mul(HELD));
+    }
+    match memory::available() {
+        Some(have) if all > have => {
+            let (need, have) = (memory::amount(all), memory::amount(have));
+            Err((None, format!("the buffers need {need} of memory and {have} are available")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Reads a file and everything that it names.
 pub(crate) fn read(path: &Path) -> Result<Bound, Mistake> {
     let text = fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
@@ -183,6 +214,9 @@ pub(crate) fn read(path: &Path) -> Result<Bound, Mistake> {
         });
     }
     let folder = path.parent().unwrap_or(Path::new("."));
+    check_sizes(&file).map_err(|(span, message)| {
+        place.mistake(span, &message).fix("give the kernel smaller buffers")
+    })?;
     let mut buffers = Vec::new();
     for (name, buffer) in &file.buffers {
         let held = buffer.get_ref().load(name, folder);

@@ -172,7 +172,8 @@ impl<'a> Call<'a> {
         let call = call.map_err(|error| self.fail(error))?;
         let mut watching = Watching::new(watch, call.buffers(), call.regions());
         let timing = watch.timing.unwrap_or_default();
-        let options = SimOptions { timing, ..SimOptions::default() };
+        let budget = watch.budget.unwrap_or(SimOptions::default().budget);
+        let options = SimOptions { timing, budget };
         let report = call.run(&options, &mut watching.observer(), &mut outputs);
         let report = report.map_err(|error| self.fail(error))?;
         if !watch.findings {

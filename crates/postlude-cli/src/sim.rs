@@ -1,9 +1,9 @@
-//! `postlude sim`: anybody's PTX on the processor.
+//! `postlude sim`: PTX on the processor, emitted or written by hand.
 
 use std::fs;
 
 use postlude::sim;
-use postlude_sim::{Options, run_observed};
+use postlude_sim::{Options, SimError, run_observed};
 use serde::Serialize;
 
 use crate::arguments::SimArguments;
@@ -42,11 +42,16 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
         timing: watch.timing.unwrap_or_default(),
         regions: bound.regions.clone(),
         outputs: (0..).zip(&bound.buffers).filter_map(|(place, held)| held.output(place)).collect(),
+        budget: watch.budget.unwrap_or(Options::default().budget),
         ..Options::default()
     };
     let mut observer = watching.observer();
     let report = run_observed(&text, &bound.launch, &mut buffers, &options, &mut observer)
-        .map_err(|error| Mistake::file(path, error))?;
+        .map_err(|error| {
+            let used_up = matches!(error, SimError::Budget { .. });
+            let mistake = Mistake::file(path, error);
+            if used_up { mistake.fix("`--budget` gives it more") } else { mistake }
+        })?;
     drop(observer);
     if !watch.findings {
         sim::accept(&report).map_err(|error| {

@@ -32,6 +32,32 @@ pub enum SimError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The launch asks for more shared memory than a CTA of the chip can have.
+    #[error("the launch asks for {asked} bytes of shared memory, and a CTA has at most {most}")]
+    SharedMemory {
+        /// Bytes that the text declares and the launch adds.
+        asked: u64,
+        /// Bytes that there are.
+        most: u64,
+    },
+    /// The launch's memory does not fit into this machine's, or into the simulator's addresses.
+    #[error("{what} has {bytes} bytes, and the simulator has room for {most}")]
+    Memory {
+        /// A buffer, or the scratch memory.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The most it may have.
+        most: u64,
+    },
+    /// A tensor map that `cuTensorMapEncodeTiled` refuses.
+    #[error("tensor map of parameter {parameter}: {why}")]
+    TensorMap {
+        /// The parameter, from 0.
+        parameter: usize,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// `trap` was executed.
     #[error("line {line}: CTA {cta}, warp {warp}: trap")]
     Trap {
@@ -43,7 +69,7 @@ pub enum SimError {
         warp: u32,
     },
     /// The run took more instructions than it was allowed.
-    #[error("{budget} warp instructions were not enough")]
+    #[error("budget of {budget} warp instructions used up; the kernel had not ended")]
     Budget {
         /// How many were allowed.
         budget: u64,

@@ -8,13 +8,15 @@ mod access;
 mod barrier;
 mod copy;
 mod lane;
+mod lane_order;
+mod lockstep;
 mod memory;
 mod product;
 mod shared;
+mod undefined;
 
 use postlude_ptx::address::{Address, Base};
 use postlude_ptx::inst::Inst;
-use postlude_ptx::modifier::Alignment;
 use postlude_ptx::operand::{Access, Operand, Register};
 use postlude_ptx::types::Class;
 
@@ -140,6 +142,12 @@ impl Machine<'_> {
         };
         let again = std::mem::take(&mut warp.splits[split].retrying);
         self.report.instructions += u64::from(!again);
+        if let Some((place, guard)) = program.place_of(step.guard)
+            && !again
+            && mask & !warp.defined[place] != 0
+        {
+            self.blame_undefined(warp, step.line, guard.register, mask)?;
+        }
         let mut mask = guarded(program.place_of(step.guard), warp, mask);
         let now = Now { pc, line: step.line, mask, split };
         if let Inst::Branch { .. } = step.inst {
@@ -148,7 +156,7 @@ impl Machine<'_> {
         if mask == 0 {
             return Ok(Outcome::Next);
         }
-        if let Some(needed) = self.members(warp, &step.inst, mask) {
+        if let Some(needed) = self.members(warp, step, mask) {
             match gather(warp, split, needed) {
                 Some(all) => mask |= guarded(program.place_of(step.guard), warp, all),
                 None => return Ok(Outcome::Retry(Wait::Members(needed))),
@@ -157,6 +165,11 @@ impl Machine<'_> {
         let now = Now { mask, ..now };
         if !again {
             let at = self.at(warp, step.line, mask);
+            self.check_lockstep(warp, now, step)?;
+            self.check_defined(warp, now, step)?;
+            if step.facts.orders {
+                self.order_lanes(warp, now, &step.inst);
+            }
             self.observer.executed(at, &step.inst);
         }
         if warp.busy > 0 {
@@ -170,7 +183,7 @@ impl Machine<'_> {
             self.set(warp, *d, mask, result);
             return Ok(Outcome::Next);
         }
-        match unit(&step.inst) {
+        let outcome = match unit(&step.inst) {
             Unit::Lane => self.execute_lane(warp, now, &step.inst),
             Unit::Memory => self.execute_memory(warp, now, &step.inst),
             Unit::Shared => self.execute_shared(warp, now, &step.inst),
@@ -178,35 +191,11 @@ impl Machine<'_> {
             Unit::Copy => self.execute_copy(warp, now, &step.inst),
             Unit::Product => self.execute_product(warp, now, &step.inst),
             Unit::Control => self.execute_control(warp, now, &step.inst),
+        }?;
+        if step.facts.orders && !matches!(outcome, Outcome::Retry(_)) {
+            self.ordered_lanes(warp, now, &step.inst);
         }
-    }
-
-    /// Lanes that must execute this instruction together with those of `mask`.
-    fn members(&self, warp: &Warp, inst: &Inst, mask: u32) -> Option<u32> {
-        let named = |members: &Operand| {
-            let first = mask.trailing_zeros() as usize;
-            Some(self.value(warp, *members)[first] as u32 & warp.live)
-        };
-        match inst {
-            Inst::Shuffle { members, .. }
-            | Inst::Vote { members, .. }
-            | Inst::Ballot { members, .. }
-            | Inst::Elect { members, .. }
-            | Inst::WarpSync { members } => named(&members.0),
-            Inst::BarSync { .. }
-            | Inst::BarArrive { .. }
-            | Inst::ClusterArrive { alignment: Alignment::Aligned, .. }
-            | Inst::ClusterWait { alignment: Alignment::Aligned }
-            | Inst::WgmmaFence {}
-            | Inst::Wgmma { .. }
-            | Inst::WgmmaCommit {}
-            | Inst::WgmmaWait { .. }
-            | Inst::Mma { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::StoreMatrix { .. }
-            | Inst::SetMaxRegisters { .. } => Some(warp.live),
-            _ => None,
-        }
+        Ok(outcome)
     }
 
     fn compute(&self, warp: &Warp, compute: &Compute) -> Lanes {

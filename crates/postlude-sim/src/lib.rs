@@ -44,6 +44,8 @@ mod atomic;
 mod barrier;
 mod error;
 mod execute;
+mod lane_order;
+mod limits;
 mod machine;
 mod matrix;
 mod memory;
@@ -69,6 +71,7 @@ mod warp;
 mod watch;
 
 pub use error::SimError;
+pub use memory::MOST_BUFFER_BYTES;
 pub use outputs::{Output, Unwritten};
 pub use report::{Diagnosis, Finding, Meters, Report};
 pub use run::{Options, run, run_observed};

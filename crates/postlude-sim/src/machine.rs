@@ -10,6 +10,8 @@ use postlude_ptx::shared::Region;
 
 use crate::barrier::{ClusterBarrier, Mbarriers, Named};
 use crate::error::SimError;
+use crate::lane_order::LaneOrder;
+use crate::limits::{check_shared, zeros};
 use crate::memory::{Fault, Global, SHARED_BASE, Shared};
 use crate::observe::{Agent, At, Observer};
 use crate::operation::{Operation, Warpgroup, Work};
@@ -29,7 +31,7 @@ const NAMED_BARRIERS: usize = 16;
 /// The most findings that are kept.
 const MOST_FINDINGS: usize = 1000;
 
-/// A CTA that runs or has run.
+/// A CTA that runs, or whose copies are still under way.
 #[derive(Debug)]
 pub(crate) struct Cta {
     /// Its number in the grid, x first.
@@ -76,19 +78,21 @@ impl Symbols {
         for parameter in &program.head.parameters {
             places.insert(parameter.name.clone(), u64::from(parameter.offset));
         }
-        let mut end = u64::from(SHARED_BASE);
+        let (mut end, mut fixed) = (u64::from(SHARED_BASE), 0);
         let mut declared: Vec<_> = program.head.shared.iter().collect();
         declared.sort_by_key(|each| each.bytes.is_none());
         for each in declared {
             end = end.next_multiple_of(u64::from(each.alignment));
             places.insert(each.name.clone(), end);
             end += u64::from(each.bytes.unwrap_or(launch.shared_bytes));
+            if each.bytes.is_some() {
+                fixed = end - u64::from(SHARED_BASE);
+            }
         }
         let bytes = end - u64::from(SHARED_BASE);
-        // As much as any target has, with a margin.
-        if bytes > 1 << 20 {
-            return Err(SimError::Launch { why: "asks for too much shared memory" });
-        }
+        let dynamic = program.head.shared.iter().any(|each| each.bytes.is_none());
+        let unnamed = if dynamic { 0 } else { u64::from(launch.shared_bytes) };
+        check_shared(fixed, bytes + unnamed)?;
         Ok((Symbols(places), bytes as u32))
     }
 
@@ -109,6 +113,10 @@ pub(crate) struct Machine<'r> {
     pub(crate) global: Global,
     pub(crate) ctas: Vec<Cta>,
     pub(crate) clusters: Vec<Cluster>,
+    /// Places of clusters that ended, whose CTAs and warps nothing names any more.
+    pub(crate) free_clusters: Vec<usize>,
+    /// Places of clusters that ended, and whose copies are still under way.
+    pub(crate) ended_clusters: Vec<usize>,
     pub(crate) warps: Vec<Warp>,
     /// Copies and products under way, oldest first.
     pub(crate) operations: BTreeMap<u64, Operation>,
@@ -133,23 +141,24 @@ impl<'r> Machine<'r> {
     ) -> Result<Self, SimError> {
         let parameters = Parameters::new(program, launch, buffers)?;
         let mut memory = vec![Vec::new(); buffers];
-        let bytes = usize::try_from(launch.workspace_bytes)
-            .map_err(|_| SimError::Launch { why: "asks for too much scratch memory" })?;
-        memory.push(vec![0; bytes]);
+        memory.push(zeros("the scratch memory", launch.workspace_bytes)?);
         let global = Global::new(memory);
         let (symbols, shared_bytes) = Symbols::new(program, launch)?;
         let order = options.findings.then(|| Box::new(Order::new(launch)));
+        let lanes = options.findings.then(|| Box::new(LaneOrder::new(launch.threads.div_ceil(32))));
         Ok(Machine {
             program,
             launch,
             options,
-            observer: Watch { order, observer },
+            observer: Watch { order, lanes, observer },
             symbols,
             shared_bytes,
             parameters,
             global,
             ctas: Vec::new(),
             clusters: Vec::new(),
+            free_clusters: Vec::new(),
+            ended_clusters: Vec::new(),
             warps: Vec::new(),
             operations: BTreeMap::new(),
             next_operation: 0,
@@ -184,8 +193,9 @@ impl<'r> Machine<'r> {
         }
     }
 
-    /// Starts the next cluster of the grid; its number counts along x first.
-    pub(crate) fn start_cluster(&mut self, number: u32) {
+    /// Starts the next cluster of the grid, in the place of one that ended where there is one; that place. Its number
+    /// counts along x first.
+    pub(crate) fn start_cluster(&mut self, number: u32) -> usize {
         let Launch { grid, cluster: shape, threads, .. } = *self.launch;
         let across = [grid[0] / shape[0], grid[1] / shape[1]];
         let corner = [
@@ -193,36 +203,38 @@ impl<'r> Machine<'r> {
             number / across[0] % across[1] * shape[1],
             number / across[0] / across[1] * shape[2],
         ];
-        let place = self.clusters.len();
-        let first = self.ctas.len();
         let size = shape.iter().product::<u32>();
+        let place = self.free_clusters.pop().unwrap_or(self.clusters.len());
+        let first = place * size as usize;
         for rank in 0..size {
             let [x, y, z] =
                 [rank % shape[0], rank / shape[0] % shape[1], rank / shape[0] / shape[1]];
             let coordinates = [corner[0] + x, corner[1] + y, corner[2] + z];
-            self.start_cta(place, rank, coordinates);
+            self.start_cta(first + rank as usize, place, rank, coordinates);
         }
-        self.clusters.push(Cluster {
+        let new = Cluster {
             number,
-            ctas: first..self.ctas.len(),
+            ctas: first..first + size as usize,
             barrier: ClusterBarrier::default(),
             live: size * threads,
-        });
+        };
+        put(&mut self.clusters, place, new);
+        place
     }
 
-    fn start_cta(&mut self, cluster: usize, rank: u32, coordinates: [u32; 3]) {
+    fn start_cta(&mut self, place: usize, cluster: usize, rank: u32, coordinates: [u32; 3]) {
         let Launch { grid, threads, .. } = *self.launch;
-        let (place, first) = (self.ctas.len(), self.warps.len());
         let warps = threads.div_ceil(32);
+        let first = place * warps as usize;
         // What the assembler may give each thread when one CTA fills a multiprocessor.
         let limit = (REGISTER_FILE / (warps * 32) / 8 * 8).min(256);
         for number in 0..warps {
             let held = (threads - number * 32).min(32);
             let mut warp = Warp::new(place, number, held, self.program.registers);
             warp.limit = limit;
-            self.warps.push(warp);
+            put(&mut self.warps, first + number as usize, warp);
         }
-        self.ctas.push(Cta {
+        let new = Cta {
             number: coordinates[0] + grid[0] * (coordinates[1] + grid[1] * coordinates[2]),
             coordinates,
             rank,
@@ -232,9 +244,10 @@ impl<'r> Machine<'r> {
             named: vec![Named::default(); NAMED_BARRIERS],
             warpgroups: vec![Warpgroup::default(); warps.div_ceil(4) as usize],
             free_registers: 0,
-            warps: first..self.warps.len(),
+            warps: first..first + warps as usize,
             live: threads,
-        });
+        };
+        put(&mut self.ctas, place, new);
     }
 
     /// Who executes a line.
@@ -350,5 +363,13 @@ impl<'r> Machine<'r> {
     /// What the simulator does not run.
     pub(crate) fn unsupported(&self, line: u32, why: &'static str) -> SimError {
         SimError::Unsupported { line: line as usize, text: self.program.text(line), why }
+    }
+}
+
+/// Puts something in its place, which may be the next one of a list.
+fn put<T>(list: &mut Vec<T>, place: usize, new: T) {
+    match list.get_mut(place) {
+        Some(old) => *old = new,
+        None => list.push(new),
     }
 }

@@ -12,6 +12,8 @@ pub(crate) const PARAMETER_BASE: u64 = 0x6000_0000_0000;
 const GLOBAL_BASE: u64 = 0x7000_0000_0000;
 /// From one buffer to the next: what runs past the end of one never meets another.
 const GLOBAL_SPACING_BITS: u32 = 36;
+/// The most bytes of a buffer: half of its room, so that what lies just before the next buffer is told as that.
+pub const MOST_BUFFER_BYTES: u64 = 1 << (GLOBAL_SPACING_BITS - 1);
 /// Where a CTA's shared memory starts in its window: what lies below is the system's own.
 pub(crate) const SHARED_BASE: u32 = 1024;
 /// Bits of an address in shared memory that are not the CTA's rank in the cluster.

@@ -12,12 +12,14 @@
 mod aim;
 mod barrier_bytes;
 mod clock;
+mod ctas;
 mod meeting;
 mod product;
 mod scope;
 mod shadow;
 mod strong;
 mod tell;
+mod view;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -29,9 +31,11 @@ use crate::observe::{Access, Agent, At, Kind, Operation, Space};
 
 pub(crate) use aim::Aim;
 use clock::{Clock, Fenced, Id};
+use ctas::Ctas;
 use meeting::{Meeting, Phases};
 use shadow::{Buffer, Does, Proxy, Shadow, Touch};
 use strong::{Published, Strength};
+pub(crate) use view::Knowledge;
 
 /// A warp.
 #[derive(Default, Debug)]
@@ -176,7 +180,7 @@ pub(crate) struct Order {
     warps: u32,
     grid: [u32; 3],
     shape: [u32; 3],
-    ctas: Vec<Cta>,
+    ctas: Ctas,
     clusters: HashMap<u32, Meeting>,
     global: HashMap<u64, Buffer>,
     published: Published,
@@ -203,7 +207,7 @@ impl Order {
             warps: launch.threads.div_ceil(32),
             grid: launch.grid,
             shape: launch.cluster,
-            ctas: (0..count).map(|_| Cta::default()).collect(),
+            ctas: Ctas::new(count),
             clusters: HashMap::new(),
             global: HashMap::new(),
             published: Published::default(),
@@ -461,17 +465,6 @@ impl Order {
                 self.operations.remove(&number);
             }
         }
-    }
-
-    /// Nobody will look at a CTA's shared memory any more.
-    pub(crate) fn forget(&mut self, cta: u32) {
-        let state = &mut self.ctas[cta as usize];
-        state.shared = Shadow::default();
-        state.barriers.clear();
-        state.span = 0..0;
-        state.named.clear();
-        state.aims.clear();
-        self.operations.retain(|_, agents| agents.cta != cta || !agents.complete);
     }
 }
 

@@ -4,6 +4,7 @@
 //! the place where lanes that took different ways meet again. Invariant: every register of a step is declared, and
 //! every target is a step of the list.
 
+mod facts;
 mod flow;
 mod head;
 
@@ -19,6 +20,7 @@ use postlude_ptx::types::Class;
 use crate::alu::{self, Compute};
 use crate::error::SimError;
 
+pub(crate) use facts::{Facts, Together};
 pub(crate) use head::Head;
 
 /// A place in the list of steps.
@@ -48,6 +50,8 @@ pub(crate) struct Step {
     pub(crate) meet: Pc,
     /// Places of the registers it touches, being no product, that matrix products use.
     pub(crate) exposed: Vec<usize>,
+    /// Which registers it reads and writes, and with whom it is executed.
+    pub(crate) facts: Facts,
 }
 
 /// A kernel, ready to run.
@@ -97,8 +101,17 @@ impl Program {
                             let line = statement.line as u32;
                             let compute = compute(&inst, statement.line)?;
                             let (target, meet) = (END, END);
-                            let exposed = Vec::new();
-                            steps.push(Step { line, guard, inst, compute, target, meet, exposed });
+                            let (exposed, facts) = (Vec::new(), Facts::default());
+                            steps.push(Step {
+                                line,
+                                guard,
+                                inst,
+                                compute,
+                                target,
+                                meet,
+                                exposed,
+                                facts,
+                            });
                         }
                     }
                 }
@@ -111,6 +124,7 @@ impl Program {
         program.resolve(&labels)?;
         program.number()?;
         program.expose();
+        program.state_facts();
         flow::meet(&mut program.steps);
         Ok(program)
     }

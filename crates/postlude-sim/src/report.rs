@@ -35,8 +35,16 @@ pub enum Diagnosis {
     UnfinishedCopy,
     /// A copy out of shared memory that writes its last chunk beyond a tensor's row.
     BeyondRow,
-    /// Lanes that do not execute together what they must.
+    /// Lanes that do not execute together what they must, or with operands that differ.
     Diverged,
+    /// A register that is read and was never written.
+    UndefinedRegister,
+    /// Accesses of different lanes of a warp that nothing orders, or that one lane orders for another.
+    UnorderedLanes,
+    /// Another CTA's shared memory, by an instruction for the own one's.
+    RemoteShared,
+    /// An operand beyond what the instruction set allows.
+    Limit,
     /// A read of bytes that a copy is still writing.
     ReadUnderCopy,
     /// An overwrite of bytes that a copy is still reading or writing.
@@ -92,6 +100,12 @@ impl Diagnosis {
             Diagnosis::UnfinishedCopy => "copy from shared memory of a CTA that ended",
             Diagnosis::BeyondRow => "copy that writes beyond a tensor's row",
             Diagnosis::Diverged => "lanes diverged where they must not",
+            Diagnosis::UndefinedRegister => "read of a register that was never written",
+            Diagnosis::UnorderedLanes => "unordered accesses of lanes of a warp",
+            Diagnosis::RemoteShared => {
+                "shared memory of another CTA, where only the own one's can be reached"
+            }
+            Diagnosis::Limit => "operand beyond what the instruction set allows",
             Diagnosis::ReadUnderCopy => "read of bytes that a copy is still writing",
             Diagnosis::OverwriteUnderCopy => "overwrite of bytes that a copy is still using",
             Diagnosis::OverwriteUnderProduct => {

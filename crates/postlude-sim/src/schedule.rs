@@ -4,6 +4,7 @@
 //! an operation can complete, the run goes on.
 
 mod deadlock;
+mod polls;
 
 use crate::error::SimError;
 use crate::execute::Outcome;
@@ -12,12 +13,14 @@ use crate::operation::Work;
 use crate::report::Diagnosis;
 use crate::warp::{Split, Wait, Warp, lanes};
 
+use polls::Polls;
+
 /// CTAs that run at a time: one for each multiprocessor.
 const RESIDENT: u32 = 132;
 /// Instructions without a change that anybody could see, after which operations complete although somebody runs.
 const PATIENCE: u64 = 20_000;
-/// Times that this is in vain before those who run are taken to wait for what never comes.
-const POLLS: u32 = 100;
+/// Clusters that ended and whose copies are under way, for each that runs, before these copies complete.
+const LINGERING: usize = 4;
 /// Times that all waits lose their patience in vain before nobody believes in a change.
 const VAIN: u32 = 3;
 
@@ -26,8 +29,10 @@ const VAIN: u32 = 3;
 enum Turn {
     /// Something was handed over; the split could go on.
     Paused,
-    /// The split waits, asks again and again, or had its share.
+    /// The split waits, or had its share.
     Over,
+    /// The split has asked something that it may ask again and again.
+    Polled,
 }
 
 impl Machine<'_> {
@@ -38,44 +43,43 @@ impl Machine<'_> {
         let resident = (RESIDENT / size).max(1) as usize;
         let mut running: Vec<usize> = Vec::new();
         let (mut started, mut last, mut vain) = (0, 0, 0);
-        let (mut seen, mut since, mut polls) = (u64::MAX, 0, 0);
+        let mut seen = u64::MAX;
+        let mut polls = Polls::default();
         let mut turn = Turn::Over;
         loop {
             while running.len() < resident && started < total {
-                running.push(self.clusters.len());
-                self.start_cluster(started);
+                self.make_room(resident)?;
+                running.push(self.start_cluster(started));
                 started += 1;
             }
+            polls.look(self.progress, self.report.instructions);
             let ready = self.ready(&running);
-            if ready.is_empty() {
+            if ready.is_empty() || polls.are_all(&ready) {
                 if running.is_empty() {
                     break;
                 }
+                polls.forget();
                 if self.complete_needed(&running)? {
                     continue;
                 }
                 vain = if self.progress == seen { vain + 1 } else { 0 };
                 seen = self.progress;
-                if vain >= VAIN || !self.lose_patience(&running) {
+                let others = self.lose_patience(&running);
+                if vain >= VAIN || !others {
                     return self.report_deadlock(&running);
                 }
                 continue;
             }
-            last = self.clock.next(ready.len(), last, turn == Turn::Over);
+            last = self.clock.next(ready.len(), last, turn != Turn::Paused);
             let (warp, split) = ready[last];
-            let before = self.progress;
             turn = self.turn(warp, split)?;
             if self.report.instructions > self.options.budget {
                 return Err(SimError::Budget { budget: self.options.budget });
             }
-            if self.progress != before {
-                (since, polls) = (self.report.instructions, 0);
-            } else if self.report.instructions - since > PATIENCE {
-                since = self.report.instructions;
-                polls = if self.complete_needed(&running)? { 0 } else { polls + 1 };
-                if polls >= POLLS {
-                    return self.report_deadlock(&running);
-                }
+            polls.look(self.progress, self.report.instructions);
+            let late = polls.is_late(self.report.instructions);
+            if late && !self.complete_needed(&running)? && turn == Turn::Polled {
+                polls.note(warp, split, &self.warps[warp]);
             }
             self.complete_some()?;
             if self.warps[warp].is_done() {
@@ -172,7 +176,7 @@ impl Machine<'_> {
                 }
                 Outcome::Poll => {
                     warp.splits[split].pc += 1;
-                    return Ok(Turn::Over);
+                    return Ok(Turn::Polled);
                 }
                 Outcome::Retry(wait) => {
                     // Lanes that wait for others of their warp have not begun.
@@ -310,7 +314,38 @@ impl Machine<'_> {
                 if let Some(order) = &mut self.observer.order {
                     order.forget(number);
                 }
+                if let Some(lanes) = &mut self.observer.lanes {
+                    lanes.forget(number);
+                }
+                self.absent.retain(|(place, _), _| *place != cta);
             }
+            if self.lingering(cluster).is_empty() {
+                self.free_clusters.push(cluster);
+            } else {
+                self.ended_clusters.push(cluster);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies under way that CTAs of a cluster issued, which has ended.
+    fn lingering(&self, cluster: usize) -> Vec<u64> {
+        let ctas = &self.clusters[cluster].ctas;
+        let all = self.operations.iter().filter(|(_, each)| ctas.contains(&each.cta));
+        all.map(|(number, _)| *number).collect()
+    }
+
+    /// Completes copies of clusters that ended where there are too many of these, and takes their places back.
+    fn make_room(&mut self, resident: usize) -> Result<(), SimError> {
+        if !self.free_clusters.is_empty() || self.ended_clusters.len() < LINGERING * resident {
+            return Ok(());
+        }
+        for cluster in std::mem::take(&mut self.ended_clusters) {
+            // A copy out of shared memory whose source is read has one part left.
+            for number in self.lingering(cluster) {
+                self.advance(number)?;
+            }
+            self.free_clusters.push(cluster);
         }
         Ok(())
     }

@@ -114,6 +114,10 @@ pub(crate) struct Warp {
     /// Its number in the CTA.
     pub(crate) number: u32,
     pub(crate) registers: Vec<Lanes>,
+    /// Lanes in which each register was written.
+    pub(crate) defined: Vec<u32>,
+    /// Lanes that it began with.
+    pub(crate) whole: u32,
     /// Lanes that have not ended.
     pub(crate) live: u32,
     pub(crate) splits: Vec<Split>,
@@ -150,6 +154,8 @@ impl Warp {
             cta,
             number,
             registers: vec![[0; 32]; registers],
+            defined: vec![0; registers],
+            whole: live,
             live,
             splits: vec![start],
             touched: vec![0; registers],

@@ -1,4 +1,4 @@
-//! All who watch a run: the tracker of order, where findings are asked for, and whoever the caller sent.
+//! All who watch a run: the trackers of order, where findings are asked for, and whoever the caller sent.
 //!
 //! In: what the machine does. Out: the same, to both; and findings of the tracker.
 
@@ -6,6 +6,7 @@ use postlude_ptx::inst::Inst;
 use postlude_ptx::modifier::WaitFor;
 
 use crate::error::SimError;
+use crate::lane_order::LaneOrder;
 use crate::machine::Machine;
 use crate::observe::{Access, At, Observer, Operation, Space};
 use crate::operation::Work;
@@ -13,9 +14,10 @@ use crate::order::{Aim, Order};
 use crate::report::Finding;
 use crate::warp::Warp;
 
-/// Both.
+/// All.
 pub(crate) struct Watch<'r> {
     pub(crate) order: Option<Box<Order>>,
+    pub(crate) lanes: Option<Box<LaneOrder>>,
     pub(crate) observer: &'r mut dyn Observer,
 }
 

@@ -104,5 +104,5 @@ fn a_tensor_map_with_a_stride_between_chunks_is_refused() {
     });
     strides.expect("a map")[0] += 2;
     let result = run(&bound.text, &bound.launch, &mut bound.buffers, &Options::default());
-    assert!(matches!(result, Err(SimError::Launch { .. })), "{result:?}");
+    assert!(matches!(result, Err(SimError::TensorMap { .. })), "{result:?}");
 }

@@ -111,6 +111,22 @@ impl BufferFile {
         self.lay_out(name, &tensor, write)
     }
 
+    /// Bytes that it will have, where no file says so.
+    pub(super) fn size(&self) -> u128 {
+        let bits = self.dtype.as_deref().and_then(DType::from_name).map_or(8, DType::bits);
+        let elements = match &self.shape {
+            Some(shape) => {
+                let mut sizes: Vec<u128> = shape.iter().map(|size| *size as u128).collect();
+                if let (Some(row), Some(last)) = (self.row, sizes.last_mut()) {
+                    *last = (*last).max(row as u128);
+                }
+                sizes.iter().fold(1_u128, |product, size| product.saturating_mul(*size))
+            }
+            None => return self.bytes.unwrap_or(0) as u128,
+        };
+        elements.saturating_mul(bits as u128) / 8
+    }
+
     fn stored(&self, name: &str, path: &Path) -> Result<Tensor, Mistake> {
         let tensor = Stored::open(path, name)?.load()?.to_contiguous();
         let dtype = self.dtype.as_ref().is_none_or(|dtype| dtype == tensor.dtype().name());

@@ -108,6 +108,46 @@ fn a_broken_program_is_found_out() {
 }
 
 #[test]
+fn an_endless_loop_ends_with_its_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    emit(folder.path(), RELU, &[]);
+    let text = fs::read_to_string(folder.path().join("k.ptx")).unwrap();
+    fs::write(folder.path().join("k.ptx"), text.replacen("    ret;", "L999:\n    bra L999;", 1))
+        .unwrap();
+    let errors =
+        postlude_in(folder.path(), &[&SIM[..], &["--budget", "300000"]].concat()).mistake();
+    let told = "budget of 300000 warp instructions used up; the kernel had not ended";
+    assert!(errors.contains(told) && errors.contains("--budget"), "{errors}");
+    let run = ["run", RELU, "--backend", "sim", "--budget", "100"];
+    let errors = postlude(&[&run[..], &SIZES].concat()).mistake();
+    assert!(errors.contains("budget of 100 warp instructions used up"), "{errors}");
+    let errors = postlude(&["run", RELU, "--backend", "cpu", "--budget", "100"]).mistake();
+    assert!(errors.contains("is for the simulator"), "{errors}");
+}
+
+#[test]
+fn a_buffer_that_does_not_fit_is_refused_before_it_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    emit(folder.path(), RELU, &[]);
+    let good = fs::read_to_string(folder.path().join("launch.toml")).unwrap();
+    for size in [
+        "bytes = 80000000000",
+        "bytes = 9000000000000000000",
+        "dtype = \"f32\"\nshape = [1000000000, 1000000000, 1000000000]",
+    ] {
+        let bad = format!("{good}\n[buffers.large]\n{size}\n");
+        fs::write(folder.path().join("launch.toml"), &bad).unwrap();
+        let errors = postlude_in(folder.path(), &SIM).mistake();
+        assert!(errors.contains("`large` has") && errors.contains("room for"), "{errors}");
+    }
+    let bad = good.replacen("threads = 256", "threads = 256\nworkspace_bytes = 80000000000", 1);
+    let bad = bad.replacen("workspace_bytes = 0\n", "", 1);
+    fs::write(folder.path().join("launch.toml"), &bad).unwrap();
+    let errors = postlude_in(folder.path(), &SIM).mistake();
+    assert!(errors.contains("80.0 GB"), "{errors}");
+}
+
+#[test]
 fn mistakes_in_a_launch_are_named_with_line_and_key() {
     let folder = tempfile::tempdir().unwrap();
     emit(folder.path(), RELU, &[]);

@@ -48,10 +48,16 @@ const LINE_DIRECTIVES: &[&str] = &[
     ".noreturn",
 ];
 
+/// The deepest operand that is read, in brackets, signs and sums inside each other. No instruction has more than four; an
+/// operand is read, printed and dropped by recursion, so that a text must not choose how deep that goes.
+const DEEPEST: u32 = 64;
+/// What is wrong with one that is deeper.
+const TOO_DEEP: &str = "an operand with at most 64 brackets and signs inside each other";
+
 /// All statements of a text.
 pub fn read(text: &str) -> Result<Vec<Statement>, Error> {
     let tokens = tokens(text);
-    let mut reader = Reader { tokens: &tokens, at: 0 };
+    let mut reader = Reader { tokens: &tokens, at: 0, depth: 0 };
     let mut statements = Vec::new();
     while let Some(first) = reader.peek() {
         let kind = reader.statement(first)?;
@@ -63,6 +69,8 @@ pub fn read(text: &str) -> Result<Vec<Statement>, Error> {
 struct Reader<'r, 't> {
     tokens: &'r [Token<'t>],
     at: usize,
+    /// Operands around the one that is read.
+    depth: u32,
 }
 
 impl<'t> Reader<'_, 't> {
@@ -148,7 +156,12 @@ impl<'t> Reader<'_, 't> {
 
     fn operand(&mut self) -> Result<Operand, Error> {
         let mut operand = self.primary()?;
+        let mut terms = self.depth;
         loop {
+            if terms > DEEPEST {
+                return self.fail(TOO_DEEP);
+            }
+            terms += 1;
             if self.take_mark('|') {
                 operand = Operand::Pair(Box::new(operand), Box::new(self.primary()?));
             } else if self.peek_mark('+') || self.peek_mark('-') {
@@ -162,6 +175,16 @@ impl<'t> Reader<'_, 't> {
     }
 
     fn primary(&mut self) -> Result<Operand, Error> {
+        if self.depth >= DEEPEST {
+            return self.fail(TOO_DEEP);
+        }
+        self.depth += 1;
+        let operand = self.inner_primary();
+        self.depth -= 1;
+        operand
+    }
+
+    fn inner_primary(&mut self) -> Result<Operand, Error> {
         if self.take_mark('!') {
             return Ok(Operand::Not(Box::new(self.primary()?)));
         }
@@ -254,4 +277,33 @@ fn spaced(tokens: &[Token<'_>]) -> String {
         glued = matches!(token.kind, TokenKind::Mark('(' | '[' | '<' | '-' | '@'));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_inside_each_other_without_end_are_an_error() {
+        let many = 200_000;
+        let nested = |open: &str, close: &str| {
+            format!("mov.b32 %r0, {}%r1{};", open.repeat(many), close.repeat(many))
+        };
+        let texts = [
+            nested("(", ")"),
+            nested("{", "}"),
+            nested("[", "]"),
+            nested("!", ""),
+            nested("(", ""),
+            nested("", "|%r1"),
+            nested("", "+4"),
+            nested("([{!", "}])"),
+        ];
+        for text in texts {
+            let error = read(&text).expect_err("it is too deep");
+            assert!(error.to_string().contains("at most 64"), "{error}");
+        }
+        assert!(read("mov.b32 %r0, ((((%r1))));").is_ok());
+        assert!(read(&"{".repeat(many)).is_ok(), "blocks do not nest in what is read");
+    }
 }

@@ -101,6 +101,7 @@ impl Machine<'_> {
         let size = bytes(ty);
         self.watch_lanes(warp, now, place, size, Kind::Atomic)?;
         let mut old = [little(&[POISON; 8]); 32];
+        let mut changed = false;
         for lane in lanes(now.mask) {
             let Some(held) = self.read_lane(warp, now, place, lane, size)? else { continue };
             let held = little(&held[..size]);
@@ -113,9 +114,11 @@ impl Machine<'_> {
                 }
             };
             let new = new.ok_or_else(|| self.unsupported(now.line, "no such reduction"))?;
+            changed |= (held ^ new) << (64 - 8 * size) != 0;
             self.write_lane(warp, now, place, lane, &new.to_le_bytes()[..size])?;
         }
-        self.progress += 1;
+        // An attempt to change something that fails is a question, and may be asked again and again.
+        self.progress += u64::from(changed);
         Ok(old)
     }
 

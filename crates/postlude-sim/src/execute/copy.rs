@@ -7,9 +7,10 @@ use postlude_ptx::modifier::{Reduction, WaitFor};
 use postlude_ptx::operand::Operand;
 
 use crate::error::SimError;
+use crate::lane_order::{Does, Piece, Where};
 use crate::machine::Machine;
 use crate::memory::Fault;
-use crate::observe;
+use crate::observe::{self, Kind};
 use crate::operation::{Operation, Place, Work};
 use crate::report::Diagnosis;
 use crate::warp::{Wait, Warp, lanes};
@@ -153,7 +154,7 @@ impl Machine<'_> {
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, from)? else { continue };
             let mask = masks.map(|masks| masks[lane] as u16);
-            self.load(warp, now, [to[lane] as u32, barrier[lane] as u32], &place, mask)?;
+            self.load((warp, lane), now, [to[lane] as u32, barrier[lane] as u32], &place, mask)?;
         }
         Ok(Outcome::Yield)
     }
@@ -171,7 +172,7 @@ impl Machine<'_> {
         let bytes = self.value(warp, bytes);
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, from[lane], bytes[lane] as u32)?;
-            self.load(warp, now, [to[lane] as u32, barrier[lane] as u32], &place, None)?;
+            self.load((warp, lane), now, [to[lane] as u32, barrier[lane] as u32], &place, None)?;
         }
         Ok(Outcome::Yield)
     }
@@ -193,7 +194,7 @@ impl Machine<'_> {
     /// One operation for each CTA that receives the bytes: they arrive one by one.
     fn load(
         &mut self,
-        warp: &Warp,
+        (warp, lane): (&Warp, usize),
         now: Now,
         [to, barrier]: [u32; 2],
         place: &Place,
@@ -215,7 +216,9 @@ impl Machine<'_> {
         let (_, barrier) = crate::memory::rank_of(barrier);
         for (receiver, to) in targets {
             let work = Work::Load { receiver, to, barrier, from: place.clone() };
-            self.issue(warp, now, work);
+            let number = self.issue(warp, now, work);
+            let piece = (to, place.bytes());
+            self.touch_copy((warp, lane), now, (receiver, number), Does::Write, piece)?;
         }
         Ok(())
     }
@@ -252,8 +255,10 @@ impl Machine<'_> {
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, to)? else { continue };
             let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
+            let piece = (from, place.bytes());
             let work = Work::Store { from, to: place, reduction, data: None };
             let number = self.issue(warp, now, work);
+            self.touch_copy((warp, lane), now, (warp.cta, number), Does::Read, piece)?;
             warp.bulk[lane].open.push(number);
         }
         Ok(Outcome::Yield)
@@ -272,8 +277,10 @@ impl Machine<'_> {
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, to[lane], bytes[lane] as u32)?;
             let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
+            let piece = (from, place.bytes());
             let work = Work::Store { from, to: place, reduction: None, data: None };
             let number = self.issue(warp, now, work);
+            self.touch_copy((warp, lane), now, (warp.cta, number), Does::Read, piece)?;
             warp.bulk[lane].open.push(number);
         }
         Ok(Outcome::Yield)
@@ -334,6 +341,9 @@ impl Machine<'_> {
                 self.blame_global(Self::blamed(warp), now.line, Fault::Misaligned, from[lane])?;
             }
             let read = (read[lane] as u32).min(bytes);
+            let piece = Piece { lane: lane as u32, address: to.into(), bytes };
+            let space = Where::Shared { cta: self.ctas[warp.cta].number };
+            self.touch_lanes(warp, now, space, Kind::Write, &[piece])?;
             let number = self.issue(warp, now, Work::Copy { to, from: from[lane], bytes, read });
             warp.copies[lane].open.push(number);
         }

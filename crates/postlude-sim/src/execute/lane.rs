@@ -125,24 +125,26 @@ fn ballot(values: &Lanes) -> u32 {
     (0..32).fold(0, |set, lane| set | (values[lane] as u32 & 1) << lane)
 }
 
-/// As the pseudo-code of PTX ISA, "shfl.sync", has it.
+/// The lane that a lane reads: as the pseudo-code of PTX ISA, "shfl.sync", has it.
+pub(super) fn shuffle_source(mode: ShuffleMode, lane: usize, b: u64, c: u64) -> usize {
+    let (own, by) = (lane as i64, (b & 31) as i64);
+    let (clamp, segment) = ((c & 31) as i64, (c >> 8 & 31) as i64);
+    let most = (own & segment) | (clamp & !segment & 31);
+    let (source, inside) = match mode {
+        ShuffleMode::Up => (own - by, own - by >= most),
+        ShuffleMode::Down => (own + by, own + by <= most),
+        ShuffleMode::Butterfly => (own ^ by, own ^ by <= most),
+        ShuffleMode::Index => {
+            let source = (own & segment) | (by & !segment & 31);
+            (source, source <= most)
+        }
+    };
+    let inside = inside && (0..32).contains(&source);
+    if inside { source as usize } else { lane }
+}
+
 fn shuffle(mode: ShuffleMode, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
-    std::array::from_fn(|lane| {
-        let (own, by) = (lane as i64, (b[lane] & 31) as i64);
-        let (clamp, segment) = ((c[lane] & 31) as i64, (c[lane] >> 8 & 31) as i64);
-        let most = (own & segment) | (clamp & !segment & 31);
-        let (source, inside) = match mode {
-            ShuffleMode::Up => (own - by, own - by >= most),
-            ShuffleMode::Down => (own + by, own + by <= most),
-            ShuffleMode::Butterfly => (own ^ by, own ^ by <= most),
-            ShuffleMode::Index => {
-                let source = (own & segment) | (by & !segment & 31);
-                (source, source <= most)
-            }
-        };
-        let inside = inside && (0..32).contains(&source);
-        a[if inside { source as usize } else { lane }]
-    })
+    std::array::from_fn(|lane| a[shuffle_source(mode, lane, b[lane], c[lane])])
 }
 
 #[cfg(test)]

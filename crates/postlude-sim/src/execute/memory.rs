@@ -4,6 +4,7 @@ use postlude_ptx::address::Address;
 use postlude_ptx::inst::Inst;
 
 use crate::error::SimError;
+use crate::lane_order::{Piece, Where};
 use crate::machine::Machine;
 use crate::memory::{Fault, POISON};
 use crate::observe::{Access, Kind, Space};
@@ -82,6 +83,14 @@ impl Machine<'_> {
         let pieces: Vec<(u64, u32)> = lanes(now.mask).map(|lane| (at[lane], size as u32)).collect();
         let who = self.at(warp, now.line, now.mask);
         self.observer.accessed(who, Access { space: Space::Global, kind, pieces: &pieces });
+        let touched = lanes(now.mask).zip(&pieces);
+        let touched = touched.map(|(lane, (address, bytes))| Piece {
+            lane: lane as u32,
+            address: *address,
+            bytes: *bytes,
+        });
+        let touched: Vec<Piece> = touched.collect();
+        self.touch_lanes(warp, now, Where::Global, kind, &touched)?;
         match pieces.iter().find(|(address, _)| !address.is_multiple_of(size as u64)) {
             Some((address, _)) => {
                 self.blame_global(Self::blamed(warp), now.line, Fault::Misaligned, *address)

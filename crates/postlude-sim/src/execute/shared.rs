@@ -6,6 +6,7 @@ use postlude_ptx::modifier::{MatrixCount, Transposition};
 use postlude_ptx::operand::Register;
 
 use crate::error::SimError;
+use crate::lane_order::{Piece, Where};
 use crate::machine::Machine;
 use crate::memory::{Fault, POISON};
 use crate::observe::{Access, Kind, Space};
@@ -13,6 +14,7 @@ use crate::scalar::little;
 use crate::warp::{Lanes, Warp, lanes};
 
 use super::access::{Change, Memory, Place, WIDEST};
+use super::lockstep::reaches_cluster;
 use super::{Now, Outcome};
 
 /// Bytes of a row of an 8x8 matrix.
@@ -70,6 +72,7 @@ impl Machine<'_> {
     ) -> Result<(), SimError> {
         let who = self.at(warp, now.line, now.mask);
         let mut per_cta: Vec<(usize, Vec<(u64, u32)>)> = Vec::new();
+        let mut touched: Vec<(usize, Vec<Piece>)> = Vec::new();
         for lane in lanes(now.mask) {
             let Some((cta, address)) = self.window(warp.cta, at[lane] as u32) else {
                 self.blame_shared(Self::blamed(warp), now.line, Fault::Outside, at[lane] as u32)?;
@@ -83,10 +86,22 @@ impl Machine<'_> {
                 Some((_, pieces)) => pieces.push(piece),
                 None => per_cta.push((cta, vec![piece])),
             }
+            let piece = Piece { lane: lane as u32, address: piece.0, bytes: piece.1 };
+            match touched.iter_mut().find(|(each, _)| *each == cta) {
+                Some((_, pieces)) => pieces.push(piece),
+                None => touched.push((cta, vec![piece])),
+            }
+            if cta != warp.cta && !reaches_cluster(&self.program.steps[now.pc as usize].inst) {
+                self.blame_remote(warp, now, at[lane] as u32)?;
+            }
         }
         for (cta, pieces) in &per_cta {
             let space = Space::Shared { cta: self.ctas[*cta].number };
             self.observer.accessed(who, Access { space, kind, pieces });
+        }
+        for (cta, pieces) in &touched {
+            let space = Where::Shared { cta: self.ctas[*cta].number };
+            self.touch_lanes(warp, now, space, kind, pieces)?;
         }
         Ok(())
     }

@@ -30,6 +30,16 @@ enum Side {
     B,
 }
 
+/// A product under way and who issued it.
+#[derive(Clone, Copy)]
+struct Issuer {
+    number: u64,
+    cta: usize,
+    /// The first of its four warps, by number in the CTA.
+    first: u32,
+    line: u32,
+}
+
 impl Side {
     /// Which of the four lists of reads a row belongs to.
     fn part(self, row: u32) -> usize {
@@ -49,7 +59,8 @@ impl Machine<'_> {
     ) -> Result<(), SimError> {
         let types = product.types.map(matrix_type);
         let [Some(left), Some(right)] = types else { return Ok(()) };
-        let who = (number, cta, product.line);
+        let first = (product.first - self.ctas[cta].warps.start) as u32;
+        let who = Issuer { number, cta, first, line: product.line };
         let a = match &product.a {
             Matrix::Shared { descriptor, transposed } => {
                 self.matrix(who, (*descriptor, *transposed), left, (Side::A, 64))?
@@ -80,11 +91,12 @@ impl Machine<'_> {
     /// Rows of a matrix in shared memory.
     fn matrix(
         &mut self,
-        (number, cta, line): (u64, usize, u32),
+        who: Issuer,
         (descriptor, transposed): (u64, bool),
         of: MatrixType,
         (side, rows): (Side, u32),
     ) -> Result<Vec<Vec<u32>>, SimError> {
+        let Issuer { number, cta, first, line } = who;
         let (bytes, depth) = (of.bytes(), of.k());
         let decoded = Descriptor::decode(descriptor);
         let major = if transposed { Major::MN } else { Major::K };
@@ -126,7 +138,10 @@ impl Machine<'_> {
                 }
             }
         }
-        self.watch_matrix((number, cta, line), side, &pieces);
+        self.watch_matrix(who, side, &pieces);
+        for part in pieces.iter().filter(|part| !part.is_empty()) {
+            self.touch_product((cta, first), (line, number), part)?;
+        }
         if let Some((fault, at)) = wrong {
             self.blame_shared((cta, None), line, fault, at)?;
         }
@@ -139,7 +154,7 @@ impl Machine<'_> {
     /// Tells who watches what each warp of a product reads.
     fn watch_matrix(
         &mut self,
-        (number, cta, line): (u64, usize, u32),
+        Issuer { number, cta, line, .. }: Issuer,
         side: Side,
         pieces: &[Vec<(u64, u32)>; 4],
     ) {

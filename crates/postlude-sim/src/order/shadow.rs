@@ -12,6 +12,9 @@ const PAGE: u64 = 64;
 /// Pages that are kept; what lies beyond is out of bounds of anything real.
 const MOST_PAGES: u64 = 1 << 22;
 
+/// Reads of a buffer that nobody wrote, listed at most.
+const MOST_LISTED: usize = 1 << 22;
+
 /// How an access reaches memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Proxy {
@@ -214,14 +217,22 @@ impl Buffer {
         shadow.touch((address, bytes), (touch, does, seen), see);
     }
 
+    /// Lanes of an instruction that read the same bytes, or neighbours, are one entry; of very many entries the older
+    /// half is dropped, which concerns only who overwrites an input long after it was read.
     fn list(&mut self, address: u64, bytes: u32, touch: Touch) {
-        match self.listed.last_mut() {
-            Some((start, count, last))
-                if *last == touch && *start + u64::from(*count) == address =>
-            {
-                *count += bytes;
+        if let Some((start, count, last)) = self.listed.last_mut() {
+            let end = *start + u64::from(*count);
+            if *last == touch && (*start..=end).contains(&address) {
+                let reached = (address + u64::from(bytes)).max(end) - *start;
+                if let Ok(reached) = u32::try_from(reached) {
+                    *count = reached;
+                    return;
+                }
             }
-            Some(_) | None => self.listed.push((address, bytes, touch)),
         }
+        if self.listed.len() >= MOST_LISTED {
+            self.listed.drain(..MOST_LISTED / 2);
+        }
+        self.listed.push((address, bytes, touch));
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use crate::machine::Machine;
 use crate::report::Diagnosis;
-use crate::warp::{Wait, Warp};
+use crate::warp::{Split, Wait, Warp};
 
 /// Waits that are told one by one.
 const MOST_TOLD: usize = 24;
@@ -60,6 +60,11 @@ impl Machine<'_> {
                 told.push(format!("CTA {cta} warp {}{lanes}, line {line}: {about}", warp.number));
             }
         }
+        let absent = self.waits_for_lanes(running);
+        if let (Some(place), None, Diagnosis::Deadlock) = (absent, &cause, diagnosis) {
+            diagnosis = Diagnosis::Diverged;
+            first = Some(place);
+        }
         if let (Some(cause), Diagnosis::Deadlock) = (cause, diagnosis) {
             diagnosis = cause.diagnosis;
             first = Some((cause.cta, cause.warp, cause.line));
@@ -73,6 +78,17 @@ impl Machine<'_> {
             told.push(format!("and {more} more"));
         }
         self.blame((cta, Some(warp)), line, diagnosis, told.join("; "))
+    }
+
+    /// Lanes that wait for others of their warp: CTA, warp and line.
+    fn waits_for_lanes(&self, running: &[usize]) -> Option<(usize, u32, u32)> {
+        self.warps_of(running).find_map(|place| {
+            let warp = &self.warps[place];
+            let waits = |split: &&Split| matches!(split.wait, Some(Wait::Members(_)));
+            let split = warp.splits.iter().find(waits)?;
+            let line = self.program.steps.get(split.pc as usize).map_or(0, |step| step.line);
+            Some((warp.cta, warp.number, line))
+        })
     }
 
     /// The barrier in shared memory at which it all hangs, where nobody waits at a named one.

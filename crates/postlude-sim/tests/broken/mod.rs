@@ -10,6 +10,7 @@ use postlude::plan::sm90::{Cluster, Tile};
 use crate::bound::{Bound, epilogue, tile};
 
 pub(crate) mod emitted;
+pub(crate) mod lanes;
 pub(crate) mod ordered;
 pub(crate) mod ordered_emitted;
 pub(crate) mod written;
@@ -186,7 +187,7 @@ fn matches(line: &str, pattern: &str) -> bool {
 }
 
 /// Places of lines that match a pattern.
-fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
+pub(crate) fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize> {
     let all = lines.iter().enumerate().filter(|(_, line)| matches(line, pattern));
     let all: Vec<usize> = all.map(|(place, _)| place).collect();
     assert!(!all.is_empty(), "no `{pattern}`");

@@ -1,0 +1,433 @@
+//! What lanes of one warp do in memory, and what orders it.
+//!
+//! The tracker of warps (`order`) takes the lanes of a warp for one agent. This one takes them apart. In: accesses with
+//! their lanes, and instructions that order them. Out: accesses that only look ordered because their lanes are of one warp.
+//! Invariant: nothing is told that the tracker of warps tells already, and no access that a chain of synchronisation
+//! orders lane by lane.
+//!
+//! Three rules (PTX ISA, "Memory Consistency Model" and "bar.warp.sync"). A lane knows what another lane of its warp did
+//! before `bar.warp.sync`, a barrier of the CTA or the cluster, or a release that it acquired; a shuffle or a vote orders
+//! no memory. A release (an arrival, a fence) publishes what its own lanes did, and what they know. A wait tells only the
+//! lanes that waited; the others must meet them. A fence between proxies is a release in this sense too.
+
+mod page;
+mod state;
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use crate::order::{Knowledge, Order};
+use crate::report::Diagnosis;
+use crate::warp::lanes;
+
+pub(crate) use page::Does;
+use page::{Cell, Mark, PAGE, Page};
+use state::State;
+
+/// An agent of the tracker of warps: a CTA of the grid, and a warp of it or a slot for operations.
+pub(crate) type AgentId = (u32, u32);
+
+/// Pages of global memory that are kept before those of CTAs that ended are dropped.
+const FEW_PAGES: usize = 4096;
+
+/// Memory that is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Where {
+    Global,
+    Shared { cta: u32 },
+}
+
+/// A lane's part of an access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) lane: u32,
+    pub(crate) address: u64,
+    pub(crate) bytes: u32,
+}
+
+/// What lanes lack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) diagnosis: Diagnosis,
+    pub(crate) address: u64,
+    pub(crate) message: String,
+}
+
+/// A CTA.
+#[derive(Default, Debug)]
+struct Cta {
+    warps: Vec<State>,
+    shared: Vec<Option<Page>>,
+    /// The last copies into and out of it.
+    copies: VecDeque<Copied>,
+}
+
+/// Shared memory that a copy reads or writes.
+#[derive(Debug)]
+struct Copied {
+    bytes: Range<u64>,
+    does: Does,
+    mark: Mark,
+}
+
+/// Copies of a CTA that are kept: more than any kernel has under way.
+const MOST_COPIES: usize = 128;
+
+/// The tracker.
+#[derive(Debug)]
+pub(crate) struct LaneOrder {
+    warps: u32,
+    ctas: HashMap<u32, Cta>,
+    /// Pages of each buffer that lanes wrote.
+    global: HashMap<u64, HashMap<u64, Page>>,
+    pages: usize,
+    swept: usize,
+    /// Counts instructions that touch memory or order it.
+    stamp: u32,
+    /// What was last looked up: how an agent's accesses are known to the lanes without a lag.
+    known: Option<(AgentId, u32)>,
+}
+
+/// Bits of a global address that are the place in its buffer.
+const BUFFER_BITS: u32 = 36;
+
+impl LaneOrder {
+    pub(crate) fn new(warps: u32) -> Self {
+        LaneOrder {
+            warps,
+            ctas: HashMap::new(),
+            global: HashMap::new(),
+            pages: 0,
+            swept: FEW_PAGES,
+            stamp: 0,
+            known: None,
+        }
+    }
+
+    /// The state of a warp.
+    pub(crate) fn state(&mut self, (cta, warp): AgentId) -> &mut State {
+        let warps = self.warps;
+        let state = self.ctas.entry(cta).or_default();
+        if state.warps.is_empty() {
+            state.warps.resize_with(warps as usize, State::default);
+        }
+        &mut state.warps[warp as usize]
+    }
+
+    /// An instruction begins that touches memory or orders it; its number.
+    pub(crate) fn begin(&mut self) -> u32 {
+        self.stamp += 1;
+        self.known = None;
+        self.stamp
+    }
+
+    /// A CTA's cluster has ended.
+    pub(crate) fn forget(&mut self, cta: u32) {
+        self.ctas.remove(&cta);
+        if self.pages > 2 * self.swept {
+            let ctas = &self.ctas;
+            for pages in self.global.values_mut() {
+                pages.retain(|_, page| page.cells().iter().any(|cell| cell.is_of(ctas)));
+            }
+            self.pages = self.global.values().map(HashMap::len).sum();
+            self.swept = self.pages.max(FEW_PAGES);
+        }
+    }
+
+    /// Lanes of a warp read or write; the first that nothing orders.
+    pub(crate) fn touch(
+        &mut self,
+        order: &mut Order,
+        (who, line): (AgentId, u32),
+        space: Where,
+        does: Does,
+        pieces: &[Piece],
+    ) -> Option<Found> {
+        let stamp = self.begin();
+        let time = self.state(who).time();
+        let mut found = self.judge_copies(who, space, does, pieces);
+        let make = matches!((space, does), (Where::Shared { .. }, _) | (_, Does::Write));
+        for piece in pieces {
+            let mark = Mark { agent: who, time, lanes: 1 << piece.lane, stamp, line };
+            self.each_page(space, make, (piece.address, piece.bytes), |tracker, page, part| {
+                for cell in page.part(part) {
+                    if found.is_none() {
+                        let clash = tracker.judge(order, (who, piece.lane), cell, does);
+                        found = clash.map(|message| Found {
+                            diagnosis: Diagnosis::UnorderedLanes,
+                            address: piece.address,
+                            message,
+                        });
+                    }
+                    cell.note(mark, does);
+                }
+            });
+        }
+        found
+    }
+
+    /// Lanes that lag behind their warp access what a copy reads or writes, and do not know that it is done.
+    fn judge_copies(
+        &mut self,
+        who: AgentId,
+        space: Where,
+        does: Does,
+        pieces: &[Piece],
+    ) -> Option<Found> {
+        let Where::Shared { cta } = space else { return None };
+        if !self.state(who).has_lags() {
+            return None;
+        }
+        let state = self.ctas.get(&who.0)?.warps.get(who.1 as usize)?;
+        let copies = &self.ctas.get(&cta)?.copies;
+        pieces.iter().find_map(|piece| {
+            let lag = state.lag(piece.lane)?;
+            let end = piece.address + u64::from(piece.bytes);
+            let unknown = |copied: &&Copied| {
+                (copied.does, does) != (Does::Read, Does::Read)
+                    && copied.bytes.start < end
+                    && piece.address < copied.bytes.end
+                    && lag.of(copied.mark.agent) < copied.mark.time
+            };
+            let copied = copies.iter().rev().find(unknown)?;
+            let message = copied.mark.unknown(piece.lane, copied.does);
+            let (diagnosis, address) = (Diagnosis::UnorderedLanes, piece.address);
+            Some(Found { diagnosis, address, message })
+        })
+    }
+
+    /// A lane hands a copy over that will read or write shared memory of a CTA; what nothing orders before it.
+    pub(crate) fn copy(
+        &mut self,
+        order: &mut Order,
+        ((who, lane), line): ((AgentId, u32), u32),
+        (cta, number): (u32, u64),
+        does: Does,
+        piece: (u64, u32),
+    ) -> Vec<Found> {
+        let stamp = self.begin();
+        let (mut unordered, mut unfenced) = (None, None);
+        let address = piece.0;
+        self.each_page(Where::Shared { cta }, false, piece, |tracker, page, part| {
+            for cell in page.part(part) {
+                if unordered.is_none() {
+                    unordered = tracker.judge(order, (who, lane), cell, does);
+                }
+                if unfenced.is_none() && does == Does::Read {
+                    let known = tracker.known_to(order, who, cell.write.agent);
+                    unfenced = tracker.judge_fence(who, known, None, &cell.write);
+                }
+                if does == Does::Write {
+                    *cell = Cell::default();
+                }
+            }
+        });
+        if let Some((agent, time)) = order.agent(number) {
+            let bytes = piece.0..piece.0 + u64::from(piece.1);
+            let copies = &mut self.ctas.entry(cta).or_default().copies;
+            copies.retain(|old| (&old.bytes, old.does) != (&bytes, does));
+            if copies.len() == MOST_COPIES {
+                copies.pop_front();
+            }
+            let mark = Mark { agent, time, lanes: 0, stamp, line };
+            copies.push_back(Copied { bytes, does, mark });
+        }
+        let told =
+            [(Diagnosis::UnorderedLanes, unordered), (Diagnosis::MissingProxyFence, unfenced)];
+        let told = told.into_iter().filter_map(|(diagnosis, message)| Some((diagnosis, message?)));
+        told.map(|(diagnosis, message)| Found { diagnosis, address, message }).collect()
+    }
+
+    /// A product reads shared memory: lanes that wrote must have fenced, or whoever fenced must have known of it.
+    pub(crate) fn product(
+        &mut self,
+        order: &Order,
+        (cta, number): (u32, u64),
+        issuer: AgentId,
+        pieces: &[(u64, u32)],
+    ) -> Option<Found> {
+        self.ctas.get(&cta).filter(|state| !state.shared.is_empty())?;
+        let mut found = None;
+        for piece in pieces {
+            self.each_page(Where::Shared { cta }, false, *piece, |tracker, page, part| {
+                for cell in page.part(part).iter().filter(|cell| cell.write.lanes != 0) {
+                    let known = order.known_to_operation(number, cell.write.agent);
+                    let own = order.known_to_operation(number, issuer);
+                    let (Some(known), Some(own)) = (known, own) else { continue };
+                    let clash = tracker.judge_fence(issuer, known, Some(own), &cell.write);
+                    let unfenced = clash.map(|message| (Diagnosis::MissingProxyFence, message));
+                    let clash = unfenced.or_else(|| {
+                        let message = tracker.judge_release(known, &cell.write, false)?;
+                        Some((Diagnosis::UnorderedLanes, message))
+                    });
+                    if let (None, Some((diagnosis, message))) = (&found, clash) {
+                        found = Some(Found { diagnosis, address: piece.0, message });
+                    }
+                }
+            });
+        }
+        found
+    }
+
+    /// Calls with every page that bytes lie in, also with those that are to be made: where lanes access shared memory or
+    /// write global memory. Reads alone do not clash, and inputs are large.
+    fn each_page(
+        &mut self,
+        space: Where,
+        make: bool,
+        (address, bytes): (u64, u32),
+        mut with: impl FnMut(&mut Self, &mut Page, (usize, usize)),
+    ) {
+        let end = address.saturating_add(bytes.into());
+        let mut at = address;
+        while at < end {
+            let stop = end.min((at / PAGE + 1) * PAGE);
+            let part = ((at % PAGE) as usize, (at % PAGE + stop - at) as usize);
+            if let Some(mut page) = self.take(space, make, at) {
+                page.refine(part);
+                with(self, &mut page, part);
+                self.put(space, at, page);
+            }
+            at = stop;
+        }
+    }
+
+    fn take(&mut self, space: Where, make: bool, at: u64) -> Option<Page> {
+        match space {
+            Where::Shared { cta } => {
+                let place = (at / PAGE) as usize;
+                if !make {
+                    return self.ctas.get_mut(&cta)?.shared.get_mut(place)?.take();
+                }
+                // Beyond what any launch may ask for: told as out of bounds.
+                if place >= 1 << 14 {
+                    return None;
+                }
+                let pages = &mut self.ctas.entry(cta).or_default().shared;
+                if pages.len() <= place {
+                    pages.resize_with(place + 1, || None);
+                }
+                Some(pages[place].take().unwrap_or_default())
+            }
+            Where::Global => {
+                let (buffer, place) = (at >> BUFFER_BITS, at / PAGE);
+                if !make {
+                    return self.global.get_mut(&buffer)?.remove(&place);
+                }
+                let page = self.global.entry(buffer).or_default().remove(&place);
+                self.pages += usize::from(page.is_none());
+                Some(page.unwrap_or_default())
+            }
+        }
+    }
+
+    fn put(&mut self, space: Where, at: u64, page: Page) {
+        match space {
+            Where::Shared { cta } => {
+                self.ctas.entry(cta).or_default().shared[(at / PAGE) as usize] = Some(page);
+            }
+            Where::Global => {
+                self.global.entry(at >> BUFFER_BITS).or_default().insert(at / PAGE, page);
+            }
+        }
+    }
+
+    /// What is wrong between a lane's access and the older ones to a cell.
+    fn judge(
+        &mut self,
+        order: &mut Order,
+        who: (AgentId, u32),
+        cell: &Cell,
+        does: Does,
+    ) -> Option<String> {
+        if let Some(message) = self.judge_mark(order, who, &cell.write, Does::Write) {
+            return Some(message);
+        }
+        match does {
+            Does::Read => None,
+            Does::Write => self.judge_mark(order, who, &cell.read, Does::Read),
+        }
+    }
+
+    fn judge_mark(
+        &mut self,
+        order: &mut Order,
+        (who, lane): (AgentId, u32),
+        mark: &Mark,
+        did: Does,
+    ) -> Option<String> {
+        if mark.is_none() || mark.stamp == self.stamp {
+            return None;
+        }
+        let lag = self.state(who).lag(lane).map(|lag| lag.of(mark.agent));
+        if mark.agent == who {
+            // Lanes that wrote the same bytes in one instruction each wrote what they read.
+            if did == Does::Write && mark.lanes >> lane & 1 == 1 {
+                return None;
+            }
+            let state = self.state(who);
+            let unknown = |other: &usize| {
+                *other as u32 != lane && state.known(lane, *other as u32) <= mark.time
+            };
+            return lanes(mark.lanes).find(unknown).map(|other| mark.unordered(other, lane, did));
+        }
+        match lag {
+            Some(known) => self.judge_release(known, mark, true).map(|_| mark.unknown(lane, did)),
+            None => {
+                let known = self.known_to(order, who, mark.agent);
+                self.judge_release(known, mark, false)
+            }
+        }
+    }
+
+    /// The last moment of an agent that a warp knows.
+    fn known_to(&mut self, order: &mut Order, who: AgentId, of: AgentId) -> u32 {
+        match self.known {
+            Some((agent, moment)) if agent == of => moment,
+            Some(_) | None => {
+                let moment = if of == page::NOBODY { 0 } else { order.known_to(who, of) };
+                self.known = Some((of, moment));
+                moment
+            }
+        }
+    }
+
+    /// A lane whose access no release that is known has published.
+    fn judge_release(&mut self, known: u32, mark: &Mark, lagging: bool) -> Option<String> {
+        let state = self.ctas.get(&mark.agent.0)?.warps.get(mark.agent.1 as usize)?;
+        let missing = state.releases.lacks(known, mark, lagging)?;
+        Some(mark.unpublished(missing))
+    }
+
+    /// A lane whose write no fence between proxies covers, where there is a fence of its warp that looks as if it did.
+    /// `own` is what is known of the issuer, whose own fence covers everything it knew.
+    fn judge_fence(
+        &mut self,
+        issuer: AgentId,
+        known: u32,
+        own: Option<u32>,
+        mark: &Mark,
+    ) -> Option<String> {
+        if mark.is_none() || mark.lanes == 0 {
+            return None;
+        }
+        let known = if mark.agent == issuer { own.unwrap_or(u32::MAX) } else { known };
+        let state = self.ctas.get(&mark.agent.0)?.warps.get(mark.agent.1 as usize)?;
+        if !state.fences.is_after(known, mark.stamp) {
+            return None;
+        }
+        let missing = state.fences.lacks(known, mark, false)?;
+        if mark.agent != issuer {
+            let reader = self.ctas.get(&issuer.0)?.warps.get(issuer.1 as usize)?;
+            if reader.fences.is_after(own.unwrap_or(u32::MAX), mark.stamp) {
+                return None;
+            }
+        }
+        Some(mark.unfenced(missing))
+    }
+
+    /// All that a warp knows, for lanes that will not learn what others of the warp are about to.
+    pub(crate) fn before_wait(&mut self, who: AgentId, mask: u32, live: u32, knows: Knowledge) {
+        self.state(who).before_wait(mask, live, knows);
+    }
+}

@@ -1,0 +1,172 @@
+//! Which lanes touched which bytes last.
+//!
+//! In: accesses. Out: marks of the last write and of the last reads since, word by word, or byte by byte where somebody
+//! touched less than a word. Invariant: a cell's reads are of one warp and one of its times; those of another replace them.
+
+use std::collections::HashMap;
+
+use super::{AgentId, Cta};
+
+/// Bytes of a page.
+pub(super) const PAGE: u64 = 64;
+const WORDS: usize = PAGE as usize / 4;
+
+/// Who touched nothing yet.
+pub(super) const NOBODY: AgentId = (u32::MAX, u32::MAX);
+
+/// What is done to bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Does {
+    Read,
+    Write,
+}
+
+impl Does {
+    fn past(self) -> &'static str {
+        match self {
+            Does::Read => "reads",
+            Does::Write => "writes",
+        }
+    }
+}
+
+/// The last access of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark {
+    pub(super) agent: AgentId,
+    /// The warp's time, or the moment of a copy.
+    pub(super) time: u32,
+    /// None of a copy.
+    pub(super) lanes: u32,
+    pub(super) stamp: u32,
+    pub(super) line: u32,
+}
+
+const NOTHING: Mark = Mark { agent: NOBODY, time: 0, lanes: 0, stamp: 0, line: 0 };
+
+impl Mark {
+    pub(super) fn is_none(&self) -> bool {
+        self.agent == NOBODY
+    }
+
+    fn name(&self, lane: usize) -> String {
+        let (cta, warp) = self.agent;
+        format!("lane {lane} of warp {warp} of CTA {cta}, line {},", self.line)
+    }
+
+    /// Two lanes of a warp.
+    pub(super) fn unordered(&self, lane: usize, other: u32, did: Does) -> String {
+        let name = self.name(lane);
+        format!(
+            "{name} {} these bytes, and no bar.warp.sync orders lane {other} after it",
+            did.past()
+        )
+    }
+
+    /// A lane of which nobody told.
+    pub(super) fn unpublished(&self, lane: usize) -> String {
+        let name = self.name(lane);
+        format!(
+            "{name} touches these bytes, and what its warp then arrives at or releases is another lane's: no bar.warp.sync comes before"
+        )
+    }
+
+    /// A lane that did not wait.
+    pub(super) fn unknown(&self, lane: u32, did: Does) -> String {
+        let line = self.line;
+        format!(
+            "line {line} {} these bytes; lanes of this warp waited for that, but lane {lane} did not, and no bar.warp.sync follows the wait",
+            did.past()
+        )
+    }
+
+    /// A lane that did not fence.
+    pub(super) fn unfenced(&self, lane: usize) -> String {
+        let name = self.name(lane);
+        format!(
+            "{name} writes these bytes, and the fence.proxy.async that follows is another lane's: no bar.warp.sync comes before it"
+        )
+    }
+}
+
+/// Accesses to a word or a byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) write: Mark,
+    pub(super) read: Mark,
+}
+
+const UNTOUCHED: Cell = Cell { write: NOTHING, read: NOTHING };
+
+impl Default for Cell {
+    fn default() -> Self {
+        UNTOUCHED
+    }
+}
+
+impl Cell {
+    pub(super) fn note(&mut self, mark: Mark, does: Does) {
+        let held = match does {
+            Does::Read => &mut self.read,
+            Does::Write => &mut self.write,
+        };
+        let same = match does {
+            Does::Read => (held.agent, held.time) == (mark.agent, mark.time),
+            Does::Write => held.stamp == mark.stamp,
+        };
+        if same {
+            held.lanes |= mark.lanes;
+            (held.stamp, held.line) = (mark.stamp, mark.line);
+        } else {
+            *held = mark;
+        }
+        if does == Does::Write {
+            self.read = NOTHING;
+        }
+    }
+
+    /// Whether a CTA that is still known touched it.
+    pub(super) fn is_of(&self, ctas: &HashMap<u32, Cta>) -> bool {
+        [self.write, self.read].iter().any(|mark| ctas.contains_key(&mark.agent.0))
+    }
+}
+
+/// 64 bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Page {
+    Words(Box<[Cell; WORDS]>),
+    Bytes(Box<[Cell; PAGE as usize]>),
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Page::Words(Box::new([UNTOUCHED; WORDS]))
+    }
+}
+
+impl Page {
+    /// Lets `from..to` be made of whole cells.
+    pub(super) fn refine(&mut self, (from, to): (usize, usize)) {
+        if let Page::Words(cells) = self
+            && !(from.is_multiple_of(4) && to.is_multiple_of(4))
+        {
+            *self = Page::Bytes(Box::new(std::array::from_fn(|at| cells[at / 4])));
+        }
+    }
+
+    /// Cells of the bytes `from..to`, which are whole ones.
+    pub(super) fn part(&mut self, (from, to): (usize, usize)) -> &mut [Cell] {
+        match self {
+            Page::Words(cells) => &mut cells[from / 4..to / 4],
+            Page::Bytes(cells) => &mut cells[from..to],
+        }
+    }
+
+    /// All of them.
+    pub(super) fn cells(&self) -> &[Cell] {
+        match self {
+            Page::Words(cells) => &cells[..],
+            Page::Bytes(cells) => &cells[..],
+        }
+    }
+}
