@@ -175,7 +175,7 @@ impl<'k> Parameters<'k> {
     pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
         let left = self.operands[0].staggered(k, 0);
         let behind = left.as_ref().map_or(0, Staggered::bytes);
-        // Two products never have it.
+        // Several products never have it.
         [left, self.operands[1].staggered(k, behind)]
     }
 
