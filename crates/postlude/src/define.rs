@@ -4,10 +4,17 @@
 //! replaced by ones that do not, products contracted into sums. What comes out is what the reference evaluates, and what
 //! every later pass has to agree with.
 
+mod basis;
 mod contract;
+mod difference;
 mod expand;
 mod formula;
+mod logarithm;
+mod magnitude;
+mod quotient;
 mod stabilise;
+mod vanish;
+mod views;
 
 use crate::graph::{Graph, Stage};
 

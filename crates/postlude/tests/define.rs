@@ -10,6 +10,10 @@ mod derivatives;
 mod enclosures;
 #[path = "define/engines.rs"]
 mod engines;
+#[path = "define/naive_forms.rs"]
+mod naive_forms;
+#[path = "define/never_worse.rs"]
+mod never_worse;
 #[path = "define/real.rs"]
 mod real;
 #[path = "define/special_values.rs"]
@@ -18,3 +22,5 @@ mod special_values;
 mod stable_forms;
 #[path = "define/textbook.rs"]
 mod textbook;
+#[path = "define/variants.rs"]
+mod variants;

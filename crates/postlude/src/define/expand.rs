@@ -1,18 +1,14 @@
 //! Expands calls into primitives.
 //!
-//! First everything but the basis of stability (sigmoid and softplus), every node through its rules; then the basis,
-//! whose formulas are stable as they stand and must not be recognised again.
+//! First everything but the basis of stability (sigmoid, softplus, softmax and what only rules make), every node through
+//! its rules; then the basis, whose formulas are stable as they stand and must not be recognised again.
 
 use crate::catalogue;
 use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Run, Unary};
 
+use super::basis::{self, is_basis};
 use super::formula::{Scope, instantiate};
 use super::stabilise::stabilise;
-
-/// Calls that the rules of stability speak of.
-fn is_basis(call: &Call) -> bool {
-    !call.grad && matches!(call.function, "sigmoid" | "softplus")
-}
 
 pub(super) fn expand_calls(graph: &Graph) -> Graph {
     Rewriter::rebuild(graph, make_stable)
@@ -44,6 +40,11 @@ fn expand(
     arguments: &[NodeId],
     make: fn(&mut Graph, Op) -> NodeId,
 ) -> NodeId {
+    if let Some(basis) = basis::find(call.function) {
+        let values: Vec<(&str, NodeId)> =
+            basis.parameters.iter().copied().zip(arguments.iter().copied()).collect();
+        return instantiate(graph, basis.formula, &Scope { values: &values, over: None, make });
+    }
     let Some(entry) = catalogue::find(call.function) else {
         panic!("compiler bug: call to `{}`", call.function)
     };

@@ -17,7 +17,7 @@ pub(crate) enum Along {
     Columns,
 }
 
-/// The expression's values. `x` is a product with 1, so the accumulator is it; `others` are the same everywhere.
+/// The values of an expression, after statements if there are any. `x` is a product with 1, so the accumulator is it; `others` are the same everywhere.
 pub(crate) fn run(
     expression: &str,
     math: MathMode,
@@ -28,8 +28,9 @@ pub(crate) fn run(
     let declared: Vec<String> =
         others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
     let declared = declared.concat();
+    let (statements, value) = expression.rsplit_once(';').unwrap_or(("", expression));
     let source = format!(
-        "kernel k(A: f32[M, K], B: f32[K, N]{declared}) -> D: f32[M, N] {{ x = A @ B; D = {expression} }}"
+        "kernel k(A: f32[M, K], B: f32[K, N]{declared}) -> D: f32[M, N] {{ x = A @ B; {statements}; D = {value} }}"
     );
     let kernel = Kernel::parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
     let points: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
@@ -50,6 +51,31 @@ pub(crate) fn run(
     }
     let sizes = Sizes::new();
     let compiled = kernel.compile(&Options { math, threads: Some(1), ..Options::default() });
+    let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
+    let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
+    let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
+    reference.into_iter().zip(cpu).map(|(reference, cpu)| Said { reference, cpu }).collect()
+}
+
+/// A body that ends in a value, on one row: `x` is the accumulator, `y` a vector along the columns, `t` the label.
+pub(crate) fn run_row(body: &str, x: &[f32], y: &[f32], t: i32) -> Vec<Said> {
+    let (statements, value) = body.rsplit_once(';').unwrap_or(("", body));
+    let source = format!(
+        "kernel k(A: f32[M, K], B: f32[K, N], y: f32[N], t: i32[M]) -> D: f32[M, N] {{ x = A @ B; {statements}; D = {value} }}"
+    );
+    let kernel = Kernel::parse(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let tensor = |dtype: DType, shape: Vec<usize>, values: &[f32]| {
+        let values: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
+        Argument::Tensor(Tensor::from_values(dtype, shape, &values).expect("a tensor"))
+    };
+    let arguments = Arguments::from([
+        ("A".to_owned(), tensor(DType::F32, vec![1, 1], &[1.0])),
+        ("B".to_owned(), tensor(DType::F32, vec![1, x.len()], x)),
+        ("y".to_owned(), tensor(DType::F32, vec![x.len()], y)),
+        ("t".to_owned(), tensor(DType::I32, vec![1], &[t as f32])),
+    ]);
+    let sizes = Sizes::new();
+    let compiled = kernel.compile(&Options { threads: Some(1), ..Options::default() });
     let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
     let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
     let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();

@@ -112,6 +112,9 @@ fn call(function: &str, arguments: &[&Row]) -> Row {
     match (function, arguments) {
         ("sum", [x, ..]) => vec![sum(x)],
         ("mean", [x, ..]) => vec![sum(x) / x.len() as f64],
+        ("prod", [x, ..]) => vec![x.iter().fold(Real::from(1.0), |total, x| total * x)],
+        ("pick", [x, index]) => vec![x[index[0].to_f64() as usize].clone()],
+        ("f32", [x]) => (*x).clone(),
         ("max", [x, ..]) => vec![x[1..].iter().fold(x[0].clone(), |a, b| larger(&a, b))],
         ("logsumexp", [x, ..]) => vec![sum(&each(x, Real::exp)).ln()],
         ("softmax", [x, ..]) => {

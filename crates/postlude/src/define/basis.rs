@@ -1,0 +1,54 @@
+//! Functions that the rules of stability speak of: kept as calls while rules look for them, expanded afterwards.
+//!
+//! In: nothing. Out: formulas in the language, each accurate for every argument. Invariant: a formula is stable as it
+//! stands, so it is instantiated without the rules. `sigmoid`, `softplus` and `softmax` are the user's own functions; the
+//! others have no name in the language.
+
+use crate::graph::Call;
+
+/// A function that only rules make.
+pub(super) struct Basis {
+    pub(super) name: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) formula: &'static str,
+}
+
+const fn basis(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    formula: &'static str,
+) -> Basis {
+    Basis { name, parameters, formula }
+}
+
+/// The functions, in the language's own terms.
+#[rustfmt::skip] // A table: one line a function.
+const BASIS: &[Basis] = &[
+    // exp(a - b) with the rounding error of a - b put back.
+    basis("exp_of_difference", &["a", "b"], "exp(a - b) * where(abs(a - b) < 128.0, (a - ((a - b) + (a - (a - b)))) + ((a - (a - b)) - b), 0.0) + exp(a - b)"),
+    basis("exp_difference", &["a", "b"], "where(abs(a - b) < 0.6931471805599453, exp(b) * expm1(a - b), exp(a) - exp(b))"),
+    basis("exp2_difference", &["a", "b"], "where(abs(a - b) < 1.0, exp2(b) * expm1(0.6931471805599453 * (a - b)), exp2(a) - exp2(b))"),
+    basis("exp2m1", &["x"], "where(abs(x) < 1.0, expm1(0.6931471805599453 * x), exp2(x) - 1.0)"),
+    basis("one_minus_tanh", &["x"], "2.0 * sigmoid(-(2.0 * x))"),
+    // 1 - tanh(x)^2 as written where nothing cancels.
+    basis("sech_squared", &["x"], "where(abs(x) < 0.55, 1.0 - square(tanh(x)), 4.0 * exp(-(2.0 * abs(x))) / square(1.0 + exp(-(2.0 * abs(x)))))"),
+    basis("log_add_exp", &["a", "b"], "where(a == b, a + 0.6931471805599453, maximum(a, b) + log1p(exp(-abs(a - b))))"),
+    basis("log_one_minus_exp", &["x"], "where(x < -0.6931471805599453, log1p(-exp(x)), log(-expm1(x)))"),
+    basis("log_expm1", &["x"], "where(x < 1.0, log(expm1(x)), x + log1p(-exp(-x)))"),
+    basis("log_one_minus_tanh", &["x"], "where(x < 0.5, log1p(-tanh(x)), 0.6931471805599453 - softplus(2.0 * x))"),
+    // cosh(x) - 1 is expm1(-|x|)^2 / (2 exp(-|x|)).
+    basis("log_cosh", &["x"], "where(abs(x) < 1.0, log1p(0.5 * square(expm1(-abs(x))) / exp(-abs(x))), (abs(x) - 0.6931471805599453) + log1p(exp(-(2.0 * abs(x)))))"),
+    basis("log_softplus", &["x"], "where(x < -20.0, x, log(softplus(x)))"),
+];
+
+/// The function of that name.
+pub(super) fn find(name: &str) -> Option<&'static Basis> {
+    BASIS.iter().find(|basis| basis.name == name)
+}
+
+/// Whether a call is kept for the rules to see.
+pub(super) fn is_basis(call: &Call) -> bool {
+    !call.grad
+        && (matches!(call.function, "sigmoid" | "softplus" | "softmax")
+            || find(call.function).is_some())
+}

@@ -1,0 +1,129 @@
+//! Sums and differences that cancel.
+//!
+//! In: a sum or difference of two values, seen through constant factors, signs and order. Out: a form in which nothing
+//! cancels: `expm1`, a sigmoid or tanh of the other side. Invariant: both are equal in exact arithmetic.
+
+use crate::graph::{Binary, Graph, NodeId, Op, Unary};
+
+use super::views::{
+    Base, are_opposite, binary, call, called, constant, exponent, is_float, multiple, negate,
+    number, scaled, square, unary,
+};
+
+/// Sums and differences of exponentials, of sigmoids and of tanh, with each other and with constants.
+pub(super) fn difference_that_cancels(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let (sign, a, b) = match *op {
+        Op::Binary(Binary::Add, a, b) => (1.0, a, b),
+        Op::Binary(Binary::Subtract, a, b) => (-1.0, a, b),
+        _ => return None,
+    };
+    if !is_float(graph, a) {
+        return None;
+    }
+    let node = match (number(graph, a), number(graph, b)) {
+        (Some(first), None) => {
+            let (factor, b) = scaled(graph, b);
+            beside_constant(graph, f64::from(first), sign * factor, b)
+        }
+        (None, Some(second)) => {
+            let (factor, a) = scaled(graph, a);
+            beside_constant(graph, sign * f64::from(second), factor, a)
+        }
+        (None, None) => {
+            let ((first, a), (second, b)) = (scaled(graph, a), scaled(graph, b));
+            of_two(graph, (first, a), (sign * second, b))
+                .or_else(|| of_two(graph, (sign * second, b), (first, a)))
+        }
+        (Some(_), Some(_)) => None,
+    }?;
+    let wanted = graph.type_of(op).ok()?;
+    (graph.ty(node) == wanted).then_some(node)
+}
+
+/// `total + factor * x`, where `x` comes close to a constant that cancels the other.
+fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Option<NodeId> {
+    let ratio = factor / total;
+    if let Some((base, power)) = exponent(graph, x).filter(|_| ratio == -1.0) {
+        let node = match base {
+            Base::Natural => graph.make(Op::Unary(Unary::Expm1, power)),
+            Base::Two => call(graph, "exp2m1", None, &[power]),
+        };
+        return Some(multiple(graph, factor, node));
+    }
+    if let Some(y) = called(graph, x, "sigmoid") {
+        if ratio == -1.0 {
+            let opposite = negate(graph, y);
+            let node = call(graph, "sigmoid", None, &[opposite]);
+            return Some(multiple(graph, total, node));
+        }
+        // 1 - 2 * sigmoid(y)
+        let half = (ratio == -2.0).then(|| multiple(graph, 0.5, y))?;
+        let node = graph.make(Op::Unary(Unary::Tanh, half));
+        return Some(multiple(graph, -total, node));
+    }
+    if let Some(y) = unary(graph, x, Unary::Tanh).filter(|_| ratio.abs() == 1.0) {
+        let y = if ratio > 0.0 { negate(graph, y) } else { y };
+        let node = call(graph, "one_minus_tanh", None, &[y]);
+        return Some(multiple(graph, total, node));
+    }
+    if let Some(y) = called(graph, x, "sech_squared").filter(|_| ratio == -1.0) {
+        let root = graph.make(Op::Unary(Unary::Tanh, y));
+        let node = binary(graph, Binary::Multiply, root, root);
+        return Some(multiple(graph, total, node));
+    }
+    let (sign, root) = square(graph, x)?;
+    if ratio * sign != -1.0 {
+        return None;
+    }
+    let node = if let Some(y) = unary(graph, root, Unary::Tanh) {
+        call(graph, "sech_squared", None, &[y])
+    } else {
+        // (1 - s) * (1 + s)
+        let y = called(graph, root, "sigmoid")?;
+        let opposite = negate(graph, y);
+        let one = constant(graph, 1.0);
+        let (less, more) =
+            (call(graph, "sigmoid", None, &[opposite]), binary(graph, Binary::Add, one, root));
+        binary(graph, Binary::Multiply, less, more)
+    };
+    Some(multiple(graph, total, node))
+}
+
+/// The sum of two values with their factors.
+fn of_two(
+    graph: &mut Graph,
+    (first, a): (f64, NodeId),
+    (second, b): (f64, NodeId),
+) -> Option<NodeId> {
+    // softplus(x) - x is softplus(-x).
+    if let Some(x) = called(graph, a, "softplus") {
+        let (own, inner) = scaled(graph, x);
+        if inner == b && first * own == -second {
+            let opposite = negate(graph, x);
+            let node = call(graph, "softplus", None, &[opposite]);
+            return Some(multiple(graph, first, node));
+        }
+    }
+    if first != -second {
+        return None;
+    }
+    if let (Some((base, x)), Some((other, y))) = (exponent(graph, a), exponent(graph, b))
+        && base == other
+    {
+        let function = match base {
+            Base::Natural => "exp_difference",
+            Base::Two => "exp2_difference",
+        };
+        let node = call(graph, function, None, &[x, y]);
+        return Some(multiple(graph, first, node));
+    }
+    if let (Some(x), Some(y)) = (called(graph, a, "sigmoid"), called(graph, b, "sigmoid"))
+        && are_opposite(graph, x, y)
+    {
+        let half = multiple(graph, 0.5, x);
+        let node = graph.make(Op::Unary(Unary::Tanh, half));
+        return Some(multiple(graph, first, node));
+    }
+    let (x, y) = (called(graph, a, "softplus")?, called(graph, b, "softplus")?);
+    are_opposite(graph, x, y).then(|| multiple(graph, first, x))
+}

@@ -1,0 +1,563 @@
+//! The logarithm of a value that is made of exponentials, without computing the value.
+//!
+//! In: a node. Out: its natural logarithm as a sum of terms with constant factors, where the node is an exponential, or a
+//! product, quotient, power, sum, choice or reduction of such. Invariant: the terms add up to the logarithm for every
+//! operand, infinities and nan included; a shift by a maximum cancels or stays with its sum.
+
+use std::f64::consts::LN_2;
+
+use crate::dtype::{DType, Elem};
+use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
+
+use super::stabilise::stabilise;
+use super::views::{
+    Fuel, are_opposite, binary, call, called, called_with_two, constant, difference, exponent,
+    folds_as, is_float, is_peak, multiple, negate, number, scaled, square, unary, unguarded,
+    varies,
+};
+
+/// A natural logarithm: terms with their factors, and a constant.
+#[derive(Clone, Debug)]
+struct Log {
+    terms: Vec<(f64, NodeId)>,
+    constant: f64,
+    /// Whether the value itself may overflow or vanish where its logarithm does not.
+    informative: bool,
+    /// Whether the value may be arbitrarily large.
+    unbounded: bool,
+}
+
+/// Whether a factor about which nothing is known, not even its sign, may be left under a logarithm.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    Allowed,
+    Refused,
+}
+
+/// `log`, `log2` and `log1p` of what is made of exponentials.
+pub(super) fn log_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Unary(function @ (Unary::Log | Unary::Log2 | Unary::Log1p), a) = *op else {
+        return None;
+    };
+    let mut fuel = Fuel::new();
+    let log = match function {
+        Unary::Log1p => log_of_one_plus(graph, a, &mut fuel)?,
+        _ => log_of(graph, a, Unknown::Allowed, &mut fuel)?,
+    };
+    let log = log.combined(graph);
+    if !log.informative || log.terms.is_empty() {
+        return None;
+    }
+    let log = if function == Unary::Log2 { log.times(LN_2.recip()) } else { log };
+    let value = log.node(graph);
+    // A value that varies along more than its logarithm has lost a dim on the way.
+    (graph.ty(value).axes == graph.ty(a).axes).then_some(value)
+}
+
+impl Log {
+    fn known(terms: Vec<(f64, NodeId)>, unbounded: bool) -> Log {
+        Log { terms, constant: 0.0, informative: true, unbounded }
+    }
+
+    fn times(mut self, factor: f64) -> Log {
+        self.terms.iter_mut().for_each(|(own, _)| *own *= factor);
+        self.constant *= factor;
+        self
+    }
+
+    fn plus(mut self, other: Log) -> Log {
+        self.terms.extend(other.terms);
+        self.constant += other.constant;
+        self.informative |= other.informative;
+        self.unbounded |= other.unbounded;
+        self
+    }
+
+    /// Equal terms taken together, and what cancels taken out.
+    fn combined(self, graph: &mut Graph) -> Log {
+        let mut terms: Vec<(f64, NodeId)> = Vec::new();
+        for (factor, term) in self.terms {
+            match terms.iter_mut().find(|(_, known)| *known == term) {
+                Some((own, _)) => *own += factor,
+                None => terms.push((factor, term)),
+            }
+        }
+        terms.retain(|(factor, _)| factor.abs() > 1e-12);
+        while let Some((first, second, together)) = joined(graph, &terms) {
+            terms[first] = together;
+            terms.remove(second);
+        }
+        Log { terms, ..self }
+    }
+
+    /// The value, from the terms in their order.
+    fn node(&self, graph: &mut Graph) -> NodeId {
+        let constant_value = self.constant as f32;
+        let mut order = self.terms.clone();
+        // What is added comes first: `x - y`, not `-y + x`.
+        order.sort_by_key(|(factor, _)| *factor < 0.0);
+        let mut total: Option<NodeId> = None;
+        for (factor, term) in order {
+            total = Some(match total {
+                None => multiple(graph, f64::from(factor as f32), term),
+                Some(total) if (factor as f32) < 0.0 => {
+                    let term = multiple(graph, f64::from(-factor as f32), term);
+                    stabilise(graph, Op::Binary(Binary::Subtract, total, term))
+                }
+                Some(total) => {
+                    let term = multiple(graph, f64::from(factor as f32), term);
+                    stabilise(graph, Op::Binary(Binary::Add, total, term))
+                }
+            });
+        }
+        match total {
+            None => constant(graph, constant_value),
+            Some(total) if self.constant.abs() <= 1e-12 => total,
+            Some(total) if constant_value < 0.0 => {
+                let rest = constant(graph, -constant_value);
+                binary(graph, Binary::Subtract, total, rest)
+            }
+            Some(total) => {
+                let rest = constant(graph, constant_value);
+                binary(graph, Binary::Add, total, rest)
+            }
+        }
+    }
+}
+
+/// Two terms that are simpler as one, and that one.
+fn joined(graph: &mut Graph, terms: &[(f64, NodeId)]) -> Option<(usize, usize, (f64, NodeId))> {
+    for (first, &(factor, a)) in terms.iter().enumerate() {
+        for (second, &(other, b)) in terms.iter().enumerate() {
+            if factor != -other {
+                continue;
+            }
+            // softplus(x) - softplus(-x) is x.
+            if let (Some(x), Some(y)) = (called(graph, a, "softplus"), called(graph, b, "softplus"))
+                && are_opposite(graph, x, y)
+            {
+                return Some((first, second, (factor, x)));
+            }
+            // A sum that has been shifted by its maximum stays what it is.
+            if let Op::Reduce(Fold::LogSumExp, over, x) = graph[a].op
+                && graph[unguarded(graph, b).unwrap_or(b)].op == Op::Reduce(Fold::Max, over, x)
+            {
+                let shifted = binary(graph, Binary::Subtract, x, b);
+                let power = graph.make(Op::Unary(Unary::Exp, shifted));
+                let total = graph.make(Op::Reduce(Fold::Sum, over, power));
+                let log = graph.make(Op::Unary(Unary::Log, total));
+                return Some((first, second, (factor, log)));
+            }
+        }
+    }
+    None
+}
+
+fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) -> Option<Log> {
+    fuel.burn()?;
+    if !is_float(graph, node) {
+        return None;
+    }
+    if let Some((base, x)) = exponent(graph, node) {
+        return Some(log_of_exponential(graph, base.function(), x));
+    }
+    match graph[node].op.clone() {
+        Op::Constant(value) => {
+            let value = value.as_f32().filter(|value| *value > 0.0 && value.is_finite())?;
+            let constant = f64::from(value).ln();
+            Some(Log { terms: Vec::new(), constant, informative: false, unbounded: false })
+        }
+        Op::Extent(_) => {
+            let log = graph.make(Op::Unary(Unary::Log, node));
+            Some(Log { informative: false, ..Log::known(vec![(1.0, log)], false) })
+        }
+        Op::Unary(function, a) => log_of_function(graph, function, a, fuel),
+        Op::Binary(Binary::Multiply | Binary::Divide, ..) => {
+            log_of_product(graph, node, unknown, fuel)
+        }
+        Op::Binary(Binary::Pow, a, power) => {
+            let power = number(graph, power).filter(|power| power.is_finite() && *power != 0.0)?;
+            Some(log_of(graph, a, Unknown::Refused, fuel)?.times(f64::from(power)))
+        }
+        Op::Binary(Binary::Add, a, b) => log_of_sum(graph, a, b, fuel),
+        Op::Binary(Binary::Subtract, a, b) if number(graph, a) == Some(1.0) => {
+            log_of_complement(graph, b, fuel)
+        }
+        Op::Select(condition, a, b) => log_of_choice(graph, condition, a, b, unknown, fuel),
+        Op::Cast(DType::F32, a) if graph.ty(a).elem == Elem::Bool => {
+            let (zero, least) = (constant(graph, 0.0), constant(graph, f32::NEG_INFINITY));
+            let log = graph.make(Op::Select(a, zero, least));
+            Some(Log { informative: false, ..Log::known(vec![(1.0, log)], false) })
+        }
+        Op::Reduce(fold, over, terms) => log_of_reduction(graph, fold, over, terms, fuel),
+        Op::Pick(of, index) => log_of_pick(graph, of, index, fuel),
+        Op::Part(part, a) => {
+            let log = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
+            let value = log.node(graph);
+            let same = graph.ty(value).axes == graph.ty(a).axes;
+            let value = same.then(|| graph.make(Op::Part(part, value)))?;
+            Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..log })
+        }
+        Op::Merge(merge, a, b) => {
+            let (a, b) = (
+                log_of(graph, a, Unknown::Refused, fuel)?,
+                log_of(graph, b, Unknown::Refused, fuel)?,
+            );
+            let (left, right) = (a.node(graph), b.node(graph));
+            let value = graph.add(Op::Merge(merge, left, right)).ok()?;
+            let both = a.plus(b);
+            Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..both })
+        }
+        Op::Call(..) => log_of_call(graph, node),
+        Op::Accumulator
+        | Op::SecondAccumulator
+        | Op::Input(_)
+        | Op::Index(_)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Cast(..) => None,
+    }
+}
+
+fn log_of_exponential(graph: &Graph, function: Unary, x: NodeId) -> Log {
+    if function == Unary::Exp2 {
+        return Log::known(vec![(LN_2, x)], true);
+    }
+    match graph[x].op {
+        // Kept apart, so that it may cancel against the same shift of another exponential.
+        Op::Binary(Binary::Subtract, x, peak) if is_peak(graph, peak) => {
+            Log::known(vec![(1.0, x), (-1.0, peak)], false)
+        }
+        _ => Log::known(vec![(1.0, x)], true),
+    }
+}
+
+fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    let mut root = |graph: &mut Graph, factor: f64| {
+        log_of(graph, a, Unknown::Refused, fuel).map(|log| log.times(factor))
+    };
+    match function {
+        Unary::Sqrt => root(graph, 0.5),
+        Unary::Rsqrt => root(graph, -0.5),
+        Unary::Rcp => root(graph, -1.0),
+        Unary::Expm1 => {
+            let log = call(graph, "log_expm1", None, &[a]);
+            Some(Log::known(vec![(1.0, log)], true))
+        }
+        Unary::Negate => {
+            if let Some((a, b)) = called_with_two(graph, a, "exp_difference") {
+                return Some(log_of_difference(graph, b, a));
+            }
+            let x = unary(graph, a, Unary::Expm1)?;
+            let log = call(graph, "log_one_minus_exp", None, &[x]);
+            Some(Log::known(vec![(1.0, log)], false))
+        }
+        _ => None,
+    }
+}
+
+/// `log(exp(a) - exp(b))`
+fn log_of_difference(graph: &mut Graph, a: NodeId, b: NodeId) -> Log {
+    let below = difference(graph, b, a);
+    let log = call(graph, "log_one_minus_exp", None, &[below]);
+    Log::known(vec![(1.0, a), (1.0, log)], true)
+}
+
+fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
+    let Op::Call(function, arguments) = graph[node].op.clone() else { return None };
+    let x = *arguments.first()?;
+    let mut one = |factor: f64, name: &'static str, x: NodeId, unbounded: bool| {
+        let log = call(graph, name, None, &[x]);
+        Some(Log::known(vec![(factor, log)], unbounded))
+    };
+    match function.function {
+        "sigmoid" => {
+            let opposite = negate(graph, x);
+            let log = call(graph, "softplus", None, &[opposite]);
+            Some(Log::known(vec![(-1.0, log)], false))
+        }
+        "softmax" => {
+            let total = graph.make(Op::Reduce(Fold::LogSumExp, function.over?, x));
+            Some(Log::known(vec![(1.0, x), (-1.0, total)], false))
+        }
+        "softplus" => one(1.0, "log_softplus", x, true),
+        "sech_squared" => one(-2.0, "log_cosh", x, false),
+        "one_minus_tanh" => one(1.0, "log_one_minus_tanh", x, false),
+        "exp_difference" => Some(log_of_difference(graph, x, *arguments.get(1)?)),
+        _ => None,
+    }
+}
+
+/// The factors of a product, those with a known logarithm and the others, which stay one product.
+fn log_of_product(
+    graph: &mut Graph,
+    node: NodeId,
+    unknown: Unknown,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let mut factors = Vec::new();
+    gather_factors(graph, node, 1.0, &mut factors, fuel)?;
+    let mut total = Log { terms: Vec::new(), constant: 0.0, informative: false, unbounded: false };
+    let (mut above, mut below) = (Vec::new(), Vec::new());
+    for (power, factor) in factors {
+        match log_of(graph, factor, Unknown::Refused, fuel) {
+            Some(log) => total = total.plus(log.times(power)),
+            None if power > 0.0 => above.push(factor),
+            None => below.push(factor),
+        }
+    }
+    match (&above[..], &below[..]) {
+        ([], []) => return Some(total),
+        // The square of anything: its root is within range.
+        ([a, b], []) if a == b && unknown == Unknown::Allowed => {
+            let size = graph.make(Op::Unary(Unary::Abs, *a));
+            let log = stabilise(graph, Op::Unary(Unary::Log, size));
+            return Some(total.plus(Log::known(vec![(2.0, log)], true)));
+        }
+        // The area hyperbolic tangent: close to 1, both sums round away what matters.
+        ([a], [b]) if unknown == Unknown::Allowed && are_mirrored(graph, *a, *b) => {
+            let (a, b) = (one_plus(graph, *a)?, one_plus(graph, *b)?);
+            let (up, down) =
+                (graph.make(Op::Unary(Unary::Log1p, a)), graph.make(Op::Unary(Unary::Log1p, b)));
+            return Some(total.plus(Log::known(vec![(1.0, up), (-1.0, down)], true)));
+        }
+        _ if unknown == Unknown::Refused || !total.informative => return None,
+        _ => {}
+    }
+    let product = |graph: &mut Graph, factors: &[NodeId]| {
+        let (first, rest) = factors.split_first()?;
+        Some(rest.iter().fold(*first, |a, b| binary(graph, Binary::Multiply, a, *b)))
+    };
+    let rest = match (product(graph, &above), product(graph, &below)) {
+        (Some(above), Some(below)) => binary(graph, Binary::Divide, above, below),
+        (Some(above), None) => above,
+        (None, Some(below)) => graph.make(Op::Unary(Unary::Rcp, below)),
+        (None, None) => return Some(total),
+    };
+    let log = stabilise(graph, Op::Unary(Unary::Log, rest));
+    Some(total.plus(Log { informative: false, ..Log::known(vec![(1.0, log)], true) }))
+}
+
+/// `x` of `1 + x`
+fn one_plus(graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+    match graph[node].op {
+        Op::Binary(Binary::Add, a, b) if number(graph, a) == Some(1.0) => Some(b),
+        Op::Binary(Binary::Add, a, b) if number(graph, b) == Some(1.0) => Some(a),
+        Op::Binary(Binary::Subtract, a, b) if number(graph, a) == Some(1.0) => {
+            Some(negate(graph, b))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the two are `1 + x` and `1 - x`.
+fn are_mirrored(graph: &mut Graph, a: NodeId, b: NodeId) -> bool {
+    match (one_plus(graph, a), one_plus(graph, b)) {
+        (Some(a), Some(b)) => are_opposite(graph, a, b),
+        _ => false,
+    }
+}
+
+fn gather_factors(
+    graph: &Graph,
+    node: NodeId,
+    power: f64,
+    factors: &mut Vec<(f64, NodeId)>,
+    fuel: &mut Fuel,
+) -> Option<()> {
+    fuel.burn()?;
+    match graph[node].op {
+        Op::Binary(Binary::Multiply, a, b) => {
+            gather_factors(graph, a, power, factors, fuel)?;
+            gather_factors(graph, b, power, factors, fuel)
+        }
+        Op::Binary(Binary::Divide, a, b) => {
+            gather_factors(graph, a, power, factors, fuel)?;
+            gather_factors(graph, b, -power, factors, fuel)
+        }
+        Op::Unary(Unary::Rcp, a) => gather_factors(graph, a, -power, factors, fuel),
+        _ => {
+            factors.push((power, node));
+            Some(())
+        }
+    }
+}
+
+/// `log(a + b)` of two positive values. A constant beside a value that cannot overflow is meant as it stands.
+fn log_of_sum(graph: &mut Graph, a: NodeId, b: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    let a = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
+    let b = log_of(graph, b, Unknown::Refused, fuel)?.combined(graph);
+    let (a, b) = if a.terms.is_empty() { (b, a) } else { (a, b) };
+    let unbounded = a.unbounded || b.unbounded;
+    if b.terms.is_empty() {
+        if a.terms.is_empty() || !a.unbounded {
+            return None;
+        }
+        let above = Log { constant: a.constant - b.constant, ..a }.node(graph);
+        let log = call(graph, "softplus", None, &[above]);
+        return Some(Log { constant: b.constant, ..Log::known(vec![(1.0, log)], true) });
+    }
+    if !a.informative || !b.informative {
+        return None;
+    }
+    let common = if a.constant == b.constant { a.constant } else { 0.0 };
+    let part = |log: Log| Log { constant: log.constant - common, ..log };
+    let (left, right) = (part(a).node(graph), part(b).node(graph));
+    if are_opposite(graph, left, right) {
+        let (factor, x) = scaled(graph, left);
+        let size = multiple(graph, factor.abs(), x);
+        let log = call(graph, "log_cosh", None, &[size]);
+        return Some(Log { constant: common + LN_2, ..Log::known(vec![(1.0, log)], unbounded) });
+    }
+    let log = call(graph, "log_add_exp", None, &[left, right]);
+    Some(Log { constant: common, ..Log::known(vec![(1.0, log)], unbounded) })
+}
+
+/// `log(1 - p)` of what is below 1. Logits' own rounding would be worse than that of a softmax.
+fn log_of_complement(graph: &mut Graph, p: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    let log = log_of(graph, p, Unknown::Refused, fuel)?.combined(graph);
+    let over_a_row =
+        |(_, term): &(f64, NodeId)| matches!(graph[*term].op, Op::Reduce(Fold::LogSumExp, ..));
+    if !log.informative || log.terms.iter().any(over_a_row) {
+        return None;
+    }
+    let power = log.node(graph);
+    let log = call(graph, "log_one_minus_exp", None, &[power]);
+    Some(Log::known(vec![(1.0, log)], false))
+}
+
+/// `log(1 + v)`
+fn log_of_one_plus(graph: &mut Graph, v: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    let one = |graph: &mut Graph, factor: f64, function: &'static str, x: NodeId| {
+        let log = call(graph, function, None, &[x]);
+        Some(Log::known(vec![(factor, log)], false))
+    };
+    let (factor, inner) = scaled(graph, v);
+    if let Some(x) = unary(graph, inner, Unary::Tanh).filter(|_| factor.abs() == 1.0) {
+        let x = if factor > 0.0 { negate(graph, x) } else { x };
+        return one(graph, 1.0, "log_one_minus_tanh", x);
+    }
+    if let Some((sign, root)) = square(graph, inner)
+        && factor * sign == -1.0
+        && let Some(x) = unary(graph, root, Unary::Tanh)
+    {
+        return one(graph, -2.0, "log_cosh", x);
+    }
+    if let Some(x) = unary(graph, inner, Unary::Expm1).filter(|_| factor == 1.0) {
+        return Some(Log::known(vec![(1.0, x)], true));
+    }
+    if let Some(x) = called(graph, inner, "sigmoid").filter(|_| factor == -1.0) {
+        return one(graph, -1.0, "softplus", x);
+    }
+    if factor == -1.0 {
+        return log_of_complement(graph, inner, fuel);
+    }
+    let log = log_of(graph, v, Unknown::Refused, fuel)?.combined(graph);
+    if !log.unbounded || log.terms.is_empty() {
+        return None;
+    }
+    let above = log.node(graph);
+    one(graph, 1.0, "softplus", above)
+}
+
+/// `log(where(c, a, b))`: what is 0 has the logarithm of minus infinity.
+fn log_of_choice(
+    graph: &mut Graph,
+    condition: NodeId,
+    a: NodeId,
+    b: NodeId,
+    unknown: Unknown,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let mut side = |graph: &mut Graph, node: NodeId| {
+        if number(graph, node) == Some(0.0) {
+            let least = constant(graph, f32::NEG_INFINITY);
+            return Some(Log { informative: false, ..Log::known(vec![(1.0, least)], false) });
+        }
+        let known = log_of(graph, node, Unknown::Refused, fuel).map(|log| log.combined(graph));
+        match (known, unknown) {
+            (Some(log), _) => Some(log),
+            (None, Unknown::Allowed) => {
+                let log = stabilise(graph, Op::Unary(Unary::Log, node));
+                Some(Log { informative: false, ..Log::known(vec![(1.0, log)], true) })
+            }
+            (None, Unknown::Refused) => None,
+        }
+    };
+    let (mut left, mut right) = (side(graph, a)?, side(graph, b)?);
+    // A finite shift may be taken out of a choice whose other side is minus infinity.
+    let mut outside = Vec::new();
+    for (log, other) in [(&mut left, b), (&mut right, a)] {
+        if number(graph, other) == Some(0.0) {
+            let is_shift = |term: NodeId| unguarded(graph, term).is_some();
+            outside.extend(log.terms.iter().filter(|(_, term)| is_shift(*term)));
+            log.terms.retain(|(_, term)| !is_shift(*term));
+        }
+    }
+    let (x, y) = (left.node(graph), right.node(graph));
+    let choice = graph.make(Op::Select(condition, x, y));
+    let both = left.plus(right);
+    let terms = [(1.0, choice)].into_iter().chain(outside).collect();
+    Some(Log { terms, constant: 0.0, ..both })
+}
+
+/// `log(pick(p, t))` is the logarithm's own element; terms of the whole row stay.
+fn log_of_pick(graph: &mut Graph, of: NodeId, index: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    let log = log_of(graph, of, Unknown::Refused, fuel)?.combined(graph);
+    let axes = graph.ty(of).axes;
+    let whole = |graph: &Graph, term: NodeId| graph.ty(term).axes.column.is_none();
+    let same = |graph: &Graph, term: NodeId| graph.ty(term).axes == axes;
+    if log.terms.iter().all(|(_, term)| whole(graph, *term)) {
+        return None;
+    }
+    let mut terms = Vec::new();
+    if log.terms.iter().all(|(_, term)| whole(graph, *term) || same(graph, *term)) {
+        for &(factor, term) in &log.terms {
+            let picked = !whole(graph, term);
+            terms.push((factor, if picked { graph.make(Op::Pick(term, index)) } else { term }));
+        }
+        return Some(Log { terms, ..log });
+    }
+    let value = log.node(graph);
+    let value = same(graph, value).then(|| graph.make(Op::Pick(value, index)))?;
+    Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..log })
+}
+
+/// The logarithm of a sum of exponentials is a logsumexp, that of a product a sum.
+fn log_of_reduction(
+    graph: &mut Graph,
+    fold: Fold,
+    over: Over,
+    terms: NodeId,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let folded = graph.ty(terms).axes;
+    match fold {
+        Fold::Sum => {
+            let Some(log) = log_of(graph, terms, Unknown::Refused, fuel) else {
+                return super::quotient::log_of_weighted_sum(graph, over, terms)
+                    .map(|(peak, log)| Log::known(vec![(1.0, peak), (1.0, log)], true));
+            };
+            let log = log.combined(graph);
+            let (varying, rest): (Vec<_>, Vec<_>) =
+                log.terms.iter().partition(|(_, term)| varies(graph, *term, over, folded));
+            let unbounded = log.unbounded;
+            let informative = log.informative;
+            let x = Log { terms: varying, constant: 0.0, ..log }.node(graph);
+            if !folds_as(graph, x, over, folded) {
+                return None;
+            }
+            let total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
+            let terms = [(1.0, total)].into_iter().chain(rest).collect();
+            Some(Log { terms, constant: log.constant, informative, unbounded })
+        }
+        Fold::Prod => {
+            let log = log_of(graph, terms, Unknown::Refused, fuel)?.combined(graph);
+            let x = log.node(graph);
+            let total = folds_as(graph, x, over, folded)
+                .then(|| graph.make(Op::Reduce(Fold::Sum, over, x)))?;
+            Some(Log { terms: vec![(1.0, total)], constant: 0.0, ..log })
+        }
+        Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp | Fold::Largest(_) => None,
+    }
+}

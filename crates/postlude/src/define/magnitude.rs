@@ -1,0 +1,280 @@
+//! How large a sum of exponentials may be, and the same sum divided by that.
+//!
+//! In: a node made of exponentials by sums, choices, reductions and factors. Out: an exponent that none of its terms
+//! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]), whose exponentials then neither
+//! overflow nor all vanish. Invariant: both are equal to what they stand for in exact arithmetic.
+
+use std::f64::consts::LN_2;
+
+use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
+
+use super::views::{
+    Base, Fuel, binary, call, called_with_two, constant, difference, exponent, folds_as, is_float,
+    is_peak, multiple, negate, number, varies,
+};
+
+/// The base of the exponentials that may make a value overflow; `None` where there is none.
+pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Base> {
+    fuel.burn()?;
+    if !is_float(graph, node) {
+        return None;
+    }
+    let mut either = |a: NodeId, b: NodeId| match (base_of(graph, a, fuel), base_of(graph, b, fuel))
+    {
+        (Some(a), Some(b)) => Some(a.join(b)),
+        (a, b) => a.or(b),
+    };
+    match graph[node].op {
+        Op::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
+        Op::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
+        Op::Unary(Unary::Exp2, _) => Some(Base::Two),
+        Op::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, a, b)
+        | Op::Select(_, a, b)
+        | Op::Merge(_, a, b) => either(a, b),
+        Op::Binary(Binary::Divide, a, _)
+        | Op::Unary(Unary::Negate, a)
+        | Op::Reduce(Fold::Sum, _, a)
+        | Op::Pick(a, _)
+        | Op::Part(_, a) => base_of(graph, a, fuel),
+        Op::Call(ref call, _) => match call.function {
+            "exp_of_difference" | "exp_difference" => Some(Base::Natural),
+            "exp2_difference" | "exp2m1" => Some(Base::Two),
+            _ => None,
+        },
+        Op::Accumulator
+        | Op::SecondAccumulator
+        | Op::Input(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Cast(..)
+        | Op::Reduce(..) => None,
+    }
+}
+
+fn is_shifted(graph: &Graph, x: NodeId) -> bool {
+    matches!(graph[x].op, Op::Binary(Binary::Subtract, _, peak) if is_peak(graph, peak))
+}
+
+/// Arithmetic on exponents of one base.
+pub(super) struct Powers {
+    pub(super) base: Base,
+    pub(super) fuel: Fuel,
+}
+
+impl Powers {
+    pub(super) fn new(base: Base) -> Powers {
+        Powers { base, fuel: Fuel::new() }
+    }
+
+    fn has_exponentials(&mut self, graph: &Graph, node: NodeId) -> bool {
+        base_of(graph, node, &mut self.fuel).is_some()
+    }
+
+    /// The exponent of an exponential, in this base.
+    pub(super) fn exponent(&self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+        let (base, x) = exponent(graph, node)?;
+        Some(if base == self.base { x } else { multiple(graph, LN_2, x) })
+    }
+
+    pub(super) fn power(&self, graph: &mut Graph, x: NodeId) -> NodeId {
+        graph.make(Op::Unary(self.base.function(), x))
+    }
+
+    /// The two exponents of `power(a) - power(b)`.
+    fn exponents_of_difference(&self, graph: &mut Graph, node: NodeId) -> Option<(NodeId, NodeId)> {
+        let zero = constant(graph, 0.0);
+        let natural = match graph[node].op {
+            Op::Unary(Unary::Expm1, x) => Some((x, zero)),
+            _ => called_with_two(graph, node, "exp_difference"),
+        };
+        if let Some(pair) = natural {
+            return (self.base == Base::Natural).then_some(pair);
+        }
+        let (a, b) = match &graph[node].op {
+            Op::Call(call, arguments) if call.function == "exp2m1" => (arguments[0], zero),
+            _ => called_with_two(graph, node, "exp2_difference")?,
+        };
+        Some(if self.base == Base::Two {
+            (a, b)
+        } else {
+            (multiple(graph, LN_2, a), multiple(graph, LN_2, b))
+        })
+    }
+
+    /// An exponent that no exponential in the value exceeds; 0 for what has none, minus infinity for 0.
+    pub(super) fn peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+        self.fuel.burn()?;
+        if !self.has_exponentials(graph, node) {
+            let value = if number(graph, node) == Some(0.0) { f32::NEG_INFINITY } else { 0.0 };
+            return Some(constant(graph, value));
+        }
+        if let Some(x) = self.exponent(graph, node) {
+            return Some(x);
+        }
+        if let Some((a, b)) = self.exponents_of_difference(graph, node) {
+            return Some(binary(graph, Binary::Maximum, a, b));
+        }
+        match graph[node].op {
+            Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
+            Op::Binary(Binary::Multiply, a, b) => {
+                match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
+                    (true, true) => {
+                        let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                        Some(binary(graph, Binary::Add, a, b))
+                    }
+                    (true, false) => self.peak(graph, a),
+                    (false, _) => self.peak(graph, b),
+                }
+            }
+            Op::Binary(Binary::Add | Binary::Subtract, a, b) => {
+                let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                Some(binary(graph, Binary::Maximum, a, b))
+            }
+            Op::Select(condition, a, b) => {
+                let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                Some(graph.make(Op::Select(condition, a, b)))
+            }
+            Op::Reduce(Fold::Sum, over, terms) => {
+                let folded = graph.ty(terms).axes;
+                let inner = self.peak(graph, terms)?;
+                if !varies(graph, inner, over, folded) {
+                    return Some(inner);
+                }
+                folds_as(graph, inner, over, folded)
+                    .then(|| graph.make(Op::Reduce(Fold::Max, over, inner)))
+            }
+            Op::Pick(of, index) => {
+                let inner = self.peak(graph, of)?;
+                let axes = graph.ty(inner).axes;
+                if axes.column.is_none() {
+                    return Some(inner);
+                }
+                (axes == graph.ty(of).axes).then(|| graph.make(Op::Pick(inner, index)))
+            }
+            Op::Part(part, of) => {
+                let inner = self.peak(graph, of)?;
+                let axes = graph.ty(inner).axes;
+                if axes.column.is_none() {
+                    return Some(inner);
+                }
+                (axes == graph.ty(of).axes).then(|| graph.make(Op::Part(part, inner)))
+            }
+            Op::Merge(merge, a, b) => {
+                let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                graph.add(Op::Merge(merge, a, b)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give.
+    pub(super) fn finite_peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+        let peak = self.peak(graph, node)?;
+        let infinite = graph.make(Op::Unary(Unary::IsInf, peak));
+        let zero = constant(graph, 0.0);
+        Some(graph.make(Op::Select(infinite, zero, peak)))
+    }
+
+    /// The value divided by the power of `by`.
+    pub(super) fn shifted(
+        &mut self,
+        graph: &mut Graph,
+        node: NodeId,
+        by: NodeId,
+    ) -> Option<NodeId> {
+        self.fuel.burn()?;
+        if !self.has_exponentials(graph, node) {
+            if number(graph, node) == Some(0.0) {
+                return Some(node);
+            }
+            let opposite = negate(graph, by);
+            let power = self.power(graph, opposite);
+            return Some(if number(graph, node) == Some(1.0) {
+                power
+            } else {
+                binary(graph, Binary::Multiply, node, power)
+            });
+        }
+        if let Some(x) = self.exponent(graph, node) {
+            let x = binary(graph, Binary::Subtract, x, by);
+            return Some(self.power(graph, x));
+        }
+        if let Some((a, b)) = self.exponents_of_difference(graph, node) {
+            let (a, b) = (difference(graph, a, by), difference(graph, b, by));
+            let function = match self.base {
+                Base::Natural => "exp_difference",
+                Base::Two => "exp2_difference",
+            };
+            return Some(call(graph, function, None, &[a, b]));
+        }
+        let columns = graph.ty(by).axes.column.is_some();
+        match graph[node].op {
+            Op::Unary(Unary::Negate, a) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(negate(graph, a))
+            }
+            Op::Binary(Binary::Divide, a, b) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(binary(graph, Binary::Divide, a, b))
+            }
+            Op::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
+            Op::Binary(op @ (Binary::Add | Binary::Subtract), a, b) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(binary(graph, op, a, b))
+            }
+            Op::Select(condition, a, b) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(graph.make(Op::Select(condition, a, b)))
+            }
+            Op::Reduce(Fold::Sum, over, terms) => {
+                let folded = graph.ty(terms).axes;
+                if varies(graph, by, over, folded) {
+                    return None;
+                }
+                let terms = self.shifted(graph, terms, by)?;
+                same_axes(graph, terms, folded)
+                    .then(|| graph.make(Op::Reduce(Fold::Sum, over, terms)))
+            }
+            Op::Pick(of, index) if !columns => {
+                let inner = self.shifted(graph, of, by)?;
+                Some(graph.make(Op::Pick(inner, index)))
+            }
+            Op::Part(part, of) if !columns => {
+                let inner = self.shifted(graph, of, by)?;
+                Some(graph.make(Op::Part(part, inner)))
+            }
+            Op::Merge(merge, a, b) if !columns => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                graph.add(Op::Merge(merge, a, b)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn shifted_product(
+        &mut self,
+        graph: &mut Graph,
+        a: NodeId,
+        b: NodeId,
+        by: NodeId,
+    ) -> Option<NodeId> {
+        let (a, b) = match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
+            (true, true) => {
+                let peak = self.finite_peak(graph, a)?;
+                let rest = binary(graph, Binary::Subtract, by, peak);
+                (self.shifted(graph, a, peak)?, self.shifted(graph, b, rest)?)
+            }
+            (true, false) => (self.shifted(graph, a, by)?, b),
+            (false, _) => (a, self.shifted(graph, b, by)?),
+        };
+        Some(binary(graph, Binary::Multiply, a, b))
+    }
+}
+
+fn same_axes(graph: &Graph, node: NodeId, axes: Axes) -> bool {
+    graph.ty(node).axes == axes
+}

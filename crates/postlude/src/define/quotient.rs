@@ -1,0 +1,353 @@
+//! Products and quotients of exponentials and of their sums, divided by what would make them overflow.
+//!
+//! In: a product or quotient. Out: the same with every sum of exponentials shifted by its largest exponent and the shifts
+//! taken together, `sigmoid`, `tanh` and `softmax` where it is one. Invariant: special values are those of the naive form
+//! where that does not overflow.
+
+use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
+
+use super::magnitude::{Powers, base_of};
+use super::stabilise::stabilise;
+use super::views::{
+    Base, Fuel, are_opposite, binary, call, called_with_two, constant, difference, exponent,
+    is_float, multiple, negate, number, unary,
+};
+
+/// The factors of a product: those with exponentials, and the others.
+#[derive(Default)]
+struct Factors {
+    above: Vec<NodeId>,
+    below: Vec<NodeId>,
+    other_above: Vec<NodeId>,
+    other_below: Vec<NodeId>,
+    negative: bool,
+}
+
+/// Products and quotients of exponentials and their sums.
+pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let mut fuel = Fuel::new();
+    let mut factors = Factors::default();
+    match *op {
+        Op::Binary(Binary::Multiply, a, b) if is_float(graph, a) => {
+            factors.gather(graph, a, false, &mut fuel)?;
+            factors.gather(graph, b, false, &mut fuel)?;
+        }
+        Op::Binary(Binary::Divide, a, b) => {
+            factors.gather(graph, a, false, &mut fuel)?;
+            factors.gather(graph, b, true, &mut fuel)?;
+        }
+        Op::Unary(Unary::Rcp, a) => factors.gather(graph, a, true, &mut fuel)?,
+        _ => return None,
+    }
+    if factors.above.is_empty() && factors.below.is_empty() {
+        return None;
+    }
+    let found = factors.take_sigmoids(graph);
+    let node = if found && factors.above.is_empty() && factors.below.is_empty() {
+        Some(factors.node(graph))
+    } else {
+        factors.cancel(graph, found)
+    }?;
+    let wanted = graph.type_of(op).ok()?;
+    (graph.ty(node) == wanted).then_some(node)
+}
+
+/// `exp(x)` of a power, root or reciprocal of an exponential.
+pub(super) fn power_of_exponential(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let (of, factor) = match *op {
+        Op::Unary(Unary::Sqrt, a) => (a, 0.5),
+        Op::Unary(Unary::Rsqrt, a) => (a, -0.5),
+        Op::Unary(Unary::Rcp, a) => (a, -1.0),
+        Op::Binary(Binary::Multiply, a, b) if a == b => (a, 2.0),
+        _ => return None,
+    };
+    let (function, x) = match graph[of].op {
+        Op::Unary(function @ (Unary::Exp | Unary::Exp2), x) => (function, x),
+        _ => return None,
+    };
+    let x = multiple(graph, factor, x);
+    Some(graph.make(Op::Unary(function, x)))
+}
+
+/// The largest exponent of a sum, and the logarithm of the sum divided by its power.
+pub(super) fn log_of_weighted_sum(
+    graph: &mut Graph,
+    over: Over,
+    terms: NodeId,
+) -> Option<(NodeId, NodeId)> {
+    base_of(graph, terms, &mut Fuel::new())?;
+    let sum = graph.make(Op::Reduce(Fold::Sum, over, terms));
+    let mut powers = Powers::new(Base::Natural);
+    let peak = powers.finite_peak(graph, sum)?;
+    let rest = powers.shifted(graph, sum, peak)?;
+    Some((peak, stabilise(graph, Op::Unary(Unary::Log, rest))))
+}
+
+/// The exponents of `exp(a) + exp(b)`, 0 for a 1.
+fn exponents_of_sum(graph: &mut Graph, node: NodeId) -> Option<(NodeId, NodeId)> {
+    let Op::Binary(Binary::Add, a, b) = graph[node].op else { return None };
+    let mut side = |node: NodeId| {
+        if number(graph, node) == Some(1.0) {
+            return Some(constant(graph, 0.0));
+        }
+        exponent(graph, node).filter(|(base, _)| *base == Base::Natural).map(|(_, x)| x)
+    };
+    let (a, b) = (side(a)?, side(b)?);
+    (number(graph, a) != Some(0.0) || number(graph, b) != Some(0.0)).then_some((a, b))
+}
+
+/// The exponents of `exp(a) - exp(b)`, 0 for a 1.
+fn exponents_of_difference(graph: &mut Graph, node: NodeId) -> Option<(NodeId, NodeId)> {
+    match unary(graph, node, Unary::Expm1) {
+        Some(x) => Some((x, constant(graph, 0.0))),
+        None => called_with_two(graph, node, "exp_difference"),
+    }
+}
+
+impl Factors {
+    fn gather(&mut self, graph: &Graph, node: NodeId, below: bool, fuel: &mut Fuel) -> Option<()> {
+        fuel.burn()?;
+        let mut holds = |node: NodeId| holds_exponentials(graph, node, fuel);
+        match graph[node].op {
+            Op::Unary(Unary::Negate, a) if holds(a) => {
+                self.negative = !self.negative;
+                self.gather(graph, a, below, fuel)
+            }
+            Op::Unary(Unary::Rcp, a) if holds(a) => self.gather(graph, a, !below, fuel),
+            Op::Binary(Binary::Multiply, a, b) if holds(a) || holds(b) => {
+                self.gather(graph, a, below, fuel)?;
+                self.gather(graph, b, below, fuel)
+            }
+            Op::Binary(Binary::Divide, a, b) if holds(a) || holds(b) => {
+                self.gather(graph, a, below, fuel)?;
+                self.gather(graph, b, !below, fuel)
+            }
+            _ => {
+                let list = match (base_of(graph, node, fuel).is_some(), below) {
+                    (true, false) => &mut self.above,
+                    (true, true) => &mut self.below,
+                    (false, false) => &mut self.other_above,
+                    (false, true) => &mut self.other_below,
+                };
+                list.push(node);
+                Some(())
+            }
+        }
+    }
+
+    /// Takes out pairs that are a sigmoid or a tanh; whether any was found.
+    fn take_sigmoids(&mut self, graph: &mut Graph) -> bool {
+        let mut found = false;
+        for place in (0..self.below.len()).rev() {
+            let Some((a, b)) = exponents_of_sum(graph, self.below[place]) else { continue };
+            let made = self.above.iter().enumerate().find_map(|(index, &factor)| {
+                if let Some((up, down)) = exponents_of_difference(graph, factor) {
+                    let sign = match (up, down) {
+                        pair if pair == (a, b) => 0.5,
+                        pair if pair == (b, a) => -0.5,
+                        _ => return None,
+                    };
+                    let whole = difference(graph, a, b);
+                    let half = multiple(graph, sign, whole);
+                    return Some((index, graph.make(Op::Unary(Unary::Tanh, half))));
+                }
+                let (base, x) = exponent(graph, factor)?;
+                let other = match x {
+                    _ if base != Base::Natural => return None,
+                    x if x == a => b,
+                    x if x == b => a,
+                    _ => return None,
+                };
+                let x = difference(graph, x, other);
+                Some((index, call(graph, "sigmoid", None, &[x])))
+            });
+            if let Some((index, node)) = made {
+                self.above.remove(index);
+                self.below.remove(place);
+                self.other_above.push(node);
+                found = true;
+            }
+        }
+        self.take_reciprocals(graph, found) || found
+    }
+
+    /// `c / (1 + exp(x))` is `c * sigmoid(-x)` where that is exact, or where it stands beside other such functions.
+    fn take_reciprocals(&mut self, graph: &mut Graph, found: bool) -> bool {
+        let exact = |factor: &NodeId| {
+            number(graph, *factor)
+                .is_some_and(|value| value != 0.0 && value.abs().log2().fract() == 0.0)
+        };
+        let alone = self.above.is_empty()
+            && self.below.len() == 1
+            && self.other_below.is_empty()
+            && self.other_above.iter().all(exact);
+        if !alone && !found {
+            return false;
+        }
+        let mut taken = false;
+        for place in (0..self.below.len()).rev() {
+            let Some((a, b)) = exponents_of_sum(graph, self.below[place]) else { continue };
+            let x = match (number(graph, a) == Some(0.0), number(graph, b) == Some(0.0)) {
+                (true, _) => b,
+                (_, true) => a,
+                (false, false) => continue,
+            };
+            let opposite = negate(graph, x);
+            let node = call(graph, "sigmoid", None, &[opposite]);
+            self.below.remove(place);
+            self.other_above.push(node);
+            taken = true;
+        }
+        taken
+    }
+
+    /// Shifts what is left by its largest exponents, if the shifts can cancel.
+    fn cancel(mut self, graph: &mut Graph, found: bool) -> Option<NodeId> {
+        let pure = |graph: &mut Graph, nodes: &[NodeId]| {
+            nodes.iter().filter(|node| exponent(graph, **node).is_some()).count()
+        };
+        let both = !self.above.is_empty() && !self.below.is_empty();
+        let product = self.above.len() > 1 && pure(graph, &self.above) > 0;
+        let reciprocal = pure(graph, &self.below) > 0;
+        if !both && !product && !reciprocal {
+            return found.then(|| {
+                self.other_above.append(&mut self.above);
+                self.other_below.append(&mut self.below);
+                self.node(graph)
+            });
+        }
+        if let Some(node) = self.take_softmax(graph) {
+            return Some(node);
+        }
+        let fuel = &mut Fuel::new();
+        let base = (self.above.iter().chain(&self.below))
+            .filter_map(|node| base_of(graph, *node, fuel))
+            .reduce(Base::join)?;
+        let mut powers = Powers::new(base);
+        let mut plus: Vec<NodeId> = Vec::new();
+        let mut minus: Vec<NodeId> = Vec::new();
+        let mut shifts: Vec<NodeId> = Vec::new();
+        for node in std::mem::take(&mut self.below) {
+            if let Some(x) = powers.exponent(graph, node) {
+                minus.push(x);
+            } else {
+                let peak = powers.finite_peak(graph, node)?;
+                self.other_below.push(powers.shifted(graph, node, peak)?);
+                shifts.push(peak);
+            }
+        }
+        for node in std::mem::take(&mut self.above) {
+            if let Some(x) = powers.exponent(graph, node) {
+                plus.push(x);
+                continue;
+            }
+            let paired = (0..shifts.len())
+                .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
+            if let Some((place, shifted)) = paired {
+                shifts.remove(place);
+                self.other_above.insert(0, shifted);
+            } else {
+                let peak = powers.finite_peak(graph, node)?;
+                self.other_above.insert(0, powers.shifted(graph, node, peak)?);
+                plus.push(peak);
+            }
+        }
+        minus.extend(shifts);
+        if let Some(power) = power_of(graph, &powers, &plus, &minus) {
+            self.other_above.insert(0, power);
+        }
+        Some(self.node(graph))
+    }
+
+    /// `exp(x) / sum(exp(x))`
+    fn take_softmax(&mut self, graph: &mut Graph) -> Option<NodeId> {
+        let ([above], [below]) = (&self.above[..], &self.below[..]) else { return None };
+        let Op::Reduce(Fold::Sum, over, terms) = graph[*below].op else { return None };
+        let x = unary(graph, terms, Unary::Exp).filter(|_| terms == *above)?;
+        let node = call(graph, "softmax", Some(over), &[x]);
+        self.above.clear();
+        self.below.clear();
+        self.other_above.insert(0, node);
+        Some(std::mem::take(self).node(graph))
+    }
+
+    /// The product of what is left.
+    fn node(mut self, graph: &mut Graph) -> NodeId {
+        // Counts of two means over the same elements cancel.
+        let is_count = |node: NodeId| match graph[node].op {
+            Op::Extent(_) => true,
+            Op::Constant(value) => value.as_f32().is_some_and(|v| v.is_finite() && v != 0.0),
+            _ => false,
+        };
+        self.other_above.retain(|node| {
+            let same = self.other_below.iter().position(|other| other == node && is_count(*node));
+            same.map(|place| self.other_below.remove(place)).is_none()
+        });
+        let product = |graph: &mut Graph, factors: &[NodeId]| {
+            let (first, rest) = factors.split_first()?;
+            Some(rest.iter().fold(*first, |a, b| binary(graph, Binary::Multiply, a, *b)))
+        };
+        self.other_above.retain(|node| number(graph, *node) != Some(1.0));
+        let above = product(graph, &self.other_above);
+        let node = match (above, product(graph, &self.other_below)) {
+            (Some(above), Some(below)) => binary(graph, Binary::Divide, above, below),
+            (Some(above), None) => above,
+            (None, Some(below)) => graph.make(Op::Unary(Unary::Rcp, below)),
+            (None, None) => constant(graph, 1.0),
+        };
+        if self.negative { negate(graph, node) } else { node }
+    }
+}
+
+/// Whether a product or quotient has exponentials on either side.
+fn holds_exponentials(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> bool {
+    if fuel.burn().is_none() {
+        return false;
+    }
+    match graph[node].op {
+        Op::Binary(Binary::Multiply | Binary::Divide, a, b) => {
+            holds_exponentials(graph, a, fuel) || holds_exponentials(graph, b, fuel)
+        }
+        Op::Unary(Unary::Rcp | Unary::Negate, a) => holds_exponentials(graph, a, fuel),
+        _ => base_of(graph, node, fuel).is_some(),
+    }
+}
+
+/// The exponential of what is added less what is taken off; `None` for nothing.
+fn power_of(
+    graph: &mut Graph,
+    powers: &Powers,
+    plus: &[NodeId],
+    minus: &[NodeId],
+) -> Option<NodeId> {
+    match (plus, minus, powers.base) {
+        ([], [], _) => return None,
+        ([a], [b], Base::Natural) if !super::views::is_peak(graph, *b) => {
+            return Some(exponential_of_difference(graph, *a, *b));
+        }
+        ([a, b], [], Base::Natural) => {
+            let opposite = negate(graph, *b);
+            return Some(exponential_of_difference(graph, *a, opposite));
+        }
+        _ => {}
+    }
+    let sum = |graph: &mut Graph, terms: &[NodeId]| {
+        let (first, rest) = terms.split_first()?;
+        Some(rest.iter().fold(*first, |a, b| binary(graph, Binary::Add, a, *b)))
+    };
+    let x = match (sum(graph, plus), sum(graph, minus)) {
+        (Some(a), Some(b)) => binary(graph, Binary::Subtract, a, b),
+        (Some(a), None) => a,
+        (None, Some(b)) => negate(graph, b),
+        (None, None) => return None,
+    };
+    Some(powers.power(graph, x))
+}
+
+fn exponential_of_difference(graph: &mut Graph, a: NodeId, b: NodeId) -> NodeId {
+    if are_opposite(graph, a, b) {
+        let double = multiple(graph, 2.0, a);
+        return graph.make(Op::Unary(Unary::Exp, double));
+    }
+    call(graph, "exp_of_difference", None, &[a, b])
+}
