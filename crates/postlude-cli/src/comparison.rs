@@ -204,11 +204,32 @@ fn index(shape: &[usize], at: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use postlude::{Argument, Arguments, Bindings, DType, Kernel, Options, Sizes, Tensor};
 
     #[test]
     fn an_element_is_found_again() {
         assert_eq!(index(&[2, 3, 4], 23), [1, 2, 3]);
         assert_eq!(index(&[], 0), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_wrong_element_is_named_by_its_dims() {
+        let kernel = Kernel::infer("D = A @ B", &Bindings::default()).unwrap();
+        let compiled = kernel.compile(&Options::default());
+        let ones = Tensor::from_values(DType::BF16, vec![2, 2], &[1.0; 4]).unwrap();
+        let ones = |name: &str| (name.to_owned(), Argument::Tensor(ones.clone()));
+        let arguments = Arguments::from([ones("A"), ones("B")]);
+        let problem = compiled.bind(&arguments, &Sizes::new()).unwrap();
+        let values = [2.0, f64::NAN, 2.5, 2.0];
+        let wrong = Tensor::from_values(DType::BF16, vec![2, 2], &values).unwrap();
+        let found = compiled.check(&problem, &arguments, &[wrong]);
+        let outputs = compiled.defined().outputs().iter().map(|output| (output, vec![2, 2]));
+        let report = CheckReport::of(outputs, &found);
+        assert_eq!(
+            report.text(),
+            "check FAILED: D[m=0, n=1] is inf bounds away; 2 of 4 elements are wrong\n\
+             check D: largest error 0.5 at [m=1, n=0] (got 2.5, want 2); relative 0.25 at [m=1, n=0] (got 2.5, want 2); 1 nan, 0 expected; all 4 elements checked\n"
+        );
     }
 
     #[test]

@@ -166,7 +166,8 @@ impl Evaluation<'_> {
             _ => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
                 if let Some(certainty) = extremes::certainty(graph, &graph[id].op) {
-                    extremes::settle(&mut array, self.array(certainty.of), id, &certainty);
+                    let views = [a, b].map(|operand| self.array(operand).view(&array.frame));
+                    extremes::settle(&mut array, &views, id, &certainty);
                 }
                 array
             }

@@ -3,12 +3,15 @@
 //! The enclosure of a reduction is the operation's own ([`Fold::apply`]). Where terms have alternatives the result has some
 //! too: extremes are one of their terms, integers add up set by set, and a few uncertain terms are tried in all combinations.
 
+use std::collections::HashMap;
+
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{Binary, Fold, Over, Run, Unary, Value};
 
 use super::alternatives::{self, Alternatives};
-use super::array::{Array, Frame, each_row};
+use super::array::{Array, Assumed, Frame, each_row};
+use super::extremes;
 
 /// The most combinations of uncertain terms that are tried one by one.
 const MOST_COMBINATIONS: usize = 32;
@@ -29,9 +32,20 @@ struct Uncertain {
     pieces: Alternatives,
 }
 
+/// What a group of elements is folded into.
+struct Folded {
+    at: usize,
+    /// Where the result may be one of several.
+    alternatives: Option<Alternatives>,
+    /// What it may be if a condition holds for one of the elements, where that is assumed of elements beyond the group.
+    assumed: Option<Alternatives>,
+}
+
 /// The reduction's elements.
 pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
-    let assumed = source.assumed.as_ref().filter(|assumed| assumed.over == how.over);
+    // A condition that holds somewhere in a group holds somewhere in one of its parts.
+    let assumed = source.assumed.as_ref();
+    let assumed = assumed.and_then(|all| Some((all, extremes::remaining(all.over, how.over)?)));
     let (values, beside) = each_row(&frame, |[batch, row], start, out| {
         let mut beside = Vec::new();
         let mut positions = Vec::new();
@@ -43,30 +57,35 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
             terms.extend(positions.iter().map(|position| source.values[*position]));
             *value = how.fold.apply(how.elem, how.accuracy, &terms);
             let uncertain = uncertain_terms(source, &positions, how.elem);
-            let candidates: Vec<usize> = assumed.map_or_else(Vec::new, |assumed| {
-                let is_candidate = |at: &usize| assumed.values.contains_key(&positions[*at]);
-                (0..positions.len()).filter(is_candidate).collect()
+            let under_assumption = assumed.and_then(|(all, left)| {
+                how.in_turn(&mut terms, &uncertain, &positions, all).map(|pieces| (pieces, left))
             });
-            if uncertain.is_empty() && candidates.is_empty() {
-                continue;
-            }
-            let pieces = match assumed {
-                Some(assumed) if (1..=MOST_ASSUMPTIONS).contains(&candidates.len()) => {
-                    let each = candidates.iter().flat_map(|&at| {
-                        let holds = &assumed.values[&positions[at]];
-                        how.under_assumption(&mut terms, &uncertain, at, holds)
-                    });
-                    each.collect()
+            let (pieces, assumed) = match under_assumption {
+                Some((pieces, left)) if extremes::is_nothing(left) => (pieces, None),
+                Some((pieces, _)) => {
+                    (how.fold_alternatives(&terms, &uncertain), Some(alternatives::tidy(pieces)))
                 }
-                Some(_) | None => how.fold_alternatives(&terms, &uncertain),
+                None if uncertain.is_empty() => continue,
+                None => (how.fold_alternatives(&terms, &uncertain), None),
             };
-            let (hull, found) = alternatives::enclose(value.nominal, pieces);
+            let (hull, alternatives) = alternatives::enclose(value.nominal, pieces);
             *value = hull;
-            beside.extend(found.map(|found| (start + column, found)));
+            beside.push(Folded { at: start + column, alternatives, assumed });
         }
         beside
     });
-    Array { frame, values, alternatives: beside.into_iter().collect(), assumed: None }
+    let mut array = Array::plain(frame, values);
+    let mut held = HashMap::new();
+    for Folded { at, alternatives, assumed } in beside {
+        array.alternatives.extend(alternatives.map(|alternatives| (at, alternatives)));
+        held.extend(assumed.map(|assumed| (at, assumed)));
+    }
+    array.assumed = assumed.filter(|_| !held.is_empty()).map(|(all, left)| Assumed {
+        condition: all.condition,
+        over: left,
+        values: held,
+    });
+    array
 }
 
 /// The positions of all elements that are folded into one.
@@ -111,6 +130,31 @@ fn uncertain_terms(source: &Array, positions: &[usize], elem: Elem) -> Vec<Uncer
 }
 
 impl Reduction {
+    /// What the result may be if a condition holds for one of the terms, whichever; `None` where it is assumed of none.
+    fn in_turn(
+        &self,
+        terms: &mut [Value],
+        uncertain: &[Uncertain],
+        positions: &[usize],
+        assumed: &Assumed,
+    ) -> Option<Vec<Value>> {
+        let candidates = positions.iter().enumerate();
+        let candidates: Vec<(usize, &Alternatives)> = candidates
+            .filter_map(|(at, position)| Some((at, assumed.values.get(position)?)))
+            .collect();
+        match candidates.len() {
+            0 => None,
+            1..=MOST_ASSUMPTIONS => {
+                let each = candidates.into_iter();
+                let each =
+                    each.flat_map(|(at, holds)| self.under_assumption(terms, uncertain, at, holds));
+                Some(each.collect())
+            }
+            // Whatever it may be at all, so that the one for which it holds stays among those of which it is assumed.
+            _ => Some(self.fold_alternatives(terms, uncertain)),
+        }
+    }
+
     /// What the result may be if a term is what a condition makes of it.
     fn under_assumption(
         &self,
