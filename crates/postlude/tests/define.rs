@@ -22,5 +22,7 @@ mod special_values;
 mod stable_forms;
 #[path = "define/textbook.rs"]
 mod textbook;
+#[path = "define/uncertain.rs"]
+mod uncertain;
 #[path = "define/variants.rs"]
 mod variants;

@@ -210,7 +210,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         }
         Op::Call(..) => log_of_call(graph, node),
         Op::Accumulator
-        | Op::SecondAccumulator
+        | Op::FurtherAccumulator(_)
         | Op::Input(_)
         | Op::Index(_)
         | Op::Binary(..)

@@ -42,7 +42,7 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
             _ => None,
         },
         Op::Accumulator
-        | Op::SecondAccumulator
+        | Op::FurtherAccumulator(_)
         | Op::Input(_)
         | Op::Constant(_)
         | Op::Index(_)
