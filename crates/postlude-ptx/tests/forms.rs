@@ -13,8 +13,8 @@ use postlude_ptx::kernel::{
 use postlude_ptx::launch::Swizzle;
 use postlude_ptx::modifier::{
     Alignment, Approx, ArriveOrder, Compare, Eviction, LoadCache, Order, ProxySpace, Published,
-    Reduction, Rounding, Saturation, Scope, ShuffleMode, SumOverflow, Transposition, VoteMode,
-    WaitFor,
+    Reduction, Rounding, Saturation, Scope, Seen, ShuffleMode, SumOverflow, Transposition,
+    VoteMode, WaitFor,
 };
 use postlude_ptx::target::{Architecture, CpAsync, Sm80, Sm90a, Sm100a, Tma, Wgmma};
 use postlude_ptx::text;
@@ -204,7 +204,9 @@ fn copies<A: Tma>(k: Kernel<'_, A>) {
     k.barrier_arrive(barrier);
     let other = k.remote(barrier, k.cluster_rank()).advance(8);
     k.barrier_arrive_remote(other, Published::Cta);
+    k.barrier_arrive_remote(other, Published::CtaInFull);
     k.barrier_arrive_remote(other, Published::Cluster);
+    let _ = k.barrier_try_wait(barrier, 0, Seen::CtaInFull);
     k.barrier_wait_cluster(barrier, 0);
     k.barrier_wait(barrier, 0);
     let _ = k.barrier_test_wait(barrier, k.cluster() ^ k.clusters());

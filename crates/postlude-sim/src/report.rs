@@ -73,6 +73,8 @@ pub enum Diagnosis {
     EndedCta,
     /// Scratch memory that the next launch would not find as zero.
     ScratchLeft,
+    /// The cluster's barrier, awaited without an arrival or arrived at twice.
+    ClusterBarrier,
     /// Bytes of a live barrier in shared memory that something else than a barrier's operation touches.
     BarrierBytes,
     /// Bytes that a tensor copy wrote with another swizzle than they are read with.
@@ -122,6 +124,7 @@ impl Diagnosis {
             Diagnosis::MissingProductFence => "missing wgmma.fence",
             Diagnosis::EndedCta => "shared memory of a CTA that may have ended",
             Diagnosis::ScratchLeft => "scratch memory that is not left at zero",
+            Diagnosis::ClusterBarrier => "cluster barrier out of step",
             Diagnosis::BarrierBytes => "bytes of a barrier used as data",
             Diagnosis::SwizzleMismatch => "swizzles that disagree",
             Diagnosis::OutputUnwritten => "output that is not written whole",

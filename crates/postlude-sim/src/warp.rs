@@ -143,6 +143,8 @@ pub(crate) struct Warp {
     pub(crate) limit: u32,
     /// Arrivals at the cluster's barrier.
     pub(crate) cluster_round: u64,
+    /// Lanes that have arrived there and not waited.
+    pub(crate) cluster_arrived: u32,
 }
 
 impl Warp {

@@ -39,8 +39,8 @@ impl Machine<'_> {
                 let threads = Some(self.value(warp, threads.0)[first] as u32);
                 self.meet_named(warp, now, barrier, threads, false)
             }
-            Inst::ClusterArrive { .. } => Ok(self.arrive_cluster(warp, now)),
-            Inst::ClusterWait { .. } => Ok(self.wait_cluster(warp, now)),
+            Inst::ClusterArrive { .. } => self.arrive_cluster(warp, now),
+            Inst::ClusterWait { .. } => self.wait_cluster(warp, now),
             Inst::BarrierInit { barrier, count } => {
                 let at = self.address(warp, barrier, now.line)?;
                 let count = self.value(warp, count.0);
@@ -119,7 +119,13 @@ impl Machine<'_> {
         Ok(Outcome::Block(Wait::Named { barrier: place, round }))
     }
 
-    fn arrive_cluster(&mut self, warp: &mut Warp, now: Now) -> Outcome {
+    /// Each thread arrives and waits in turn (PTX ISA, "barrier.cluster").
+    fn arrive_cluster(&mut self, warp: &mut Warp, now: Now) -> Result<Outcome, SimError> {
+        if warp.cluster_arrived & now.mask != 0 {
+            let message = "it has arrived before, and not waited since".to_owned();
+            self.blame(Self::blamed(warp), now.line, Diagnosis::ClusterBarrier, message)?;
+        }
+        warp.cluster_arrived |= now.mask;
         let who = self.at(warp, now.line, now.mask);
         let cluster = &mut self.clusters[self.ctas[warp.cta].cluster];
         warp.cluster_round = cluster.barrier.round;
@@ -127,17 +133,22 @@ impl Machine<'_> {
         cluster.barrier.arrived += now.mask.count_ones();
         cluster.settle();
         self.progress += 1;
-        Outcome::Next
+        Ok(Outcome::Next)
     }
 
-    fn wait_cluster(&mut self, warp: &Warp, now: Now) -> Outcome {
+    fn wait_cluster(&mut self, warp: &mut Warp, now: Now) -> Result<Outcome, SimError> {
+        if now.mask & !warp.cluster_arrived != 0 {
+            let message = "it has not arrived before".to_owned();
+            self.blame(Self::blamed(warp), now.line, Diagnosis::ClusterBarrier, message)?;
+        }
         let who = self.at(warp, now.line, now.mask);
         let cluster = &self.clusters[self.ctas[warp.cta].cluster];
         if cluster.barrier.round > warp.cluster_round {
             self.observer.cluster_waited(who, warp.cluster_round);
-            return Outcome::Next;
+            warp.cluster_arrived &= !now.mask;
+            return Ok(Outcome::Next);
         }
-        Outcome::Retry(Wait::Cluster { round: warp.cluster_round })
+        Ok(Outcome::Retry(Wait::Cluster { round: warp.cluster_round }))
     }
 
     /// Makes or unmakes a barrier.

@@ -271,29 +271,34 @@ fn apply(edit: Edit, lines: &mut Vec<String>) {
             let after = lines[place..].iter().position(|line| line.contains(&change));
             lines.remove(place + after.expect("it changes somewhere"));
         }
-        Edit::WaitOnly(number, warps) => {
-            let (place, predicate, _) = wait(lines, number);
-            let [number, other] = [fresh(lines, ".b32 %r<"), fresh(lines, ".b32 %r<")];
-            let waits = fresh(lines, ".pred %p<");
-            let line = lines[place].trim().to_owned();
-            let new = format!(
-                "mov.u32 {number}, %tid.x;\nshr.u32 {number}, {number}, 5;\nand.b32 {number}, {number}, 3;
-mov.b32 {other}, {warps};\nshr.u32 {other}, {other}, {number};\nand.b32 {other}, {other}, 1;
-setp.ne.u32 {waits}, {other}, 0;\nmov.pred {predicate}, 1;\n@{waits} {line}"
-            );
-            lines.splice(place..=place, new.lines().map(str::to_owned));
-        }
-        Edit::Once(which, pattern) => {
-            let first = fresh(lines, ".pred %p<");
-            for place in places(lines, which, pattern).into_iter().rev() {
-                let line = lines[place].trim().to_owned();
-                let new = [format!("@{first} {line}"), format!("mov.pred {first}, 0;")];
-                lines.splice(place..=place, new);
-            }
-            let declared =
-                lines.iter().rposition(|line| line.contains(".reg ")).expect("registers");
-            lines.insert(declared + 1, format!("mov.pred {first}, 1;"));
-        }
+        Edit::WaitOnly(number, warps) => wait_only(lines, number, warps),
+        Edit::Once(which, pattern) => execute_once(lines, which, pattern),
         Edit::Barriers(_) | Edit::Over(_) | Edit::Launch(_) => {}
     }
+}
+
+/// A wait is over at once for the warps of a warpgroup that are not named.
+fn wait_only(lines: &mut Vec<String>, number: usize, warps: u32) {
+    let (place, predicate, _) = wait(lines, number);
+    let [warp, named] = [fresh(lines, ".b32 %r<"), fresh(lines, ".b32 %r<")];
+    let waits = fresh(lines, ".pred %p<");
+    let line = lines[place].trim().to_owned();
+    let new = format!(
+        "mov.u32 {warp}, %tid.x;\nshr.u32 {warp}, {warp}, 5;\nand.b32 {warp}, {warp}, 3;
+mov.b32 {named}, {warps};\nshr.u32 {named}, {named}, {warp};\nand.b32 {named}, {named}, 1;
+setp.ne.u32 {waits}, {named}, 0;\nmov.pred {predicate}, 1;\n@{waits} {line}"
+    );
+    lines.splice(place..=place, new.lines().map(str::to_owned));
+}
+
+/// Each warp executes lines once.
+fn execute_once(lines: &mut Vec<String>, which: Which, pattern: &str) {
+    let first = fresh(lines, ".pred %p<");
+    for place in places(lines, which, pattern).into_iter().rev() {
+        let line = lines[place].trim().to_owned();
+        let new = [format!("@{first} {line}"), format!("mov.pred {first}, 0;")];
+        lines.splice(place..=place, new);
+    }
+    let declared = lines.iter().rposition(|line| line.contains(".reg ")).expect("registers");
+    lines.insert(declared + 1, format!("mov.pred {first}, 1;"));
 }

@@ -156,6 +156,9 @@ pub(crate) const ORDERED: &[Written] = &[
     written("flag released to its own cluster", FLAG, APART, ["st.release.gpu", "st.release.cluster"], Diagnosis::UnorderedGlobal, "global"),
     written("counted within the CTA", COUNT, APART, ["red.relaxed.gpu", "red.relaxed.cta"], Diagnosis::UnorderedGlobal, "red"),
     written("counted within the cluster", COUNT, APART, ["red.relaxed.gpu", "red.relaxed.cluster"], Diagnosis::UnorderedGlobal, "red"),
+    // Threads arrive at the cluster's barrier and wait in turn.
+    written("no arrival at the cluster's barrier", NEIGHBOUR, PAIR, ["L1:\nbarrier.cluster.arrive.aligned;", "L1:"], Diagnosis::ClusterBarrier, "cluster.wait"),
+    written("no wait between two arrivals", NEIGHBOUR, PAIR, ["L1:\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", "L1:\nbarrier.cluster.arrive.aligned;"], Diagnosis::ClusterBarrier, "cluster.arrive"),
     // Bytes of a barrier are not data.
     written("word stored over a barrier", WORD, WARPS, ["[%r2+1024]", "[%r2]"], Diagnosis::BarrierBytes, "st.shared"),
     written("barrier read as a word", WORD, WARPS, ["%r5, [shared_memory+1024]", "%r5, [shared_memory+4]"], Diagnosis::BarrierBytes, "ld.shared"),

@@ -4,7 +4,7 @@
 
 use postlude_ptx::launch::{Buffer, Launch, Parameter};
 use postlude_ptx::shared::Region;
-use postlude_sim::{Finding, Options, Report, SimError, Timing, run};
+use postlude_sim::{Finding, Options, Output, Report, SimError, Timing, run};
 
 /// A kernel whose `%rd0` is the address of its buffer.
 pub(crate) struct Plain {
@@ -37,11 +37,17 @@ ld.param.u64 %rd1, [data];\ncvta.to.global.u64 %rd0, %rd1;
     }
 
     pub(crate) fn try_run(&mut self) -> Result<Report, SimError> {
+        self.run_with(Vec::new())
+    }
+
+    /// The same with outputs that must be written whole.
+    pub(crate) fn run_with(&mut self, outputs: Vec<Output>) -> Result<Report, SimError> {
         let region = Region { name: "numbers".to_owned(), offset: 0, bytes: 4096 };
         let options = Options {
             timing: self.timing,
             budget: 1_000_000,
             regions: vec![region],
+            outputs,
             ..Options::default()
         };
         run(&self.text, &self.launch, std::slice::from_mut(&mut self.buffer), &options)
