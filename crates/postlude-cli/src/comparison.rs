@@ -175,8 +175,10 @@ impl OutputCheck {
 /// What was looked at.
 fn coverage(coverage: Coverage) -> String {
     let Coverage { checked, elements, rows, columns } = coverage;
-    if coverage.is_whole() {
-        return format!("all {elements} elements checked");
+    match elements {
+        1 if coverage.is_whole() => return "checked".to_owned(),
+        _ if coverage.is_whole() => return format!("all {elements} elements checked"),
+        _ => {}
     }
     let part = |(checked, all): (usize, usize), what: &str| {
         if checked == all { format!("all {what}") } else { format!("{checked} of {all} {what}") }
