@@ -39,13 +39,13 @@ fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
 
 #[test]
 fn random_kernels_in_the_simulator_agree_with_the_reference() {
-    let summary = check(Backend::Sim, Extent::Small, 100);
+    let summary = check(Backend::Sim, Extent::Small, 200);
     assert!(summary.accepted() > 0.6, "most are refused: {:?}", summary.refused);
 }
 
 #[test]
 fn random_kernels_on_the_processor_agree_with_the_reference() {
-    let summary = check(Backend::Cpu, Extent::Small, 200);
+    let summary = check(Backend::Cpu, Extent::Small, 2000);
     assert!(summary.refused.is_empty(), "{:?}", summary.refused);
 }
 

@@ -58,7 +58,13 @@ fn print(form: Form, message: &str) {
     let kernel = kernel.map(|text| shortened(&text));
     match form {
         Form::Text => {
-            let mut text = render_placeless(&renderer(), &shortened(message), Some(REPORT));
+            // The first line is the title; findings have more of them.
+            let message = shortened(message);
+            let (title, rest) = message.split_once('\n').unwrap_or((&message, ""));
+            let mut text = render_placeless(&renderer(), title, Some(REPORT));
+            if !rest.is_empty() {
+                text.push_str(&format!("\n{rest}"));
+            }
             if let Some(kernel) = kernel {
                 text.push_str(&format!("\nthe kernel:\n{kernel}"));
             }

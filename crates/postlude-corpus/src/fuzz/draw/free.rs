@@ -34,8 +34,16 @@ impl Draw {
         self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
         let without_product = self.random.one_in(10);
         let fits = move |known: &Known| !without_product || !known.from_product;
-        for _ in 0..self.random.range(1, 9) {
-            self.free_step(&fits);
+        if self.random.one_in(3) {
+            // Reductions of reductions would be seldom otherwise.
+            self.reduce_any(None, &fits);
+            self.reduce_any(None, &|known| known.folds > 0 && fits(known));
+        }
+        let steps = self.random.range(1, 9);
+        let mut taken = 0;
+        // A step that finds no operands is drawn again.
+        for _ in 0..2 * steps {
+            taken += usize::from(taken < steps && self.free_step(&fits));
         }
         self.free_outputs(&fits);
     }
@@ -69,33 +77,20 @@ impl Draw {
         least_common(all, by as usize) <= MOST_COLUMNS as usize
     }
 
-    fn free_step(&mut self, fits: Fits<'_>) {
+    /// One more statement, or none where there are no operands for it.
+    fn free_step(&mut self, fits: Fits<'_>) -> bool {
         match self.random.below(100) {
             0..=33 => {
                 let entry = &FUNCTIONS[self.random.below(FUNCTIONS.len())];
-                self.free_call(entry, fits);
+                self.free_call(entry, fits).is_some()
             }
-            34..=46 => {
-                self.split(fits);
-            }
-            47..=51 => {
-                self.merge_any(fits);
-            }
-            52..=63 => {
-                self.reduce_any(None, fits);
-            }
-            64..=72 => {
-                self.free_derivative(fits);
-            }
-            73..=80 => {
-                self.cast_any(fits);
-            }
-            81..=85 => {
-                self.select_any(fits);
-            }
-            _ => {
-                self.step(fits);
-            }
+            34..=46 => self.split(fits).is_some(),
+            47..=51 => self.merge_any(fits).is_some(),
+            52..=61 => self.reduce_any(None, fits).is_some(),
+            62..=73 => self.free_derivative(fits).is_some(),
+            74..=80 => self.cast_any(fits).is_some(),
+            81..=85 => self.select_any(fits).is_some(),
+            _ => self.step(fits).is_some(),
         }
     }
 
