@@ -140,7 +140,11 @@ pub const CANDIDATES: &[Tile] = &[
     ACROSS[0],
     ACROSS[1],
     ACROSS[2],
+    THREE,
 ];
+
+/// There for three products whose B threads bring in: 64 columns each, and no other CTA.
+const THREE: Tile = tile(128, 192, 2, ONE);
 
 /// Those of the table that are there for rows longer than a tile.
 const ACROSS: [Tile; 3] =
@@ -160,7 +164,8 @@ impl Tile {
         let written = needs.operands.iter().any(|feed| feed.is_written());
         // Rows across a cluster wait for one another: where no tile holds them.
         let across = self.has_rows_across(needs) && needs.whole_columns <= needs.widest();
-        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs);
+        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs)
+            || self == THREE && needs.products != 3;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
