@@ -77,7 +77,19 @@ pub const SPLITS: &[Epilogue] = &[
     epilogue("reordered", "kernel k(A: T[M, K], W: T[N, K], scale: f32[N]) -> D: T[N, M] {\n    even, odd = pairs(where(col < 37, 0.0, A @ W.T))\n    D = concat(odd, even) + scale\n}"),
 ];
 
+/// Those that split what was split; columns are a multiple of 8.
+#[rustfmt::skip] // A table: one line a kernel.
+pub const NESTED: &[Epilogue] = &[
+    epilogue("quarters", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], C: T[M, N/4]) -> (D: f32[M, N/4], E: T[M, N/4], Z: T[M, N]) {\n    Z = A @ W.T + bias\n    a, b = halves(Z)\n    i, f = halves(a)\n    g, o = halves(b)\n    D = relu(f) * C + i - g\n    E = o - D\n}"),
+    epilogue("unused", "kernel k(A: T[M, K], W: T[N, K]) -> (D: T[M, N/2], E: f32[M, N/4], rows: f32[M]) {\n    a, b = halves(A @ W.T)\n    c, d = halves(a)\n    D = b\n    E = d\n    rows = max(b, N/2)\n}"),
+    epilogue("mixed", "kernel k(A: T[B, M, K], W: T[B, N, K], x: f32[N/2]) -> (D: T[B, M, N/2], E: f32[B, M, N], columns: f32[B, N/4]) {\n    a, b = halves(A @ W.T)\n    c, d = pairs(a + x)\n    e, f = halves(b)\n    D = join(c - e, d + f)\n    E = concat(join(f, c), concat(d, e))\n    columns = max(c, M)\n}"),
+    epilogue("both_ways", "kernel k(A: T[M, K], W: T[N, K]) -> (D: f32[M, N/2], total: f32[]) {\n    z = A @ W.T\n    a, b = halves(z)\n    c, d = pairs(z)\n    D = a - b + c - d\n    total = sum(z)\n}"),
+    epilogue("vectors", "kernel k(A: T[M, K], W: T[N, K], h: f32[N/2], x: f32[N]) -> (D: T[M, N], o: f32[N/4], p: T[N/2], q: f32[N/8], s: f32[]) {\n    D = A @ W.T + x\n    a, o = pairs(h)\n    p = h\n    b, c = halves(x)\n    d, e = pairs(c)\n    q, r = halves(e + o)\n    s = max(join(d, a))\n}"),
+    epilogue("eighths", "kernel k(A: T[M, K], W: T[N, K], C: T[M, N]) -> (D: T[M, N/8], s: f32[M, N/4]) {\n    a, b = pairs(A @ W.T + C)\n    c, d = halves(a)\n    e, f = pairs(c)\n    D = f - e\n    s = max(b, N/2, 2)\n}"),
+];
+
 /// The kernel of that name.
 pub fn find_epilogue(name: &str) -> Option<&'static Epilogue> {
-    EPILOGUES.iter().chain(REDUCTIONS).chain(SPLITS).find(|epilogue| epilogue.name == name)
+    let all = EPILOGUES.iter().chain(REDUCTIONS).chain(SPLITS).chain(NESTED);
+    all.into_iter().find(|epilogue| epilogue.name == name)
 }

@@ -19,7 +19,7 @@ mod run;
 
 pub use arguments::{CaseError, bind};
 pub use case::{Case, Expectation, Layout, UnknownLayout};
-pub use epilogues::{EPILOGUES, Epilogue, REDUCTIONS, SPLITS, find_epilogue};
+pub use epilogues::{EPILOGUES, Epilogue, NESTED, REDUCTIONS, SPLITS, find_epilogue};
 pub use fill::{Fill, UnknownFill, fill, seed_for};
 pub use layout::lay_out;
 pub use library::{LibraryKernel, find_kernel, kernels};

@@ -88,8 +88,8 @@ pub struct Product {
     pub left: (InputId, Orientation),
     /// The right operand.
     pub right: (InputId, Orientation),
-    /// Another one of the same dims and orientation, where there are two products.
-    pub second: Option<InputId>,
+    /// Others of the same dims and orientation, where there are several products.
+    pub further: Vec<InputId>,
     /// The leading dim of either operand.
     pub batch: Option<Dim>,
     /// The dim of the left operand that stays.
@@ -219,20 +219,28 @@ impl Graph {
         self[node].ty
     }
 
-    /// Whether some columns are told apart as halves and others as pairs.
-    pub fn splits_both_ways(&self) -> bool {
+    /// Whether a part of columns may be read where elements of another part are written: columns are split, and not all of
+    /// them once and the same way, or runs of them meet others.
+    pub fn moves_columns(&self) -> bool {
         let live = self.live();
-        let any = |halves: bool| {
-            self.nodes().any(|(id, node)| {
-                let of = match node.op {
-                    Op::Part(part, _) => Some(matches!(part, Part::First | Part::Second)),
-                    Op::Merge(merge, ..) => Some(merge == Merge::Concat),
-                    _ => None,
-                };
-                live[id.index()] && of == Some(halves)
-            })
+        let nodes = || self.nodes().filter(|(id, _)| live[id.index()]);
+        let mut splits = nodes().filter_map(|(id, node)| match node.op {
+            Op::Part(part, a) => {
+                Some((matches!(part, Part::First | Part::Second), self.ty(a).axes.column))
+            }
+            Op::Merge(merge, ..) => Some((merge == Merge::Concat, self.ty(id).axes.column)),
+            _ => None,
+        });
+        let Some(first) = splits.next() else { return false };
+        let runs = |node: &Node| match &node.op {
+            Op::Part(..) | Op::Merge(..) => false,
+            Op::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
+            op => op.operands().any(|operand| {
+                self.ty(operand).axes.column.is_some_and(|own| Some(own) != node.ty.axes.column)
+                    && node.ty.axes.column.is_some()
+            }),
         };
-        any(true) && any(false)
+        splits.any(|split| split != first) || nodes().any(|(_, node)| runs(node))
     }
 
     /// For every node, whether an output needs it.

@@ -7,6 +7,8 @@
 
 #[path = "simulated/knobs.rs"]
 mod knobs;
+#[path = "simulated/nested.rs"]
+mod nested;
 #[path = "gpu_kernels/problems.rs"]
 #[allow(dead_code)] // Tests on a GPU use the others.
 mod problems;

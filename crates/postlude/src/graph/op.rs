@@ -11,8 +11,8 @@ use super::{InputId, NodeId};
 pub enum Op {
     /// The product's result.
     Accumulator,
-    /// The product with the second right operand. Only where a plan made two products of one.
-    SecondAccumulator,
+    /// The product with the further right operand of this number. Only where a plan made several products of one.
+    FurtherAccumulator(u32),
     /// An input, converted to what the body computes with.
     Input(InputId),
     /// A number or truth value.
@@ -114,7 +114,7 @@ impl Op {
     pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
         let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
             Op::Accumulator
-            | Op::SecondAccumulator
+            | Op::FurtherAccumulator(_)
             | Op::Input(_)
             | Op::Constant(_)
             | Op::Index(_)
@@ -135,7 +135,7 @@ impl Op {
     pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
         match self {
             Op::Accumulator
-            | Op::SecondAccumulator
+            | Op::FurtherAccumulator(_)
             | Op::Input(_)
             | Op::Constant(_)
             | Op::Index(_)

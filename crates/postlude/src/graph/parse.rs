@@ -117,10 +117,7 @@ fn read_dims(list: &str) -> Vec<Dim> {
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
     let (left, right) = text.split_once(" @ ")?;
-    let (right, second) = match right.split_once(" and ") {
-        Some((right, second)) => (right, Some(second)),
-        None => (right, None),
-    };
+    let mut rights = right.split(" and ");
     let operand = |text: &str| {
         let text = text.trim();
         let (name, orientation) = match text.strip_suffix(".T") {
@@ -130,13 +127,15 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
         let place = inputs.iter().position(|input| input.name == name)?;
         Some((InputId(place as u32), orientation))
     };
-    let right = operand(right)?;
+    let right = operand(rights.next()?)?;
     let product = Product::of(inputs, operand(left)?, right)?;
-    let Some(second) = second else { return Some(product) };
-    let (second, orientation) = operand(second)?;
     let dims = |input: InputId| &inputs[input.0 as usize].dims;
-    let same = orientation == right.1 && dims(second) == dims(right.0);
-    same.then_some(Product { second: Some(second), ..product })
+    let further = rights.map(|further| {
+        let (further, orientation) = operand(further)?;
+        let same = orientation == right.1 && dims(further) == dims(right.0);
+        same.then_some(further)
+    });
+    Some(Product { further: further.collect::<Option<_>>()?, ..product })
 }
 
 impl Product {
@@ -169,7 +168,7 @@ impl Product {
         agree.then(|| Product {
             left,
             right,
-            second: None,
+            further: Vec::new(),
             batch: left_batch.or(right_batch),
             row,
             column,
@@ -197,7 +196,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     };
     match word {
         "accumulator" => return Some(Op::Accumulator),
-        "second_accumulator" => return Some(Op::SecondAccumulator),
+        "further_accumulator" => return Some(Op::FurtherAccumulator(count)),
         "input" => {
             return Some(Op::Input(InputId(
                 graph.inputs().iter().position(|input| input.name == rest.trim())? as u32,

@@ -20,8 +20,8 @@ impl fmt::Display for Graph {
         };
         let (left, right) = (self.product().left, self.product().right);
         write!(f, "    product {} @ {}", operand(left), operand(right))?;
-        if let Some(second) = self.product().second {
-            write!(f, " and {}", operand((second, right.1)))?;
+        for further in &self.product().further {
+            write!(f, " and {}", operand((*further, right.1)))?;
         }
         writeln!(f)?;
         for (id, node) in self.nodes() {
@@ -53,7 +53,7 @@ impl Graph {
             || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
         match op {
             Op::Accumulator => "accumulator".to_owned(),
-            Op::SecondAccumulator => "second_accumulator".to_owned(),
+            Op::FurtherAccumulator(number) => format!("further_accumulator:{number}"),
             Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
             Op::Constant(constant) => constant.to_string(),
             Op::Index(axis) => axis.name().to_owned(),

@@ -43,9 +43,9 @@ pub enum Broken {
         /// The right operand's.
         right: Elem,
     },
-    /// A second product where there is one.
-    #[error("the product has no second right operand")]
-    Second,
+    /// A further product that there is not.
+    #[error("the product has no further right operand {0}")]
+    Further(u32),
     /// An input whose dims are not body dims.
     #[error("input {0} does not have the body's dims")]
     Input(u32),
@@ -95,8 +95,12 @@ impl Graph {
     /// The type rule: what an operation gives.
     pub fn type_of(&self, op: &Op) -> Result<Type, Broken> {
         match op {
-            Op::SecondAccumulator if self.product().second.is_none() => Err(Broken::Second),
-            Op::Accumulator | Op::SecondAccumulator => {
+            Op::FurtherAccumulator(number)
+                if self.product().further.get(*number as usize).is_none() =>
+            {
+                Err(Broken::Further(*number))
+            }
+            Op::Accumulator | Op::FurtherAccumulator(_) => {
                 Ok(Type { elem: self.product().elem, axes: self.product().accumulator_axes() })
             }
             Op::Input(input) => {

@@ -34,7 +34,7 @@ fn fold(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         }
         Op::Cast(to, a) => cast(to, site.constant(a)?),
         Op::Accumulator
-        | Op::SecondAccumulator
+        | Op::FurtherAccumulator(_)
         | Op::Input(_)
         | Op::Constant(_)
         | Op::Index(_)

@@ -8,7 +8,7 @@ mod monotone;
 mod one_hot;
 
 use crate::dtype::Elem;
-use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Run, Unary};
+use crate::graph::{Binary, Constant, Fold, Graph, NodeId, Op, Over, Run, Unary};
 
 use super::Context;
 use super::rules::{Rule, Site, rewrite};
@@ -16,6 +16,7 @@ use super::rules::{Rule, Site, rewrite};
 pub(super) use invariant::{fold_narrowed, is_invariant};
 
 const RULES: &[Rule] = &[
+    run_of_one,
     fold_of_negated,
     magnitude_of_magnitude,
     nested,
@@ -31,6 +32,31 @@ const RULES: &[Rule] = &[
 /// The graph with reductions rewritten.
 pub(super) fn rewrite_reductions(graph: &Graph, context: &Context<'_>) -> Graph {
     rewrite(graph, context, RULES)
+}
+
+/// `max(x, N, 1)` is `x`: a run of one column has one term. No sum is -0, and the least integer has no magnitude.
+fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
+    let Op::Reduce(fold, over @ Over { column: Some(Run::Group(1)), .. }, x) = *op else {
+        return None;
+    };
+    if over.crosses_rows() {
+        return Some(site.make(Op::Reduce(fold, Over { column: None, ..over }, x)));
+    }
+    let elem = site.elem(x);
+    Some(match (fold, elem) {
+        (Fold::Sum, Elem::F32) => {
+            let zero = site.make_number(0.0);
+            site.make_binary(Binary::Add, x, zero)
+        }
+        (Fold::AbsMax, Elem::I32) => {
+            let zero = site.make(Op::Constant(Constant::I32(0)));
+            let magnitude = site.make_unary(Unary::Abs, x);
+            site.make_binary(Binary::Maximum, magnitude, zero)
+        }
+        (Fold::AbsMax, _) => site.make_unary(Unary::Abs, x),
+        (Fold::Largest(_), _) => return None,
+        (Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::LogSumExp, _) => x,
+    })
 }
 
 /// `sum(-x)` is `0 - sum(x)`: sums round symmetrically, and no sum is -0. `max(-x)` is `-min(x)`, `absmax(-x)` is

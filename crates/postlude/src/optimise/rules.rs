@@ -219,7 +219,7 @@ impl Building<'_> {
             }
             Op::Part(..) | Op::Merge(..) | Op::Pick(..) => self.apply(whole, accuracy),
             Op::Accumulator
-            | Op::SecondAccumulator
+            | Op::FurtherAccumulator(_)
             | Op::Input(_)
             | Op::Constant(_)
             | Op::Index(_)

@@ -96,6 +96,8 @@ pub struct Sm90Schedule {
     pub delay: bool,
     /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
     pub looped: bool,
+    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none before it.
+    pub rounds: u32,
     /// Stages whose products are under way while the next one's are issued: 0 or 1.
     pub pending: u32,
     /// What L2 is told to keep.
@@ -317,6 +319,7 @@ pub fn accept(
     folds::refuse_nothing(graph, problem)?;
     again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
+    refuse::refuse_products(&needs)?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
@@ -333,6 +336,9 @@ pub fn accept(
         && (1..=MOST_STAGES).contains(&schedule.load_stages)
         && (1..=MOST_STAGES).contains(&schedule.store_stages)
         && schedule.pending <= 1
+        && (schedule.rounds == 0
+            || schedule.looped
+                && schedule.width().is_multiple_of(schedule.rounds * schedule.span()))
         && (1..=Walk::MOST).contains(&schedule.walk.group);
     if !knobs {
         return Err(Sm90Refusal::Knob);
@@ -394,7 +400,8 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
             store_stages,
             reuse,
             delay: false,
-            looped: looped(tile, needs, subtile),
+            looped: looped(tile, needs, subtile) || rounds(tile, needs, subtile) > 0,
+            rounds: rounds(tile, needs, subtile),
             pending: pending(stages, needs),
             hints: Hints::None,
             walk: Walk::usual(tile.cluster),
@@ -411,6 +418,26 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
         && tile.takes_turns()
         && tile.sharers() == 1
         && needs.width(tile) > least_common_multiple(needs.groups, subtile)
+}
+
+/// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
+const MOST_LINES: u32 = 9000;
+
+/// About how many lines a kernel has for so many columns of a tile, one behind the other.
+fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
+    needs.lines.saturating_mul(tile.blocks() * columns / 2)
+}
+
+/// Rounds of the loops that a long kernel needs; 0 for a short one.
+fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
+    let width = needs.width(tile);
+    if code_lines(tile, needs, width) <= MOST_LINES {
+        return 0;
+    }
+    let spans = width / least_common_multiple(needs.groups, subtile);
+    let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
+    let even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
+    even.clone().find(short).or(even.last()).unwrap_or(0)
 }
 
 /// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
@@ -466,7 +493,10 @@ fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
     let width = needs.width(tile);
     // Teams of several warpgroups have few registers, and each has slots of its own.
     let widest = if tile.takes_turns() && tile.sharers() > 1 { 32 } else { 64 };
-    let fits = |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile);
+    // A round of a loop is one subtile at least.
+    let long = |subtile: u32| code_lines(tile, needs, subtile) > MOST_LINES && subtile > 16;
+    let fits =
+        |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile) && !long(*subtile);
     let subtiles = [64, 32, 16].into_iter().filter(fits);
     let usual = subtiles.clone().flat_map(|subtile| {
         // As many bytes on their way out, however narrow a slot is.

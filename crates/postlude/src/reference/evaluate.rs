@@ -83,10 +83,12 @@ impl Evaluation<'_> {
         let extents = self.problem.extents(axes);
         let elem = |node: &NodeId| self.graph.ty(*node).elem;
         let values = match op {
-            Op::Accumulator | Op::SecondAccumulator => {
+            Op::Accumulator | Op::FurtherAccumulator(_) => {
                 let product = self.graph.product();
-                let second = product.second.filter(|_| *op == Op::SecondAccumulator);
-                let right = second.unwrap_or(product.right.0);
+                let right = match op {
+                    Op::FurtherAccumulator(number) => product.further[*number as usize],
+                    _ => product.right.0,
+                };
                 accumulate::accumulate(self.graph, self.problem, self.arguments, right)
             }
             Op::Input(input) => self.input(*input, extents),

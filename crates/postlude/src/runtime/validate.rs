@@ -217,7 +217,7 @@ fn is_same_tile(
         [0, 1, 2].map(|axis| (sizes[axis], if sizes[axis] > 1 { strides[axis] } else { 0 }))
     };
     // Where columns are split one way and put together another, an element is read where another one is written.
-    !graph.splits_both_ways()
+    !graph.moves_columns()
         && graph.input_axes(input) == product.axes(&output.dims)
         // What all batches read would be overwritten by the first.
         && graph.input_axes(input).is_some_and(|axes| {

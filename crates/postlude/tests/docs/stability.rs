@@ -58,7 +58,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Select(..) => format!("where({list})"),
         Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
-        Op::SecondAccumulator
+        Op::FurtherAccumulator(_)
         | Op::Index(_)
         | Op::Extent(_)
         | Op::Cast(..)

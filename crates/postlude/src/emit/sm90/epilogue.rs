@@ -252,7 +252,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
             known
         });
-        self.pass_over(evaluator, (&spot, &places), &mut known, &accumulators);
+        self.pass_over(evaluator, corner, (&spot, &places), &mut known, (sums, &accumulators));
         let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
         Block { places, spot, known, sums, accumulators, rows }
     }
@@ -361,10 +361,31 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         });
     }
 
+    /// The same for a block whose accumulators are still needed: they are where they were when the loop ends.
+    fn rotate_over(&self, block: &[Var<'k, F32>], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
+        let (k, width) = (self.k, self.plan.schedule.width());
+        let (half, round) = (width as usize / 2, columns as usize / 2);
+        k.for_rolled(width, columns, |before| {
+            body(before);
+            for product in block.chunks_exact(half) {
+                let first: Vec<_> = product[..round].iter().map(|sum| k.var(sum.get())).collect();
+                for (to, from) in product.iter().zip(&product[round..]) {
+                    to.set(from.get());
+                }
+                for (to, from) in product[half - round..].iter().zip(first) {
+                    to.set(from.get());
+                }
+            }
+        });
+    }
+
     /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
     /// that, so that few accumulators are moved often.
     fn round_columns(&self) -> u32 {
         let schedule = self.plan.schedule;
+        if schedule.rounds > 0 {
+            return schedule.width() / schedule.rounds;
+        }
         let span = schedule.span();
         let spans = schedule.width() / span;
         let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));

@@ -112,10 +112,15 @@ impl<'k> Parameters<'k> {
         let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
         let product = graph.product();
         let (left, right) = (dtype(product.left.0), dtype(product.right.0));
-        let operands = [("left", left), ("right", right), ("second_right", right)]
+        let operands = Part::of(schedule)
             .into_iter()
-            .zip(Part::of(schedule))
-            .map(|((name, dtype), part)| Operand::declare(k, name, part, dtype))
+            .enumerate()
+            .map(|(place, part)| match place {
+                0 => Operand::declare(k, "left", part, left),
+                1 => Operand::declare(k, "right", part, right),
+                2 => Operand::declare(k, "second_right", part, right),
+                _ => Operand::declare(k, &format!("right{place}"), part, right),
+            })
             .collect();
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
@@ -175,7 +180,7 @@ impl<'k> Parameters<'k> {
     pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
         let left = self.operands[0].staggered(k, 0);
         let behind = left.as_ref().map_or(0, Staggered::bytes);
-        // Two products never have it.
+        // Several products never have it.
         [left, self.operands[1].staggered(k, behind)]
     }
 

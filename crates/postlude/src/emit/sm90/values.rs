@@ -198,10 +198,9 @@ impl<'k> Evaluator<'_, 'k> {
         }
         let accuracy = self.plan.accuracies[id.index()];
         match &self.plan.graph[id].op {
-            op @ (Op::Accumulator | Op::SecondAccumulator) => {
-                let own = accumulators.get(usize::from(*op == Op::SecondAccumulator));
-                let own = own.unwrap_or_else(|| panic!("compiler bug: no accumulator here"));
-                Value::Float(*own)
+            Op::Accumulator => Value::Float(accumulator(accumulators, 0)),
+            Op::FurtherAccumulator(number) => {
+                Value::Float(accumulator(accumulators, *number as usize + 1))
             }
             Op::Input(input) => self.input(*input, place),
             Op::Constant(constant) => self.constant(*constant),
@@ -279,4 +278,10 @@ fn select<'k>(condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k>
             panic!("compiler bug: `where` of two types")
         }
     }
+}
+
+/// The accumulator of an element's product of this number.
+fn accumulator<'k>(accumulators: &[Reg<'k, F32>], product: usize) -> Reg<'k, F32> {
+    let own = accumulators.get(product).copied();
+    own.unwrap_or_else(|| panic!("compiler bug: no accumulator here"))
 }

@@ -40,7 +40,7 @@ impl Op {
         match self {
             Op::Input(_) => Needs::Load,
             Op::Accumulator
-            | Op::SecondAccumulator
+            | Op::FurtherAccumulator(_)
             | Op::Constant(_)
             | Op::Index(_)
             | Op::Extent(_) => Needs::Elements,

@@ -15,6 +15,15 @@ fn negation_leaves_reductions() {
 }
 
 #[test]
+fn runs_of_one_column_are_their_term() {
+    for fold in ["max", "min", "prod", "logsumexp"] {
+        check_pass(rewrite_reductions, &format!("D = {fold}(A @ B, N, 1)"), "D = A @ B");
+    }
+    check_pass(rewrite_reductions, "D = sum(A @ B, N, 1)", "D = A @ B + 0.0");
+    check_pass(rewrite_reductions, "D = absmax(A @ B, N, 1)", "D = abs(A @ B)");
+}
+
+#[test]
 fn magnitudes_fold_once() {
     check_pass(rewrite_reductions, "o = absmax(abs(A @ B))", "o = absmax(A @ B)");
 }

@@ -140,13 +140,15 @@ pub const CANDIDATES: &[Tile] = &[
     ACROSS[0],
     ACROSS[1],
     ACROSS[2],
+    THREE,
 ];
+
+/// There for three products whose B threads bring in: 64 columns each, and no other CTA.
+const THREE: Tile = tile(128, 192, 2, ONE);
 
 /// Those of the table that are there for rows longer than a tile.
 const ACROSS: [Tile; 3] =
     [tile(128, 128, 2, FOUR_BESIDE), tile(128, 256, 2, BESIDE), tile(128, 256, 2, FOUR_BESIDE)];
-/// Columns of the widest tile.
-const WIDEST: u32 = 256;
 /// Columns of the widest product that ptxas compiles for four warpgroups.
 const WIDEST_OF_FOUR: u32 = 192;
 
@@ -161,8 +163,9 @@ impl Tile {
         let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|feed| feed.is_written());
         // Rows across a cluster wait for one another: where no tile holds them.
-        let across = self.has_rows_across(needs) && needs.whole_columns <= WIDEST / needs.products;
-        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs);
+        let across = self.has_rows_across(needs) && needs.whole_columns <= needs.widest();
+        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs)
+            || self == THREE && needs.products != 3;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
@@ -197,6 +200,7 @@ impl Tile {
             || (!self.takes_turns() && self.accumulators() <= 64 && !needs.maps_loads());
         roomy
             && parts
+            && self.columns.is_multiple_of(needs.products)
             && self.row_columns(needs) >= needs.whole_columns
             && width.is_multiple_of(needs.groups)
             // Subtiles are that wide at least.

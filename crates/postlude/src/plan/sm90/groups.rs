@@ -134,6 +134,13 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return fewer();
         }
     }
+    let single = |id: NodeId| match graph[id].op {
+        Op::Reduce(_, over, _) => over.column == Some(Run::Group(1)),
+        _ => false,
+    };
+    if graph.nodes().any(|(id, _)| live[id.index()] && single(id)) {
+        return Err(Sm90Refusal::UnevenGroups { run: 1 });
+    }
     // Four lanes hold eight neighbouring columns, two each.
     match lengths(graph).into_iter().find(|run| ![2, 4].contains(run) && run % 8 != 0) {
         Some(run) => Err(Sm90Refusal::UnevenGroups { run }),
@@ -143,7 +150,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
 
 /// Refuses runs that no tile is a multiple of.
 pub(super) fn refuse_width(needs: &Needs) -> Result<(), Sm90Refusal> {
-    let fits = CANDIDATES.iter().any(|tile| needs.width(*tile).is_multiple_of(needs.groups));
+    let fits = CANDIDATES.iter().any(|tile| {
+        tile.columns.is_multiple_of(needs.products)
+            && needs.width(*tile).is_multiple_of(needs.groups)
+    });
     let run = needs.groups;
     if fits { Ok(()) } else { Err(Sm90Refusal::LongGroups { run }) }
 }

@@ -10,7 +10,7 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, work};
+use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, work};
 
 /// Instructions an element from which on subtiles are a loop.
 const HEAVY: u32 = 16;
@@ -30,7 +30,7 @@ pub struct Needs {
     pub slots: SlotCounts,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
     pub column_values: u32,
-    /// Products that share A: two where the halves of one are told apart.
+    /// Products that share A: several where parts of one are told apart.
     pub products: u32,
     /// What is folded.
     pub folds: FoldWords,
@@ -44,6 +44,8 @@ pub struct Needs {
     pub groups: u32,
     /// About how many instructions the graph takes for every element.
     pub work: u32,
+    /// About how many lines of code every element takes; 0 where they are few.
+    pub lines: u32,
 }
 
 impl Needs {
@@ -67,13 +69,14 @@ impl Needs {
             stores: place::stores(graph, problem, placements),
             slots: SlotCounts::default(),
             column_values: column_values(&as_stored(graph)).len() as u32,
-            products: if graph.product().second.is_some() { 2 } else { 1 },
+            products: 1 + graph.product().further.len() as u32,
             folds: FoldWords::of(graph),
             widest_fold: folds::widest(graph),
             whole_columns: again::whole_columns(graph, problem.product_columns()),
             pass_words: again::pass_words(graph),
             groups: groups::multiple(graph),
             work: work::work(graph),
+            lines: work::lines(graph),
         }
         .settled();
         needs.slots = SlotCounts::of(graph, &needs);
@@ -86,7 +89,8 @@ impl Needs {
         let (loads, stores) = (Vec::new(), vec![Path::Map]);
         let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
         let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
-        let (products, whole_columns, pass_words, groups, work) = (1, 0, 0, 1, 0);
+        let (products, whole_columns, pass_words, groups) = (1, 0, 0, 1);
+        let (work, lines) = (0, 0);
         Needs {
             operands,
             loads,
@@ -100,6 +104,7 @@ impl Needs {
             pass_words,
             groups,
             work,
+            lines,
         }
     }
 
@@ -125,6 +130,12 @@ impl Needs {
     /// Columns of a tile of the epilogue.
     pub(super) fn width(&self, tile: Tile) -> u32 {
         tile.columns / self.products
+    }
+
+    /// Columns of the widest tile of the epilogue.
+    pub(super) fn widest(&self) -> u32 {
+        let whole = |tile: &&Tile| tile.columns.is_multiple_of(self.products);
+        CANDIDATES.iter().filter(whole).map(|tile| self.width(*tile)).max().unwrap_or(0)
     }
 
     /// Whether a tile operand arrives through slots.

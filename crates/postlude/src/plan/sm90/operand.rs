@@ -79,7 +79,7 @@ pub(crate) struct Operand<'a> {
     pub(crate) size: usize,
 }
 
-/// A, B, and the second B where there are two products.
+/// A, B, and further Bs where there are several products.
 pub(crate) fn operands<'a>(
     graph: &Graph,
     problem: &Problem,
@@ -101,7 +101,10 @@ pub(crate) fn operands<'a>(
     let columns = problem.product_columns();
     let right = |input| operand((input, product.right.1), Orientation::Transposed, columns);
     let left = operand(product.left, Orientation::Plain, problem.rows);
-    [left, right(product.right.0)].into_iter().chain(product.second.map(right)).collect()
+    [left, right(product.right.0)]
+        .into_iter()
+        .chain(product.further.iter().copied().map(right))
+        .collect()
 }
 
 /// How A and B travel.
@@ -109,12 +112,12 @@ pub(super) fn feeds(graph: &Graph, problem: &Problem, placements: &Placements) -
     let operands = operands(graph, problem, placements);
     let each: Vec<Feed> = operands.iter().map(|operand| feed(operand, problem)).collect();
     let (left, right) = (each[0], each[1]);
-    let right = match each.get(2) {
-        // Two products take B the same way: whichever brings in both.
-        Some(second) if *second == right && right != Feed::Staggered => right,
-        Some(_) if operands[1].strides.outer == 1 => Feed::OuterElements,
-        Some(_) => Feed::InnerElements,
-        None => right,
+    let right = match &each[2..] {
+        [] => right,
+        // Several products take B the same way: whichever brings in all.
+        further if right != Feed::Staggered && further.iter().all(|feed| *feed == right) => right,
+        _ if operands[1..].iter().all(|operand| operand.strides.outer == 1) => Feed::OuterElements,
+        _ => Feed::InnerElements,
     };
     let feeds = [left, right];
     if !feeds.iter().any(|feed| feed.is_by_elements()) {

@@ -51,6 +51,7 @@ pub fn candidates(
     folds::refuse_nothing(graph, problem)?;
     again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
+    refuse::refuse_products(&needs)?;
     let fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()
         .filter(|tile| tile.is_automatic(&needs))

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
-use super::{again, folds, groups};
+use super::{CANDIDATES, Needs, again, folds, groups};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -123,6 +123,14 @@ pub enum Sm90Refusal {
         /// What a tile's columns would be a multiple of.
         run: u32,
     },
+    /// Products of parts of B that no tile has the columns for.
+    #[error(
+        "sm90 multiplies each part of B's columns by itself; no tile holds {products} of them as B lies"
+    )]
+    ManyProducts {
+        /// How many parts.
+        products: u32,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -153,6 +161,7 @@ impl Sm90Refusal {
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::UnevenGroups { .. }
             | Sm90Refusal::LongGroups { .. }
+            | Sm90Refusal::ManyProducts { .. }
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -204,6 +213,15 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     Ok(())
 }
 
+/// Refuses products that no tile holds.
+pub(super) fn refuse_products(needs: &Needs) -> Result<(), Sm90Refusal> {
+    let products = needs.products;
+    if products > 1 && !CANDIDATES.iter().any(|tile| tile.takes(needs)) {
+        return Err(Sm90Refusal::ManyProducts { products });
+    }
+    Ok(())
+}
+
 /// Whether all batches have an output in common, which the first one's tiles write.
 pub(crate) fn is_shared(graph: &Graph, output: &Output) -> bool {
     let product = graph.product();
@@ -244,7 +262,7 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
     let node = &graph[id];
     match &node.op {
         Op::Accumulator
-        | Op::SecondAccumulator
+        | Op::FurtherAccumulator(_)
         | Op::Constant(_)
         | Op::Input(_)
         | Op::Index(_)

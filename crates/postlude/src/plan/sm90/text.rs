@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
+use super::views::MOST_PRODUCTS;
 use super::{
     Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
     fragment,
@@ -25,6 +26,9 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    reuse {}", u32::from(self.reuse))?;
         writeln!(f, "    delay {}", u32::from(self.delay))?;
         writeln!(f, "    looped {}", u32::from(self.looped))?;
+        if self.rounds > 0 {
+            writeln!(f, "    rounds {}", self.rounds)?;
+        }
         writeln!(f, "    pending {}", self.pending)?;
         writeln!(f, "    hints {}", self.hints.name())?;
         writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
@@ -49,6 +53,9 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    pass_words {}", self.needs.pass_words)?;
         writeln!(f, "    groups {}", self.needs.groups)?;
         writeln!(f, "    work {}", self.needs.work)?;
+        if self.needs.lines > 0 {
+            writeln!(f, "    lines {}", self.needs.lines)?;
+        }
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -61,7 +68,7 @@ impl fmt::Display for Sm90Schedule {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 19] = [
+const NUMBERS: [&str; 21] = [
     "consumers",
     "teams",
     "stages",
@@ -72,6 +79,7 @@ const NUMBERS: [&str; 19] = [
     "reuse",
     "delay",
     "looped",
+    "rounds",
     "pending",
     "grid_limit",
     "column_values",
@@ -81,6 +89,7 @@ const NUMBERS: [&str; 19] = [
     "groups",
     "pass_words",
     "work",
+    "lines",
 ];
 
 impl FromStr for Sm90Schedule {
@@ -145,7 +154,7 @@ impl Said {
             _ => {
                 let name = NUMBERS.into_iter().find(|name| *name == knob)?;
                 let value = number(value)?;
-                if name == "products" && !(1..=2).contains(&value) {
+                if name == "products" && !(1..=MOST_PRODUCTS).contains(&value) {
                     return None;
                 }
                 self.numbers.insert(name, value);
@@ -169,6 +178,7 @@ impl Said {
             folds: self.folds,
             widest_fold: given("widest_fold").unwrap_or(0),
             work: given("work").unwrap_or(0),
+            lines: given("lines").unwrap_or(0),
             whole_columns: given("whole_columns").unwrap_or(0),
             pass_words: given("pass_words").unwrap_or(0),
             groups: given("groups").unwrap_or(1).max(1),
@@ -190,6 +200,7 @@ impl Said {
             reuse: given("reuse").unwrap_or(0) > 0,
             delay: given("delay").unwrap_or(0) > 0,
             looped: given("looped").unwrap_or(0) > 0,
+            rounds: given("rounds").unwrap_or(0),
             pending: knob("pending")?,
             hints: self.hints.ok_or(missing("hints"))?,
             walk: self.walk.ok_or(missing("walk"))?,

@@ -1,7 +1,9 @@
-//! How much a graph computes for every element of a tile.
+//! How much a graph computes for every element of a tile, and how long the code for it is.
 
 use crate::functions::Accuracy;
 use crate::graph::{Binary, Fold, Graph, Kind, MathMode, Op, Unary, accuracies};
+
+use super::again::{folded_by, passes, terms_of};
 
 /// About how many instructions an element takes.
 pub(super) fn work(graph: &Graph) -> u32 {
@@ -38,5 +40,78 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Binary(Binary::Pow, ..) => 30,
         Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
         _ => 0,
+    }
+}
+
+/// Code for an element that is not worth counting: however many elements a thread has, they make no long kernel.
+const SHORT: u32 = 40;
+
+/// About how many lines of code an element takes in all passes over a tile; 0 where that is little.
+pub(super) fn lines(graph: &Graph) -> u32 {
+    let (live, accuracies) = (graph.live(), accuracies(graph, MathMode::default()));
+    let passes = passes(graph);
+    let last = passes.iter().copied().max().unwrap_or(0);
+    let of_some = |wanted: &dyn Fn(usize) -> bool| -> u32 {
+        let nodes = graph.nodes().filter(|(id, _)| live[id.index()] && wanted(id.index()));
+        let of_node = nodes.map(|(id, node)| match &node.op {
+            Op::Reduce(Fold::LogSumExp, ..) => 40,
+            Op::Reduce(..) | Op::Pick(..) => 4,
+            op if node.ty.axes.kind() == Kind::Tile => lines_of(op, accuracies[id.index()]),
+            _ => 0,
+        });
+        of_node.sum()
+    };
+    let before = (1..=last).map(|pass| {
+        let roots = folded_by(graph, &passes, pass).into_iter().map(|folded| folded.terms);
+        let terms = terms_of(graph, roots, true);
+        of_some(&|node| terms[node])
+    });
+    let all = before.sum::<u32>().saturating_add(of_some(&|_| true));
+    if all < SHORT { 0 } else { all }
+}
+
+/// Lines of PTX for one element, as counted in kernels of one function each.
+fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
+    let or = |accurate: u32, hardware: u32| match accuracy {
+        Accuracy::Accurate => accurate,
+        Accuracy::Hardware | Accuracy::Fast => hardware,
+    };
+    match op {
+        Op::Unary(unary, _) => match unary {
+            Unary::Exp | Unary::Exp2 => or(37, 3),
+            Unary::Log | Unary::Log2 => or(56, 2),
+            Unary::Log1p => or(55, 51),
+            Unary::Expm1 => or(40, 38),
+            Unary::Sqrt => or(28, 1),
+            Unary::Rsqrt => or(51, 1),
+            Unary::Rcp => or(76, 1),
+            Unary::Sin | Unary::Cos => or(46, 42),
+            Unary::Tanh => or(68, 31),
+            Unary::Erf => or(71, 40),
+            Unary::Sign => 9,
+            Unary::Negate
+            | Unary::Not
+            | Unary::Abs
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::IsNan
+            | Unary::IsInf => 1,
+        },
+        Op::Binary(Binary::Divide, ..) => or(75, 2),
+        Op::Binary(Binary::Pow, ..) => or(196, 94),
+        Op::Cast(..) => 5,
+        Op::Select(..) | Op::Input(_) => 2,
+        Op::Binary(..) | Op::Fma(..) => 1,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Reduce(..)
+        | Op::Pick(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Call(..) => 0,
     }
 }

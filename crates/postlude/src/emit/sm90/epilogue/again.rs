@@ -1,6 +1,6 @@
 //! Passes over a tile that finish the reductions of its rows, before its elements are visited.
 
-use postlude_ptx::kernel::Reg;
+use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::F32;
 
 use crate::graph::{Axes, Kind, NodeId};
@@ -16,14 +16,34 @@ impl<'k> Epilogue<'_, 'k> {
     pub(super) fn pass_over(
         &self,
         evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
         (spot, places): (&Spot<'k>, &[Place<'k>; 2]),
         known: &mut [Known<'k>; 2],
-        accumulators: &[Reg<'k, F32>],
+        (sums, accumulators): (&[Var<'k, F32>], &[Reg<'k, F32>]),
     ) {
         let (graph, passes) = (self.plan.graph, &self.plan.passes);
         for pass in 1..=passes.iter().copied().max().unwrap_or(0) {
             let folded = folded_by(graph, passes, pass);
-            let states = self.fold_rows(evaluator, spot, known, accumulators, &folded);
+            let begin = || folded.iter().map(|one| evaluator.fold_begin(*one)).collect();
+            let begun: [Vec<State<'k>>; 2] = [(); 2].map(|()| begin());
+            let states = if self.plan.schedule.rounds > 0 {
+                self.fold_rounds(
+                    evaluator,
+                    corner,
+                    places,
+                    known,
+                    (sums, accumulators),
+                    &folded,
+                    begun,
+                )
+            } else {
+                let width = self.plan.schedule.width();
+                self.fold_rows(evaluator, spot, known, (accumulators, width), &folded, begun)
+            };
+            let states = states.map(|row| {
+                let lanes = folded.iter().zip(row);
+                lanes.map(|(one, state)| evaluator.fold_lanes(*one, state, &[1, 2])).collect()
+            });
             let states = match &self.across {
                 Some(across) => across.meet(evaluator, &folded, &states),
                 None => states,
@@ -39,22 +59,56 @@ impl<'k> Epilogue<'_, 'k> {
         }
     }
 
-    /// What the tile has of a thread's two rows' reductions.
+    /// What all columns of the tile add to a thread's two rows' reductions, in a loop.
+    #[allow(clippy::too_many_arguments)] // Those of a round, and what rounds carry.
+    fn fold_rounds(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        corner: &Corner<'k>,
+        places: &[Place<'k>; 2],
+        known: &[Known<'k>; 2],
+        (sums, accumulators): (&[Var<'k, F32>], &[Reg<'k, F32>]),
+        folded: &[Folded],
+        begun: [Vec<State<'k>>; 2],
+    ) -> [Vec<State<'k>>; 2] {
+        let (k, columns) = (self.k, self.round_columns());
+        let carried = begun.map(|row| {
+            let states = row.into_iter().map(|state| state.into_iter().map(|word| k.var(word)));
+            states.map(Iterator::collect).collect::<Vec<Vec<Var<'k, F32>>>>()
+        });
+        let now = || {
+            carried.each_ref().map(|row| {
+                row.iter().map(|state| state.iter().map(|word| word.get()).collect()).collect()
+            })
+        };
+        self.rotate_over(sums, columns, |before| {
+            let spot = self.spot(corner, places, Some(before));
+            let part = (accumulators, columns);
+            let states = self.fold_rows(evaluator, &spot, known, part, folded, now());
+            for (to, from) in carried.iter().flatten().zip(states.iter().flatten()) {
+                to.iter().zip(from).for_each(|(to, from)| to.set(*from));
+            }
+        });
+        now()
+    }
+
+    /// What the first columns of the tile add to a thread's two rows' reductions.
     fn fold_rows(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         known: &[Known<'k>; 2],
-        accumulators: &[Reg<'k, F32>],
+        (accumulators, columns): (&[Reg<'k, F32>], u32),
         folded: &[Folded],
+        begun: [Vec<State<'k>>; 2],
     ) -> [Vec<State<'k>>; 2] {
         let roots = || folded.iter().map(|one| one.terms);
         let only = &terms_of(self.plan.graph, roots(), false);
         let needed = terms_of(self.plan.graph, roots(), true);
         let wanted = &roots().collect::<Vec<_>>();
-        let begin = || folded.iter().map(|one| evaluator.fold_begin(*one)).collect();
-        let mut states: [Vec<State<'k>>; 2] = [(); 2].map(|()| begin());
-        for span in self.spans(accumulators) {
+        let mut states = begun;
+        let spans = self.spans(accumulators);
+        for span in spans.into_iter().filter(|span| span[0].0.offset < columns) {
             let arrived = self.arrive(evaluator, spot, &span);
             let groups = &self.groups(evaluator, spot, known, (&span, &arrived), &needed);
             for ((subtile, part), arrived) in span.iter().zip(&arrived) {
@@ -68,10 +122,7 @@ impl<'k> Epilogue<'_, 'k> {
                 }
             }
         }
-        states.map(|row| {
-            let lanes = folded.iter().zip(row);
-            lanes.map(|(one, state)| evaluator.fold_lanes(*one, state, &[1, 2])).collect()
-        })
+        states
     }
 
     /// Adds a group of 8 columns to a thread's two rows' reductions.

@@ -1,75 +1,78 @@
-//! The graph of half as many columns.
+//! The graph of fewer columns, made of the slices that are asked for.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::dtype::DType;
 use crate::graph::{
     Axes, Binary, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op, Orientation,
-    Output, Over, Part, Product, Run, Unary,
+    Output, Over, Product, Run, Unary,
 };
 use crate::shape::Dim;
 
 use super::super::Sm90Refusal;
-use super::ways::{Way, Ways};
+use super::asked::{Asked, operand_slice, reduced_slices};
+use super::slice::{SLICES, Slice};
 use super::{View, Viewed};
 
-pub(super) fn lower(graph: &Graph) -> Result<Viewed<'_>, Sm90Refusal> {
-    let ways = Ways::of(graph)?;
-    let product = graph.product();
-    let mut inputs = Inputs { old: graph, full: ways.full, views: Vec::new() };
-    let halved = match product_way(graph, &ways)? {
-        Some(way) => {
-            let (right, orientation) = product.right;
-            let last = graph.inputs()[right.0 as usize].dims.as_ref().map_or(0, Vec::len) - 1;
-            let column = if orientation == Orientation::Plain { last } else { last - 1 };
-            let [first, second] = way.parts().map(|part| inputs.view(right, column, part));
-            let column = product.column_dim(2 * ways.full);
-            Product { right: (first, orientation), second: Some(second), column, ..product.clone() }
-        }
-        None => product.clone(),
-    };
+/// The graph whose columns are the column name's size divided by this.
+pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<'_>, Sm90Refusal> {
+    let mut inputs = Inputs { old: graph, views: Vec::new() };
+    let product = inputs.product(divisor, &asked);
     for (id, node) in graph.nodes() {
-        if let (Op::Input(input), true) = (&node.op, ways.is_full(graph, id)) {
-            for way in ways.asked_of(id) {
-                for part in way.parts() {
-                    inputs.body_view(*input, part);
-                }
-            }
+        if let Op::Input(input) = node.op {
+            numbers(asked.slices[id.index()]).for_each(|slice| {
+                inputs.body_view(input, slice);
+            });
         }
     }
-    let declared = inputs.declared(&halved);
-    let new = Graph::new(graph.name(), declared, halved);
-    let lowering = Lowering { old: graph, ways, inputs, new, made: Vec::new() };
-    lowering.run()
+    let declared = inputs.declared();
+    let new = Graph::new(graph.name(), declared, product);
+    if inputs.is_ambiguous(&new) {
+        let what = "parts of as many columns as there are rows or batches".to_owned();
+        return Err(Sm90Refusal::Operation { what });
+    }
+    let lowering = Lowering { old: graph, divisor, asked, inputs, new, made: HashMap::new() };
+    Ok(lowering.run())
 }
 
-/// The way in which the product itself is split, if it has full width.
-fn product_way(graph: &Graph, ways: &Ways) -> Result<Option<Way>, Sm90Refusal> {
-    if graph.product().accumulator_axes().column != Some(ways.full) {
-        return Ok(None);
-    }
-    let accumulator = graph.nodes().find(|(_, node)| node.op == Op::Accumulator);
-    match accumulator.map(|(id, _)| ways.asked_of(id)).unwrap_or_default()[..] {
-        [] => Ok(Some(Way::Halves)),
-        [way] => Ok(Some(way)),
-        _ => Err(refused("halves and pairs of one product")),
-    }
-}
-
-fn refused(what: &str) -> Sm90Refusal {
-    Sm90Refusal::Operation { what: what.to_owned() }
+/// The slices of a set, in order.
+pub(super) fn numbers(set: u64) -> impl Iterator<Item = Slice> {
+    (0..SLICES).filter(move |number| set >> number & 1 == 1).map(Slice::numbered)
 }
 
 /// The inputs of the new graph: the old ones, and views of some.
 struct Inputs<'a> {
     old: &'a Graph,
-    full: u32,
     views: Vec<View>,
 }
 
 impl Inputs<'_> {
-    fn view(&mut self, input: InputId, column: usize, part: Part) -> InputId {
-        let view = View { of: input.0 as usize, part: Some((column, part)) };
+    /// The products that are left: one for each slice that is asked for, and one where none is.
+    fn product(&mut self, divisor: u32, asked: &Asked) -> Product {
+        let product = self.old.product();
+        let (right, orientation) = product.right;
+        let dims = self.old.inputs()[right.0 as usize].dims.as_ref().map_or(0, Vec::len);
+        let column = if orientation == Orientation::Plain { dims - 1 } else { dims - 2 };
+        let own = product.accumulator_axes().column.unwrap_or(1);
+        let halvings = (divisor / own).trailing_zeros();
+        let unused = Slice { halvings, ..Slice::WHOLE };
+        let mut slices: Vec<Slice> = numbers(asked.products).collect();
+        if slices.is_empty() {
+            slices.push(unused);
+        }
+        let views: Vec<InputId> =
+            slices.into_iter().map(|slice| self.view(right, column, slice)).collect();
+        let further = views[1..].to_vec();
+        let column = product.column_dim(divisor);
+        Product { right: (views[0], orientation), further, column, ..product.clone() }
+    }
+
+    fn view(&mut self, input: InputId, column: usize, slice: Slice) -> InputId {
+        if slice == Slice::WHOLE {
+            return input;
+        }
+        let view = View { of: input.0 as usize, columns: Some((column, slice)) };
         let known = self.views.iter().position(|known| *known == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view);
@@ -79,176 +82,184 @@ impl Inputs<'_> {
     }
 
     /// A view of what the body reads.
-    fn body_view(&mut self, input: InputId, part: Part) -> InputId {
-        let dims = self.old.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
-        self.view(input, self.column(dims), part)
+    fn body_view(&mut self, input: InputId, slice: Slice) -> InputId {
+        match self.old.inputs()[input.0 as usize].dims.as_deref() {
+            Some(dims) if slice != Slice::WHOLE => self.view(input, self.column(dims), slice),
+            Some(_) | None => input,
+        }
     }
 
-    /// Which of a tensor's dims are columns of full width.
+    /// Which of a tensor's dims are columns.
     fn column(&self, dims: &[Dim]) -> usize {
         let product = self.old.product();
         let is_column = |dim: &Dim| {
             *dim != product.row
                 && product.batch.as_ref() != Some(dim)
-                && product.column_divisor(dim) == Some(self.full)
+                && product.column_divisor(dim).is_some()
         };
         let place = dims.iter().position(is_column);
         place.unwrap_or_else(|| panic!("compiler bug: a view of a tensor without columns"))
     }
 
-    fn declared(&self, product: &Product) -> Vec<Input> {
-        let half = match product.second {
-            Some(_) => product.column.clone(),
-            None => product.column_dim(2 * self.full),
-        };
+    fn declared(&self) -> Vec<Input> {
         let view = |view: &View| {
             let mut input = self.old.inputs()[view.of].clone();
-            if let (Some(dims), Some((column, part))) = (&mut input.dims, view.part) {
-                dims[column] = half.clone();
-                input.name = format!("{}.{}", input.name, part.name());
+            if let (Some(dims), Some((column, slice))) = (&mut input.dims, view.columns) {
+                dims[column] = narrowed(&dims[column], slice);
+                input.name = format!("{}.{}", input.name, slice.name());
             }
             input
         };
         self.old.inputs().iter().cloned().chain(self.views.iter().map(view)).collect()
     }
+
+    /// Whether a fixed size that was divided is that of another dim.
+    fn is_ambiguous(&self, new: &Graph) -> bool {
+        let product = new.product();
+        let fixed = matches!(product.column, Dim::Size(_));
+        let other = |dim: &Dim| *dim == product.row || product.batch.as_ref() == Some(dim);
+        let views = &new.inputs()[self.old.inputs().len()..];
+        let columns = self.views.iter().zip(views).filter_map(|(view, input)| {
+            let (column, _) = view.columns?;
+            Some(&input.dims.as_ref()?[column])
+        });
+        fixed && columns.chain([&product.column]).any(other)
+    }
 }
 
-/// What became of a value.
-#[derive(Clone, Copy)]
-enum Made {
-    /// It has not full width.
-    One(NodeId),
-    /// Its two parts, for each way in which they are asked for.
-    Two([Option<[NodeId; 2]>; 2]),
+/// A slice's share of a dim.
+fn narrowed(dim: &Dim, slice: Slice) -> Dim {
+    let parts = 1 << slice.depth();
+    match dim {
+        Dim::Name { name, divisor } => Dim::Name { name: name.clone(), divisor: divisor * parts },
+        Dim::Size(size) => Dim::Size(size / parts),
+    }
 }
 
 struct Lowering<'a> {
     old: &'a Graph,
-    ways: Ways,
+    divisor: u32,
+    asked: Asked,
     inputs: Inputs<'a>,
     new: Graph,
-    made: Vec<Option<Made>>,
+    /// What became of a value's slice.
+    made: HashMap<(NodeId, Slice), NodeId>,
 }
 
 impl<'a> Lowering<'a> {
-    fn run(mut self) -> Result<Viewed<'a>, Sm90Refusal> {
-        let live = self.old.live();
+    fn run(mut self) -> Viewed<'a> {
         for (id, _) in self.old.nodes() {
-            let made = match live[id.index()] {
-                false => None,
-                true if self.ways.is_full(self.old, id) => {
-                    let mut two = [None; 2];
-                    for way in self.ways.asked_of(id) {
-                        let [first, second] = way.parts();
-                        two[way as usize] = Some([self.part(id, first), self.part(id, second)]);
-                    }
-                    Some(Made::Two(two))
-                }
-                true => Some(Made::One(self.whole(id)?)),
-            };
-            self.made.push(made);
+            for slice in numbers(self.asked.slices[id.index()]) {
+                let made = self.slice(id, slice);
+                self.made.insert((id, slice), made);
+            }
         }
         let mut output_views = Vec::new();
         for (of, output) in self.old.outputs().iter().enumerate() {
             let axes = self.old.product().axes(&output.dims);
-            if axes.and_then(|axes| axes.column) != Some(self.ways.full) {
-                let value = self.one(output.value);
-                self.new.push_output(Output { value, ..output.clone() });
-                output_views.push(View { of, part: None });
-                continue;
-            }
-            if output.dtype == DType::B1 {
-                return Err(refused("packed bits of full width beside halves or pairs"));
-            }
-            let way = self.ways.asked_of(output.value).first().copied();
-            let values = match way {
-                Some(way) => self.two(output.value, way),
-                None if self.old.ty(output.value).axes.column.is_none() => {
-                    [self.one(output.value); 2]
-                }
-                None => return Err(refused("a value repeated along columns")),
-            };
-            let way = way.unwrap_or(Way::Halves);
-            let column = self.inputs.column(&output.dims);
-            for (part, value) in way.parts().into_iter().zip(values) {
+            let column = axes.and_then(|axes| axes.column);
+            for slice in std::mem::take(&mut self.asked.outputs[of]) {
+                let value = self.operand(output.value, column, slice);
                 let mut dims = output.dims.clone();
-                dims[column] = self.new.product().column.clone();
+                let mut view = View { of, columns: None };
+                if slice != Slice::WHOLE {
+                    let column = self.inputs.column(&dims);
+                    dims[column] = narrowed(&dims[column], slice);
+                    view.columns = Some((column, slice));
+                }
                 self.new.push_output(Output { dims, value, ..output.clone() });
-                output_views.push(View { of, part: Some((column, part)) });
+                output_views.push(view);
             }
         }
-        Ok(Viewed {
+        // A fixed size is not divided: it is another one.
+        let fixed = matches!(self.old.product().column, Dim::Size(_));
+        Viewed {
             graph: Cow::Owned(self.new),
             inputs: self.old.inputs().len(),
             input_views: self.inputs.views,
             output_views,
-        })
-    }
-
-    fn one(&self, id: NodeId) -> NodeId {
-        match self.made[id.index()] {
-            Some(Made::One(one)) => one,
-            Some(Made::Two(_)) | None => panic!("compiler bug: {id} is not of half the width"),
+            divided: if fixed { self.divisor as usize } else { 1 },
         }
     }
 
-    fn two(&self, id: NodeId, way: Way) -> [NodeId; 2] {
-        match self.made[id.index()] {
-            Some(Made::Two(two)) => two[way as usize],
-            Some(Made::One(_)) | None => None,
-        }
-        .unwrap_or_else(|| panic!("compiler bug: {id} was not split"))
+    fn made(&self, id: NodeId, slice: Slice) -> NodeId {
+        let made = self.made.get(&(id, slice)).copied();
+        made.unwrap_or_else(|| panic!("compiler bug: {slice:?} of {id} was not asked for"))
     }
 
-    fn part_of(&self, id: NodeId, part: Part) -> NodeId {
-        let way = Way::of_part(part);
-        let [first, second] = self.two(id, way);
-        if part == way.parts()[0] { first } else { second }
+    /// What an operand has for a slice of a value of these columns.
+    fn operand(&self, id: NodeId, column: Option<u32>, slice: Slice) -> NodeId {
+        let met = operand_slice(self.old, id, column, slice);
+        self.made(id, met.unwrap_or_else(|| panic!("compiler bug: {id} meets no {slice:?}")))
     }
 
-    /// A value that has not full width.
-    fn whole(&mut self, id: NodeId) -> Result<NodeId, Sm90Refusal> {
+    fn slice(&mut self, id: NodeId, slice: Slice) -> NodeId {
+        let column = self.old.ty(id).axes.column;
         let op = match &self.old[id].op {
-            Op::Part(part, a) => return Ok(self.part_of(*a, *part)),
-            Op::Reduce(fold, over, a) if self.ways.is_full(self.old, *a) => {
-                return self.folded(*fold, *over, *a);
+            Op::Accumulator => self.accumulator(slice),
+            Op::Input(input) => Op::Input(self.inputs.body_view(*input, slice)),
+            Op::Index(IndexAxis::Column) => return self.column_index(slice),
+            Op::Extent(axes) => return self.extent(*axes),
+            Op::Part(part, a) => return self.made(*a, slice.of_part(*part)),
+            Op::Merge(merge, a, b) => {
+                let of = slice.of_merge(*merge);
+                let (place, inner) =
+                    of.unwrap_or_else(|| panic!("compiler bug: {slice:?} lies in both of {id}"));
+                return self.made([*a, *b][place], inner);
             }
-            Op::Pick(a, _) if self.ways.is_full(self.old, *a) => {
-                return Err(refused("pick of full width beside halves or pairs"));
+            Op::Reduce(fold, over @ Over { column: Some(Run::All), .. }, a) => {
+                let slices = self.asked.folded[id.index()].take().unwrap_or_default();
+                return self.folded(*fold, *over, *a, &slices);
             }
-            Op::Extent(axes) => return Ok(self.extent(*axes)),
-            op => op.map(|operand| self.one(operand)),
+            Op::Reduce(fold, over @ Over { column: Some(Run::Group(run)), .. }, a) => {
+                let read = reduced_slices(self.old, self.divisor, *a, *fold, *run, slice);
+                let (slices, left) =
+                    read.unwrap_or_else(|| panic!("compiler bug: no runs for {slice:?} of {id}"));
+                let column = (left > 1).then_some(Run::Group(left));
+                return self.folded(*fold, Over { column, ..*over }, *a, &slices);
+            }
+            op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
+            op @ (Op::FurtherAccumulator(_)
+            | Op::Constant(_)
+            | Op::Index(IndexAxis::Row)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Reduce(_, Over { column: None, .. }, _)
+            | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
-        Ok(self.new.make(op))
+        self.new.make(op)
     }
 
-    /// A reduction over all columns: elements of the two parts meet first.
-    fn folded(&mut self, fold: Fold, over: Over, a: NodeId) -> Result<NodeId, Sm90Refusal> {
-        let way = self.ways.asked_of(a).first().copied();
-        let (Some(way), Some(Run::All)) = (way, over.column) else {
-            return Err(refused("runs of columns beside halves or pairs"));
-        };
-        let [first, second] = self.two(a, way);
+    fn accumulator(&self, slice: Slice) -> Op {
+        let place = numbers(self.asked.products).position(|each| each == slice);
+        match place {
+            Some(place) if place > 0 => Op::FurtherAccumulator(place as u32 - 1),
+            Some(_) | None => Op::Accumulator,
+        }
+    }
+
+    /// A reduction of several slices of a value: their elements meet first.
+    fn folded(&mut self, fold: Fold, over: Over, a: NodeId, slices: &[Slice]) -> NodeId {
+        let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
+        let left = over != Over { batch: false, row: false, column: None };
+        if fold == Fold::AbsMax && (terms.len() > 1 || !left) {
+            for term in &mut terms {
+                *term = self.new.make(Op::Unary(Unary::Abs, *term));
+            }
+        }
         let op = match fold {
             Fold::Sum => Binary::Add,
             Fold::Prod => Binary::Multiply,
-            Fold::Max | Fold::AbsMax => Binary::Maximum,
+            // What does not combine is read as one slice.
+            Fold::Max | Fold::AbsMax | Fold::LogSumExp | Fold::Largest(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
-            Fold::LogSumExp | Fold::Largest(_) => {
-                let what = format!("{} of full width beside halves or pairs", fold.name());
-                return Err(Sm90Refusal::Operation { what });
-            }
         };
-        let [first, second] = match fold {
-            Fold::AbsMax => [first, second].map(|part| self.magnitude(part)),
-            _ => [first, second],
-        };
-        let both = self.new.make(Op::Binary(op, first, second));
-        Ok(self.new.make(Op::Reduce(fold, over, both)))
-    }
-
-    fn magnitude(&mut self, id: NodeId) -> NodeId {
-        self.new.make(Op::Unary(Unary::Abs, id))
+        let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));
+        let all = terms[1..].iter().fold(terms[0], both);
+        if left { self.new.make(Op::Reduce(fold, over, all)) } else { all }
     }
 
     /// How many elements these axes have: of a name's size as it was, of a fixed one what it was.
@@ -265,42 +276,32 @@ impl<'a> Lowering<'a> {
         self.new.make(Op::Binary(Binary::Multiply, rest, columns))
     }
 
-    /// A part of a value of full width.
-    fn part(&mut self, id: NodeId, part: Part) -> NodeId {
-        let way = Way::of_part(part);
-        let is_first = part == way.parts()[0];
-        let op = match &self.old[id].op {
-            Op::Accumulator if is_first => Op::Accumulator,
-            Op::Accumulator => Op::SecondAccumulator,
-            Op::Input(input) => Op::Input(self.inputs.body_view(*input, part)),
-            Op::Index(IndexAxis::Column) => return self.column_index(part),
-            Op::Merge(_, first, second) => {
-                return self.one(if is_first { *first } else { *second });
-            }
-            op => op.map(|operand| match self.made[operand.index()] {
-                Some(Made::Two(_)) => self.part_of(operand, part),
-                Some(Made::One(_)) | None => self.one(operand),
-            }),
-        };
-        self.new.make(op)
+    /// The number that a column of a slice has among all.
+    fn column_index(&mut self, slice: Slice) -> NodeId {
+        let mut index = self.new.make(Op::Index(IndexAxis::Column));
+        if slice.half > 0 {
+            let own = Axes { column: self.new.ty(index).axes.column, ..Axes::SCALAR };
+            let own = self.new.make(Op::Extent(own));
+            let own = self.new.make(Op::Cast(DType::I32, own));
+            let before = self.times(own, slice.half);
+            index = self.new.make(Op::Binary(Binary::Add, index, before));
+        }
+        if slice.pairings > 0 {
+            let strided = self.times(index, 1 << slice.pairings);
+            let first = self.new.make(Op::Constant(Constant::I32(slice.pair as i32)));
+            index = self.new.make(Op::Binary(Binary::Add, strided, first));
+        }
+        index
     }
 
-    /// The number that a column of a part has among all.
-    fn column_index(&mut self, part: Part) -> NodeId {
-        let own = self.new.make(Op::Index(IndexAxis::Column));
-        match part {
-            Part::First => own,
-            Part::Second => {
-                let half = Axes { column: self.new.ty(own).axes.column, ..Axes::SCALAR };
-                let half = self.new.make(Op::Extent(half));
-                let half = self.new.make(Op::Cast(DType::I32, half));
-                self.new.make(Op::Binary(Binary::Add, own, half))
-            }
-            Part::Even | Part::Odd => {
-                let twice = self.new.make(Op::Binary(Binary::Add, own, own));
-                let odd = Op::Constant(Constant::I32(i32::from(part == Part::Odd)));
-                let odd = self.new.make(odd);
-                self.new.make(Op::Binary(Binary::Add, twice, odd))
+    /// An integer so many times.
+    fn times(&mut self, id: NodeId, times: u32) -> NodeId {
+        match times {
+            1 => id,
+            2 => self.new.make(Op::Binary(Binary::Add, id, id)),
+            _ => {
+                let times = self.new.make(Op::Constant(Constant::I32(times as i32)));
+                self.new.make(Op::Binary(Binary::Multiply, id, times))
             }
         }
     }

@@ -26,7 +26,7 @@ fn a_split_product_becomes_two_and_the_text_reads_back() {
         assert_eq!(new.verify(Stage::Defined), Ok(()));
         let splits = |op: &Op| matches!(op, Op::Part(..) | Op::Merge(..));
         assert!(!new.nodes().any(|(_, node)| splits(&node.op)));
-        assert!(new.product().second.is_some());
+        assert_eq!(new.product().further.len(), 1);
         let names: Vec<&str> = new.inputs()[3..].iter().map(|input| &*input.name).collect();
         let wanted = ["W", "bias"].map(|name| parts.map(|part| format!("{name}.{part}")));
         assert_eq!(names, wanted.concat());
@@ -52,15 +52,38 @@ fn a_graph_that_splits_nothing_is_not_rebuilt() {
 }
 
 #[test]
-fn columns_that_lie_in_no_one_place_are_refused() {
+fn every_part_that_is_used_is_a_product_and_no_other() {
     let signature = "A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N/2]";
-    let both = "z = A @ W.T\n a, b = halves(z)\n c, d = pairs(z)\n D = a * b + c * d";
-    assert!(refusal(&defined(signature, both)).contains("halves and pairs of one product"));
-    let through = "a, b = halves(A @ W.T)\n c, d = pairs(concat(b, a) + 1.0)\n D = c * d";
-    assert!(refusal(&defined(signature, through)).contains("cannot be split so"));
+    for (body, products) in [
+        ("z = A @ W.T\n a, b = halves(z)\n c, d = pairs(z)\n D = a * b + c * d", 4),
+        ("a, b = halves(A @ W.T)\n c, d = pairs(concat(b, a) + 1.0)\n D = c * d", 4),
+        ("a, b = halves(A @ W.T)\n c, d = halves(a)\n D = b", 1),
+        ("a, b = halves(A @ W.T)\n c, d = pairs(a)\n D = concat(c, d) * b", 4),
+        ("a, b = halves(A @ W.T)\n c, d = pairs(a)\n D = join(c, c)", 1),
+    ] {
+        let old = defined(signature, body);
+        let viewed = Viewed::of(&old).expect("it is not refused");
+        assert_eq!(viewed.graph.verify(Stage::Defined), Ok(()));
+        assert_eq!(1 + viewed.graph.product().further.len(), products, "{body}");
+    }
+}
+
+#[test]
+fn vectors_are_split_beside_a_whole_product() {
+    let signature = "A: bf16[M, K], W: bf16[N, K], h: f32[N/2]) -> (o: f32[N/4], p: f16[N/2])";
+    let old = defined(signature, "z = A @ W.T\n a, o = pairs(h)\n p = h");
+    let viewed = Viewed::of(&old).expect("it is not refused");
+    assert_eq!(viewed.graph.product(), old.product());
+}
+
+#[test]
+fn columns_that_lie_in_no_one_place_are_refused() {
+    let signature = "A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M]";
+    let exponentials = "z = A @ W.T\n a, b = halves(z)\n D = logsumexp(z, N) + max(a * b, N/2)";
+    assert!(refusal(&defined(signature, exponentials)).contains("logsumexp of full width"));
     let bits = "A: bf16[M, K], W: bf16[N, K], keep: b1[M, N]) -> D: bf16[M, N/2]";
     let masked = "a, b = halves(where(keep, A @ W.T, 0.0))\n D = a * b";
-    assert!(refusal(&defined(bits, masked)).contains("cannot be split so"));
+    assert!(refusal(&defined(bits, masked)).contains("packed bits `keep`"));
 }
 
 #[test]

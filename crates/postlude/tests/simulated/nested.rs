@@ -1,0 +1,45 @@
+//! Parts of parts: every mixture of halves and pairs, on every tile that takes so many products, however tensors lie.
+
+use postlude::DType;
+use postlude::plan::sm90::CANDIDATES;
+use postlude_corpus::{NESTED, Random};
+
+use super::problems::{Bound, Data, Layout, Stored};
+use super::{bound, check, check_on, fitted, for_each};
+
+#[test]
+fn every_tile_tells_parts_of_parts_apart() {
+    let varieties: Vec<_> = CANDIDATES.iter().zip(NESTED.iter().cycle()).collect();
+    for_each(&varieties, |(tile, kernel)| {
+        let columns = (tile.columns as usize + 56).next_multiple_of(8);
+        let sizes = [2, tile.rows as usize + 40, columns, 72];
+        let bound = bound(kernel.name, sizes, Layout::Packed);
+        if let Some(schedule) = fitted(&bound, **tile) {
+            check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
+        }
+    });
+}
+
+#[test]
+fn parts_of_parts_are_right_however_tensors_lie() {
+    let ways = [
+        Stored::default(),
+        Stored { inner_first: true, layout: Layout::Packed },
+        Stored { inner_first: true, layout: Layout::Gaps },
+        Stored { inner_first: false, layout: Layout::Reversed },
+    ];
+    let mut varieties = Vec::new();
+    for (place, kernel) in NESTED.iter().enumerate() {
+        for (other, stored) in ways.into_iter().enumerate() {
+            let layout = Layout::ALL[(place + other) % Layout::ALL.len()];
+            // Quarters that are whole chunks of 16 bytes, and some that are not.
+            varieties.push((kernel.name, stored, layout, [96, 104, 120][(place + other) % 3]));
+        }
+    }
+    for_each(&varieties, |(name, stored, layout, columns)| {
+        let sizes = [2, 72, *columns, 72];
+        let random = &mut Random::new(*columns as u64);
+        let bound = Bound::with(name, [*stored; 2], DType::BF16, sizes, Data::Integers, random);
+        check(&bound, None, *layout);
+    });
+}
