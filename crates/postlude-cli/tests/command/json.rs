@@ -10,7 +10,7 @@ fn keys(object: &Value) -> Vec<&str> {
 
 #[test]
 fn a_run_is_one_object_with_these_fields() {
-    let arguments = ["run", "D = A @ B", "--size", "M=2,N=3,K=5", "--json"];
+    let arguments = ["run", "D = A @ B", "--size", "M=2,N=3,K=5", "--backend", "cpu", "--json"];
     let fills = ["--fill", "A=ones", "--fill", "B=ones"];
     let ended = postlude(&[&arguments[..], &fills].concat());
     assert_eq!(ended.code, Some(0));

@@ -141,7 +141,7 @@ pub(super) fn rewrite(graph: &Graph, context: &Context<'_>, rules: &[Rule]) -> G
         }
     }
     for output in graph.outputs() {
-        let value = building.narrow[output.value.index()];
+        let value = building.stored(output.value, graph[output.value].ty.axes);
         building.new.push_output(Output { value, ..output.clone() });
     }
     super::prune::drop_unused(&building.new)
@@ -172,6 +172,14 @@ struct Building<'r> {
 }
 
 impl Building<'_> {
+    /// The new node for an output's value. A store repeats a value along dims that it lacks, but never a fraction of the
+    /// columns: `where(c, x, x)` with columns of its own is stored as such, though it is the x of fewer columns.
+    fn stored(&self, value: NodeId, axes: Axes) -> NodeId {
+        let narrow = self.narrow[value.index()];
+        let columns = self.new.ty(narrow).axes.column;
+        if columns.is_none() || columns == axes.column { narrow } else { self.full[value.index()] }
+    }
+
     fn place(&mut self, old: &Op, axes: Axes, accuracy: Accuracy, uses: u32) {
         let narrow = self.narrowed(old, accuracy);
         let full = if self.new.ty(narrow).axes == axes {
