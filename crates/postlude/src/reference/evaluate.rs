@@ -10,6 +10,7 @@ use crate::problem::{Argument, Arguments, Problem, body_strides};
 use super::alternatives::{self, Alternatives};
 use super::array::{Array, Assumed, Frame, View, each, each_row};
 use super::demand::{self, Wanted};
+use super::extremes::Certainty;
 use super::progress::{BODY_UNITS, Progress};
 use super::{Evaluated, accumulate, convert, extremes, reduce, store};
 
@@ -105,7 +106,10 @@ impl Evaluation<'_> {
                 return self.map(frame, [*a], |[x]| op.apply(elem(a), accuracy, x));
             }
             Op::Binary(op, a, b) => return self.binary(id, (*op, *a, *b), frame),
-            Op::Fma(a, b, c) => return self.map(frame, [*a, *b, *c], |[x, y, z]| fma(x, y, z)),
+            Op::Fma(a, b, c) => {
+                let array = self.map(frame, [*a, *b, *c], |[x, y, z]| fma(x, y, z));
+                return self.shifted(id, op, array);
+            }
             Op::Select(condition, a, b) => return self.select(frame, [*condition, *a, *b]),
             Op::Cast(to, a) => return self.map(frame, [*a], |[x]| convert(*to, elem(a), x)),
             Op::Reduce(fold, over, a) => {
@@ -152,9 +156,9 @@ impl Evaluation<'_> {
                     sum => sum,
                 })
             }
-            // Nothing exceeds its own maximum; differences are rounded, and rounding is monotone.
-            Binary::Subtract if is_fold(graph, Fold::Max, b, a) => {
-                self.map(frame, [a, b], |[x, y]| apply(x, y).at_most(0.0))
+            Binary::Subtract => {
+                let array = self.map(frame, [a, b], |[x, y]| apply(x, y));
+                self.shifted(id, &graph[id].op, array)
             }
             // No part exceeds the sum of all, if none is negative.
             Binary::Divide if is_fold(graph, Fold::Sum, b, a) => {
@@ -167,13 +171,52 @@ impl Evaluation<'_> {
             }
             _ => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
-                if let Some(certainty) = extremes::certainty(graph, &graph[id].op) {
+                let certain = extremes::certainty(graph, &graph[id].op);
+                // Relaxed algebra may round an extreme otherwise than what it is of.
+                let certain = certain.filter(|_| self.call.math != MathMode::Fast);
+                if let Some((over, answer)) = certain {
                     let views = [a, b].map(|operand| self.array(operand).view(&array.frame));
-                    extremes::settle(&mut array, &views, id, &certainty);
+                    let answer = Value::truth(answer, !answer, answer);
+                    let certainty = Certainty { node: id, over };
+                    extremes::settle(&mut array, &views, certainty, |_| answer);
                 }
                 array
             }
         }
+    }
+
+    /// What a value shifted by its own maximum may be: nothing exceeds that, and one element is it. Differences are rounded,
+    /// and rounding is monotone.
+    fn shifted(&self, id: NodeId, op: &Op, mut array: Array) -> Array {
+        let Some(shift) = extremes::shift(self.call.graph, op) else { return array };
+        // The maximum itself is gone where its opposite was all that was needed.
+        let by = self.arrays[shift.by.index()].as_ref();
+        let negated = op.operands().last().and_then(|last| self.arrays[last.index()].as_ref());
+        let Some(by) = by.or(negated) else { return array };
+        let by = by.view(&array.frame);
+        let slack = |place: [usize; 3]| {
+            let largest = by.array.values[by.index(place)].magnitude();
+            let ulp = functions::accuracy::ulp(largest);
+            match (self.call.math, shift.fused) {
+                // Relaxed algebra may round the maximum otherwise than what it is of.
+                (MathMode::Fast, _) => 8.0 * ulp,
+                (MathMode::Default | MathMode::Accurate, true) => ulp / 2.0,
+                (MathMode::Default | MathMode::Accurate, false) => 0.0,
+            }
+        };
+        let (rows, columns) = (array.frame.rows.len(), array.frame.columns.len());
+        for at in 0..array.values.len() {
+            let most = slack([at / columns / rows, at / columns % rows, at % columns]);
+            array.values[at] = array.values[at].at_most(most);
+            if let Some(pieces) = array.alternatives.get_mut(&at) {
+                pieces.retain(|piece| piece.is_only_nan() || piece.low <= most);
+                pieces.iter_mut().for_each(|piece| *piece = piece.at_most(most));
+            }
+        }
+        let certainty = Certainty { node: id, over: shift.over };
+        let around = |place| Value::exact(0.0).widen(slack(place));
+        extremes::settle(&mut array, &[by.clone()], certainty, around);
+        array
     }
 
     /// Whether a node is erf as the hardware's functions make it: together with 1 it may be one function.

@@ -1,7 +1,7 @@
-//! Comparisons of a value with its own extreme, which hold somewhere.
+//! Comparisons of a value with its own extreme, and differences from it: what holds somewhere.
 //!
 //! `z == max(z, N)` is uncertain wherever `z` is within its error of the largest. That it holds for one of those is
-//! certain: a value is one number wherever it is used, and a maximum is one of its terms.
+//! certain: a value is one number wherever it is used, and a maximum is one of its terms. So is `z - max(z, N)` being 0.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,17 +9,49 @@ use crate::graph::{Binary, Constant, Fold, Graph, NodeId, Op, Over, Run, Unary, 
 
 use super::array::{Array, Assumed, View};
 
-/// A comparison that has one answer for at least one element of each group.
+/// Something that is certain of at least one element of each group.
 pub(super) struct Certainty {
+    /// The node it is about.
+    pub(super) node: NodeId,
     /// The groups.
-    over: Over,
-    /// The answer that there is.
-    answer: bool,
+    pub(super) over: Over,
+}
+
+/// A value shifted by its own maximum: none is above zero, and one is zero.
+pub(super) struct Shift {
+    pub(super) over: Over,
+    /// The maximum.
+    pub(super) by: NodeId,
+    /// Whether the value is a product that is rounded once, together with the difference: then it is within half a unit
+    /// in the last place of that.
+    pub(super) fused: bool,
+}
+
+/// Whether an operation shifts a value by its own maximum.
+pub(super) fn shift(graph: &Graph, op: &Op) -> Option<Shift> {
+    let maximum_of = |node: NodeId| match graph[node].op {
+        Op::Reduce(Fold::Max, over, of) => Some((over, of)),
+        _ => None,
+    };
+    match op {
+        Op::Binary(Binary::Subtract, x, y) => {
+            let (over, of) = maximum_of(*y)?;
+            (of == *x).then_some(Shift { over, by: *y, fused: false })
+        }
+        Op::Fma(a, b, c) => {
+            let Op::Unary(Unary::Negate, y) = graph[*c].op else { return None };
+            let (over, of) = maximum_of(y)?;
+            let Op::Binary(Binary::Multiply, p, q) = graph[of].op else { return None };
+            let same = (p, q) == (*a, *b) || (q, p) == (*a, *b);
+            same.then_some(Shift { over, by: y, fused: true })
+        }
+        _ => None,
+    }
 }
 
 /// What is certain of an operation, if it compares a value with its own extreme: then one element equals it. An inequality
 /// that goes the other way has the same answer everywhere, and so for one element too.
-pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<Certainty> {
+pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<(Over, bool)> {
     let Op::Binary(binary, left, right) = op else { return None };
     let answer = match binary {
         Binary::Equal | Binary::LessEqual => true,
@@ -36,7 +68,7 @@ pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<Certainty> {
     };
     let (left, right) = compared(graph, *left, *right);
     let over = extreme_of(graph, left, right).or_else(|| extreme_of(graph, right, left))?;
-    Some(Certainty { over, answer })
+    Some((over, answer))
 }
 
 /// What is compared: `x - y` with 0 is `x` with `y`.
@@ -101,44 +133,53 @@ pub(super) fn is_nothing(over: Over) -> bool {
     over == Over { batch: false, row: false, column: None }
 }
 
-/// Makes use of what is certain: where one element alone may have the answer it has it, where several may it is assumed of
-/// each in turn.
+/// Makes use of what is certain, that one element of each group is within an answer: where one element alone may be, it is;
+/// where several may, it is assumed of each in turn.
 pub(super) fn settle(
     array: &mut Array,
-    operands: &[View<'_>; 2],
-    condition: NodeId,
-    certainty: &Certainty,
+    operands: &[View<'_>],
+    Certainty { node, over }: Certainty,
+    answer: impl Fn([usize; 3]) -> Value,
 ) {
-    let Certainty { over, answer } = certainty;
     let folds_whole = (!over.row || array.frame.rows.is_all())
         && (over.column.is_none() || array.frame.columns.is_all());
     if !folds_whole {
         return;
     }
-    let answer = if *answer { 1.0 } else { 0.0 };
     let (rows, columns) = (array.frame.rows.len(), array.frame.columns.len());
-    let mut groups: BTreeMap<[usize; 3], Option<Vec<usize>>> = BTreeMap::new();
+    let mut groups: BTreeMap<[usize; 3], Option<Vec<(usize, Value)>>> = BTreeMap::new();
     for (at, value) in array.values.iter().enumerate() {
         let place = [at / columns / rows, at / columns % rows, at % columns];
-        let group = groups.entry(group_of(*over, place)).or_insert_with(|| Some(Vec::new()));
-        let nan = operands.iter().any(|view| view.array.values[view.index(place)].nan);
-        // With a nan among them the extreme is nan, and nothing compares.
-        if nan || (value.is_exact() && value.low == answer) {
+        let answer = answer(place);
+        let group = groups.entry(group_of(over, place)).or_insert_with(|| Some(Vec::new()));
+        let nan = value.nan || operands.iter().any(|view| view.array.values[view.index(place)].nan);
+        // With a nan among them the extreme is nan, and nothing is certain.
+        if nan || (answer.low <= value.low && value.high <= answer.high) {
             *group = None;
-        } else if let Some(candidates) = group.as_mut().filter(|_| value.contains(answer)) {
-            candidates.push(at);
+        } else if let Some(candidates) = group {
+            candidates.extend(common(*value, answer).map(|common| (at, common)));
         }
     }
     let mut assumed = HashMap::new();
     for candidates in groups.into_values().flatten() {
         match candidates.as_slice() {
-            [only] => array.values[*only] = Value::exact(answer),
-            several => assumed.extend(several.iter().map(|at| (*at, vec![Value::exact(answer)]))),
+            [(only, common)] => {
+                array.values[*only] = *common;
+                array.alternatives.remove(only);
+            }
+            several => assumed.extend(several.iter().map(|(at, common)| (*at, vec![*common]))),
         }
     }
     if !assumed.is_empty() {
-        array.assumed = Some(Assumed { condition, over: *over, values: assumed });
+        array.assumed = Some(Assumed { condition: node, over, values: assumed });
     }
+}
+
+/// What both allow, if anything.
+fn common(value: Value, answer: Value) -> Option<Value> {
+    let (low, high) = (value.low.max(answer.low), value.high.min(answer.high));
+    let nominal = if value.nominal < low { low } else { value.nominal.min(high) };
+    (low <= high).then_some(Value { nominal, low, high, nan: false })
 }
 
 /// Which group an element is in; columns are all there where they are folded.

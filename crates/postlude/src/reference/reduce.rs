@@ -16,7 +16,7 @@ use super::extremes;
 /// The most combinations of uncertain terms that are tried one by one.
 const MOST_COMBINATIONS: usize = 32;
 /// The most elements that a condition is assumed of in turn.
-const MOST_ASSUMPTIONS: usize = 256;
+const MOST_ASSUMPTIONS: usize = 64;
 
 /// How elements are folded.
 pub(super) struct Reduction {
@@ -207,16 +207,17 @@ impl Reduction {
         let mut least = f64::NEG_INFINITY;
         let mut nan = false;
         for (at, term) in terms.iter().enumerate() {
-            let mut all = vec![of(*term)];
-            if let Some(one) = several.next_if(|one| one.at == at) {
-                all = one.pieces.iter().map(|piece| of(*piece)).collect();
+            let first = pieces.len();
+            match several.next_if(|one| one.at == at) {
+                Some(one) => pieces.extend(one.pieces.iter().map(|piece| of(*piece))),
+                None => pieces.push(of(*term)),
             }
+            let all = &pieces[first..];
             if all.iter().all(|piece| piece.is_only_nan()) {
                 return vec![Value::NAN];
             }
             nan |= all.iter().any(|piece| piece.nan);
             least = least.max(all.iter().map(|piece| piece.low).fold(f64::INFINITY, f64::min));
-            pieces.extend(all);
         }
         pieces.retain(|piece| !piece.is_only_nan() && piece.high >= least);
         for piece in &mut pieces {

@@ -112,8 +112,16 @@ fn perturb(arguments: &Arguments, products: &Evaluated, draws: &mut Draws) -> Ar
         } else {
             place
         };
-        let point = f64::from((value.low + (value.high - value.low) * place) as f32);
-        if value.contains(point) { point } else { value.nominal }
+        let point = (value.low + (value.high - value.low) * place) as f32;
+        // The ends were rounded when the products were stored, perhaps outwards.
+        let point = if f64::from(point) >= value.high {
+            point.next_down()
+        } else if f64::from(point) <= value.low {
+            point.next_up()
+        } else {
+            point
+        };
+        if value.contains(f64::from(point)) { f64::from(point) } else { value.nominal }
     };
     let products: Vec<f64> = products.values.iter().map(|value| within(value, draws)).collect();
     let identity: Vec<f64> = (0..COLUMNS * COLUMNS)
