@@ -30,6 +30,9 @@ pub(crate) type AgentId = (u32, u32);
 /// Pages of global memory that are kept before those of CTAs that ended are dropped.
 const FEW_PAGES: usize = 4096;
 
+/// CTAs that ended of which is kept what they released.
+const MOST_ENDED: usize = 2048;
+
 /// Memory that is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Where {
@@ -78,6 +81,8 @@ const MOST_COPIES: usize = 128;
 pub(crate) struct LaneOrder {
     warps: u32,
     ctas: HashMap<u32, Cta>,
+    /// CTAs that ended and released something, oldest first.
+    ended: VecDeque<u32>,
     /// Pages of each buffer that lanes wrote.
     global: HashMap<u64, HashMap<u64, Page>>,
     pages: usize,
@@ -96,6 +101,7 @@ impl LaneOrder {
         LaneOrder {
             warps,
             ctas: HashMap::new(),
+            ended: VecDeque::new(),
             global: HashMap::new(),
             pages: 0,
             swept: FEW_PAGES,
@@ -123,7 +129,21 @@ impl LaneOrder {
 
     /// A CTA's cluster has ended.
     pub(crate) fn forget(&mut self, cta: u32) {
-        self.ctas.remove(&cta);
+        if let Some(state) = self.ctas.get_mut(&cta) {
+            // What it released is still read, by CTAs that come later.
+            let told = state.warps.iter_mut().fold(false, |told, warp| warp.end() || told);
+            if told {
+                (state.shared, state.copies) = (Vec::new(), VecDeque::new());
+                self.ended.push_back(cta);
+            } else {
+                self.ctas.remove(&cta);
+            }
+        }
+        if self.ended.len() > MOST_ENDED
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.ctas.remove(&oldest);
+        }
         if self.pages > 2 * self.swept {
             let ctas = &self.ctas;
             for pages in self.global.values_mut() {

@@ -84,6 +84,10 @@ impl Machine<'_> {
     /// What a step makes known, before it is executed.
     pub(super) fn order_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
         let who = self.agent(warp);
+        let members = match inst {
+            Inst::WarpSync { members } => self.value(warp, members.0),
+            _ => [0; 32],
+        };
         let (Some(order), Some(lanes)) = (&mut self.observer.order, &mut self.observer.lanes)
         else {
             return;
@@ -91,7 +95,15 @@ impl Machine<'_> {
         let stamp = lanes.begin();
         let mut learning = 0;
         match Ordering::of(inst) {
-            Ordering::Meet => lanes.state(who).meet(now.mask, warp.live),
+            Ordering::Meet => {
+                let mut rest = now.mask;
+                while rest != 0 {
+                    let members = members[rest.trailing_zeros() as usize] as u32 & rest;
+                    lanes.state(who).meet(members, warp.live);
+                    // A lane outside its own mask was told; it meets nobody.
+                    rest &= !(members | rest & rest.wrapping_neg());
+                }
+            }
             Ordering::Barrier => {
                 let moment = order.moment(who.0, who.1);
                 let state = lanes.state(who);

@@ -85,6 +85,15 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Keeps only what was made known to others; whether anything was.
+    pub(super) fn end(&mut self) -> bool {
+        let (releases, fences) =
+            (std::mem::take(&mut self.releases), std::mem::take(&mut self.fences));
+        let told = !releases.list.is_empty() || !fences.list.is_empty();
+        *self = State { releases, fences, ..State::default() };
+        told
+    }
+
     pub(super) fn time(&self) -> u32 {
         self.time
     }
