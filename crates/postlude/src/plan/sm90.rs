@@ -422,12 +422,10 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
 
 /// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
 const MOST_LINES: u32 = 9000;
-
 /// About how many lines a kernel has for so many columns of a tile, one behind the other.
 fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
     needs.lines.saturating_mul(tile.blocks() * columns / 2)
 }
-
 /// Rounds of the loops that a long kernel needs; 0 for a short one.
 fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
     let width = needs.width(tile);
@@ -439,7 +437,6 @@ fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
     let even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.last()).unwrap_or(0)
 }
-
 /// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
 /// are reduced together share more of the way, but several words fill registers.
 fn fragment(needs: &Needs, subtile: u32) -> u32 {
@@ -493,7 +490,6 @@ fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
     let width = needs.width(tile);
     // Teams of several warpgroups have few registers, and each has slots of its own.
     let widest = if tile.takes_turns() && tile.sharers() > 1 { 32 } else { 64 };
-    // A round of a loop is one subtile at least.
     let long = |subtile: u32| code_lines(tile, needs, subtile) > MOST_LINES && subtile > 16;
     let fits =
         |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile) && !long(*subtile);
