@@ -17,7 +17,7 @@ use crate::optimise;
 use crate::plan::sm90::Sm90Schedule;
 use crate::plan::{self, Schedule};
 use crate::problem::{Arguments, Problem, Sizes};
-use crate::reference::{self, Comparison};
+use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
 use crate::tensor::Tensor;
 
@@ -281,7 +281,35 @@ impl Compiled {
         arguments: &Arguments,
         outputs: &[Tensor],
     ) -> Vec<Comparison> {
-        let wanted = self.evaluate(problem, arguments);
-        wanted.iter().zip(outputs).map(|(wanted, got)| wanted.compare(got)).collect()
+        self.check_extent(problem, arguments, outputs, Extent::All, &|_, _| {})
+    }
+
+    /// Compares outputs with the reference, all of them or a sample; each [`Comparison::coverage`] says what was looked at.
+    /// `tell` hears how much of how much work is done.
+    ///
+    /// ```
+    /// use postlude::reference::Extent;
+    /// use postlude::{Argument, DType, Kernel, Options, Tensor};
+    /// let kernel = Kernel::infer("D = A @ B", &Default::default())?;
+    /// let compiled = kernel.compile(&Options::default());
+    /// let ones = Argument::Tensor(Tensor::from_values(DType::BF16, vec![2, 2], &[1.0; 4])?);
+    /// let arguments = [("A".to_owned(), ones.clone()), ("B".to_owned(), ones)].into();
+    /// let problem = compiled.bind(&arguments, &Default::default())?;
+    /// let outputs = [Tensor::from_values(DType::BF16, vec![2, 2], &[2.0, 2.0, 2.0, 3.0])?];
+    /// let found = compiled.check_extent(&problem, &arguments, &outputs, Extent::Sample, &|_, _| {})[0];
+    /// assert_eq!((found.wrong, found.at, found.coverage.checked), (1, 3, 4));
+    /// assert_eq!(found.absolute.unwrap().amount, 1.0);
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn check_extent(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &[Tensor],
+        extent: Extent,
+        tell: Tell<'_>,
+    ) -> Vec<Comparison> {
+        let math = self.options.math;
+        reference::check(&self.defined, problem, (arguments, outputs), math, (extent, tell))
     }
 }

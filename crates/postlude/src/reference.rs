@@ -1,15 +1,34 @@
 //! The definition: what a kernel computes, with everything a conforming engine may make of it.
 //!
 //! In: a defined graph and arguments. Out: for every output, every element as a [`Value`] after the store's rounding.
-//! Slow, obvious, complete: one array for every node, no tiles, no order that matters.
+//! Slow, obvious, complete: one array for every node, no tiles, no order that matters. Of large problems [`check`] may look
+//! at some rows and columns only, and says which.
 
 mod accumulate;
+mod alternatives;
+mod array;
+mod compare;
+mod demand;
 mod evaluate;
+mod extremes;
+mod progress;
+mod reduce;
+mod sample;
+mod store;
+
+use std::collections::BTreeMap;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Graph, MathMode, Value};
 use crate::problem::{Arguments, Problem};
-use crate::tensor::{Tensor, TensorError};
+use crate::tensor::Tensor;
+
+use evaluate::Call;
+use progress::Progress;
+
+pub use compare::{Comparison, Coverage, Difference};
+pub use progress::Tell;
+pub use sample::Extent;
 
 /// An output with everything it may be.
 #[derive(Clone, Debug)]
@@ -22,44 +41,18 @@ pub struct Evaluated {
     pub shape: Vec<usize>,
     /// Every element, in the order of a contiguous tensor.
     pub values: Vec<Value>,
-}
-
-/// How an engine's output compares with the reference.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Comparison {
-    /// The largest |got - want| / bound: at most 1 when every element is right.
-    pub worst: f64,
-    /// The largest bound there was.
-    pub bound: f64,
-    /// Where the worst element is, in the order of a contiguous tensor.
-    pub at: usize,
+    /// Of elements that may be one of several, by their position in `values`: disjoint enclosures, in rising order.
+    alternatives: BTreeMap<usize, Vec<Value>>,
+    /// Where the values are in a contiguous tensor, if they are not all of it.
+    places: Option<Vec<usize>>,
+    coverage: Coverage,
 }
 
 impl Evaluated {
-    /// The nominal result as a tensor.
-    pub fn tensor(&self) -> Result<Tensor, TensorError> {
-        let values: Vec<f64> = self.values.iter().map(|value| value.nominal).collect();
-        Tensor::from_values(self.dtype, self.shape.clone(), &values)
-    }
-
-    /// Compares an engine's result, element by element.
-    pub fn compare(&self, got: &Tensor) -> Comparison {
-        let mut comparison = Comparison { worst: 0.0, bound: 0.0, at: 0 };
-        if got.shape() != self.shape || got.dtype() != self.dtype {
-            comparison.worst = f64::INFINITY;
-            return comparison;
-        }
-        for (place, (value, got)) in self.values.iter().zip(got.values()).enumerate() {
-            let distance = value.distance(got);
-            if distance > comparison.worst {
-                comparison.worst = distance;
-                comparison.at = place;
-            }
-            if value.bound().is_finite() {
-                comparison.bound = comparison.bound.max(value.bound());
-            }
-        }
-        comparison
+    /// What an element of [`Evaluated::values`] may be, where an uncertain choice leaves several: disjoint enclosures in
+    /// rising order. Empty where it has one.
+    pub fn alternatives(&self, at: usize) -> &[Value] {
+        self.alternatives.get(&at).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -70,7 +63,39 @@ pub fn evaluate(
     arguments: &Arguments,
     math: MathMode,
 ) -> Vec<Evaluated> {
-    evaluate::evaluate(graph, problem, arguments, math)
+    let call = Call { graph, problem, arguments, math };
+    let parts = sample::parts(graph, problem, Extent::All);
+    let progress = Progress::new(0, &progress::nobody);
+    parts.iter().flat_map(|part| evaluate::evaluate(call, &part.wanted, &progress)).collect()
+}
+
+/// Compares outputs of a defined graph with what they may be. Of an output that would take too long nothing is compared,
+/// which its coverage says.
+pub fn check(
+    graph: &Graph,
+    problem: &Problem,
+    (arguments, outputs): (&Arguments, &[Tensor]),
+    math: MathMode,
+    (extent, tell): (Extent, Tell<'_>),
+) -> Vec<Comparison> {
+    let call = Call { graph, problem, arguments, math };
+    let parts = sample::parts(graph, problem, extent);
+    let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
+    let progress = Progress::new(total, tell);
+    let mut comparisons: Vec<Comparison> =
+        outputs.iter().map(|output| Comparison::none(output.len())).collect();
+    for part in &parts {
+        let evaluated = evaluate::evaluate(call, &part.wanted, &progress);
+        for (wanted, evaluated) in part.wanted.iter().zip(evaluated) {
+            comparisons[wanted.output] = evaluated.compare(&outputs[wanted.output]);
+        }
+    }
+    comparisons
+}
+
+/// How many values [`check`] holds at most.
+pub fn held_elements(graph: &Graph, problem: &Problem, extent: Extent) -> u64 {
+    sample::parts(graph, problem, extent).iter().map(|part| part.elements).max().unwrap_or(0)
 }
 
 /// A value converted to an element type as a cast or store does.

@@ -18,3 +18,5 @@ mod special_values;
 mod stable_forms;
 #[path = "define/textbook.rs"]
 mod textbook;
+#[path = "define/uncertain.rs"]
+mod uncertain;

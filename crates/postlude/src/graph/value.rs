@@ -53,6 +53,30 @@ impl Value {
         }
     }
 
+    /// An integer as i32 arithmetic leaves it, from the ends of what it may be before it wraps. A range that wraps as a
+    /// whole is moved; one that only a part of wraps allows every integer.
+    pub fn wrapped(nominal: i32, low: i128, high: i128) -> Value {
+        const HALF: i128 = 1 << 31;
+        let turns = |end: i128| (end + HALF) >> 32;
+        let nominal = f64::from(nominal);
+        if turns(low) != turns(high) {
+            let (low, high) = (f64::from(i32::MIN), f64::from(i32::MAX));
+            return Value { nominal, low, high, nan: false };
+        }
+        let back = turns(low) << 32;
+        Value { nominal, low: (low - back) as f64, high: (high - back) as f64, nan: false }
+    }
+
+    /// The same without what lies above.
+    pub fn at_most(self, most: f64) -> Value {
+        if self.is_only_nan() || self.high <= most {
+            return self;
+        }
+        // Nan is kept as it is: `f64::min` would forget it.
+        let nominal = if self.nominal > most { most } else { self.nominal };
+        Value { nominal, low: self.low.min(most), high: most, nan: self.nan }
+    }
+
     /// Any number at all, nan too.
     pub fn anything(nominal: f64) -> Value {
         Value { nominal, low: f64::NEG_INFINITY, high: f64::INFINITY, nan: true }
@@ -196,6 +220,15 @@ mod tests {
         assert_eq!(Value::NAN.distance(f64::NAN), 0.0);
         assert!(Value::NAN.distance(0.0) > 1.0);
         assert!(Value::exact(f64::INFINITY).distance(f64::NEG_INFINITY) > 1.0);
+    }
+
+    #[test]
+    fn integers_that_all_wrap_stay_a_range() {
+        let most = i128::from(i32::MAX);
+        let moved = Value::wrapped(i32::MIN, most + 1, most + 3);
+        assert_eq!((moved.low, moved.high), (f64::from(i32::MIN), f64::from(i32::MIN + 2)));
+        let torn = Value::wrapped(0, most, most + 1);
+        assert_eq!((torn.low, torn.high), (f64::from(i32::MIN), f64::from(i32::MAX)));
     }
 
     #[test]

@@ -3,13 +3,22 @@
 use rayon::prelude::*;
 
 use crate::dtype::{self, Elem};
-use crate::graph::{Graph, InputId, Orientation, Value, lowest_bit, sums_exactly};
-use crate::problem::{Arguments, Problem};
+use crate::graph::{InputId, Orientation, Value, lowest_bit, sums_exactly};
 use crate::tensor::Tensor;
+
+use super::array::{Frame, Places};
+use super::evaluate::Call;
+use super::progress::Progress;
 
 /// Each step of a tensor core may lose a unit in the last place of the largest term, and there is at most one step a term:
 /// twice the half unit of a rounded sum (docs/numerics.md, "The accumulator").
 const STEP: f64 = 1.0 / (1u32 << 23) as f64;
+/// Rows that are computed together, so that the right operand is brought from memory once for all of them.
+const ROWS: usize = 8;
+/// Chains of additions that do not wait for one another.
+const LANES: usize = 8;
+/// Products below this many multiply-adds are not worth another thread.
+const WORTH_THREADS: usize = 1 << 16;
 
 /// An operand as a dense matrix: rows of the contraction's length.
 struct Matrix {
@@ -19,27 +28,33 @@ struct Matrix {
     lowest_bits: Vec<Option<i32>>,
 }
 
-/// The accumulator of every batch, row and column, with this right operand.
+/// The accumulator of the needed rows and columns of every batch, with this right operand.
 pub(super) fn accumulate(
-    graph: &Graph,
-    problem: &Problem,
-    arguments: &Arguments,
+    call: Call<'_>,
     right: InputId,
+    frame: &Frame,
+    progress: &Progress<'_>,
 ) -> Vec<Value> {
-    let product = graph.product();
+    let product = call.graph.product();
     let right_operand = (right, product.right.1);
-    let columns = problem.product_columns();
-    let mut all = Vec::with_capacity(problem.batch * problem.rows * columns);
-    for batch in 0..problem.batch {
-        let left = matrix(graph, arguments, product.left, batch, problem.inner, Side::Left);
-        let right = matrix(graph, arguments, right_operand, batch, problem.inner, Side::Right);
-        let mut block = vec![Value::exact(0.0); problem.rows * columns];
-        if columns > 0 {
-            block.par_chunks_mut(columns).enumerate().for_each(|(row, out)| {
-                for (column, value) in out.iter_mut().enumerate() {
-                    *value = dot(&left, row, &right, column, product.elem);
+    let (columns, inner) = (frame.columns.len(), call.problem.inner);
+    let mut all = Vec::with_capacity(frame.len());
+    for batch in 0..frame.batches {
+        let left = matrix(call, product.left, batch, &frame.rows, Side::Left);
+        let right = matrix(call, right_operand, batch, &frame.columns, Side::Right);
+        let mut block = vec![Value::exact(0.0); frame.rows.len() * columns];
+        let rows_from = |(at, out): (usize, &mut [Value])| {
+            for column in 0..columns {
+                for (row, out) in out.chunks_exact_mut(columns).enumerate() {
+                    out[column] = dot(&left, at * ROWS + row, &right, column, product.elem);
                 }
-            });
+            }
+            progress.add((out.len() * inner) as u64);
+        };
+        if columns > 0 && block.len() * inner < WORTH_THREADS {
+            block.chunks_mut(ROWS * columns).enumerate().for_each(rows_from);
+        } else if columns > 0 {
+            block.par_chunks_mut(ROWS * columns).enumerate().for_each(rows_from);
         }
         all.extend(block);
     }
@@ -52,28 +67,28 @@ enum Side {
     Right,
 }
 
-/// The operand of one batch, its outer dim first.
+/// The needed rows or columns of the operand of one batch, their dim first.
 fn matrix(
-    graph: &Graph,
-    arguments: &Arguments,
+    call: Call<'_>,
     operand: (InputId, Orientation),
     batch: usize,
-    inner: usize,
+    places: &Places,
     side: Side,
 ) -> Matrix {
-    let tensor: &Tensor = graph.tensor(arguments, operand.0);
+    let inner = call.problem.inner;
+    let tensor: &Tensor = call.graph.tensor(call.arguments, operand.0);
     let rank = tensor.shape().len();
     let (first, second) = (rank - 2, rank - 1);
     let outer_first = (side == Side::Left) == (operand.1 == Orientation::Plain);
     let (outer_dim, inner_dim) = if outer_first { (first, second) } else { (second, first) };
-    let outer = tensor.shape()[outer_dim];
+    let outer = places.len();
     let start =
         tensor.offset() as isize + if rank == 3 { batch as isize * tensor.strides()[0] } else { 0 };
     let (outer_stride, inner_stride) = (tensor.strides()[outer_dim], tensor.strides()[inner_dim]);
     let mut values = Vec::with_capacity(outer * inner);
-    for row in 0..outer as isize {
+    for row in &places.chosen {
         for k in 0..inner as isize {
-            let place = start + row * outer_stride + k * inner_stride;
+            let place = start + *row as isize * outer_stride + k * inner_stride;
             values.push(dtype::load(tensor.dtype(), tensor.bytes(), place as usize));
         }
     }
@@ -96,12 +111,7 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
             .fold(0i32, |total, (a, b)| total.wrapping_add((*a as i32).wrapping_mul(*b as i32)));
         return Value::exact(f64::from(total));
     }
-    let (mut total, mut magnitude) = (0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        let term = a * b;
-        total += term;
-        magnitude += if term.is_finite() { term.abs() } else { 0.0 };
-    }
+    let (total, magnitude) = sum_products(a, b);
     if total.is_nan() {
         return Value::NAN;
     }
@@ -120,4 +130,28 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
     // Terms below the smallest normal f32 may be lost whole.
     let lost = left.inner as f64 * (f32::MIN_POSITIVE as f64);
     Value::exact(nominal).widen(left.inner as f64 * STEP * magnitude + lost.min(magnitude))
+}
+
+/// The sum of products, and of the magnitudes of those that are finite.
+fn sum_products(a: &[f64], b: &[f64]) -> (f64, f64) {
+    let (mut totals, mut magnitudes) = ([0.0; LANES], [0.0; LANES]);
+    let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a_chunks.remainder().iter().zip(b_chunks.remainder());
+    for (a, b) in a_chunks.zip(b_chunks) {
+        for lane in 0..LANES {
+            let term = a[lane] * b[lane];
+            totals[lane] += term;
+            magnitudes[lane] += term.abs();
+        }
+    }
+    let (mut total, mut magnitude): (f64, f64) = (totals.iter().sum(), magnitudes.iter().sum());
+    for (a, b) in rest {
+        total += a * b;
+        magnitude += (a * b).abs();
+    }
+    if !magnitude.is_finite() {
+        let terms = a.iter().zip(b).map(|(a, b)| (a * b).abs());
+        magnitude = terms.filter(|term| term.is_finite()).sum();
+    }
+    (total, magnitude)
 }

@@ -1,61 +1,61 @@
 //! The body, node by node.
 
-use crate::functions::{Accuracy, ONE_PLUS_ERF};
+use crate::dtype;
+use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
-    Axes, Binary, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Run, Unary, Value, accuracies,
-    fma,
+    Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
 };
 use crate::problem::{Argument, Arguments, Problem, body_strides};
-use crate::{dtype, tensor};
 
-use super::{Evaluated, accumulate, convert};
+use super::alternatives::{self, Alternatives};
+use super::array::{Array, Assumed, Frame, View, each, each_row};
+use super::demand::{self, Wanted};
+use super::extremes::Certainty;
+use super::progress::{BODY_UNITS, Progress};
+use super::{Evaluated, accumulate, convert, extremes, reduce, store};
 
-/// The elements of a node: batch, rows, columns, each 1 where it does not vary.
-struct Array {
-    extents: [usize; 3],
-    values: Vec<Value>,
-}
-
-impl Array {
-    /// The element that a place of a larger or finer array sees. Columns meet group by group.
-    fn at(&self, [batch, row, column]: [usize; 3], columns: usize) -> Value {
-        let [batches, rows, own] = self.extents;
-        let batch = if batches == 1 { 0 } else { batch };
-        let row = if rows == 1 { 0 } else { row };
-        // A coarser value's columns each stand for a run of the finer one's.
-        let column = if own == columns { column } else { column * own / columns.max(1) };
-        self.values[(batch * rows + row) * own + column]
-    }
+/// Everything that one evaluation is given.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) problem: &'a Problem,
+    pub(super) arguments: &'a Arguments,
+    pub(super) math: MathMode,
 }
 
 struct Evaluation<'a> {
-    graph: &'a Graph,
-    problem: &'a Problem,
-    arguments: &'a Arguments,
+    call: Call<'a>,
     accuracies: &'a [Accuracy],
     arrays: Vec<Option<Array>>,
+    progress: &'a Progress<'a>,
 }
 
+/// The wanted elements, output by output in the order that they are wanted.
 pub(super) fn evaluate(
-    graph: &Graph,
-    problem: &Problem,
-    arguments: &Arguments,
-    math: MathMode,
+    call: Call<'_>,
+    wanted: &[Wanted],
+    progress: &Progress<'_>,
 ) -> Vec<Evaluated> {
-    let accuracies = &accuracies(graph, math);
-    let live = graph.live();
+    let graph = call.graph;
+    // All outputs count, wanted or not: how accurate a function is does not depend on what is looked at.
+    let accuracies = &accuracies(graph, call.math);
+    let mut frames = demand::frames(graph, call.problem, wanted);
     let last_use = last_uses(graph);
     let arrays = Vec::with_capacity(graph.len());
-    let mut evaluation = Evaluation { graph, problem, arguments, accuracies, arrays };
-    let mut outputs: Vec<Option<Evaluated>> = graph.outputs().iter().map(|_| None).collect();
+    let mut evaluation = Evaluation { call, accuracies, arrays, progress };
+    let mut outputs: Vec<Option<Evaluated>> = wanted.iter().map(|_| None).collect();
     for (id, node) in graph.nodes() {
-        let array = live[id.index()]
-            .then(|| evaluation.node(&node.op, node.ty.axes, accuracies[id.index()]));
+        let array = frames[id.index()].take().map(|frame| {
+            let elements = frame.len() as u64;
+            let array = evaluation.node(id, &node.op, frame);
+            progress.add(elements * BODY_UNITS);
+            array
+        });
         evaluation.arrays.push(array);
-        for (place, output) in
-            graph.outputs().iter().enumerate().filter(|(_, output)| output.value == id)
-        {
-            outputs[place] = Some(evaluation.store(output));
+        for (output, wanted) in outputs.iter_mut().zip(wanted) {
+            if graph.outputs()[wanted.output].value == id {
+                *output = Some(store::store(call, wanted, evaluation.array(id)));
+            }
         }
         for operand in node.op.operands().filter(|operand| last_use[operand.index()] == Some(id)) {
             evaluation.arrays[operand.index()] = None;
@@ -79,86 +79,161 @@ impl Evaluation<'_> {
             .expect("compiler bug: a value was dropped before its last use")
     }
 
-    fn node(&self, op: &Op, axes: Axes, accuracy: Accuracy) -> Array {
-        let extents = self.problem.extents(axes);
-        let elem = |node: &NodeId| self.graph.ty(*node).elem;
+    fn node(&self, id: NodeId, op: &Op, frame: Frame) -> Array {
+        let Call { graph, problem, .. } = self.call;
+        let accuracy = self.accuracies[id.index()];
+        let elem = |node: &NodeId| graph.ty(*node).elem;
         let values = match op {
             Op::Accumulator | Op::SecondAccumulator => {
-                let product = self.graph.product();
+                let product = graph.product();
                 let second = product.second.filter(|_| *op == Op::SecondAccumulator);
                 let right = second.unwrap_or(product.right.0);
-                accumulate::accumulate(self.graph, self.problem, self.arguments, right)
+                accumulate::accumulate(self.call, right, &frame, self.progress)
             }
-            Op::Input(input) => self.input(*input, extents),
-            Op::Constant(constant) => vec![Value::exact(constant.as_f64())],
-            Op::Extent(axes) => vec![
-                Value::exact(self.problem.extents(*axes).iter().map(|n| *n as f64).product())
-                    .round_f32(),
-            ],
-            Op::Index(axis) => each(extents, |[_, row, column]| match axis {
+            Op::Input(input) => self.input(*input, &frame),
+            Op::Constant(constant) => vec![Value::exact(constant.as_f64()); frame.len()],
+            Op::Extent(axes) => {
+                let size = problem.extents(*axes).iter().map(|n| *n as f64).product();
+                vec![Value::exact(size).round_f32(); frame.len()]
+            }
+            Op::Index(axis) => each(&frame, |[_, row, column]| match axis {
                 IndexAxis::Row => Value::exact(row as f64),
                 IndexAxis::Column => Value::exact(column as f64),
             }),
-            Op::Unary(op, a) => self.map(extents, [*a], |[x]| op.apply(elem(a), accuracy, x)),
-            // A value times itself is never negative, which its enclosure alone does not know.
-            Op::Binary(Binary::Multiply, a, b) if a == b && elem(a) == dtype::Elem::F32 => {
-                self.map(extents, [*a], |[x]| square(x))
+            Op::Unary(op, a) => {
+                return self.map(frame, [*a], |[x]| op.apply(elem(a), accuracy, x));
             }
-            Op::Binary(Binary::Add, a, b) if self.is_coarse_erf(*a) || self.is_coarse_erf(*b) => {
-                let add = |x: Value, y: Value| Binary::Add.apply(elem(a), accuracy, x, y);
-                let one = Value::exact(1.0);
-                self.map(extents, [*a, *b], |[x, y]| match add(x, y) {
-                    sum if x == one || y == one => sum.widen(ONE_PLUS_ERF),
-                    sum => sum,
-                })
+            Op::Binary(op, a, b) => return self.binary(id, (*op, *a, *b), frame),
+            Op::Fma(a, b, c) => {
+                let array = self.map(frame, [*a, *b, *c], |[x, y, z]| fma(x, y, z));
+                return self.shifted(id, op, array);
             }
-            Op::Binary(op, a, b) => {
-                self.map(extents, [*a, *b], |[x, y]| op.apply(elem(a), accuracy, x, y))
-            }
-            Op::Fma(a, b, c) => self.map(extents, [*a, *b, *c], |[x, y, z]| fma(x, y, z)),
-            Op::Select(condition, a, b) => {
-                self.map(extents, [*condition, *a, *b], |[condition, x, y]| select(condition, x, y))
-            }
-            Op::Cast(to, a) => self.map(extents, [*a], |[x]| convert(*to, elem(a), x)),
+            Op::Select(condition, a, b) => return self.select(frame, [*condition, *a, *b]),
+            Op::Cast(to, a) => return self.map(frame, [*a], |[x]| convert(*to, elem(a), x)),
             Op::Reduce(fold, over, a) => {
-                self.reduce(extents, *a, |terms| fold.apply(elem(a), accuracy, terms), over)
+                let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
+                return reduce::reduce(self.array(*a), frame, &how);
             }
-            Op::Pick(of, index) => self.pick(extents, *of, *index),
+            Op::Pick(of, index) => return self.pick(frame, *of, *index),
             Op::Part(part, a) => {
                 let whole = self.array(*a);
-                let width = whole.extents[2];
-                each(extents, |[batch, row, column]| {
-                    whole.at([batch, row, part.source(column, width)], width)
-                })
+                let width = whole.frame.columns.of;
+                return gather(frame, |[batch, row, column]| {
+                    (whole, [batch, row, part.source(column, width)])
+                });
             }
             Op::Merge(merge, a, b) => {
                 let halves = [self.array(*a), self.array(*b)];
-                each(extents, |[batch, row, column]| {
-                    let (which, column) = merge.source(column, extents[2]);
-                    halves[which].at([batch, row, column], extents[2] / 2)
-                })
+                let width = frame.columns.of;
+                return gather(frame, |[batch, row, column]| {
+                    let (which, column) = merge.source(column, width);
+                    (halves[which], [batch, row, column])
+                });
             }
             Op::Call(call, _) => {
                 panic!("compiler bug: a call to `{}` reached the reference", call.function)
             }
         };
-        Array { extents, values }
+        Array::plain(frame, values)
+    }
+
+    fn binary(&self, id: NodeId, (op, a, b): (Binary, NodeId, NodeId), frame: Frame) -> Array {
+        let graph = self.call.graph;
+        let accuracy = self.accuracies[id.index()];
+        let elem = graph.ty(a).elem;
+        let apply = |x: Value, y: Value| op.apply(elem, accuracy, x, y);
+        match op {
+            // A value times itself is never negative, which its enclosure alone does not know.
+            Binary::Multiply if a == b && elem == dtype::Elem::F32 => {
+                self.map(frame, [a], |[x]| square(x))
+            }
+            Binary::Add if self.is_coarse_erf(a) || self.is_coarse_erf(b) => {
+                let one = Value::exact(1.0);
+                self.map(frame, [a, b], |[x, y]| match apply(x, y) {
+                    sum if x == one || y == one => sum.widen(ONE_PLUS_ERF),
+                    sum => sum,
+                })
+            }
+            Binary::Subtract => {
+                let array = self.map(frame, [a, b], |[x, y]| apply(x, y));
+                self.shifted(id, &graph[id].op, array)
+            }
+            // No part exceeds the sum of all, if none is negative.
+            Binary::Divide if is_fold(graph, Fold::Sum, b, a) => {
+                let none_negative = self.array(a).values.iter().all(|x| x.low >= 0.0 && !x.nan);
+                let most = Value::exact(1.0).widen(share_error(accuracy)).high;
+                self.map(frame, [a, b], |[x, y]| match apply(x, y) {
+                    share if none_negative && y.low > 0.0 => share.at_most(most),
+                    share => share,
+                })
+            }
+            _ => {
+                let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
+                let certain = extremes::certainty(graph, &graph[id].op);
+                // Relaxed algebra may round an extreme otherwise than what it is of.
+                let certain = certain.filter(|_| self.call.math != MathMode::Fast);
+                if let Some((over, answer)) = certain {
+                    let views = [a, b].map(|operand| self.array(operand).view(&array.frame));
+                    let answer = Value::truth(answer, !answer, answer);
+                    let certainty = Certainty { node: id, over };
+                    extremes::settle(&mut array, &views, certainty, |_| answer);
+                }
+                array
+            }
+        }
+    }
+
+    /// What a value shifted by its own maximum may be: nothing exceeds that, and one element is it. Differences are rounded,
+    /// and rounding is monotone.
+    fn shifted(&self, id: NodeId, op: &Op, mut array: Array) -> Array {
+        let Some(shift) = extremes::shift(self.call.graph, op) else { return array };
+        // The maximum itself is gone where its opposite was all that was needed.
+        let by = self.arrays[shift.by.index()].as_ref();
+        let negated = op.operands().last().and_then(|last| self.arrays[last.index()].as_ref());
+        let Some(by) = by.or(negated) else { return array };
+        let by = by.view(&array.frame);
+        let slack = |place: [usize; 3]| {
+            let largest = by.array.values[by.index(place)].magnitude();
+            let ulp = functions::accuracy::ulp(largest);
+            match (self.call.math, shift.fused) {
+                // Relaxed algebra may round the maximum otherwise than what it is of.
+                (MathMode::Fast, _) => 8.0 * ulp,
+                (MathMode::Default | MathMode::Accurate, true) => ulp / 2.0,
+                (MathMode::Default | MathMode::Accurate, false) => 0.0,
+            }
+        };
+        let (rows, columns) = (array.frame.rows.len(), array.frame.columns.len());
+        for at in 0..array.values.len() {
+            let most = slack([at / columns / rows, at / columns % rows, at % columns]);
+            array.values[at] = array.values[at].at_most(most);
+            if let Some(pieces) = array.alternatives.get_mut(&at) {
+                pieces.retain(|piece| piece.is_only_nan() || piece.low <= most);
+                pieces.iter_mut().for_each(|piece| *piece = piece.at_most(most));
+            }
+        }
+        let certainty = Certainty { node: id, over: shift.over };
+        let around = |place| Value::exact(0.0).widen(slack(place));
+        extremes::settle(&mut array, &[by.clone()], certainty, around);
+        array
     }
 
     /// Whether a node is erf as the hardware's functions make it: together with 1 it may be one function.
     fn is_coarse_erf(&self, node: NodeId) -> bool {
-        matches!(self.graph[node].op, Op::Unary(Unary::Erf, _))
+        matches!(self.call.graph[node].op, Op::Unary(Unary::Erf, _))
             && self.accuracies[node.index()] != Accuracy::Accurate
     }
 
-    fn input(&self, input: InputId, extents: [usize; 3]) -> Vec<Value> {
-        let declared = &self.graph.inputs()[input.0 as usize];
-        match &self.arguments[&declared.name] {
-            Argument::Scalar(value) => vec![Value::exact(dtype::round_to(declared.dtype, *value))],
+    fn input(&self, input: InputId, frame: &Frame) -> Vec<Value> {
+        let Call { graph, arguments, .. } = self.call;
+        let declared = &graph.inputs()[input.0 as usize];
+        match &arguments[&declared.name] {
+            Argument::Scalar(value) => {
+                vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()]
+            }
             Argument::Tensor(tensor) => {
                 let dims = declared.dims.as_deref().unwrap_or_default();
-                let strides = body_strides(self.graph.product(), dims, tensor.strides());
-                each(extents, |place| {
+                let strides = body_strides(graph.product(), dims, tensor.strides());
+                each(frame, |place| {
                     let steps: isize =
                         place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
                     Value::exact(dtype::load(
@@ -171,93 +246,180 @@ impl Evaluation<'_> {
         }
     }
 
+    /// A function of elements, of their alternatives where they have some, and under what is assumed of them.
     fn map<const N: usize>(
         &self,
-        extents: [usize; 3],
+        frame: Frame,
         operands: [NodeId; N],
-        f: impl Fn([Value; N]) -> Value,
-    ) -> Vec<Value> {
-        let arrays = operands.map(|operand| self.array(operand));
-        let finest = |array: &Array| array.extents[2] == 1 || array.extents[2] == extents[2];
-        let columns =
-            if arrays.iter().all(|array| finest(array)) { extents[2] } else { extents[2].max(1) };
-        each(extents, |place| f(arrays.map(|array| array.at(place, columns))))
+        f: impl Fn([Value; N]) -> Value + Sync,
+    ) -> Array {
+        let several = |pieces: [Alternatives; N]| alternatives::combine(pieces, &f);
+        self.map_alternatives(frame, operands, &f, &several)
     }
 
-    fn reduce(
+    fn select(&self, frame: Frame, operands: [NodeId; 3]) -> Array {
+        let several = |[conditions, x, y]: [Alternatives; 3]| {
+            let mut pieces = Vec::new();
+            if conditions.iter().any(|condition| condition.high == 1.0) {
+                pieces.extend(x);
+            }
+            if conditions.iter().any(|condition| condition.low == 0.0) {
+                pieces.extend(y);
+            }
+            pieces
+        };
+        let one = |[condition, x, y]: [Value; 3]| select(condition, x, y);
+        self.map_alternatives(frame, operands, &one, &several)
+    }
+
+    fn map_alternatives<const N: usize>(
         &self,
-        extents: [usize; 3],
-        of: NodeId,
-        fold: impl Fn(&[Value]) -> Value,
-        over: &crate::graph::Over,
-    ) -> Vec<Value> {
-        let source = self.array(of);
-        let [batches, rows, columns] = source.extents;
-        let mut terms = Vec::new();
-        each(extents, |[batch, row, column]| {
-            let batches = if over.batch { 0..batches } else { batch..batch + 1 };
-            let rows = if over.row { 0..rows } else { row..row + 1 };
-            let columns = match over.column {
-                None => column..column + 1,
-                Some(Run::All) => 0..columns,
-                Some(Run::Group(width)) => column * width as usize..(column + 1) * width as usize,
-            };
-            terms.clear();
-            for batch in batches {
-                for row in rows.clone() {
-                    terms.extend(
-                        columns
-                            .clone()
-                            .map(|column| source.at([batch, row, column], source.extents[2])),
-                    );
+        frame: Frame,
+        operands: [NodeId; N],
+        one: &(impl Fn([Value; N]) -> Value + Sync),
+        several: &(impl Fn([Alternatives; N]) -> Vec<Value> + Sync),
+    ) -> Array {
+        let views: [View<'_>; N] = operands.map(|operand| self.array(operand).view(&frame));
+        let elems = operands.map(|operand| self.call.graph.ty(operand).elem);
+        let pieces_of = |operand: usize, index: usize| {
+            let array = views[operand].array;
+            let known = array.alternatives.get(&index);
+            known
+                .cloned()
+                .unwrap_or_else(|| alternatives::points(elems[operand], array.values[index]))
+        };
+        let is_several = |operand: usize, index: usize| {
+            let array = views[operand].array;
+            let uncertain = elems[operand] != dtype::Elem::F32 && !array.values[index].is_exact();
+            uncertain || (!array.alternatives.is_empty() && array.alternatives.contains_key(&index))
+        };
+        let (values, beside) = each_row(&frame, |[batch, row], start, out| {
+            let mut beside = Vec::new();
+            for (column, value) in out.iter_mut().enumerate() {
+                let at: [usize; N] =
+                    std::array::from_fn(|operand| views[operand].index([batch, row, column]));
+                let operands =
+                    std::array::from_fn(|operand| views[operand].array.values[at[operand]]);
+                *value = one(operands);
+                if (0..N).any(|operand| is_several(operand, at[operand])) {
+                    let pieces = std::array::from_fn(|operand| pieces_of(operand, at[operand]));
+                    let (hull, found) = alternatives::enclose(value.nominal, several(pieces));
+                    *value = hull;
+                    beside.extend(found.map(|found| (start + column, found)));
                 }
             }
-            fold(&terms)
-        })
-    }
-
-    fn pick(&self, extents: [usize; 3], of: NodeId, index: NodeId) -> Vec<Value> {
-        let (of, index) = (self.array(of), self.array(index));
-        let width = of.extents[2];
-        each(extents, |[batch, row, _]| {
-            let place = index.at([batch, row, 0], 1);
-            let at = |column: f64| {
-                let inside = column >= 0.0 && column < width as f64;
-                if inside { of.at([batch, row, column as usize], width) } else { Value::NAN }
-            };
-            if place.is_exact() {
-                return at(place.nominal);
-            }
-            let mut value = at(place.nominal);
-            let (low, high) = (place.low.max(-1.0) as i64, place.high.min(width as f64) as i64);
-            for column in low..=high {
-                value = value.or(at(column as f64));
-            }
-            value
-        })
-    }
-
-    fn store(&self, output: &crate::graph::Output) -> Evaluated {
-        let array = self.array(output.value);
-        let shape = self.problem.shape(&output.dims);
-        let strides = body_strides(self.graph.product(), &output.dims, &tensor::contiguous(&shape));
-        let Some(axes) = self.graph.product().axes(&output.dims) else {
-            panic!("compiler bug: output `{}` has foreign dims", output.name)
-        };
-        let extents = self.problem.extents(axes);
-        let elem = self.graph.ty(output.value).elem;
-        let mut values = vec![Value::exact(0.0); shape.iter().product()];
-        for_each(extents, |place| {
-            let steps: isize =
-                place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
-            values[steps as usize] = convert(output.dtype, elem, array.at(place, extents[2]));
+            beside
         });
-        Evaluated { name: output.name.clone(), dtype: output.dtype, shape, values }
+        let assumed = assume(&frame, &views, &pieces_of, several);
+        Array { frame, values, alternatives: beside.into_iter().collect(), assumed }
+    }
+
+    fn pick(&self, frame: Frame, of: NodeId, index: NodeId) -> Array {
+        let (of, index) = (self.array(of), self.array(index).view(&frame));
+        let width = of.frame.columns.of;
+        let (values, beside) = each_row(&frame, |[batch, row], start, out| {
+            let mut beside = Vec::new();
+            for (column, value) in out.iter_mut().enumerate() {
+                let index_at = index.index([batch, row, column]);
+                let place = index.array.values[index_at];
+                let position = |column: f64| {
+                    let batch = if of.frame.batches == 1 { 0 } else { batch };
+                    let row = of.frame.rows.seen_from(frame.rows.chosen[row], frame.rows.of);
+                    let inside = column >= 0.0 && column < width as f64;
+                    inside.then(|| of.position([batch, row, column as usize]))
+                };
+                let at = |column: i64| match position(column as f64) {
+                    None => vec![Value::NAN],
+                    Some(position) => {
+                        let known = of.alternatives.get(&position);
+                        known.cloned().unwrap_or_else(|| vec![of.values[position]])
+                    }
+                };
+                let known = index.array.alternatives.get(&index_at);
+                let places = known.cloned().unwrap_or_else(|| vec![place]);
+                let ends = |place: &Value| {
+                    (place.low.max(-1.0) as i64, place.high.min(width as f64) as i64)
+                };
+                let columns = places.iter().map(ends).flat_map(|(low, high)| low..=high);
+                let pieces = columns.flat_map(at).collect();
+                let nominal = position(place.nominal).map_or(f64::NAN, |at| of.values[at].nominal);
+                let (hull, found) = alternatives::enclose(nominal, pieces);
+                *value = hull;
+                beside.extend(found.map(|found| (start + column, found)));
+            }
+            beside
+        });
+        let alternatives = beside.into_iter().collect();
+        Array { frame, values, alternatives, assumed: None }
     }
 }
 
+/// What the result may be where a condition holds that is assumed of one of the operands, place by place.
+fn assume<const N: usize>(
+    frame: &Frame,
+    views: &[View<'_>; N],
+    pieces_of: &impl Fn(usize, usize) -> Alternatives,
+    several: &impl Fn([Alternatives; N]) -> Vec<Value>,
+) -> Option<Assumed> {
+    // Of an array of other places it would be about other elements.
+    let own = |view: &View<'_>| {
+        view.array.assumed.as_ref().filter(|_| view.array.frame == *frame).is_some()
+    };
+    let first = views.iter().find(|view| own(view))?.array.assumed.as_ref()?;
+    let of = |operand: usize| {
+        let assumed = views[operand].array.assumed.as_ref().filter(|_| own(&views[operand]));
+        assumed.filter(|assumed| assumed.condition == first.condition)
+    };
+    let (rows, columns) = (frame.rows.len(), frame.columns.len());
+    let values = first.values.keys().map(|&at| {
+        let place = [at / columns / rows, at / columns % rows, at % columns];
+        let pieces = std::array::from_fn(|operand| {
+            let assumed = of(operand).and_then(|assumed| assumed.values.get(&at));
+            assumed.cloned().unwrap_or_else(|| pieces_of(operand, views[operand].index(place)))
+        });
+        (at, alternatives::tidy(several(pieces)))
+    });
+    let (condition, over) = (first.condition, first.over);
+    Some(Assumed { condition, over, values: values.collect() })
+}
+
+/// Elements of other arrays, as they are.
+fn gather<'a>(
+    frame: Frame,
+    source: impl Fn([usize; 3]) -> (&'a Array, [usize; 3]) + Sync,
+) -> Array {
+    let (values, beside) = each_row(&frame, |[batch, row], start, out| {
+        let mut beside = Vec::new();
+        for (column, value) in out.iter_mut().enumerate() {
+            let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
+            let (array, [batch, row, column_there]) = source(place);
+            let batch = if array.frame.batches == 1 { 0 } else { batch };
+            let row = if array.frame.rows.of == 1 { 0 } else { row };
+            let position = array.position([batch, row, column_there]);
+            *value = array.values[position];
+            if let Some(found) = array.alternatives.get(&position) {
+                beside.push((start + column, found.clone()));
+            }
+        }
+        beside
+    });
+    Array { frame, values, alternatives: beside.into_iter().collect(), assumed: None }
+}
+
+/// Whether a node folds another one this way.
+fn is_fold(graph: &Graph, fold: Fold, node: NodeId, of: NodeId) -> bool {
+    matches!(graph[node].op, Op::Reduce(found, _, folded) if found == fold && folded == of)
+}
+
+/// How far above 1 a part of a sum of positive numbers may come out. Engines rescale running sums, and each rescaling may
+/// err as the exponentials do.
+fn share_error(accuracy: Accuracy) -> f64 {
+    8.0 * (functions::bound(Function::Rcp, accuracy, 1.0, 1.0)
+        + functions::bound(Function::Exp, accuracy, 0.0, 1.0))
+}
+
 fn square(x: Value) -> Value {
-    let root = crate::graph::Unary::Abs.apply(dtype::Elem::F32, Accuracy::Accurate, x);
+    let root = Unary::Abs.apply(dtype::Elem::F32, Accuracy::Accurate, x);
     root.map_monotone(|x| x * x).round_f32()
 }
 
@@ -267,21 +429,5 @@ fn select(condition: Value, x: Value, y: Value) -> Value {
         (_, true) => y,
         _ if condition.nominal == 1.0 => x.or(y),
         _ => y.or(x),
-    }
-}
-
-fn each(extents: [usize; 3], mut f: impl FnMut([usize; 3]) -> Value) -> Vec<Value> {
-    let mut values = Vec::with_capacity(extents.iter().product());
-    for_each(extents, |place| values.push(f(place)));
-    values
-}
-
-fn for_each([batches, rows, columns]: [usize; 3], mut f: impl FnMut([usize; 3])) {
-    for batch in 0..batches {
-        for row in 0..rows {
-            for column in 0..columns {
-                f([batch, row, column]);
-            }
-        }
     }
 }

@@ -179,9 +179,9 @@ impl Binary {
         }
     }
 
-    fn apply_i32(self, x: Value, y: Value) -> Value {
+    pub(super) fn apply_i32(self, x: Value, y: Value) -> Value {
         let exactly = |a: f64, b: f64| {
-            let (a, b) = (a as i64, b as i64);
+            let (a, b) = (a as i128, b as i128);
             match self {
                 Binary::Add => a + b,
                 Binary::Subtract => a - b,
@@ -194,16 +194,10 @@ impl Binary {
             exactly(x.high, y.low),
             exactly(x.high, y.high),
         ];
-        let nominal = f64::from(exactly(x.nominal, y.nominal) as i32);
-        let (low, high) =
-            corners.iter().fold((i64::MAX, i64::MIN), |(low, high), &c| (low.min(c), high.max(c)));
-        if low == high {
-            return Value::exact(nominal);
-        }
-        let fits = low >= i64::from(i32::MIN) && high <= i64::from(i32::MAX);
-        let (low, high) =
-            if fits { (low, high) } else { (i64::from(i32::MIN), i64::from(i32::MAX)) };
-        Value { nominal, low: low as f64, high: high as f64, nan: false }
+        let (low, high) = corners
+            .iter()
+            .fold((i128::MAX, i128::MIN), |(low, high), &c| (low.min(c), high.max(c)));
+        Value::wrapped(exactly(x.nominal, y.nominal) as i32, low, high)
     }
 }
 
@@ -318,7 +312,11 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
     match accuracy {
         Accuracy::Accurate => image,
         Accuracy::Hardware | Accuracy::Fast => {
-            image.widen(functions::bound(Function::Rcp, accuracy, 1.0, image.magnitude()))
+            let wide =
+                image.widen(functions::bound(Function::Rcp, accuracy, 1.0, image.magnitude()));
+            // A product with a reciprocal has the sign of the quotient, however wide its error.
+            let never_negative = !wide.is_only_nan() && x.low >= 0.0 && y.low > 0.0;
+            if never_negative { Value { low: wide.low.max(0.0), ..wide } } else { wide }
         }
     }
 }

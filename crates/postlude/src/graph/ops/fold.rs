@@ -82,8 +82,10 @@ impl Fold {
     /// Reference meaning and error bound.
     pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
         match (self, elem) {
-            (Fold::Sum, Elem::I32) => wrap(terms, i32::wrapping_add, 0),
-            (Fold::Prod, Elem::I32) => wrap(terms, i32::wrapping_mul, 1),
+            (Fold::Sum, Elem::I32) => sum_i32(terms),
+            (Fold::Prod, Elem::I32) => terms
+                .iter()
+                .fold(Value::exact(1.0), |total, &x| super::Binary::Multiply.apply_i32(total, x)),
             (Fold::Sum, _) => sum(terms),
             (Fold::Prod, _) => product(terms),
             (Fold::Max, _) => extreme(terms, self.identity(elem), larger),
@@ -99,12 +101,10 @@ impl Fold {
     }
 }
 
-fn wrap(terms: &[Value], fold: fn(i32, i32) -> i32, start: i32) -> Value {
-    let nominal = terms.iter().fold(start, |total, x| fold(total, x.nominal as i32));
-    if terms.iter().all(|x| x.is_exact()) {
-        return Value::exact(f64::from(nominal));
-    }
-    Value { nominal: f64::from(nominal), low: i32::MIN as f64, high: i32::MAX as f64, nan: false }
+/// Between the sum of what the terms are at least and of what they are at most; wrapping at the end is wrapping at each step.
+fn sum_i32(terms: &[Value]) -> Value {
+    let total = |of: fn(&Value) -> f64| terms.iter().map(|x| of(x) as i128).sum::<i128>();
+    Value::wrapped(total(|x| x.nominal) as i32, total(|x| x.low), total(|x| x.high))
 }
 
 /// The exponent of the lowest bit set in any of the numbers: all are multiples of two to that.
@@ -298,6 +298,23 @@ mod tests {
                 .apply(Elem::F32, Accuracy::Accurate, &exact(&[f64::NEG_INFINITY, f64::INFINITY]))
                 .is_only_nan()
         );
+    }
+
+    #[test]
+    fn a_sum_of_uncertain_counts_lies_between_the_sums_of_their_ends() {
+        let uncertain = Value::truth(true, true, true);
+        let terms = [exact(&[1.0; 5]), vec![uncertain; 3]].concat();
+        let count = Fold::Sum.apply(Elem::I32, Accuracy::Accurate, &terms);
+        assert_eq!((count.nominal, count.low, count.high), (8.0, 5.0, 8.0));
+        let product = Fold::Prod.apply(Elem::I32, Accuracy::Accurate, &terms);
+        assert_eq!((product.low, product.high), (0.0, 1.0));
+    }
+
+    #[test]
+    fn integer_sums_wrap() {
+        let terms = exact(&[2147483647.0, 2147483647.0, 3.0]);
+        let total = Fold::Sum.apply(Elem::I32, Accuracy::Accurate, &terms);
+        assert_eq!(total, Value::exact(1.0));
     }
 
     #[test]

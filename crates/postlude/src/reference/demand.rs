@@ -1,0 +1,131 @@
+//! Which elements of every node some elements of the outputs need.
+//!
+//! In: rows and columns of outputs. Out: a [`Frame`] for every node, the smallest rectangle that holds them; nothing for
+//! nodes that no wanted output needs. A reduction needs all that it folds.
+
+use crate::graph::{Graph, NodeId, Op, Over, Run};
+use crate::problem::Problem;
+
+use super::array::{Frame, Places};
+
+/// Rows and columns of one output, by its own extents.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Wanted {
+    /// The output's position in the signature.
+    pub(super) output: usize,
+    pub(super) rows: Places,
+    pub(super) columns: Places,
+}
+
+struct Marks {
+    rows: Vec<bool>,
+    columns: Vec<bool>,
+}
+
+/// The needed elements of every node.
+pub(super) fn frames(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> Vec<Option<Frame>> {
+    let mut marks: Vec<Option<Marks>> = graph.nodes().map(|_| None).collect();
+    for wanted in wanted {
+        let value = graph.outputs()[wanted.output].value;
+        mark(&mut marks, graph, problem, value, &wanted.rows, &wanted.columns);
+    }
+    let mut frames: Vec<Option<Frame>> = marks.iter().map(|_| None).collect();
+    for (id, node) in graph.nodes().rev() {
+        let Some(own) = &marks[id.index()] else { continue };
+        let chosen = |marks: &[bool]| Places {
+            of: marks.len(),
+            chosen: (0..marks.len()).filter(|place| marks[*place]).collect(),
+        };
+        let [batches, ..] = problem.extents(node.ty.axes);
+        let frame = Frame { batches, rows: chosen(&own.rows), columns: chosen(&own.columns) };
+        for operand in node.op.operands() {
+            let (rows, columns) = needs(graph, problem, &node.op, operand, &frame);
+            mark(&mut marks, graph, problem, operand, &rows, &columns);
+        }
+        frames[id.index()] = Some(frame);
+    }
+    frames
+}
+
+/// What an operation needs of an operand for these elements of its result.
+fn needs(
+    graph: &Graph,
+    problem: &Problem,
+    op: &Op,
+    operand: NodeId,
+    frame: &Frame,
+) -> (Places, Places) {
+    let [_, all_rows, all_columns] = problem.extents(graph.ty(operand).axes);
+    let (rows, columns) = (frame.rows.clone(), frame.columns.clone());
+    let of_columns = |chosen: Vec<usize>| {
+        let mut chosen = chosen;
+        chosen.sort_unstable();
+        chosen.dedup();
+        Places { of: all_columns, chosen }
+    };
+    match op {
+        Op::Reduce(_, Over { row, column, .. }, _) => {
+            let rows = if *row { Places::all(all_rows) } else { rows };
+            let columns = match column {
+                None => columns,
+                Some(Run::All) => Places::all(all_columns),
+                Some(Run::Group(width)) => {
+                    let width = *width as usize;
+                    let groups = columns.chosen.iter();
+                    of_columns(groups.flat_map(|at| at * width..(at + 1) * width).collect())
+                }
+            };
+            (rows, columns)
+        }
+        // Which column is picked is data.
+        Op::Pick(of, _) if *of == operand => (rows, Places::all(all_columns)),
+        Op::Part(part, _) => {
+            let sources = columns.chosen.iter().map(|at| part.source(*at, all_columns));
+            (rows, of_columns(sources.collect()))
+        }
+        Op::Merge(merge, a, b) => {
+            let sources = columns.chosen.iter().map(|at| merge.source(*at, columns.of));
+            let own = sources.filter(|(which, _)| [a, b][*which] == &operand);
+            let chosen = own.map(|(_, column)| column).collect();
+            (rows, of_columns(chosen))
+        }
+        Op::Accumulator
+        | Op::SecondAccumulator
+        | Op::Input(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..)
+        | Op::Pick(..)
+        | Op::Call(..) => (rows, columns),
+    }
+}
+
+/// Marks what a node has to have for a user that sees these places.
+fn mark(
+    marks: &mut [Option<Marks>],
+    graph: &Graph,
+    problem: &Problem,
+    node: NodeId,
+    rows: &Places,
+    columns: &Places,
+) {
+    let [_, own_rows, own_columns] = problem.extents(graph.ty(node).axes);
+    let marks = marks[node.index()].get_or_insert_with(|| Marks {
+        rows: vec![false; own_rows],
+        columns: vec![false; own_columns],
+    });
+    let set = |own: &mut [bool], seen: &Places| {
+        let of = own.len();
+        for place in &seen.chosen {
+            let at = if of == seen.of { *place } else { *place * of / seen.of.max(1) };
+            own[at] = true;
+        }
+    };
+    set(&mut marks.rows, rows);
+    set(&mut marks.columns, columns);
+}
