@@ -304,7 +304,9 @@ impl Order {
                     ProxySpace::Global => &[Fenced::Global],
                 };
                 let state = self.warp(cta, warp);
-                fenced.iter().for_each(|memory| state.seen.fence(*memory));
+                for memory in fenced {
+                    state.seen.fence(*memory);
+                }
                 self.tick(id);
             }
             Inst::Fence { order, scope } => {
@@ -320,10 +322,10 @@ impl Order {
             }
             Inst::ClusterArrive { order, .. } => self.relaxed = *order == ArriveOrder::Relaxed,
             Inst::Wgmma { .. } => self.multiplies(id),
-            Inst::BarrierArrive { .. } | Inst::BarrierTryWait { .. } => {
-                if scope::is_cluster_wide(inst) {
-                    self.wide.insert(at.line);
-                }
+            Inst::BarrierArrive { .. } | Inst::BarrierTryWait { .. }
+                if scope::is_cluster_wide(inst) =>
+            {
+                self.wide.insert(at.line);
             }
             _ => {}
         }

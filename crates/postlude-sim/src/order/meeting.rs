@@ -236,7 +236,9 @@ impl Order {
             Operation::Copy => (&[Part::Copy], warp),
             Operation::Product => {
                 warps = self.issued_product(cta, warp);
-                warps.iter().for_each(|each| seen.join(each));
+                for each in &warps {
+                    seen.join(each);
+                }
                 (&[Part::Product], warp / 4 * 4)
             }
         };
