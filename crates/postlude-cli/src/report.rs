@@ -86,7 +86,7 @@ impl Report {
 
 impl OutputReport {
     fn is_all_nan(&self) -> bool {
-        self.nan > 0 && self.nan == self.shape.iter().product()
+        self.nan > 0 && self.nan == self.shape.iter().product::<usize>()
     }
 
     pub(crate) fn row(&self) -> Vec<String> {
