@@ -129,7 +129,9 @@ impl Machine<'_> {
             let (written, size) = (self.global.written(buffer), self.global.buffers[buffer].len());
             let mut outputs = self.options.outputs.iter().filter(|each| each.buffer == buffer);
             let Some(output) = outputs.next() else {
-                let (bytes, first) = written.map_or((0, None), |written| written.missing(0, size));
+                // What nobody wrote at all is an input.
+                let partly = written.filter(|written| !written.0.is_empty());
+                let (bytes, first) = partly.map_or((0, None), |written| written.missing(0, size));
                 if let Some(first) = first {
                     let of = size as u64;
                     self.report.unwritten.push(Unwritten { buffer, bytes, of, first });
