@@ -25,11 +25,13 @@ const fn basis(
 #[rustfmt::skip] // A table: one line a function.
 const BASIS: &[Basis] = &[
     // exp(a - b) with the rounding error of a - b put back.
-    basis("exp_of_difference", &["a", "b"], "exp(a - b) * where(abs(a - b) < 128.0, (a - ((a - b) + (a - (a - b)))) + ((a - (a - b)) - b), 0.0) + exp(a - b)"),
+    basis("exp_of_difference", &["a", "b"], "where(abs(a - b) < 88.5, exp(a - b) * ((a - ((a - b) + (a - (a - b)))) + ((a - (a - b)) - b)) + exp(a - b), exp(a - b))"),
     basis("exp_difference", &["a", "b"], "where(abs(a - b) < 0.6931471805599453, exp(b) * expm1(a - b), exp(a) - exp(b))"),
     basis("exp2_difference", &["a", "b"], "where(abs(a - b) < 1.0, exp2(b) * expm1(0.6931471805599453 * (a - b)), exp2(a) - exp2(b))"),
     basis("exp2m1", &["x"], "where(abs(x) < 1.0, expm1(0.6931471805599453 * x), exp2(x) - 1.0)"),
     basis("one_minus_tanh", &["x"], "2.0 * sigmoid(-(2.0 * x))"),
+    basis("one_plus_tanh", &["x"], "2.0 * sigmoid(2.0 * x)"),
+    basis("one_minus_squared_sigmoid", &["x"], "where(x < 0.0, 1.0 - square(sigmoid(x)), sigmoid(-x) * (1.0 + sigmoid(x)))"),
     // 1 - tanh(x)^2 as written where nothing cancels.
     basis("sech_squared", &["x"], "where(abs(x) < 0.55, 1.0 - square(tanh(x)), 4.0 * exp(-(2.0 * abs(x))) / square(1.0 + exp(-(2.0 * abs(x)))))"),
     basis("log_add_exp", &["a", "b"], "where(a == b, a + 0.6931471805599453, maximum(a, b) + log1p(exp(-abs(a - b))))"),

@@ -6,8 +6,8 @@
 use crate::graph::{Binary, Graph, NodeId, Op, Unary};
 
 use super::views::{
-    Base, are_opposite, binary, call, called, constant, exponent, is_float, multiple, negate,
-    number, scaled, square, unary,
+    Base, are_opposite, binary, call, called, exponent, is_float, multiple, negate, number, scaled,
+    square, unary,
 };
 
 /// Sums and differences of exponentials, of sigmoids and of tanh, with each other and with constants.
@@ -62,8 +62,8 @@ fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Opt
         return Some(multiple(graph, -total, node));
     }
     if let Some(y) = unary(graph, x, Unary::Tanh).filter(|_| ratio.abs() == 1.0) {
-        let y = if ratio > 0.0 { negate(graph, y) } else { y };
-        let node = call(graph, "one_minus_tanh", None, &[y]);
+        let function = if ratio > 0.0 { "one_plus_tanh" } else { "one_minus_tanh" };
+        let node = call(graph, function, None, &[y]);
         return Some(multiple(graph, total, node));
     }
     if let Some(y) = called(graph, x, "sech_squared").filter(|_| ratio == -1.0) {
@@ -78,13 +78,8 @@ fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Opt
     let node = if let Some(y) = unary(graph, root, Unary::Tanh) {
         call(graph, "sech_squared", None, &[y])
     } else {
-        // (1 - s) * (1 + s)
         let y = called(graph, root, "sigmoid")?;
-        let opposite = negate(graph, y);
-        let one = constant(graph, 1.0);
-        let (less, more) =
-            (call(graph, "sigmoid", None, &[opposite]), binary(graph, Binary::Add, one, root));
-        binary(graph, Binary::Multiply, less, more)
+        call(graph, "one_minus_squared_sigmoid", None, &[y])
     };
     Some(multiple(graph, total, node))
 }

@@ -190,7 +190,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
             Some(Log { informative: false, ..Log::known(vec![(1.0, log)], false) })
         }
         Op::Reduce(fold, over, terms) => log_of_reduction(graph, fold, over, terms, fuel),
-        Op::Pick(of, index) => log_of_pick(graph, of, index, fuel),
+        Op::Pick(of, index) => log_of_pick(graph, of, index, unknown, fuel),
         Op::Part(part, a) => {
             let log = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
             let value = log.node(graph);
@@ -282,6 +282,17 @@ fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
         }
         "softplus" => one(1.0, "log_softplus", x, true),
         "sech_squared" => one(-2.0, "log_cosh", x, false),
+        "one_minus_squared_sigmoid" => {
+            let upper = call(graph, "sigmoid", None, &[x]);
+            let (down, more) =
+                (call(graph, "softplus", None, &[x]), graph.make(Op::Unary(Unary::Log1p, upper)));
+            Some(Log::known(vec![(1.0, more), (-1.0, down)], false))
+        }
+        "one_plus_tanh" => {
+            let opposite = negate(graph, x);
+            let log = call(graph, "log_one_minus_tanh", None, &[opposite]);
+            Some(Log::known(vec![(1.0, log)], false))
+        }
         "one_minus_tanh" => one(1.0, "log_one_minus_tanh", x, false),
         "exp_difference" => Some(log_of_difference(graph, x, *arguments.get(1)?)),
         _ => None,
@@ -339,13 +350,19 @@ fn log_of_product(
 }
 
 /// `x` of `1 + x`
-fn one_plus(graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+pub(super) fn one_plus(graph: &mut Graph, node: NodeId) -> Option<NodeId> {
     match graph[node].op {
         Op::Binary(Binary::Add, a, b) if number(graph, a) == Some(1.0) => Some(b),
         Op::Binary(Binary::Add, a, b) if number(graph, b) == Some(1.0) => Some(a),
         Op::Binary(Binary::Subtract, a, b) if number(graph, a) == Some(1.0) => {
             Some(negate(graph, b))
         }
+        Op::Unary(Unary::Negate, inside) => match graph[inside].op {
+            Op::Binary(Binary::Subtract, a, b) if number(graph, b) == Some(1.0) => {
+                Some(negate(graph, a))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -502,8 +519,14 @@ fn log_of_choice(
 }
 
 /// `log(pick(p, t))` is the logarithm's own element; terms of the whole row stay.
-fn log_of_pick(graph: &mut Graph, of: NodeId, index: NodeId, fuel: &mut Fuel) -> Option<Log> {
-    let log = log_of(graph, of, Unknown::Refused, fuel)?.combined(graph);
+fn log_of_pick(
+    graph: &mut Graph,
+    of: NodeId,
+    index: NodeId,
+    unknown: Unknown,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let log = log_of(graph, of, unknown, fuel)?.combined(graph);
     let axes = graph.ty(of).axes;
     let whole = |graph: &Graph, term: NodeId| graph.ty(term).axes.column.is_none();
     let same = |graph: &Graph, term: NodeId| graph.ty(term).axes == axes;

@@ -6,6 +6,7 @@
 
 use std::f64::consts::LN_2;
 
+use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
 
 use super::views::{
@@ -121,6 +122,11 @@ impl Powers {
         match graph[node].op {
             Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
             Op::Binary(Binary::Multiply, a, b) => {
+                if let Some((mask, terms)) = masked(graph, a, b) {
+                    let (inner, least) =
+                        (self.peak(graph, terms)?, constant(graph, f32::NEG_INFINITY));
+                    return Some(graph.make(Op::Select(mask, inner, least)));
+                }
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
                     (true, true) => {
                         let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
@@ -262,6 +268,14 @@ impl Powers {
         b: NodeId,
         by: NodeId,
     ) -> Option<NodeId> {
+        if let Some((mask, terms)) = masked(graph, a, b) {
+            // What is masked may overflow, but nan stays nan.
+            let terms = self.shifted(graph, terms, by)?;
+            let (zero, one) = (constant(graph, 0.0), constant(graph, 1.0));
+            let small = binary(graph, Binary::Minimum, terms, one);
+            let nothing = binary(graph, Binary::Multiply, zero, small);
+            return Some(graph.make(Op::Select(mask, terms, nothing)));
+        }
         let (a, b) = match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
             (true, true) => {
                 let peak = self.finite_peak(graph, a)?;
@@ -273,6 +287,15 @@ impl Powers {
         };
         Some(binary(graph, Binary::Multiply, a, b))
     }
+}
+
+/// The condition and the other factor of a product with `f32(condition)`.
+fn masked(graph: &Graph, a: NodeId, b: NodeId) -> Option<(NodeId, NodeId)> {
+    let condition = |node: NodeId| match graph[node].op {
+        Op::Cast(DType::F32, of) if graph.ty(of).elem == Elem::Bool => Some(of),
+        _ => None,
+    };
+    condition(a).map(|mask| (mask, b)).or_else(|| condition(b).map(|mask| (mask, a)))
 }
 
 fn same_axes(graph: &Graph, node: NodeId, axes: Axes) -> bool {

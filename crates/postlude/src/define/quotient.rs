@@ -9,8 +9,8 @@ use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
 use super::magnitude::{Powers, base_of};
 use super::stabilise::stabilise;
 use super::views::{
-    Base, Fuel, are_opposite, binary, call, called_with_two, constant, difference, exponent,
-    is_float, multiple, negate, number, unary,
+    Base, Fuel, are_opposite, binary, call, called, called_with_two, constant, difference,
+    exponent, is_float, multiple, negate, number, unary,
 };
 
 /// The factors of a product: those with exponentials, and the others.
@@ -42,7 +42,7 @@ pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<Nod
     if factors.above.is_empty() && factors.below.is_empty() {
         return None;
     }
-    let found = factors.take_sigmoids(graph);
+    let found = factors.take_opposites(graph) | factors.take_sigmoids(graph);
     let node = if found && factors.above.is_empty() && factors.below.is_empty() {
         Some(factors.node(graph))
     } else {
@@ -133,6 +133,29 @@ impl Factors {
                 Some(())
             }
         }
+    }
+
+    /// Takes `exp(-x) * sigmoid(x)` and `expm1(-x) * sigmoid(x)` together; whether any was found.
+    fn take_opposites(&mut self, graph: &mut Graph) -> bool {
+        let mut found = false;
+        for place in (0..self.other_above.len()).rev() {
+            let Some(x) = called(graph, self.other_above[place], "sigmoid") else { continue };
+            let made = self.above.iter().enumerate().find_map(|(index, &factor)| {
+                if let Some(y) = unary(graph, factor, Unary::Expm1) {
+                    let half = are_opposite(graph, x, y).then(|| multiple(graph, 0.5, y))?;
+                    return Some((index, graph.make(Op::Unary(Unary::Tanh, half))));
+                }
+                let (base, y) = exponent(graph, factor)?;
+                (base == Base::Natural && are_opposite(graph, x, y))
+                    .then(|| (index, call(graph, "sigmoid", None, &[y])))
+            });
+            if let Some((index, node)) = made {
+                self.above.remove(index);
+                self.other_above[place] = node;
+                found = true;
+            }
+        }
+        found
     }
 
     /// Takes out pairs that are a sigmoid or a tanh; whether any was found.

@@ -5,13 +5,13 @@
 //! exponentials: logarithms of them (`logarithm`), their products and quotients (`quotient`), their differences
 //! (`difference`).
 
-use crate::graph::{Binary, Graph, NodeId, Op, Unary};
+use crate::graph::{Graph, NodeId, Op, Unary};
 
 use super::difference::difference_that_cancels;
-use super::logarithm::log_of_exponentials;
+use super::logarithm::{log_of_exponentials, one_plus};
 use super::quotient::{power_of_exponential, quotient_of_exponentials};
 use super::vanish::{product_with_log, product_with_log_softmax, product_with_masked_log};
-use super::views::{is, square, unary};
+use super::views::{square, unary};
 
 /// One rule: the node to use instead, if it applies.
 type Rule = fn(&mut Graph, &Op) -> Option<NodeId>;
@@ -58,13 +58,6 @@ fn root_of_square(graph: &mut Graph, op: &Op) -> Option<NodeId> {
 /// `log(1 + x)` is `log1p(x)`.
 fn log_of_sum_with_one(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Unary(Unary::Log, a) = op else { return None };
-    let x = match graph[*a].op {
-        Op::Binary(Binary::Add, one, x) if is(graph, one, 1.0) => x,
-        Op::Binary(Binary::Add, x, one) if is(graph, one, 1.0) => x,
-        Op::Binary(Binary::Subtract, one, x) if is(graph, one, 1.0) => {
-            graph.make(Op::Unary(Unary::Negate, x))
-        }
-        _ => return None,
-    };
+    let x = one_plus(graph, *a)?;
     Some(stabilise(graph, Op::Unary(Unary::Log1p, x)))
 }
