@@ -110,10 +110,13 @@ impl Gathering<'_> {
         let worker = thread::Builder::new().name(format!("fuzz {id}"));
         // Deep graphs are evaluated by recursion in places; what they need on a main thread they need here.
         let spawned = worker.stack_size(8 << 20).spawn(move || {
+            // A pool of its own, of this thread alone: kernels are run, and references evaluated, side by side.
+            let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
             // Whoever gathered may have left.
             let report = |event| drop(sender.send((id, event)));
             while shared.take_one(&report).is_some() {}
             report(Event::Idle);
+            drop(alone);
         });
         if spawned.is_ok() {
             self.workers.insert(id, None);

@@ -34,7 +34,8 @@ pub fn run(
     outputs: &mut [Tensor],
 ) -> Result<(), Refusal> {
     assert!(schedule.suits(graph, problem), "the schedule does not suit this problem");
-    let pool = pool(schedule.threads)?;
+    let here = runs_here(schedule.threads);
+    let pool = if here { None } else { Some(pool(schedule.threads)?) };
     let accuracies = accuracies(graph, math);
     let sweeps = sweeps(graph, schedule.width);
     let context = Context {
@@ -51,7 +52,7 @@ pub fn run(
     let mut finished: Finished = vec![None; graph.len()];
     let mut spare = spare_tiles(graph, problem, outputs);
     let mut retained: Vec<Buffer> = Vec::new();
-    pool.install(|| {
+    let mut sweep_all = || {
         let tiles = tiles(graph, problem, outputs, &mut spare);
         for (sweep, program) in programs.iter().enumerate() {
             finish_columns(&context, sweep, &mut finished);
@@ -71,7 +72,11 @@ pub fn run(
                 finished[folded.node.index()] = Some(Array { extents, data: total.finish() });
             }
         }
-    });
+    };
+    match pool {
+        Some(pool) => pool.install(sweep_all),
+        None => sweep_all(),
+    }
     store_the_rest(graph, problem, &finished, &spare, outputs);
     Ok(())
 }
@@ -274,6 +279,11 @@ fn store_the_rest(
             (None, None) => {}
         }
     }
+}
+
+/// Whether the caller is one of as many threads as are wanted: those that share a pool of one thread would wait for it.
+fn runs_here(threads: usize) -> bool {
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() == threads
 }
 
 /// Threads are kept from call to call.
