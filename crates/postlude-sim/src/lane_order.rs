@@ -164,11 +164,12 @@ impl LaneOrder {
         pieces: &[Piece],
     ) -> Option<Found> {
         let stamp = self.begin();
-        let time = self.state(who).time();
+        let (time, moment) = (self.state(who).time(), order.moment(who.0, who.1));
         let mut found = self.judge_copies(who, space, does, pieces);
         let make = matches!((space, does), (Where::Shared { .. }, _) | (_, Does::Write));
         for piece in pieces {
-            let mark = Mark { agent: who, time, lanes: 1 << piece.lane, stamp, line };
+            let lanes = 1 << piece.lane;
+            let mark = Mark { agent: who, time, moment, lanes, stamp, line };
             self.each_page(space, make, (piece.address, piece.bytes), |tracker, page, part| {
                 for cell in page.part(part) {
                     if found.is_none() {
@@ -249,7 +250,7 @@ impl LaneOrder {
             if copies.len() == MOST_COPIES {
                 copies.pop_front();
             }
-            let mark = Mark { agent, time, lanes: 0, stamp, line };
+            let mark = Mark { agent, time, moment: time, lanes: 0, stamp, line };
             copies.push_back(Copied { bytes, does, mark });
         }
         let told =
@@ -412,10 +413,14 @@ impl LaneOrder {
         }
     }
 
-    /// A lane whose access no release that is known has published.
+    /// A lane whose access no release that is known has published. Where the warps are not ordered either, the tracker of
+    /// warps says so, which does not see lanes that lag.
     fn judge_release(&mut self, known: u32, mark: &Mark, lagging: bool) -> Option<String> {
+        if known < mark.moment {
+            return lagging.then(String::new);
+        }
         let state = self.ctas.get(&mark.agent.0)?.warps.get(mark.agent.1 as usize)?;
-        let missing = state.releases.lacks(known, mark, lagging)?;
+        let missing = state.releases.lacks(known, mark)?;
         Some(mark.unpublished(missing))
     }
 
@@ -436,7 +441,7 @@ impl LaneOrder {
         if !state.fences.is_after(known, mark.stamp) {
             return None;
         }
-        let missing = state.fences.lacks(known, mark, false)?;
+        let missing = state.fences.lacks(known, mark)?;
         if mark.agent != issuer {
             let reader = self.ctas.get(&issuer.0)?.warps.get(issuer.1 as usize)?;
             if reader.fences.is_after(own.unwrap_or(u32::MAX), mark.stamp) {

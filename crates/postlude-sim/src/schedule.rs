@@ -6,6 +6,8 @@
 mod deadlock;
 mod polls;
 
+use postlude_ptx::inst::Inst;
+
 use crate::error::SimError;
 use crate::execute::Outcome;
 use crate::machine::Machine;
@@ -64,8 +66,7 @@ impl Machine<'_> {
                 }
                 vain = if self.progress == seen { vain + 1 } else { 0 };
                 seen = self.progress;
-                let others = self.lose_patience(&running);
-                if vain >= VAIN || !others {
+                if vain >= VAIN || !self.lose_patience(&running) {
                     return self.report_deadlock(&running);
                 }
                 continue;
@@ -175,8 +176,11 @@ impl Machine<'_> {
                     return Ok(Turn::Paused);
                 }
                 Outcome::Poll => {
+                    // A wait with patience that gave up will wait again, and then says for what.
+                    let step = &self.program.steps[warp.splits[split].pc as usize];
+                    let waits = matches!(step.inst, Inst::BarrierTryWait { .. });
                     warp.splits[split].pc += 1;
-                    return Ok(Turn::Polled);
+                    return Ok(if waits { Turn::Over } else { Turn::Polled });
                 }
                 Outcome::Retry(wait) => {
                     // Lanes that wait for others of their warp have not begun.

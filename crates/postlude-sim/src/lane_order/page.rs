@@ -36,13 +36,15 @@ pub(super) struct Mark {
     pub(super) agent: AgentId,
     /// The warp's time, or the moment of a copy.
     pub(super) time: u32,
+    /// The warp's moment for the tracker of warps.
+    pub(super) moment: u32,
     /// None of a copy.
     pub(super) lanes: u32,
     pub(super) stamp: u32,
     pub(super) line: u32,
 }
 
-const NOTHING: Mark = Mark { agent: NOBODY, time: 0, lanes: 0, stamp: 0, line: 0 };
+const NOTHING: Mark = Mark { agent: NOBODY, time: 0, moment: 0, lanes: 0, stamp: 0, line: 0 };
 
 impl Mark {
     pub(super) fn is_none(&self) -> bool {

@@ -29,7 +29,6 @@ struct Publication {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Publications {
     list: VecDeque<Publication>,
-    dropped: bool,
 }
 
 impl Publications {
@@ -39,7 +38,6 @@ impl Publications {
         }
         if self.list.len() == MOST_KEPT {
             self.list.pop_front();
-            self.dropped = true;
         }
         self.list.push_back(Publication { moment, stamp, row });
     }
@@ -49,13 +47,9 @@ impl Publications {
     }
 
     /// A lane of an access that the last publication until a moment does not cover.
-    pub(super) fn lacks(&self, known: u32, mark: &Mark, lagging: bool) -> Option<usize> {
-        match self.last(known) {
-            Some(last) => lanes(mark.lanes).find(|lane| last.row[*lane] <= mark.time),
-            // Without any, the tracker of warps has its say, but for lanes that lag behind.
-            None if lagging && !self.dropped => lanes(mark.lanes).next(),
-            None => None,
-        }
+    pub(super) fn lacks(&self, known: u32, mark: &Mark) -> Option<usize> {
+        let last = self.last(known)?;
+        lanes(mark.lanes).find(|lane| last.row[*lane] <= mark.time)
     }
 
     /// Whether the last publication until a moment came after an access.
@@ -248,13 +242,13 @@ mod tests {
     #[test]
     fn a_release_covers_its_own_lanes_and_what_they_know() {
         let mut state = State::default();
-        let mark = |lanes, time| Mark { agent: (0, 0), time, lanes, stamp: 1, line: 1 };
+        let mark = |lanes, time| Mark { agent: (0, 0), time, moment: 1, lanes, stamp: 1, line: 1 };
         let written = mark(0b10, state.time());
         state.release(0b1, 7, 2);
-        assert_eq!(state.releases.lacks(7, &written, false), Some(1));
+        assert_eq!(state.releases.lacks(7, &written), Some(1));
         state.meet(0b11, u32::MAX);
         state.release(0b1, 8, 3);
-        assert_eq!(state.releases.lacks(7, &written, false), Some(1), "the first still does not");
-        assert_eq!(state.releases.lacks(8, &written, false), None);
+        assert_eq!(state.releases.lacks(7, &written), Some(1), "the first still does not");
+        assert_eq!(state.releases.lacks(8, &written), None);
     }
 }
