@@ -33,7 +33,7 @@ const BASIS: &[Basis] = &[
     basis("one_plus_tanh", &["x"], "2.0 * sigmoid(2.0 * x)"),
     basis("one_minus_squared_sigmoid", &["x"], "where(x < 0.0, 1.0 - square(sigmoid(x)), sigmoid(-x) * (1.0 + sigmoid(x)))"),
     // 1 - tanh(x)^2 as written where nothing cancels.
-    basis("sech_squared", &["x"], "where(abs(x) < 0.55, 1.0 - square(tanh(x)), 4.0 * exp(-(2.0 * abs(x))) / square(1.0 + exp(-(2.0 * abs(x)))))"),
+    basis("sech_squared", &["x"], "where(abs(x) < 1.0, 1.0 - square(tanh(x)), 4.0 * exp(-(2.0 * abs(x))) / square(1.0 + exp(-(2.0 * abs(x)))))"),
     basis("log_add_exp", &["a", "b"], "where(a == b, a + 0.6931471805599453, maximum(a, b) + log1p(exp(-abs(a - b))))"),
     basis("log_one_minus_exp", &["x"], "where(x < -0.6931471805599453, log1p(-exp(x)), log(-expm1(x)))"),
     basis("log_expm1", &["x"], "where(x < 1.0, log(expm1(x)), x + log1p(-exp(-x)))"),

@@ -6,7 +6,6 @@
 
 use std::f64::consts::LN_2;
 
-use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
 
 use super::views::{
@@ -64,11 +63,13 @@ fn is_shifted(graph: &Graph, x: NodeId) -> bool {
 pub(super) struct Powers {
     pub(super) base: Base,
     pub(super) fuel: Fuel,
+    /// Whether some exponent was left out of a peak because its weight may be 0.
+    weighted: bool,
 }
 
 impl Powers {
     pub(super) fn new(base: Base) -> Powers {
-        Powers { base, fuel: Fuel::new() }
+        Powers { base, fuel: Fuel::new(), weighted: false }
     }
 
     fn has_exponentials(&mut self, graph: &Graph, node: NodeId) -> bool {
@@ -122,18 +123,13 @@ impl Powers {
         match graph[node].op {
             Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
             Op::Binary(Binary::Multiply, a, b) => {
-                if let Some((mask, terms)) = masked(graph, a, b) {
-                    let (inner, least) =
-                        (self.peak(graph, terms)?, constant(graph, f32::NEG_INFINITY));
-                    return Some(graph.make(Op::Select(mask, inner, least)));
-                }
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
                     (true, true) => {
                         let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                         Some(binary(graph, Binary::Add, a, b))
                     }
-                    (true, false) => self.peak(graph, a),
-                    (false, _) => self.peak(graph, b),
+                    (true, false) => self.peak_of_weighted(graph, a, b),
+                    (false, _) => self.peak_of_weighted(graph, b, a),
                 }
             }
             Op::Binary(Binary::Add | Binary::Subtract, a, b) => {
@@ -175,6 +171,40 @@ impl Powers {
             }
             _ => None,
         }
+    }
+
+    /// The largest exponent of terms with a weight: what has none does not count, however large it is.
+    fn peak_of_weighted(
+        &mut self,
+        graph: &mut Graph,
+        terms: NodeId,
+        weight: NodeId,
+    ) -> Option<NodeId> {
+        let inner = self.peak(graph, terms)?;
+        if number(graph, weight).is_some() || matches!(graph[weight].op, Op::Extent(_)) {
+            return Some(inner);
+        }
+        self.weighted = true;
+        let (zero, least) = (constant(graph, 0.0), constant(graph, f32::NEG_INFINITY));
+        let nothing = binary(graph, Binary::Equal, weight, zero);
+        Some(graph.make(Op::Select(nothing, least, inner)))
+    }
+
+    /// A power that may overflow where its weight is 0, so that their product is 0 there; nan stays nan.
+    pub(super) fn finite_where_zero(
+        &self,
+        graph: &mut Graph,
+        power: NodeId,
+        weight: NodeId,
+    ) -> NodeId {
+        let counts = number(graph, weight).is_some() || matches!(graph[weight].op, Op::Extent(_));
+        if !self.weighted || counts {
+            return power;
+        }
+        let (zero, one) = (constant(graph, 0.0), constant(graph, 1.0));
+        let nothing = binary(graph, Binary::Equal, weight, zero);
+        let small = binary(graph, Binary::Minimum, power, one);
+        graph.make(Op::Select(nothing, small, power))
     }
 
     /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give.
@@ -268,34 +298,23 @@ impl Powers {
         b: NodeId,
         by: NodeId,
     ) -> Option<NodeId> {
-        if let Some((mask, terms)) = masked(graph, a, b) {
-            // What is masked may overflow, but nan stays nan.
-            let terms = self.shifted(graph, terms, by)?;
-            let (zero, one) = (constant(graph, 0.0), constant(graph, 1.0));
-            let small = binary(graph, Binary::Minimum, terms, one);
-            let nothing = binary(graph, Binary::Multiply, zero, small);
-            return Some(graph.make(Op::Select(mask, terms, nothing)));
-        }
         let (a, b) = match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
             (true, true) => {
                 let peak = self.finite_peak(graph, a)?;
                 let rest = binary(graph, Binary::Subtract, by, peak);
                 (self.shifted(graph, a, peak)?, self.shifted(graph, b, rest)?)
             }
-            (true, false) => (self.shifted(graph, a, by)?, b),
-            (false, _) => (a, self.shifted(graph, b, by)?),
+            (true, false) => {
+                let power = self.shifted(graph, a, by)?;
+                (self.finite_where_zero(graph, power, b), b)
+            }
+            (false, _) => {
+                let power = self.shifted(graph, b, by)?;
+                (a, self.finite_where_zero(graph, power, a))
+            }
         };
         Some(binary(graph, Binary::Multiply, a, b))
     }
-}
-
-/// The condition and the other factor of a product with `f32(condition)`.
-fn masked(graph: &Graph, a: NodeId, b: NodeId) -> Option<(NodeId, NodeId)> {
-    let condition = |node: NodeId| match graph[node].op {
-        Op::Cast(DType::F32, of) if graph.ty(of).elem == Elem::Bool => Some(of),
-        _ => None,
-    };
-    condition(a).map(|mask| (mask, b)).or_else(|| condition(b).map(|mask| (mask, a)))
 }
 
 fn same_axes(graph: &Graph, node: NodeId, axes: Axes) -> bool {

@@ -277,6 +277,8 @@ impl Factors {
         }
         minus.extend(shifts);
         if let Some(power) = power_of(graph, &powers, &plus, &minus) {
+            let power = (self.other_above.iter())
+                .fold(power, |power, weight| powers.finite_where_zero(graph, power, *weight));
             self.other_above.insert(0, power);
         }
         Some(self.node(graph))

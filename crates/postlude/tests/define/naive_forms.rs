@@ -220,6 +220,8 @@ const ROW_FORMS: &[(&str, f64, Unit)] = &[
     ("-sum(softmax(x, N) * log(softmax(x, N)), N)", 8.0, Unit::Largest),
     ("sum(exp(x), N) / exp(x)", 8.0, Unit::Result),
     ("y * exp(x) / sum(y * exp(x), N)", 8.0, Unit::Result),
+    ("floor(y) * exp(x) / sum(floor(y) * exp(x), N)", 8.0, Unit::Result),
+    ("log(sum(floor(y) * exp(x), N))", 4.0, Unit::Largest),
     ("(exp(x) / sum(exp(x), N)) * y", 8.0, Unit::Result),
     ("exp(x) / (sum(exp(x), N) * y)", 8.0, Unit::Result),
     ("log(mean(exp(x), N) / 2.0)", 4.0, Unit::Largest),
