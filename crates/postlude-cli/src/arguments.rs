@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use postlude::reference::Extent;
 use postlude::sim::Timing;
 use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
@@ -140,9 +141,10 @@ pub(crate) struct RunArguments {
     pub(crate) grid_limit: Option<u32>,
     #[command(flatten)]
     pub(crate) watch: WatchArguments,
-    /// Compare every element with the reference and its bound
-    #[arg(long)]
-    pub(crate) check: bool,
+    /// Compare with the reference and its bounds: every element, or `sample`d rows and columns of large outputs;
+    /// `--check=all` for every element whatever it takes
+    #[arg(long, value_name = "EXTENT", num_args = 0..=1, require_equals = true, default_missing_value = "sample")]
+    pub(crate) check: Option<CheckChoice>,
     /// Report the median time of one call
     #[arg(long)]
     pub(crate) time: bool,
@@ -375,6 +377,25 @@ pub(crate) enum ScheduleTarget {
 pub(crate) enum CodeTarget {
     /// NVIDIA Hopper
     Sm90,
+}
+
+/// How much `--check` compares.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CheckChoice {
+    /// Some rows and columns of large outputs, everything of small ones
+    Sample,
+    /// Every element
+    All,
+}
+
+impl CheckChoice {
+    /// The extent that is meant.
+    pub(crate) const fn extent(self) -> Extent {
+        match self {
+            CheckChoice::Sample => Extent::Sample,
+            CheckChoice::All => Extent::All,
+        }
+    }
 }
 
 /// How accurate functions are.

@@ -12,6 +12,7 @@ mod bench;
 mod bindings;
 mod cache;
 mod check;
+mod comparison;
 mod completions;
 mod corpus;
 mod diagnose;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use postlude::graph::{Graph, Value};
+use postlude::reference::{self, Extent};
 use postlude::{Backend, Problem};
 
 use crate::failure::Mistake;
@@ -16,7 +17,12 @@ pub(crate) struct Need {
 
 impl Need {
     /// An estimate from below: what is refused would not have fitted.
-    pub(crate) fn of(graph: &Graph, problem: &Problem, backend: Backend, checked: bool) -> Need {
+    pub(crate) fn of(
+        graph: &Graph,
+        problem: &Problem,
+        backend: Backend,
+        checked: Option<Extent>,
+    ) -> Need {
         let bits = |bits: usize, dims: &[postlude::shape::Dim]| {
             problem.shape(dims).iter().map(|size| *size as u128).product::<u128>() * bits as u128
         };
@@ -24,8 +30,11 @@ impl Need {
             graph.inputs().iter().filter_map(|i| Some(bits(i.dtype.bits(), i.dims.as_ref()?)));
         let outputs = graph.outputs().iter().map(|output| bits(output.dtype.bits(), &output.dims));
         let mut bytes = inputs.chain(outputs).sum::<u128>() / 8;
-        if checked || backend == Backend::Reference {
+        if backend == Backend::Reference || checked == Some(Extent::All) {
             bytes += reference_bytes(graph, problem);
+        } else if let Some(extent) = checked {
+            let elements = reference::held_elements(graph, problem, extent);
+            bytes += u128::from(elements) * size_of::<Value>() as u128;
         }
         Need { bytes }
     }

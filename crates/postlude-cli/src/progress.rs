@@ -33,6 +33,23 @@ impl Progress {
         self.0.set_message(what.into());
     }
 
+    /// Shows how much of how much work is done, and how long the rest takes.
+    pub(crate) fn share(&self, done: u64, total: u64) {
+        if self.0.length() != Some(total) {
+            self.0.set_length(total);
+            let template = "{msg} {bar:40} {percent}%, {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                self.0.set_style(style);
+            }
+        }
+        self.0.set_position(done.min(total));
+    }
+
+    /// Work of unknown length again.
+    pub(crate) fn spin(&self) {
+        self.0.set_style(ProgressStyle::default_spinner());
+    }
+
     /// Notes something that is to stay, on a terminal or in a log.
     pub(crate) fn note(&self, line: &str) {
         if io::stderr().is_terminal() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use postlude::Tensor;
-use postlude::reference::Comparison;
 use serde::Serialize;
 
+use crate::comparison::CheckReport;
 use crate::watch::Simulated;
 use crate::{measure, print};
 
@@ -31,20 +31,10 @@ pub(crate) struct OutputReport {
     shape: Vec<usize>,
     mean: Option<f64>,
     absmax: Option<f64>,
+    /// How many elements are nan.
+    nan: usize,
     #[serde(skip)]
     shown: (f64, f64),
-}
-
-/// How the outputs compare with the reference.
-#[derive(Debug, Serialize)]
-pub(crate) struct CheckReport {
-    pub(crate) ok: bool,
-    /// The largest error in units of its bound.
-    worst: Option<f64>,
-    /// The largest bound.
-    bound: Option<f64>,
-    #[serde(skip)]
-    failed: Vec<String>,
 }
 
 impl OutputReport {
@@ -64,25 +54,9 @@ impl OutputReport {
             shape: tensor.shape().to_vec(),
             mean: finite(mean),
             absmax: finite(absmax),
+            nan: values.iter().filter(|value| value.is_nan()).count(),
             shown: (mean, absmax),
         }
-    }
-}
-
-impl CheckReport {
-    /// All outputs together.
-    pub(crate) fn of(outputs: &[(String, Tensor)], comparisons: &[Comparison]) -> CheckReport {
-        let worst = comparisons.iter().map(|comparison| comparison.worst).fold(0.0, f64::max);
-        let bound = comparisons.iter().map(|comparison| comparison.bound).fold(0.0, f64::max);
-        let failed =
-            outputs.iter().zip(comparisons).filter(|(_, comparison)| comparison.worst > 1.0);
-        let failed: Vec<String> = failed
-            .map(|((name, tensor), comparison)| {
-                let place = index(tensor.shape(), comparison.at);
-                format!("{name}{place:?} is {} bounds away", number(comparison.worst))
-            })
-            .collect();
-        CheckReport { ok: failed.is_empty(), worst: finite(worst), bound: finite(bound), failed }
     }
 }
 
@@ -91,8 +65,11 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let rows: Vec<Vec<String>> = self.outputs.iter().map(OutputReport::row).collect();
         let mut text = print::table(&rows);
+        for output in self.outputs.iter().filter(|output| output.is_all_nan()) {
+            text.push_str(&format!("WARNING: every element of `{}` is nan\n", output.name));
+        }
         if let Some(check) = &self.check {
-            text.push_str(&check.line());
+            text.push_str(&check.text());
         }
         if let Some(seconds) = self.seconds {
             text.push_str(&format!("time  {} on {}\n", measure::duration(seconds), self.backend));
@@ -105,6 +82,10 @@ impl Report {
 }
 
 impl OutputReport {
+    fn is_all_nan(&self) -> bool {
+        self.nan > 0 && self.nan == self.shape.iter().product::<usize>()
+    }
+
     pub(crate) fn row(&self) -> Vec<String> {
         let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         vec![
@@ -116,26 +97,8 @@ impl OutputReport {
     }
 }
 
-impl CheckReport {
-    fn line(&self) -> String {
-        if self.ok {
-            let worst = number(self.worst.unwrap_or(f64::INFINITY));
-            let bound = number(self.bound.unwrap_or(f64::INFINITY));
-            return format!(
-                "check ok: the worst error is {worst} of its bound (largest bound {bound})\n"
-            );
-        }
-        let mut line = format!("check FAILED: {}", self.failed[0]);
-        if self.failed.len() > 1 {
-            line.push_str(&format!(", and {} more outputs", self.failed.len() - 1));
-        }
-        line.push('\n');
-        line
-    }
-}
-
 /// JSON has no infinities and no nan.
-fn finite(value: f64) -> Option<f64> {
+pub(crate) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
@@ -156,22 +119,6 @@ pub(crate) fn number(value: f64) -> String {
     } else {
         format!("{value:.5e}")
     }
-}
-
-/// The index of an element of a contiguous tensor.
-fn index(shape: &[usize], at: usize) -> Vec<usize> {
-    let mut rest = at;
-    let mut index: Vec<usize> = shape
-        .iter()
-        .rev()
-        .map(|size| {
-            let place = rest % size.max(&1);
-            rest /= size.max(&1);
-            place
-        })
-        .collect();
-    index.reverse();
-    index
 }
 
 #[cfg(test)]
@@ -202,11 +149,5 @@ mod tests {
         assert_eq!((report.mean, report.absmax), (None, None));
         let empty = Tensor::zeros(DType::F32, vec![0]).unwrap();
         assert_eq!(OutputReport::of("D", &empty).absmax, Some(0.0));
-    }
-
-    #[test]
-    fn an_element_is_found_again() {
-        assert_eq!(index(&[2, 3, 4], 23), [1, 2, 3]);
-        assert_eq!(index(&[], 0), [0usize; 0]);
     }
 }

@@ -2,16 +2,18 @@
 
 use std::io::Write;
 
+use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
 use postlude::{Arguments, Backend, Compiled, Error, Options, Problem, Tensor};
 
-use crate::arguments::{BackendChoice, RunArguments, WatchArguments};
+use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::Loaded;
+use crate::comparison::CheckReport;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::files::Targets;
 use crate::memory::Need;
 use crate::progress::Progress;
-use crate::report::{CheckReport, OutputReport, Report};
+use crate::report::{OutputReport, Report};
 use crate::watch::{Simulated, Watching};
 use crate::{inputs, measure, print};
 
@@ -21,7 +23,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let fixed = backend(arguments)?;
     let options = Options {
         grid_limit: arguments.grid_limit,
-        guard: arguments.check,
+        guard: arguments.check.is_some(),
         timing: arguments.watch.timing.unwrap_or_default(),
         ..loaded.options(&arguments.compile)?
     };
@@ -33,7 +35,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let problem =
         Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
     let likely = fixed.unwrap_or_default();
-    Need::of(compiled.defined(), &problem, likely, arguments.check).require()?;
+    let extent = arguments.check.map(CheckChoice::extent);
+    Need::of(compiled.defined(), &problem, likely, None).require()?;
+    Need::of(compiled.defined(), &problem, likely, extent).require()?;
 
     let progress = Progress::start();
     progress.say("making inputs");
@@ -52,10 +56,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         let (outputs, seconds) = call.run(arguments.time)?;
         (outputs, seconds, None)
     };
-    let check = arguments.check.then(|| {
+    let check = extent.map(|extent| {
         progress.say("checking against the reference");
-        call.check(&outputs)
+        call.check(&outputs, extent, &|done, total| progress.share(done, total))
     });
+    progress.spin();
     progress.say("writing");
     targets.write(&outputs)?;
     let report = Report {
@@ -175,10 +180,12 @@ impl Call<'_> {
         Ok(seconds)
     }
 
-    fn check(&self, outputs: &[(String, Tensor)]) -> CheckReport {
+    fn check(&self, outputs: &[(String, Tensor)], extent: Extent, tell: Tell<'_>) -> CheckReport {
         let tensors: Vec<Tensor> = outputs.iter().map(|(_, tensor)| tensor.clone()).collect();
-        let comparisons = self.compiled.check(self.problem, &self.arguments, &tensors);
-        CheckReport::of(outputs, &comparisons)
+        let found =
+            self.compiled.check_extent(self.problem, &self.arguments, &tensors, extent, tell);
+        let declared = self.compiled.defined().outputs().iter();
+        CheckReport::of(declared.zip(tensors.iter().map(|one| one.shape().to_vec())), &found)
     }
 
     fn fail(&self, error: postlude::Error) -> Failure {

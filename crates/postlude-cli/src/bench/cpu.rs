@@ -95,7 +95,7 @@ fn time(name: &str, given: &[Pair<usize>], options: &Options) -> Result<Timed, F
     let fail = |error: postlude::Error| Failure::Kernel(loaded.source.clone(), error);
     let problem =
         Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
-    Need::of(compiled.defined(), &problem, options.backend, false).require()?;
+    Need::of(compiled.defined(), &problem, options.backend, None).require()?;
     let data = inputs::make(&loaded, &problem, 0)?;
     let mut outputs = compiled.outputs(&problem).map_err(fail)?;
     let call = || compiled.run_into(&problem, &data, &mut outputs);

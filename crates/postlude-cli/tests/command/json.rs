@@ -16,13 +16,22 @@ fn a_run_is_one_object_with_these_fields() {
     assert_eq!(ended.code, Some(0));
     let wanted = json!({
         "schema": 1, "kernel": "one_liner", "backend": "cpu", "sizes": {"M": 2, "N": 3, "K": 5},
-        "outputs": [{"name": "D", "dtype": "bf16", "shape": [2, 3], "mean": 5.0, "absmax": 5.0}],
+        "outputs": [{"name": "D", "dtype": "bf16", "shape": [2, 3], "mean": 5.0, "absmax": 5.0, "nan": 0}],
         "check": null, "seconds": null,
     });
     assert_eq!(ended.object(), wanted);
     let ended = postlude(&[&arguments[..], &fills, &["--check", "--time"]].concat());
     let object = ended.object();
-    assert_eq!(object["check"], json!({"ok": true, "worst": 0.0, "bound": 0.0}));
+    let error = json!({"error": 0.0, "at": [0, 0], "got": 5.0, "want": 5.0});
+    let wanted = json!({
+        "ok": true, "worst": 0.0, "bound": 0.0,
+        "outputs": [{
+            "name": "D", "ok": true, "worst": 0.0, "bound": 0.0, "wrong": 0,
+            "absolute": error, "relative": error, "nan": 0, "expected_nan": 0,
+            "checked": 6, "elements": 6,
+        }],
+    });
+    assert_eq!(object["check"], wanted);
     assert!(object["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
 }
 

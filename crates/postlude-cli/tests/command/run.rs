@@ -94,3 +94,45 @@ fn the_time_is_told_when_asked() {
     let output = postlude(&["run", "D = A @ B", "--size", "M=8,N=8,K=8", "--time"]).fine();
     assert!(output.lines().nth(1).is_some_and(|line| line.starts_with("time  ")), "{output}");
 }
+
+#[test]
+fn a_check_tells_the_largest_errors_and_where_they_are() {
+    let output = postlude(&["run", "D = exp(A @ B)", "--size", "M=9,N=17,K=5", "--check"]).fine();
+    let line = output.lines().find(|line| line.starts_with("check D: ")).unwrap_or_default();
+    assert!(line.starts_with("check D: largest error "), "{output}");
+    assert!(line.ends_with("; all 153 elements checked"), "{output}");
+}
+
+#[test]
+fn a_large_problem_is_sampled_and_says_so() {
+    let source = "D = A @ B; s = sum(D, M)";
+    let arguments = ["run", source, "--size", "M=1024,N=1024,K=1024", "--check"];
+    let output = postlude(&arguments).fine();
+    assert!(output.contains("; checked 64 of 1024 rows, all columns (65536 of "), "{output}");
+    assert!(output.contains("; checked all rows, 64 of 1024 columns (64 of 1024 "), "{output}");
+    assert_eq!(output, postlude(&arguments).fine());
+    let object = postlude(&[&arguments[..], &["--json"]].concat()).object();
+    assert_eq!(object["check"]["outputs"][0]["checked"], 65536);
+    assert_eq!(object["check"]["outputs"][0]["elements"], 1 << 20);
+}
+
+#[test]
+fn everything_is_checked_when_asked_and_where_a_total_needs_it() {
+    let sizes = ["--size", "M=1024,N=1024,K=1000"];
+    let all = postlude(&[&["run", "D = A @ B", "--check=all"][..], &sizes].concat()).fine();
+    assert!(all.contains("; all 1048576 elements checked"), "{all}");
+    let source = "D = A @ B; s = sum(D)";
+    let total = postlude(&[&["run", source, "--check"][..], &sizes].concat()).fine();
+    assert!(total.contains("; all 1048576 elements checked"), "{total}");
+    let errors = postlude(&[&["run", source, "--check=some"][..], &sizes].concat()).mistake();
+    assert!(errors.contains("sample") && errors.contains("all"), "{errors}");
+}
+
+#[test]
+fn an_output_that_is_all_nan_says_so() {
+    let arguments = ["run", "D = sqrt(-1.0 - square(A @ B))", "--size", "M=2,N=3,K=5"];
+    let output = postlude(&arguments).fine();
+    assert!(output.contains("WARNING: every element of `D` is nan\n"), "{output}");
+    let output = postlude(&[&arguments[..], &["--check"]].concat()).fine();
+    assert!(output.contains("6 nan, 6 expected"), "{output}");
+}
