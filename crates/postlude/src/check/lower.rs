@@ -391,10 +391,11 @@ impl<'a> Body<'a> {
         if let Ok(node) = self.graph.add(op) {
             Lowered::Node(node)
         } else {
-            let mut shapes: Vec<String> =
-                operands.into_iter().map(|operand| self.dims_text(operand)).collect();
-            let right = shapes.pop().unwrap_or_default();
-            let left = shapes.into_iter().find(|shape| *shape != right).unwrap_or_default();
+            let axes = |operand: NodeId| self.graph.ty(operand).axes;
+            let pairs = operands.iter().flat_map(|a| operands.iter().map(move |b| (*a, *b)));
+            let apart = pairs.into_iter().find(|(a, b)| axes(*a).join(axes(*b)).is_none());
+            let (left, right) = apart.unwrap_or((operands[0], operands[operands.len() - 1]));
+            let [left, right] = [left, right].map(|operand| self.dims_text(operand));
             self.report(CheckError::DimsDisagree { left, right, at })
         }
     }

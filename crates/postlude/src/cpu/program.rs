@@ -109,7 +109,7 @@ pub(super) fn program(
             builder.program.kept.push((id, source));
         }
     }
-    builder.store(sweeps, sweep, is_there);
+    builder.store(sweeps, sweep, batches, is_there);
     builder.fold(sweeps, sweep, width, is_there);
     builder.program
 }
@@ -179,12 +179,23 @@ impl Builder<'_> {
     }
 
     /// Tile outputs of this sweep; others are stored when everything is finished.
-    fn store(&mut self, sweeps: &Sweeps, sweep: usize, is_there: impl Fn(NodeId) -> bool) {
+    fn store(
+        &mut self,
+        sweeps: &Sweeps,
+        sweep: usize,
+        batches: usize,
+        is_there: impl Fn(NodeId) -> bool,
+    ) {
         for (place, output) in self.graph.outputs().iter().enumerate() {
+            let declared = self.graph.product().axes(&output.dims);
+            // An output of no batches has no elements, though its value may be there.
+            if batches == 0 && declared.is_some_and(|axes| axes.batch) {
+                continue;
+            }
             let is_tile = self.graph.ty(output.value).axes.row
                 && self.graph.ty(output.value).axes.column.is_some();
             if is_tile && sweeps.of[output.value.index()] == sweep && is_there(output.value) {
-                let column = self.graph.product().axes(&output.dims).and_then(|axes| axes.column);
+                let column = declared.and_then(|axes| axes.column);
                 let source = self.source_at(output.value, column);
                 self.program.stores.push((place, source));
             }

@@ -105,6 +105,7 @@ impl Stage<'_> {
             && (self.program.uses_accumulators || retains)
             && columns > 0
             && self.context.problem.rows > 0
+            && self.context.problem.batch > 0
         {
             match self.context.graph.product().elem {
                 Elem::I32 => self.multiply::<i32>(sweep, batch, retained),

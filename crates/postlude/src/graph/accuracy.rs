@@ -48,6 +48,10 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
         match node.op {
             Op::Reduce(Fold::LogSumExp, ..) => accuracies[id.index()] = Accuracy::Hardware,
             Op::Reduce(..) => {}
+            // A choice between one value and itself says nothing about its condition, and is dropped by engines.
+            Op::Select(_, a, b) if a == b => {
+                accuracies[a.index()] = accuracies[a.index()].min(accuracies[id.index()]);
+            }
             _ if accuracies[id.index()] == Accuracy::Accurate => {
                 let operands = node.op.operands();
                 operands.for_each(|operand| accuracies[operand.index()] = Accuracy::Accurate);

@@ -50,6 +50,13 @@ impl Axes {
         Some(Axes { batch: self.batch || other.batch, row: self.row || other.row, column })
     }
 
+    /// The axes of several values together. Columns meet group by group where the smallest divisor divides all others.
+    pub fn join_all(all: &[Axes]) -> Option<Axes> {
+        let finest = all.iter().filter_map(|axes| axes.column).min();
+        let start = Axes { column: finest, ..Axes::SCALAR };
+        all.iter().try_fold(start, |joined, axes| joined.join(*axes))
+    }
+
     /// Whether a value with these axes can be stored or used where `other` is expected.
     pub fn fits(self, other: Axes) -> bool {
         self.join(other) == Some(other)
@@ -90,6 +97,13 @@ mod tests {
         assert_eq!(columns(128).join(columns(1)), Some(columns(1)));
         assert_eq!(columns(2).join(columns(6)), Some(columns(2)));
         assert_eq!(columns(2).join(columns(3)), None);
+    }
+
+    #[test]
+    fn runs_of_any_widths_meet_beside_all_columns() {
+        assert_eq!(Axes::join_all(&[columns(2), columns(3), columns(1)]), Some(columns(1)));
+        assert_eq!(Axes::join_all(&[columns(2), columns(3)]), None);
+        assert_eq!(Axes::join_all(&[]), Some(Axes::SCALAR));
     }
 
     #[test]

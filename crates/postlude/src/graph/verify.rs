@@ -184,13 +184,15 @@ impl Graph {
     }
 
     fn select_type(&self, condition: NodeId, a: NodeId, b: NodeId) -> Result<Type, Broken> {
-        let chosen = self.meet("where", a, b)?;
-        let condition = self.ty(condition);
+        let [condition, a, b] = [condition, a, b].map(|node| self.ty(node));
         if condition.elem != Elem::Bool {
             return Err(Broken::Elem { op: "where", elem: condition.elem });
         }
-        let axes = condition.axes.join(chosen.axes).ok_or(Broken::Axes { op: "where" })?;
-        Ok(Type { elem: chosen.elem, axes })
+        if a.elem != b.elem {
+            return Err(Broken::Mixed { op: "where", left: a.elem, right: b.elem });
+        }
+        let axes = Axes::join_all(&[condition.axes, a.axes, b.axes]);
+        Ok(Type { elem: a.elem, axes: axes.ok_or(Broken::Axes { op: "where" })? })
     }
 
     fn pick_type(&self, of: NodeId, index: NodeId) -> Result<Type, Broken> {

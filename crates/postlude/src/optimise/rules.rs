@@ -229,7 +229,12 @@ impl Building<'_> {
             | Op::Fma(..)
             | Op::Select(..)
             | Op::Cast(..)
-            | Op::Call(..) => self.apply(old.map(|operand| self.narrow[operand.index()]), accuracy),
+            | Op::Call(..) => {
+                let narrow = old.map(|operand| self.narrow[operand.index()]);
+                // Runs of 2 and of 3 columns meet only where something of all columns stands between them.
+                let op = if self.new.type_of(&narrow).is_ok() { narrow } else { whole };
+                self.apply(op, accuracy)
+            }
         }
     }
 

@@ -41,10 +41,9 @@ impl Places {
         if self.is_all() {
             return place;
         }
-        match self.chosen.binary_search(&place) {
-            Ok(position) => position,
-            Err(_) => panic!("compiler bug: an element is read that was not asked for"),
-        }
+        self.chosen
+            .binary_search(&place)
+            .expect("compiler bug: an element is read that was not asked for")
     }
 
     /// The place that one of a larger or finer axis sees: places of a coarser axis each stand for a run.
@@ -117,7 +116,6 @@ impl Array {
 }
 
 /// An array as the places of a larger or finer one see it.
-#[derive(Clone)]
 pub(super) struct View<'a> {
     pub(super) array: &'a Array,
     one_batch: bool,

@@ -210,12 +210,14 @@ impl Evaluation<'_> {
             array.values[at] = array.values[at].at_most(most);
             if let Some(pieces) = array.alternatives.get_mut(&at) {
                 pieces.retain(|piece| piece.is_only_nan() || piece.low <= most);
-                pieces.iter_mut().for_each(|piece| *piece = piece.at_most(most));
+                for piece in pieces {
+                    *piece = piece.at_most(most);
+                }
             }
         }
         let certainty = Certainty { node: id, over: shift.over };
         let around = |place| Value::exact(0.0).widen(slack(place));
-        extremes::settle(&mut array, &[by.clone()], certainty, around);
+        extremes::settle(&mut array, std::slice::from_ref(&by), certainty, around);
         array
     }
 
@@ -364,9 +366,7 @@ fn assume<const N: usize>(
     several: &impl Fn([Alternatives; N]) -> Vec<Value>,
 ) -> Option<Assumed> {
     // Of an array of other places it would be about other elements.
-    let own = |view: &View<'_>| {
-        view.array.assumed.as_ref().filter(|_| view.array.frame == *frame).is_some()
-    };
+    let own = |view: &View<'_>| view.array.assumed.is_some() && view.array.frame == *frame;
     let first = views.iter().find(|view| own(view))?.array.assumed.as_ref()?;
     let of = |operand: usize| {
         let assumed = views[operand].array.assumed.as_ref().filter(|_| own(&views[operand]));

@@ -178,14 +178,14 @@ impl Reduction {
     /// What the result may be.
     fn fold_alternatives(&self, terms: &[Value], uncertain: &[Uncertain]) -> Vec<Value> {
         match (self.fold, self.elem) {
-            (Fold::Max, _) => self.extremes(terms, uncertain, |x| x),
+            (Fold::Max, _) => extremes_of(terms, uncertain, |x| x),
             (Fold::Min, elem) => {
                 // The smallest is the opposite of the opposites' largest; f64 holds the opposite of every integer.
-                let largest = self.extremes(terms, uncertain, opposite);
+                let largest = extremes_of(terms, uncertain, opposite);
                 largest.into_iter().map(opposite).map(|x| one_zero(elem, x)).collect()
             }
             (Fold::AbsMax, elem) => {
-                self.extremes(terms, uncertain, |x| Unary::Abs.apply(elem, self.accuracy, x))
+                extremes_of(terms, uncertain, |x| Unary::Abs.apply(elem, self.accuracy, x))
             }
             (Fold::Sum, Elem::I32) => fold_sets(Binary::Add, 0.0, terms, uncertain),
             (Fold::Prod, Elem::I32) => fold_sets(Binary::Multiply, 1.0, terms, uncertain),
@@ -193,43 +193,6 @@ impl Reduction {
                 self.combinations(terms, uncertain)
             }
         }
-    }
-
-    /// A largest term is one of the terms, and at least as large as each of them has to be.
-    fn extremes(
-        &self,
-        terms: &[Value],
-        uncertain: &[Uncertain],
-        of: impl Fn(Value) -> Value,
-    ) -> Vec<Value> {
-        let mut several = uncertain.iter().peekable();
-        let mut pieces: Vec<Value> = Vec::new();
-        let mut least = f64::NEG_INFINITY;
-        let mut nan = false;
-        for (at, term) in terms.iter().enumerate() {
-            let first = pieces.len();
-            match several.next_if(|one| one.at == at) {
-                Some(one) => pieces.extend(one.pieces.iter().map(|piece| of(*piece))),
-                None => pieces.push(of(*term)),
-            }
-            let all = &pieces[first..];
-            if all.iter().all(|piece| piece.is_only_nan()) {
-                return vec![Value::NAN];
-            }
-            nan |= all.iter().any(|piece| piece.nan);
-            least = least.max(all.iter().map(|piece| piece.low).fold(f64::INFINITY, f64::min));
-        }
-        pieces.retain(|piece| !piece.is_only_nan() && piece.high >= least);
-        for piece in &mut pieces {
-            // Equal ends keep their own sign of zero.
-            piece.low = if piece.low < least { least } else { piece.low };
-            piece.nominal = if piece.nominal < piece.low { piece.low } else { piece.nominal };
-            piece.nan = false;
-        }
-        if nan {
-            pieces.push(Value::NAN);
-        }
-        pieces
     }
 
     /// All combinations of a few uncertain terms; one enclosure for many.
@@ -251,6 +214,42 @@ impl Reduction {
         };
         (0..count).map(combination).collect()
     }
+}
+
+/// A largest term is one of the terms, and at least as large as each of them has to be.
+fn extremes_of(
+    terms: &[Value],
+    uncertain: &[Uncertain],
+    of: impl Fn(Value) -> Value,
+) -> Vec<Value> {
+    let mut several = uncertain.iter().peekable();
+    let mut pieces: Vec<Value> = Vec::new();
+    let mut least = f64::NEG_INFINITY;
+    let mut nan = false;
+    for (at, term) in terms.iter().enumerate() {
+        let first = pieces.len();
+        match several.next_if(|one| one.at == at) {
+            Some(one) => pieces.extend(one.pieces.iter().map(|piece| of(*piece))),
+            None => pieces.push(of(*term)),
+        }
+        let all = &pieces[first..];
+        if all.iter().all(|piece| piece.is_only_nan()) {
+            return vec![Value::NAN];
+        }
+        nan |= all.iter().any(|piece| piece.nan);
+        least = least.max(all.iter().map(|piece| piece.low).fold(f64::INFINITY, f64::min));
+    }
+    pieces.retain(|piece| !piece.is_only_nan() && piece.high >= least);
+    for piece in &mut pieces {
+        // Equal ends keep their own sign of zero.
+        piece.low = if piece.low < least { least } else { piece.low };
+        piece.nominal = if piece.nominal < piece.low { piece.low } else { piece.nominal };
+        piece.nan = false;
+    }
+    if nan {
+        pieces.push(Value::NAN);
+    }
+    pieces
 }
 
 fn opposite(x: Value) -> Value {
