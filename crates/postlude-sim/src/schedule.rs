@@ -31,10 +31,12 @@ const VAIN: u32 = 3;
 enum Turn {
     /// Something was handed over; the split could go on.
     Paused,
-    /// The split waits, or had its share.
+    /// The split waits.
     Over,
     /// The split has asked something that it may ask again and again.
     Polled,
+    /// The split had its share.
+    Spent,
 }
 
 impl Machine<'_> {
@@ -75,11 +77,17 @@ impl Machine<'_> {
             let (warp, split) = ready[last];
             turn = self.turn(warp, split)?;
             if self.report.instructions > self.options.budget {
-                return Err(SimError::Budget { budget: self.options.budget });
+                return self.give_up();
             }
             polls.look(self.progress, self.report.instructions);
             let late = polls.is_late(self.report.instructions);
-            if late && !self.complete_needed(&running)? && turn == Turn::Polled {
+            // A loop that asks nothing may be meant; where something is wrong already, it is a consequence.
+            let asks = match turn {
+                Turn::Polled => true,
+                Turn::Spent => !self.report.findings.is_empty(),
+                Turn::Paused | Turn::Over => false,
+            };
+            if late && !self.complete_needed(&running)? && asks {
                 polls.note(warp, split, &self.warps[warp]);
             }
             self.complete_some()?;
@@ -92,6 +100,15 @@ impl Machine<'_> {
         }
         self.report.finished = true;
         Ok(())
+    }
+
+    /// The budget is used up: an error, or where something was found, one more finding.
+    fn give_up(&mut self) -> Result<(), SimError> {
+        let error = SimError::Budget { budget: self.options.budget };
+        if self.report.findings.is_empty() {
+            return Err(error);
+        }
+        self.blame((0, None), 0, Diagnosis::Deadlock, error.to_string())
     }
 
     fn warps_of(&self, running: &[usize]) -> impl Iterator<Item = usize> {
@@ -195,7 +212,7 @@ impl Machine<'_> {
                 }
             }
         }
-        Ok(Turn::Over)
+        Ok(Turn::Spent)
     }
 
     /// Operations that may complete now: all but products behind others of their warpgroup.

@@ -117,6 +117,25 @@ fn an_endless_loop_uses_up_its_budget() {
 }
 
 #[test]
+fn an_endless_loop_after_a_finding_ends_with_the_findings() {
+    for body in
+        ["L1:\n@!%p0 bra L1;\nret;", "L1:\nadd.u32 %r0, %r1, 1;\nmov.b32 %r2, %r0;\nbra L1;"]
+    {
+        for timing in TIMINGS {
+            let mut plain = Plain::new(body);
+            plain.timing = timing;
+            let report = plain.try_run().unwrap_or_else(|error| panic!("{error}"));
+            let found: Vec<Diagnosis> = report.findings.iter().map(|each| each.diagnosis).collect();
+            assert_eq!(found, [Diagnosis::UndefinedRegister, Diagnosis::Deadlock]);
+            assert!(report.instructions < 800_000, "before its budget");
+        }
+    }
+    let mut plain = Plain::new("mov.b32 %r0, %r1;\nL1:\nadd.u32 %r0, %r0, 1;\nbra L1;");
+    let report = plain.try_run().unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.findings[1].message.contains("budget of 1000000"), "{}", report.findings[1]);
+}
+
+#[test]
 fn a_buffer_or_scratch_memory_that_is_too_large_is_refused() {
     let mut plain = Plain::new("ret;");
     plain.launch.workspace_bytes = 80_000_000_000;

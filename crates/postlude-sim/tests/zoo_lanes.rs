@@ -192,6 +192,7 @@ const EMITTED: &[(Base, &str, Harm, Diagnosis, &str)] = &[
     (Base::Plain, "cvt.rn.bf16x2.f32", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, "stmatrix"),
     (Base::Plain, "elect.sync", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, "bra"),
     (Base::Plain, "mbarrier.try_wait", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, "bra"),
+    (Base::Plain, "mad.wide.u32", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, "wgmma.mma"),
     (Base::Plain, "mov.pred", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, ""),
     (Base::Plain, "shfl.sync", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, ""),
     (Base::Wide, "ld.param.u32", Harm::Drop(Which::At(0)), Diagnosis::UndefinedRegister, ""),

@@ -1,7 +1,7 @@
 //! Whether those who can run only ask the same again and again.
 //!
-//! In: splits as they ask (a failed wait for a phase, an ordered load, an atomic, a sleep) while nothing changes that
-//! another could see. Out: whether every split that can run is such. Invariant: a split counts as asking in vain only if
+//! In: splits as they ask (a failed wait for a phase, an ordered load, an atomic, a sleep), or go round, while nothing
+//! changes that another could see. Out: whether every split that can run is such. Invariant: a split counts as asking in vain only if
 //! it asked twice at the same place with the same registers, and nothing that it could read changed in between: a loop
 //! that counts, or that only computes, never does, however long it takes.
 
@@ -12,9 +12,10 @@ use crate::warp::{Warp, lanes};
 
 use super::PATIENCE;
 
-/// Of so many questions the first few are looked at closely: registers of a warp are many.
+/// Of so many questions the first few are looked at closely: registers of a warp are many. A loop is seen that is no
+/// longer than these.
 const ROUND: u32 = 1024;
-const LOOKED_AT: u32 = 8;
+const LOOKED_AT: u32 = 64;
 
 /// What a split asked.
 #[derive(Default, Debug)]
