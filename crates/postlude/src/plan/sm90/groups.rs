@@ -26,11 +26,18 @@ pub(crate) fn output_run(graph: &Graph, output: &Output) -> u32 {
 /// Every length of a run that tiles know of that is longer than a column, longest first.
 pub(crate) fn lengths(graph: &Graph) -> Vec<u32> {
     let (live, runs) = (graph.live(), runs(graph));
-    // Vectors that no tile uses go with the columns.
+    let tiles = || {
+        graph.outputs().iter().filter(|output| {
+            let axes = graph.product().axes(&output.dims);
+            axes.is_none_or(|axes| axes.kind() == Kind::Tile)
+        })
+    };
+    // Vectors that no tile uses, and that no output repeats in one, go with the columns.
     let mut known: Vec<bool> = graph
         .nodes()
         .map(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
         .collect();
+    tiles().for_each(|output| known[output.value.index()] = true);
     for (id, node) in graph.nodes().rev() {
         let in_tiles = node.ty.axes.kind() == Kind::Tile || runs[id.index()] > 1;
         if known[id.index()] && in_tiles {
@@ -38,11 +45,7 @@ pub(crate) fn lengths(graph: &Graph) -> Vec<u32> {
         }
     }
     let nodes = known.iter().zip(&runs).filter(|(known, _)| **known).map(|(_, run)| *run);
-    let tiles = graph.outputs().iter().filter(|output| {
-        let axes = graph.product().axes(&output.dims);
-        axes.is_none_or(|axes| axes.kind() == Kind::Tile)
-    });
-    let outputs = tiles.map(|output| output_run(graph, output));
+    let outputs = tiles().map(|output| output_run(graph, output));
     longest_first(nodes.chain(outputs))
 }
 

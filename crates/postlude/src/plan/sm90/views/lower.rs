@@ -33,7 +33,7 @@ pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<
         return Err(Sm90Refusal::Operation { what });
     }
     let lowering = Lowering { old: graph, divisor, asked, inputs, new, made: HashMap::new() };
-    Ok(lowering.run())
+    lowering.run()
 }
 
 /// The slices of a set, in order.
@@ -147,10 +147,10 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn run(mut self) -> Viewed<'a> {
+    fn run(mut self) -> Result<Viewed<'a>, Sm90Refusal> {
         for (id, _) in self.old.nodes() {
             for slice in numbers(self.asked.slices[id.index()]) {
-                let made = self.slice(id, slice);
+                let made = self.slice(id, slice)?;
                 self.made.insert((id, slice), made);
             }
         }
@@ -173,13 +173,13 @@ impl<'a> Lowering<'a> {
         }
         // A fixed size is not divided: it is another one.
         let fixed = matches!(self.old.product().column, Dim::Size(_));
-        Viewed {
+        Ok(Viewed {
             graph: Cow::Owned(self.new),
             inputs: self.old.inputs().len(),
             input_views: self.inputs.views,
             output_views,
             divided: if fixed { self.divisor as usize } else { 1 },
-        }
+        })
     }
 
     fn made(&self, id: NodeId, slice: Slice) -> NodeId {
@@ -193,19 +193,19 @@ impl<'a> Lowering<'a> {
         self.made(id, met.unwrap_or_else(|| panic!("compiler bug: {id} meets no {slice:?}")))
     }
 
-    fn slice(&mut self, id: NodeId, slice: Slice) -> NodeId {
+    fn slice(&mut self, id: NodeId, slice: Slice) -> Result<NodeId, Sm90Refusal> {
         let column = self.old.ty(id).axes.column;
         let op = match &self.old[id].op {
             Op::Accumulator => self.accumulator(slice),
             Op::Input(input) => Op::Input(self.inputs.body_view(*input, slice)),
-            Op::Index(IndexAxis::Column) => return self.column_index(slice),
-            Op::Extent(axes) => return self.extent(*axes),
-            Op::Part(part, a) => return self.made(*a, slice.of_part(*part)),
+            Op::Index(IndexAxis::Column) => return Ok(self.column_index(slice)),
+            Op::Extent(axes) => return Ok(self.extent(*axes)),
+            Op::Part(part, a) => return Ok(self.made(*a, slice.of_part(*part))),
             Op::Merge(merge, a, b) => {
                 let of = slice.of_merge(*merge);
                 let (place, inner) =
                     of.unwrap_or_else(|| panic!("compiler bug: {slice:?} lies in both of {id}"));
-                return self.made([*a, *b][place], inner);
+                return Ok(self.made([*a, *b][place], inner));
             }
             Op::Reduce(fold, over @ Over { column: Some(Run::All), .. }, a) => {
                 let slices = self.asked.folded[id.index()].take().unwrap_or_default();
@@ -218,6 +218,10 @@ impl<'a> Lowering<'a> {
                 let column = (left > 1).then_some(Run::Group(left));
                 return self.folded(*fold, Over { column, ..*over }, *a, &slices);
             }
+            Op::Reduce(fold, over @ Over { column: None, .. }, a) => {
+                let terms = self.operand(*a, column, slice);
+                return self.reduced(*fold, *over, terms);
+            }
             op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
             op @ (Op::FurtherAccumulator(_)
             | Op::Constant(_)
@@ -227,10 +231,9 @@ impl<'a> Lowering<'a> {
             | Op::Fma(..)
             | Op::Select(..)
             | Op::Cast(..)
-            | Op::Reduce(_, Over { column: None, .. }, _)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
-        self.new.make(op)
+        Ok(self.new.make(op))
     }
 
     fn accumulator(&self, slice: Slice) -> Op {
@@ -242,7 +245,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// A reduction of several slices of a value: their elements meet first.
-    fn folded(&mut self, fold: Fold, over: Over, a: NodeId, slices: &[Slice]) -> NodeId {
+    fn folded(
+        &mut self,
+        fold: Fold,
+        over: Over,
+        a: NodeId,
+        slices: &[Slice],
+    ) -> Result<NodeId, Sm90Refusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
         let left = over != Over { batch: false, row: false, column: None };
         if fold == Fold::AbsMax && (terms.len() > 1 || !left) {
@@ -259,7 +268,26 @@ impl<'a> Lowering<'a> {
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));
         let all = terms[1..].iter().fold(terms[0], both);
-        if left { self.new.make(Op::Reduce(fold, over, all)) } else { all }
+        if left { self.reduced(fold, over, all) } else { Ok(all) }
+    }
+
+    /// A reduction of terms that may be a part of merged values and vary along less than the other part: they are repeated
+    /// in every row.
+    fn reduced(&mut self, fold: Fold, over: Over, terms: NodeId) -> Result<NodeId, Sm90Refusal> {
+        let axes = self.new.ty(terms).axes;
+        if over.batch && !axes.batch {
+            let what = format!("{} {over} of parts that batches share", fold.name());
+            return Err(Sm90Refusal::Operation { what });
+        }
+        let terms = if over.row && !axes.row { self.repeated(terms) } else { terms };
+        Ok(self.new.make(Op::Reduce(fold, over, terms)))
+    }
+
+    /// A value in every row.
+    fn repeated(&mut self, id: NodeId) -> NodeId {
+        let row = self.new.make(Op::Index(IndexAxis::Row));
+        let condition = self.new.make(Op::Binary(Binary::Equal, row, row));
+        self.new.make(Op::Select(condition, id, id))
     }
 
     /// How many elements these axes have: of a name's size as it was, of a fixed one what it was.
