@@ -14,11 +14,11 @@ mod executables;
 mod fuzz;
 mod golden;
 mod gpu;
+mod harness;
 mod python;
 mod readme;
 mod sanitizer;
 mod test;
-mod tests;
 
 use std::process::ExitCode;
 

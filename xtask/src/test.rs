@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::command::{cargo, run};
-use crate::{dependencies, readme, sanitizer, tests};
+use crate::{dependencies, harness, readme, sanitizer};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,7 +29,7 @@ const STEPS: &[Step] = &[
     }),
     ("features apart", Tier::Full, |_| features()),
     // Sizes of files and functions, layers and pages are tests of the library.
-    ("tests", Tier::Quick, tests::run_tests),
+    ("tests", Tier::Quick, harness::run_tests),
     ("the CPU engine under AddressSanitizer", Tier::Full, |_| sanitizer::run_sanitized()),
     ("the README's commands", Tier::Full, |_| readme::run_commands()),
 ];

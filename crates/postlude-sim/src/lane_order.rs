@@ -131,7 +131,8 @@ impl LaneOrder {
     pub(crate) fn forget(&mut self, cta: u32) {
         if let Some(state) = self.ctas.get_mut(&cta) {
             // What it released is still read, by CTAs that come later.
-            let told = state.warps.iter_mut().fold(false, |told, warp| warp.end() || told);
+            let told =
+                state.warps.iter_mut().filter_map(|warp| warp.end().then_some(())).count() > 0;
             if told {
                 (state.shared, state.copies) = (Vec::new(), VecDeque::new());
                 self.ended.push_back(cta);
@@ -392,13 +393,11 @@ impl LaneOrder {
             };
             return lanes(mark.lanes).find(unknown).map(|other| mark.unordered(other, lane, did));
         }
-        match lag {
-            Some(known) => self.judge_release(known, mark, true).map(|_| mark.unknown(lane, did)),
-            None => {
-                let known = self.known_to(order, who, mark.agent);
-                self.judge_release(known, mark, false)
-            }
+        if let Some(known) = lag {
+            return self.judge_release(known, mark, true).map(|_| mark.unknown(lane, did));
         }
+        let known = self.known_to(order, who, mark.agent);
+        self.judge_release(known, mark, false)
     }
 
     /// The last moment of an agent that a warp knows.

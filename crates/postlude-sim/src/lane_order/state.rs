@@ -100,7 +100,9 @@ impl State {
 
     fn row(&self, lane: usize) -> Row {
         let mut row = self.rows.as_ref().map_or([0; 32], |rows| rows[lane]);
-        row.iter_mut().for_each(|each| *each = (*each).max(self.all));
+        for each in &mut row {
+            *each = (*each).max(self.all);
+        }
         row
     }
 

@@ -434,8 +434,8 @@ fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
     }
     let spans = width / least_common_multiple(needs.groups, subtile);
     let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
-    let even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
-    even.clone().find(short).or(even.last()).unwrap_or(0)
+    let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
+    even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
 /// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
 /// are reduced together share more of the way, but several words fill registers.

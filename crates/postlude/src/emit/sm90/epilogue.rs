@@ -383,8 +383,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// that, so that few accumulators are moved often.
     fn round_columns(&self) -> u32 {
         let schedule = self.plan.schedule;
-        if schedule.rounds > 0 {
-            return schedule.width() / schedule.rounds;
+        if let Some(columns) = schedule.width().checked_div(schedule.rounds) {
+            return columns;
         }
         let span = schedule.span();
         let spans = schedule.width() / span;

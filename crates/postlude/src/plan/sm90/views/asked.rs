@@ -48,7 +48,7 @@ impl Target {
             Dim::Size(size) => u64::from(size) % divisor == 0,
             Dim::Name { .. } => self.multiple.is_none_or(|multiple| multiple % divisor == 0),
         };
-        divisor <= u64::from(u32::MAX) && divisor % u64::from(self.divisor) == 0 && even
+        u32::try_from(divisor).is_ok() && divisor.is_multiple_of(u64::from(self.divisor)) && even
     }
 
     /// Whether such a slice has the new graph's own columns.
@@ -311,7 +311,9 @@ impl Asking<'_> {
             let (graph, target) = (self.graph, self.target);
             let cover = fold_cover(graph, target, row, fold, column, known, self.usual)
                 .unwrap_or_else(|| panic!("compiler bug: {a} has no slices"));
-            cover.iter().for_each(|slice| self.ask(a, *slice));
+            for slice in &cover {
+                self.ask(a, *slice);
+            }
             self.asked.folded[id.index()] = Some(cover);
         }
     }
