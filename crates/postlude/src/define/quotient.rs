@@ -61,10 +61,7 @@ pub(super) fn power_of_exponential(graph: &mut Graph, op: &Op) -> Option<NodeId>
         Op::Binary(Binary::Multiply, a, b) if a == b => (a, 2.0),
         _ => return None,
     };
-    let (function, x) = match graph[of].op {
-        Op::Unary(function @ (Unary::Exp | Unary::Exp2), x) => (function, x),
-        _ => return None,
-    };
+    let Op::Unary(function @ (Unary::Exp | Unary::Exp2), x) = graph[of].op else { return None };
     let x = multiple(graph, factor, x);
     Some(graph.make(Op::Unary(function, x)))
 }
@@ -351,8 +348,7 @@ fn power_of(
             return Some(exponential_of_difference(graph, *a, *b));
         }
         ([a, b], [], Base::Natural) => {
-            let opposite = negate(graph, *b);
-            return Some(exponential_of_difference(graph, *a, opposite));
+            return Some(call(graph, "exp_of_sum", None, &[*a, *b]));
         }
         _ => {}
     }
