@@ -24,8 +24,9 @@ const fn basis(
 /// The functions, in the language's own terms.
 #[rustfmt::skip] // A table: one line a function.
 const BASIS: &[Basis] = &[
-    // exp(a - b) with the rounding error of a - b put back.
+    // With the rounding error of the difference or sum put back; fast math recognises both (`optimise/relax.rs`).
     basis("exp_of_difference", &["a", "b"], "where(abs(a - b) < 88.5, exp(a - b) * ((a - ((a - b) + (a - (a - b)))) + ((a - (a - b)) - b)) + exp(a - b), exp(a - b))"),
+    basis("exp_of_sum", &["a", "b"], "where(abs(a + b) < 88.5, exp(a + b) * ((a - ((a + b) - ((a + b) - a))) + (b - ((a + b) - a))) + exp(a + b), exp(a + b))"),
     basis("exp_difference", &["a", "b"], "where(abs(a - b) < 0.6931471805599453, exp(b) * expm1(a - b), exp(a) - exp(b))"),
     basis("exp2_difference", &["a", "b"], "where(abs(a - b) < 1.0, exp2(b) * expm1(0.6931471805599453 * (a - b)), exp2(a) - exp2(b))"),
     basis("exp2m1", &["x"], "where(abs(x) < 1.0, expm1(0.6931471805599453 * x), exp2(x) - 1.0)"),

@@ -40,6 +40,22 @@ pub(super) fn difference_that_cancels(graph: &mut Graph, op: &Op) -> Option<Node
     (graph.ty(node) == wanted).then_some(node)
 }
 
+/// Half of `1 + tanh(x)` or `1 - tanh(x)` is a sigmoid.
+pub(super) fn half_of_one_plus_tanh(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let a = match *op {
+        Op::Binary(Binary::Multiply, a, b) if number(graph, a) == Some(0.5) => b,
+        Op::Binary(Binary::Multiply, a, b) if number(graph, b) == Some(0.5) => a,
+        Op::Binary(Binary::Divide, a, b) if number(graph, b) == Some(2.0) => a,
+        _ => return None,
+    };
+    let double = match (called(graph, a, "one_plus_tanh"), called(graph, a, "one_minus_tanh")) {
+        (Some(x), _) => multiple(graph, 2.0, x),
+        (None, Some(x)) => multiple(graph, -2.0, x),
+        (None, None) => return None,
+    };
+    Some(call(graph, "sigmoid", None, &[double]))
+}
+
 /// `total + factor * x`, where `x` comes close to a constant that cancels the other.
 fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Option<NodeId> {
     let ratio = factor / total;

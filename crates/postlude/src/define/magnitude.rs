@@ -37,7 +37,7 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Pick(a, _)
         | Op::Part(_, a) => base_of(graph, a, fuel),
         Op::Call(ref call, _) => match call.function {
-            "exp_of_difference" | "exp_difference" => Some(Base::Natural),
+            "exp_of_difference" | "exp_of_sum" | "exp_difference" => Some(Base::Natural),
             "exp2_difference" | "exp2m1" => Some(Base::Two),
             _ => None,
         },

@@ -348,8 +348,7 @@ fn power_of(
             return Some(exponential_of_difference(graph, *a, *b));
         }
         ([a, b], [], Base::Natural) => {
-            let opposite = negate(graph, *b);
-            return Some(exponential_of_difference(graph, *a, opposite));
+            return Some(call(graph, "exp_of_sum", None, &[*a, *b]));
         }
         _ => {}
     }

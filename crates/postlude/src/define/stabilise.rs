@@ -7,7 +7,7 @@
 
 use crate::graph::{Graph, NodeId, Op, Unary};
 
-use super::difference::difference_that_cancels;
+use super::difference::{difference_that_cancels, half_of_one_plus_tanh};
 use super::logarithm::{log_of_exponentials, one_plus};
 use super::quotient::{power_of_exponential, quotient_of_exponentials};
 use super::vanish::{product_with_log, product_with_log_softmax, product_with_masked_log};
@@ -21,6 +21,7 @@ const RULES: &[Rule] = &[
     double_negation,
     root_of_square,
     difference_that_cancels,
+    half_of_one_plus_tanh,
     power_of_exponential,
     quotient_of_exponentials,
     log_of_exponentials,

@@ -171,6 +171,9 @@ pub(super) fn exponent(graph: &mut Graph, node: NodeId) -> Option<(Base, NodeId)
             same.then(|| (base, graph.make(Op::Pick(x, index))))
         }
         _ => {
+            if let Some((a, b)) = called_with_two(graph, node, "exp_of_sum") {
+                return Some((Base::Natural, binary(graph, Binary::Add, a, b)));
+            }
             let (a, b) = called_with_two(graph, node, "exp_of_difference")?;
             Some((Base::Natural, difference(graph, a, b)))
         }

@@ -17,6 +17,7 @@ const RULES: &[Rule] = &[
     negated_difference,
     common_factor,
     product_of_exponentials,
+    corrected_exponential,
     product_of_roots,
     reciprocal_of_function,
     inverse_function,
@@ -110,6 +111,19 @@ fn common_factor(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     .find_map(|(a, b, other, c)| (a == other).then_some((a, b, c)))?;
     let rest = site.make_binary(sum, b, c);
     Some(site.make_binary(Binary::Multiply, factor, rest))
+}
+
+/// `exp(a + b)` times one plus the rounding error of `a + b`, which `define` makes of a product, is the exponential.
+fn corrected_exponential(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
+    let Op::Select(small, corrected, power) = *op else { return None };
+    let x = site.unary_of(power, Unary::Exp)?;
+    let (size, limit) = site.binary_of(small, Binary::Less)?;
+    let Op::Fma(first, error, last) = *site.op(corrected) else { return None };
+    let (left, right) = site.binary_of(error, Binary::Add)?;
+    let is_error = site.binary_of(left, Binary::Subtract).is_some()
+        && site.binary_of(right, Binary::Subtract).is_some();
+    let guarded = site.unary_of(size, Unary::Abs) == Some(x) && site.is(limit, 88.5);
+    (guarded && is_error && first == power && last == power).then_some(power)
 }
 
 /// `exp(a) * exp(b)` is `exp(a + b)`, `exp(a) / exp(b)` is `exp(a - b)`; likewise of exp2.

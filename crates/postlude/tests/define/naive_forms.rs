@@ -44,6 +44,8 @@ const FORMS: &[Form] = &[
     ("1.0 + tanh(x)", 4.0, VANISHES, Everywhere),
     ("log(1.0 - tanh(x))", 6.0, 0.0, Everywhere),
     ("log(1.0 + tanh(x))", 6.0, 0.0, Everywhere),
+    ("0.5 * (1.0 + tanh(x))", 4.0, VANISHES, Everywhere),
+    ("log(0.5 * (1.0 - tanh(x)))", 4.0, 0.0, Everywhere),
     ("log1p(tanh(x))", 6.0, 0.0, Everywhere),
     ("1.0 - square(sigmoid(x))", 6.0, VANISHES, Everywhere),
     ("exp(x) / square(1.0 + exp(x))", 6.0, VANISHES, Everywhere),

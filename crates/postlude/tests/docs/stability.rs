@@ -18,6 +18,7 @@ pub(crate) const RULES: &[(&str, &str, &str)] = &[
     ("difference_that_cancels", "2.0 * sigmoid(x) - 1.0", "tanh(0.5 * x)"),
     ("difference_that_cancels", "1.0 + tanh(x)", "2.0 * sigmoid(2.0 * x)"),
     ("difference_that_cancels", "1.0 - square(tanh(x))", "where(abs(x) < 1.0, fma(-tanh(x), tanh(x), 1.0), 4.0 * exp(-(2.0 * abs(x))) / ((1.0 + exp(-(2.0 * abs(x)))) * (1.0 + exp(-(2.0 * abs(x))))))"),
+    ("half_of_one_plus_tanh", "0.5 * (1.0 + tanh(x))", "sigmoid(2.0 * x)"),
     ("difference_that_cancels", "softplus(x) - x", "softplus(-x)"),
     ("power_of_exponential", "sqrt(exp(x))", "exp(0.5 * x)"),
     ("power_of_exponential", "rcp(exp(x))", "exp(-x)"),
