@@ -24,7 +24,7 @@ fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
         timing: None,
         jobs: Some(2),
         shrink: Duration::from_secs(5),
-        limit: Duration::from_secs(120),
+        limit: Duration::from_mins(2),
     };
     let summary = run(&campaign, &AtomicBool::new(false), &|_| {});
     let about = |found: &Found| {

@@ -59,7 +59,7 @@ impl Draw {
             sizes[2] = (less - less % multiples[2]).max(multiples[2]);
         }
         if random.one_in(60) {
-            sizes[random.range(if self.traits.free { 0 } else { 1 }, 2)] = 0;
+            sizes[random.range(usize::from(!self.traits.free), 2)] = 0;
         }
         sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };
         sizes

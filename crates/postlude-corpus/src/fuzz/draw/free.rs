@@ -132,7 +132,9 @@ impl Draw {
         let ty = Type { elem, axes: Axes { column: Some(by), ..axes } };
         let (about, positive) = (self.about(x), self.is_positive(x));
         let targets = [self.known(&[x], ty, about), self.known(&[x], ty, about)];
-        targets.iter().for_each(|target| self.sketch.values[*target].positive = positive);
+        for target in targets {
+            self.sketch.values[target].positive = positive;
+        }
         let (text, operands) = (format!("{function}({{}})"), vec![x]);
         self.sketch.statements.push(Statement { targets: targets.to_vec(), text, operands });
         Some(targets)

@@ -192,7 +192,7 @@ impl Draw {
         if self.random.one_in(3) {
             dims.reverse();
         }
-        (dims.iter().map(|dim| format!(", {dim}")).collect(), left)
+        (dims.iter().flat_map(|dim| [", ", dim.as_str()]).collect(), left)
     }
 
     /// A composite along any dim that a value has.
@@ -231,13 +231,12 @@ impl Draw {
         let index = |known: &Known| {
             known.ty.elem == Elem::I32 && known.ty.axes.column.is_none() && fits(known)
         };
-        let index = match self.anywhere(&index).filter(|_| self.random.one_in(3)) {
-            Some(index) => index,
-            None => {
-                let batch = self.traits.batched && self.random.one_in(2);
-                let axes = Axes { batch, row: self.random.chance(75), column: None };
-                self.declare_tensor(DType::I32, axes)
-            }
+        let index = if let Some(index) = self.anywhere(&index).filter(|_| self.random.one_in(3)) {
+            index
+        } else {
+            let batch = self.traits.batched && self.random.one_in(2);
+            let axes = Axes { batch, row: self.random.chance(75), column: None };
+            self.declare_tensor(DType::I32, axes)
         };
         let axes = Axes { column: None, ..self.ty(x).axes }.join(self.ty(index).axes)?;
         let ty = Type { elem: Elem::F32, axes };
