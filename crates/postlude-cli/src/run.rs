@@ -89,17 +89,20 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         explain_choice(&reason);
     }
     print::either(arguments.json, &report, || report.text())?;
-    // The code is ours, and so is what is wrong with it.
-    if let Some(count) =
-        report.simulation.map(|simulation| simulation.findings()).filter(|count| *count > 0)
-    {
-        if !arguments.json {
-            diagnose::note_bug(count);
+    Ok(outcome(report, arguments.json))
+}
+
+/// What a run comes to. The simulated code is ours, and so is what is wrong with it.
+fn outcome(report: Report, json: bool) -> Outcome {
+    let findings = report.simulation.map_or(0, |simulation| simulation.findings());
+    if findings > 0 {
+        if !json {
+            diagnose::note_bug(findings);
         }
-        return Ok(Outcome::Bug);
+        return Outcome::Bug;
     }
     let wrong = report.check.is_some_and(|check| !check.ok);
-    Ok(if wrong { Outcome::CheckFailed } else { Outcome::Fine })
+    if wrong { Outcome::CheckFailed } else { Outcome::Fine }
 }
 
 /// The backend that is asked for; `None` is the fastest that takes the kernel. What is meant for a GPU asks for one, and
