@@ -6,6 +6,7 @@ use crate::command::{cargo, run};
 /// Packages and tests that compare with a file, and write it where `POSTLUDE_BLESS` is 1.
 const TESTS: &[(&str, &str)] = &[
     ("postlude-cli", "golden"),
+    ("postlude-cli", "command"),
     ("postlude", "docs"),
     ("postlude", "resources"),
     ("postlude-corpus", "mutations"),
