@@ -144,12 +144,16 @@ impl Gathering<'_> {
     }
 
     fn take(&mut self, worker: WorkerId, event: Event) {
-        // One that was given up may still report.
+        if let Event::Begun(specimen) = event {
+            // A worker that was given up and comes back goes on with other kernels, which count.
+            let task = Task { specimen, since: Instant::now(), judged: false };
+            self.workers.insert(worker, Some(task));
+            return;
+        }
+        // What it still says of the kernel that it was given up for does not.
         let Some(task) = self.workers.get_mut(&worker) else { return };
         match event {
-            Event::Begun(specimen) => {
-                *task = Some(Task { specimen, since: Instant::now(), judged: false });
-            }
+            Event::Begun(_) => {}
             Event::Judged(verdict) => {
                 let Some(task) = task else { return };
                 (task.judged, task.since) = (true, Instant::now());

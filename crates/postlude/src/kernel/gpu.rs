@@ -92,6 +92,7 @@ impl Compiled {
         Err(NoGpus.into())
     }
 
+    #[allow(clippy::unused_self)] // The face of the build that has it.
     pub(super) fn run_on_gpu(
         &self,
         _: &Problem,

@@ -96,6 +96,7 @@ impl Compiled {
 
 #[cfg(not(feature = "sim"))]
 impl Compiled {
+    #[allow(clippy::unused_self)] // The face of the build that has it.
     pub(super) fn run_simulated(
         &self,
         _: &Problem,
