@@ -29,9 +29,9 @@ st.global.b32 [%rd2], %r1;",
 
 #[test]
 fn lanes_of_a_warp_may_wait_for_each_other() {
-    let body = "setp.eq.u32 %p0, %r0, 5;\nst.shared.b32 [shared_memory], 0;\nbar.warp.sync 4294967295;
-@%p0 bra L2;\nL1:\nld.shared.b32 %r1, [shared_memory];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra L1;\nbra L3;
-L2:\nst.shared.b32 [shared_memory], 9;\nmov.u32 %r1, 1;\nL3:\nst.global.b32 [%rd2], %r1;";
+    let body = "setp.eq.u32 %p0, %r0, 5;
+@%p0 bra L2;\nL1:\nld.relaxed.gpu.global.u32 %r1, [%rd0+1024];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra L1;\nbra L3;
+L2:\nst.relaxed.gpu.global.u32 [%rd0+1024], 9;\nmov.u32 %r1, 1;\nL3:\nst.global.b32 [%rd2], %r1;";
     for timing in TIMINGS {
         let mut plain = Plain::new(&format!("{OWN}{body}\nret;"));
         plain.timing = timing;
