@@ -189,6 +189,7 @@ fence.mbarrier_init.release.cluster;\nL1:\nbar.sync 0;\n@%p0 bra L2;\n"
         for step in 0..self.steps() {
             let a = if self.in_registers {
                 self.fragments(text, step);
+                text.push_str("wgmma.fence.sync.aligned;\n");
                 "{%r40, %r41, %r42, %r43}".to_owned()
             } else {
                 text.push_str(&self.descriptor(0, M, step));

@@ -122,7 +122,13 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     let (live, late, runs) = (graph.live(), late(graph), runs(graph));
     let own = graph.product().column.divisor();
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        if node.ty.axes.column.is_some_and(|divisor| divisor % own != 0) {
+        // A count of elements is a scalar, and is computed from the product's columns.
+        let counted = match node.op {
+            Op::Extent(axes) => axes.column,
+            _ => None,
+        };
+        let columns = [node.ty.axes.column, counted];
+        if columns.into_iter().flatten().any(|divisor| divisor % own != 0) {
             return fewer();
         }
         // Who finishes columns knows a run's result in the first of them only.
