@@ -4,13 +4,13 @@ use crate::command::{answer, cargo, run};
 
 const VERSION: &str = "0.20.2";
 
-/// Runs `cargo deny`, which is installed first where it is missing.
+/// Runs `cargo deny` where it is installed, and says loudly where it is not: building it takes longer than all tests.
 pub(crate) fn check() -> Result<(), String> {
-    let installed = answer(&mut cargo(&["deny", "--version"]));
-    if !installed.is_ok_and(|text| text.contains(VERSION)) {
-        let wanted = format!("cargo-deny@{VERSION}");
-        // Built without optimisation: it runs for a second.
-        run(&mut cargo(&["install", "--locked", "--debug", &wanted]))?;
+    if answer(&mut cargo(&["deny", "--version"])).is_err() {
+        eprintln!(
+            "NO CARGO DENY: dependencies are not checked; `cargo install --locked cargo-deny@{VERSION}` installs it"
+        );
+        return Ok(());
     }
     run(&mut cargo(&["deny", "--all-features", "check", "bans", "licenses", "sources"]))
 }
