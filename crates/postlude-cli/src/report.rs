@@ -15,7 +15,7 @@ pub(crate) struct Report {
     pub(crate) schema: u32,
     pub(crate) kernel: String,
     pub(crate) backend: &'static str,
-    /// Why no GPU ran it, where nobody asked for the processor.
+    /// Why no GPU ran it, where the backend is `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     pub(crate) sizes: BTreeMap<String, usize>,
