@@ -123,10 +123,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     let own = graph.product().column.divisor();
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         // A count of elements is a scalar, and is computed from the product's columns.
-        let counted = match node.op {
-            Op::Extent(axes) => axes.column,
-            _ => None,
-        };
+        let counted = if let Op::Extent(axes) = node.op { axes.column } else { None };
         let columns = [node.ty.axes.column, counted];
         if columns.into_iter().flatten().any(|divisor| divisor % own != 0) {
             return fewer();
@@ -143,10 +140,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return fewer();
         }
     }
-    let single = |id: NodeId| match graph[id].op {
-        Op::Reduce(_, over, _) => over.column == Some(Run::Group(1)),
-        _ => false,
-    };
+    let single = |id: NodeId| matches!(graph[id].op, Op::Reduce(_, over, _) if over.column == Some(Run::Group(1)));
     if graph.nodes().any(|(id, _)| live[id.index()] && single(id)) {
         return Err(Sm90Refusal::UnevenGroups { run: 1 });
     }
