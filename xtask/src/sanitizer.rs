@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::command::{program, root, run};
 use crate::executables::executables;
 
-/// Where these builds go: flags differ from everybody else's.
+/// The folder of these builds, apart because their flags differ from all other builds.
 const FOLDER: &str = "target/sanitized";
 /// The sanitizer's runtime exists for this one.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

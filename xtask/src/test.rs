@@ -43,7 +43,7 @@ fn features() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs every step of the tier, whatever became of those before, and sums up.
+/// Runs every step of the tier, also after a failed step, and sums up.
 pub(crate) fn test(tier: Tier) -> Result<(), String> {
     let mut ended: Vec<(&str, Duration, Result<(), String>)> = Vec::new();
     for (name, _, step) in STEPS.iter().filter(|(_, least, _)| *least <= tier) {

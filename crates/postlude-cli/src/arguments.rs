@@ -142,7 +142,7 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) watch: WatchArguments,
     /// Compare with the reference and its bounds: every element, or `sample`d rows and columns of large outputs;
-    /// `--check=all` for every element whatever it takes
+    /// `--check=all` for every element, however long it takes
     #[arg(long, value_name = "EXTENT", num_args = 0..=1, require_equals = true, default_missing_value = "sample")]
     pub(crate) check: Option<CheckChoice>,
     /// Report the median time of one call
@@ -168,7 +168,7 @@ pub(crate) struct WatchArguments {
     /// Write a timeline that Perfetto opens, and draw it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Give up a program that has not ended after so many warp instructions [default: 4294967296]
+    /// Stop a program that has not ended after this many warp instructions [default: 4294967296]
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) budget: Option<u64>,
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         (outputs, None, Some(simulation))
     } else {
         let ran = match call.run(arguments.time) {
-            // A schedule was found, but no code for it: the processor takes what nobody asked a GPU for.
+            // The planner found a schedule, but the emitter refused it. The user did not ask for a GPU, so the CPU runs it.
             Err(Failure::Kernel(_, refusal))
                 if fixed.is_none() && backend != Backend::Cpu && refusal.is_refusal() =>
             {

@@ -77,7 +77,7 @@ pub const SPLITS: &[Epilogue] = &[
     epilogue("reordered", "kernel k(A: T[M, K], W: T[N, K], scale: f32[N]) -> D: T[N, M] {\n    even, odd = pairs(where(col < 37, 0.0, A @ W.T))\n    D = concat(odd, even) + scale\n}"),
 ];
 
-/// Those that split what was split; columns are a multiple of 8.
+/// Epilogues that split a part of the columns again; the number of columns is a multiple of 8.
 #[rustfmt::skip] // A table: one line a kernel.
 pub const NESTED: &[Epilogue] = &[
     epilogue("quarters", "kernel k(A: T[M, K], W: T[N, K], bias: f32[N], C: T[M, N/4]) -> (D: f32[M, N/4], E: T[M, N/4], Z: T[M, N]) {\n    Z = A @ W.T + bias\n    a, b = halves(Z)\n    i, f = halves(a)\n    g, o = halves(b)\n    D = relu(f) * C + i - g\n    E = o - D\n}"),

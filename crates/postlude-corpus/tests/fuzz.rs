@@ -61,7 +61,7 @@ fn kernels_without_an_end_are_counted_and_the_others_go_on() {
         timing: None,
         jobs: Some(1),
         shrink: Duration::ZERO,
-        // Whatever is still under way when the clock is looked at has taken too long.
+        // Every kernel that still runs when the clock is checked has exceeded the limit.
         limit: Duration::ZERO,
     };
     let summary = run(&campaign, &AtomicBool::new(false), &|_| {});

@@ -30,7 +30,7 @@ enum Corruption {
     RowZeroed,
     ColumnZeroed,
     RowsSwapped,
-    /// A tile whose columns moved on by one, around its end.
+    /// The columns of a tile are rotated by one.
     TileShifted,
 }
 

@@ -368,7 +368,7 @@ spelled! {
     Published {
         /// The CTA.
         Cta "",
-        /// The CTA, said in full.
+        /// The CTA, with the scope written out.
         CtaInFull "release.cta",
         /// The cluster.
         Cluster "release.cluster",
@@ -379,7 +379,7 @@ spelled! {
     Seen {
         /// The CTA's.
         Cta "",
-        /// The CTA's, said in full.
+        /// The CTA's, with the scope written out.
         CtaInFull "acquire.cta",
         /// The cluster's.
         Cluster "acquire.cluster",

@@ -27,7 +27,7 @@ use state::State;
 /// An agent of the tracker of warps: a CTA of the grid, and a warp of it or a slot for operations.
 pub(crate) type AgentId = (u32, u32);
 
-/// Pages of global memory that are kept before those of CTAs that ended are dropped.
+/// The most pages of global memory; beyond it, pages of CTAs that ended are dropped.
 const FEW_PAGES: usize = 4096;
 
 /// CTAs that ended of which is kept what they released.
@@ -159,22 +159,22 @@ impl LaneOrder {
     pub(crate) fn touch(
         &mut self,
         order: &mut Order,
-        (who, line): (AgentId, u32),
+        (agent, line): (AgentId, u32),
         space: Where,
         does: Does,
         pieces: &[Piece],
     ) -> Option<Found> {
         let stamp = self.begin();
-        let (time, moment) = (self.state(who).time(), order.moment(who.0, who.1));
-        let mut found = self.judge_copies(who, space, does, pieces);
+        let (time, moment) = (self.state(agent).time(), order.moment(agent.0, agent.1));
+        let mut found = self.judge_copies(agent, space, does, pieces);
         let make = matches!((space, does), (Where::Shared { .. }, _) | (_, Does::Write));
         for piece in pieces {
             let lanes = 1 << piece.lane;
-            let mark = Mark { agent: who, time, moment, lanes, stamp, line };
+            let mark = Mark { agent, time, moment, lanes, stamp, line };
             self.each_page(space, make, (piece.address, piece.bytes), |tracker, page, part| {
                 for cell in page.part(part) {
                     if found.is_none() {
-                        let clash = tracker.judge(order, (who, piece.lane), cell, does);
+                        let clash = tracker.judge(order, (agent, piece.lane), cell, does);
                         found = clash.map(|message| Found {
                             diagnosis: Diagnosis::UnorderedLanes,
                             address: piece.address,
@@ -191,16 +191,16 @@ impl LaneOrder {
     /// Lanes that lag behind their warp access what a copy reads or writes, and do not know that it is done.
     fn judge_copies(
         &mut self,
-        who: AgentId,
+        agent: AgentId,
         space: Where,
         does: Does,
         pieces: &[Piece],
     ) -> Option<Found> {
         let Where::Shared { cta } = space else { return None };
-        if !self.state(who).has_lags() {
+        if !self.state(agent).has_lags() {
             return None;
         }
-        let state = self.ctas.get(&who.0)?.warps.get(who.1 as usize)?;
+        let state = self.ctas.get(&agent.0)?.warps.get(agent.1 as usize)?;
         let copies = &self.ctas.get(&cta)?.copies;
         pieces.iter().find_map(|piece| {
             let lag = state.lag(piece.lane)?;
@@ -222,7 +222,7 @@ impl LaneOrder {
     pub(crate) fn copy(
         &mut self,
         order: &mut Order,
-        ((who, lane), line): ((AgentId, u32), u32),
+        ((agent, lane), line): ((AgentId, u32), u32),
         (cta, number): (u32, u64),
         does: Does,
         piece: (u64, u32),
@@ -233,11 +233,11 @@ impl LaneOrder {
         self.each_page(Where::Shared { cta }, false, piece, |tracker, page, part| {
             for cell in page.part(part) {
                 if unordered.is_none() {
-                    unordered = tracker.judge(order, (who, lane), cell, does);
+                    unordered = tracker.judge(order, (agent, lane), cell, does);
                 }
                 if unfenced.is_none() && does == Does::Read {
-                    let known = tracker.known_to(order, who, cell.write.agent);
-                    unfenced = tracker.judge_fence(who, known, None, &cell.write);
+                    let known = tracker.known_to(order, agent, cell.write.agent);
+                    unfenced = tracker.judge_fence(agent, known, None, &cell.write);
                 }
                 if does == Does::Write {
                     *cell = Cell::default();
@@ -260,7 +260,7 @@ impl LaneOrder {
         told.map(|(diagnosis, message)| Found { diagnosis, address, message }).collect()
     }
 
-    /// A product reads shared memory: lanes that wrote must have fenced, or whoever fenced must have known of it.
+    /// A product reads shared memory: lanes that wrote must have fenced, or the fencing lane must have known of the write.
     pub(crate) fn product(
         &mut self,
         order: &Order,
@@ -291,8 +291,8 @@ impl LaneOrder {
         found
     }
 
-    /// Calls with every page that bytes lie in, also with those that are to be made: where lanes access shared memory or
-    /// write global memory. Reads alone do not clash, and inputs are large.
+    /// Calls back with every page that the bytes lie in. `make` adds missing pages: for accesses to shared memory and for
+    /// writes to global memory. Reads alone do not clash, and inputs are large.
     fn each_page(
         &mut self,
         space: Where,
@@ -358,36 +358,36 @@ impl LaneOrder {
     fn judge(
         &mut self,
         order: &mut Order,
-        who: (AgentId, u32),
+        by: (AgentId, u32),
         cell: &Cell,
         does: Does,
     ) -> Option<String> {
-        if let Some(message) = self.judge_mark(order, who, &cell.write, Does::Write) {
+        if let Some(message) = self.judge_mark(order, by, &cell.write, Does::Write) {
             return Some(message);
         }
         match does {
             Does::Read => None,
-            Does::Write => self.judge_mark(order, who, &cell.read, Does::Read),
+            Does::Write => self.judge_mark(order, by, &cell.read, Does::Read),
         }
     }
 
     fn judge_mark(
         &mut self,
         order: &mut Order,
-        (who, lane): (AgentId, u32),
+        (agent, lane): (AgentId, u32),
         mark: &Mark,
         did: Does,
     ) -> Option<String> {
         if mark.is_none() || mark.stamp == self.stamp {
             return None;
         }
-        let lag = self.state(who).lag(lane).map(|lag| lag.of(mark.agent));
-        if mark.agent == who {
+        let lag = self.state(agent).lag(lane).map(|lag| lag.of(mark.agent));
+        if mark.agent == agent {
             // Lanes that wrote the same bytes in one instruction each wrote what they read.
             if did == Does::Write && mark.lanes >> lane & 1 == 1 {
                 return None;
             }
-            let state = self.state(who);
+            let state = self.state(agent);
             let unknown = |other: &usize| {
                 *other as u32 != lane && state.known(lane, *other as u32) <= mark.time
             };
@@ -396,24 +396,24 @@ impl LaneOrder {
         if let Some(known) = lag {
             return self.judge_release(known, mark, true).map(|_| mark.unknown(lane, did));
         }
-        let known = self.known_to(order, who, mark.agent);
+        let known = self.known_to(order, agent, mark.agent);
         self.judge_release(known, mark, false)
     }
 
     /// The last moment of an agent that a warp knows.
-    fn known_to(&mut self, order: &mut Order, who: AgentId, of: AgentId) -> u32 {
+    fn known_to(&mut self, order: &mut Order, agent: AgentId, of: AgentId) -> u32 {
         match self.known {
-            Some((agent, moment)) if agent == of => moment,
+            Some((last, moment)) if last == of => moment,
             Some(_) | None => {
-                let moment = if of == page::NOBODY { 0 } else { order.known_to(who, of) };
+                let moment = if of == page::NO_AGENT { 0 } else { order.known_to(agent, of) };
                 self.known = Some((of, moment));
                 moment
             }
         }
     }
 
-    /// A lane whose access no release that is known has published. Where the warps are not ordered either, the tracker of
-    /// warps says so, which does not see lanes that lag.
+    /// Finds a lane with an access that no known release has published. Where the warps are not ordered either, the tracker
+    /// of warps reports it, but that tracker does not see lanes that lag.
     fn judge_release(&mut self, known: u32, mark: &Mark, lagging: bool) -> Option<String> {
         if known < mark.moment {
             return lagging.then(String::new);
@@ -423,8 +423,8 @@ impl LaneOrder {
         Some(mark.unpublished(missing))
     }
 
-    /// A lane whose write no fence between proxies covers, where there is a fence of its warp that looks as if it did.
-    /// `own` is what is known of the issuer, whose own fence covers everything it knew.
+    /// Finds a lane with a write that no fence between proxies covers, where another lane of its warp has fenced.
+    /// `own` is the last known moment of the issuer; a fence by the issuer covers everything that the issuer knew.
     fn judge_fence(
         &mut self,
         issuer: AgentId,
@@ -451,7 +451,7 @@ impl LaneOrder {
     }
 
     /// All that a warp knows, for lanes that will not learn what others of the warp are about to.
-    pub(crate) fn before_wait(&mut self, who: AgentId, mask: u32, live: u32, knows: Knowledge) {
-        self.state(who).before_wait(mask, live, knows);
+    pub(crate) fn before_wait(&mut self, agent: AgentId, mask: u32, live: u32, knows: Knowledge) {
+        self.state(agent).before_wait(mask, live, knows);
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn check_shared(fixed: u64, all: u64) -> Result<(), SimError> {
     Ok(())
 }
 
-/// So many zeros, where this machine has room for them.
+/// This many zero bytes, if this machine has room for them.
 pub(crate) fn zeros(what: &'static str, bytes: u64) -> Result<Vec<u8>, SimError> {
     let refused = || SimError::Memory { what, bytes, most: MOST_BUFFER_BYTES };
     let count = usize::try_from(bytes).map_err(|_| refused())?;

@@ -31,7 +31,7 @@ const NAMED_BARRIERS: usize = 16;
 /// The most findings that are kept.
 const MOST_FINDINGS: usize = 1000;
 
-/// A CTA that runs, or whose copies are still under way.
+/// A CTA that runs, or that has ended while its copies are under way.
 #[derive(Debug)]
 pub(crate) struct Cta {
     /// Its number in the grid, x first.
@@ -113,9 +113,9 @@ pub(crate) struct Machine<'r> {
     pub(crate) global: Global,
     pub(crate) ctas: Vec<Cta>,
     pub(crate) clusters: Vec<Cluster>,
-    /// Places of clusters that ended, whose CTAs and warps nothing names any more.
+    /// Places of clusters that ended; nothing refers to their CTAs and warps any more.
     pub(crate) free_clusters: Vec<usize>,
-    /// Places of clusters that ended, and whose copies are still under way.
+    /// Places of clusters that ended while their copies are still under way.
     pub(crate) ended_clusters: Vec<usize>,
     pub(crate) warps: Vec<Warp>,
     /// Copies and products under way, oldest first.

@@ -41,7 +41,7 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Buffers that nobody has written.
+    /// Buffers that the kernel has not written.
     pub(crate) fn new(buffers: Vec<Vec<u8>>) -> Self {
         let written = vec![Written::default(); buffers.len()];
         Global { buffers, written }

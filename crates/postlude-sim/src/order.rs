@@ -121,7 +121,7 @@ struct Agents {
 struct Products {
     /// How many all four warps have issued.
     issued: usize,
-    /// Of those that come next, what each of the four warps knew that has issued them.
+    /// For each product that not all four warps have issued yet: what each warp knew when it issued the product.
     next: VecDeque<[Clock; 4]>,
 }
 

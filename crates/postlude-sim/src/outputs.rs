@@ -1,4 +1,4 @@
-//! Bytes of global memory that nobody wrote.
+//! Bytes of global memory that the kernel did not write.
 //!
 //! In: every write to a buffer, and which buffers are outputs that a launch must write whole. Out: for each buffer that was
 //! written in part, how many bytes were not; a finding where it is such an output. Invariant: bytes between an output's
@@ -63,9 +63,9 @@ impl Output {
 pub struct Unwritten {
     /// The buffer.
     pub buffer: usize,
-    /// Bytes that nobody wrote.
+    /// Bytes that the kernel did not write.
     pub bytes: u64,
-    /// Bytes that it has; of an output those of its elements.
+    /// Bytes of the buffer; for an output, bytes of its elements.
     pub of: u64,
     /// The first of them, from the buffer's start.
     pub first: u64,
@@ -102,7 +102,7 @@ impl Written {
         self.0.get(byte / 64).is_some_and(|word| word >> (byte % 64) & 1 == 1)
     }
 
-    /// How many of these bytes nobody wrote, and the first of them.
+    /// How many of these bytes the kernel did not write, and the first of them.
     fn missing(&self, from: usize, bytes: usize) -> (u64, Option<u64>) {
         let (mut at, end, mut count, mut first) = (from, from + bytes, 0, None);
         while at < end {
@@ -122,14 +122,14 @@ impl Written {
 }
 
 impl Machine<'_> {
-    /// Says which bytes nobody wrote; of outputs it is a finding, where the run came to its end.
+    /// Lists the bytes that the kernel did not write; for outputs they are a finding if the run ended.
     pub(crate) fn check_outputs(&mut self) -> Result<(), SimError> {
         let own = self.global.buffers.len() - 1;
         for buffer in 0..own {
             let (written, size) = (self.global.written(buffer), self.global.buffers[buffer].len());
             let mut outputs = self.options.outputs.iter().filter(|each| each.buffer == buffer);
             let Some(output) = outputs.next() else {
-                // What nobody wrote at all is an input.
+                // A buffer without any write is an input.
                 let partly = written.filter(|written| !written.0.is_empty());
                 let (bytes, first) = partly.map_or((0, None), |written| written.missing(0, size));
                 if let Some(first) = first {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_nobody_wrote_are_counted() {
+    fn bytes_that_the_kernel_did_not_write_are_counted() {
         let mut written = Written::default();
         written.note(0, 64, 200);
         written.note(70, 130, 200);

@@ -41,7 +41,7 @@ pub(crate) struct ProductFence {
 }
 
 impl ProductFence {
-    /// For so many registers.
+    /// The state for this many registers.
     pub(crate) fn new(registers: usize) -> Self {
         ProductFence { fences: 0, registers: vec![Accessed::default(); registers] }
     }

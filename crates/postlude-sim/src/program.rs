@@ -50,7 +50,7 @@ pub(crate) struct Step {
     pub(crate) meet: Pc,
     /// Places of the registers it touches, being no product, that matrix products use.
     pub(crate) exposed: Vec<usize>,
-    /// Which registers it reads and writes, and with whom it is executed.
+    /// Which registers it reads and writes, and which lanes execute it together.
     pub(crate) facts: Facts,
 }
 

@@ -79,7 +79,7 @@ pub enum Diagnosis {
     BarrierBytes,
     /// Bytes that a tensor copy wrote with another swizzle than they are read with.
     SwizzleMismatch,
-    /// Bytes of an output that nobody wrote.
+    /// Bytes of an output that the kernel did not write.
     OutputUnwritten,
 }
 

@@ -21,7 +21,7 @@ use polls::Polls;
 const RESIDENT: u32 = 132;
 /// Instructions without a change that anybody could see, after which operations complete although somebody runs.
 const PATIENCE: u64 = 20_000;
-/// Clusters that ended and whose copies are under way, for each that runs, before these copies complete.
+/// The most ended clusters with copies under way, for each running cluster; beyond it, these copies complete.
 const LINGERING: usize = 4;
 /// Times that all waits lose their patience in vain before nobody believes in a change.
 const VAIN: u32 = 3;
@@ -362,7 +362,7 @@ impl Machine<'_> {
             return Ok(());
         }
         for cluster in std::mem::take(&mut self.ended_clusters) {
-            // A copy out of shared memory whose source is read has one part left.
+            // A copy out of shared memory has one part left after its source is read.
             for number in self.lingering(cluster) {
                 self.advance(number)?;
             }

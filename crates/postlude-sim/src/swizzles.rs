@@ -1,8 +1,8 @@
 //! How tensor copies laid out the bytes of shared memory.
 //!
 //! In: boxes as copies bring them, and other writes. Out: whether a reader's swizzle agrees with the one that a chunk was
-//! written with. Invariant: a chunk that anything but a box of two dims or more wrote last has no swizzle: whoever wrote
-//! it may have exchanged its chunks by hand.
+//! written with. Invariant: a chunk that anything but a box of two dims or more wrote last has no swizzle: its
+//! writer may have permuted the chunks in its own code.
 
 use postlude_ptx::launch::Swizzle;
 

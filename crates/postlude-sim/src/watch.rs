@@ -1,4 +1,4 @@
-//! All who watch a run: the trackers of order, where findings are asked for, and whoever the caller sent.
+//! All observers of a run: the trackers of order, if findings are asked for, and the caller's observer.
 //!
 //! In: what the machine does. Out: the same, to both; and findings of the tracker.
 
@@ -14,7 +14,7 @@ use crate::order::{Aim, Order};
 use crate::report::Finding;
 use crate::warp::Warp;
 
-/// All.
+/// The observers of a run.
 pub(crate) struct Watch<'r> {
     pub(crate) order: Option<Box<Order>>,
     pub(crate) lanes: Option<Box<LaneOrder>>,

@@ -1,4 +1,4 @@
-//! Long kernels are no deadlocks, kernels that wait in vain are, and nothing that a launch says ends the process.
+//! Long kernels are no deadlocks, kernels that wait for an event that never comes are, and no launch ends the process.
 
 mod plain;
 

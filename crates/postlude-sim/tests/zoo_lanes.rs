@@ -1,5 +1,5 @@
-//! The zoo of lanes: kernels whose lanes do not do together, or in order, what they must; and kernels that look alike and
-//! are right. Each under every kind of timing.
+//! The zoo of lanes: kernels in which lanes break the rules of common execution or of order, and similar kernels that
+//! keep them. Each under every kind of timing.
 
 mod bound;
 mod broken;
@@ -74,7 +74,7 @@ shfl.sync.bfly.b32 %r2, %r1, 1, 31, 4294967295;\nbar.warp.sync 4294967295;\nret;
 @%p0 bra L1;\nshfl.sync.bfly.b32 %r2, %r0, 2, 31, 4294901760;\nL1:\nret;", [1, 1, 32]),
     ("lanes that ended are not members", "mov.u32 %r0, %tid.x;\nsetp.ge.u32 %p0, %r0, 16;\n@%p0 ret;\nshfl.sync.bfly.b32 %r2, %r0, 1, 31, 4294967295;\nbar.sync 0;\nret;", [1, 1, 32]),
     ("one elected lane writes and reads", "elect.sync _|%p0, 4294967295;\n@!%p0 bra L1;\nst.shared.b32 [shared_memory], 5;\nld.shared.b32 %r1, [shared_memory];\nst.global.b32 [%rd0], %r1;\nL1:\nret;", [1, 1, 32]),
-    ("the elected lane fences for those it met", "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;\nadd.u32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r0;\nbar.warp.sync 4294967295;
+    ("the elected lane fences for the lanes it met", "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;\nadd.u32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r0;\nbar.warp.sync 4294967295;
 elect.sync _|%p0, 4294967295;\n@!%p0 bra L1;\nfence.proxy.async.shared::cta;\ncp.async.bulk.global.shared::cta.bulk_group [%rd0], [shared_memory], 128;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nL1:\nret;", [1, 1, 32]),
     ("lanes that meet in pairs", "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;\nadd.u32 %r3, %r1, %r2;\nst.shared.b32 [%r3], %r0;\nand.b32 %r4, %r0, 30;\nshl.b32 %r5, 3, %r4;\nbar.warp.sync %r5;
 xor.b32 %r6, %r1, 4;\nadd.u32 %r6, %r6, %r2;\nld.shared.b32 %r7, [%r6];\nret;", [1, 1, 32]),

@@ -65,7 +65,7 @@ pub fn evaluate(
 ) -> Vec<Evaluated> {
     let call = Call { graph, problem, arguments, math };
     let parts = sample::parts(graph, problem, Extent::All);
-    let progress = Progress::new(0, &progress::nobody);
+    let progress = Progress::new(0, &progress::ignore);
     parts.iter().flat_map(|part| evaluate::evaluate(call, &part.wanted, &progress)).collect()
 }
 

@@ -190,7 +190,7 @@ impl SimCall {
     }
 }
 
-/// Which bytes of the outputs' buffers are their elements; they follow those of the inputs.
+/// Which bytes of the outputs' buffers are elements; the outputs' buffers follow the inputs' buffers.
 fn elements(graph: &Graph, outputs: &[Tensor]) -> Vec<postlude_sim::Output> {
     let first = graph.inputs().len();
     let mut all = Vec::new();

@@ -1,6 +1,7 @@
 //! Bugs of ours: a panic, or a finding of the simulator in code that we emitted.
 //!
-//! In: what was met. Out: words that say whose bug it is and where to report it, with the kernel that was under way.
+//! In: the panic or the finding. Out: a message that calls it a bug of Postlude and says where to report it, with the kernel
+//! that was being compiled or run.
 
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};

@@ -181,6 +181,6 @@ fn what_the_processor_ran_instead_of_a_gpu_says_why() {
     let ended = run("D = A @ B", &["--json"]);
     let reason = ended.object()["reason"].to_string();
     assert!(reason.len() > 10, "{reason}");
-    // Nobody asks why of what was asked for.
+    // A backend that the user named needs no reason.
     assert!(run("D = A @ B", &["--json", "--backend", "cpu"]).object()["reason"].is_null());
 }

@@ -14,7 +14,7 @@ use crate::entry::Entry;
 const SIZES: [[usize; 3]; 3] = [[4096, 4096, 4096], [328, 1536, 200], [1000, 128, 512]];
 const BATCH: usize = 3;
 
-/// Kernels whose operands reach shared memory in every way, with sizes that decide it: dtype, source, and M, N, K.
+/// Kernels and sizes that together use every operand load: dtype, source, and M, N, K.
 #[rustfmt::skip] // A table: one line a kernel.
 const OPERANDS: &[(DType, &str, [usize; 3])] = &[
     (DType::BF16, "D = A @ W.T", [2048, 2048, 2048]),

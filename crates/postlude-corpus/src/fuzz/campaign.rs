@@ -72,9 +72,9 @@ pub struct Summary {
     pub timings: BTreeMap<&'static str, usize>,
     /// The elements that were compared.
     pub tally: Tally,
-    /// What failed, by seed; of those that failed with the same words only the first few.
+    /// Failures by seed; of failures with the same message only the first few.
     pub failures: Vec<Found>,
-    /// Failures beyond those, by their words.
+    /// How many more failures each message had.
     pub repeated: BTreeMap<String, usize>,
     /// The number of the first kernel that was not begun.
     pub next: u32,

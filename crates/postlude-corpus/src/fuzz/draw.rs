@@ -266,7 +266,7 @@ impl Draw {
     }
 }
 
-/// Operands of the product: those that Hopper kernels multiply most of the time, and any pair that types.
+/// Operands of the product: mostly dtypes that Hopper kernels multiply, sometimes any pair that types.
 fn operands(random: &mut Random, free: bool) -> [DType; 2] {
     let both = |dtype| [dtype; 2];
     if !random.one_in(if free { 4 } else { 16 }) {

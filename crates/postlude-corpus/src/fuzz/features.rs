@@ -1,7 +1,7 @@
 //! What a random kernel has in it: functions by position, dtypes by role, and what else once went untested.
 //!
-//! In: a specimen. Out: the names of its features; [`wanted`] are those that a long enough run has to have. Both follow the
-//! catalogue and the dtypes, so that what is added there is asked for here.
+//! In: a specimen. Out: the names of its features; [`wanted`] lists the features that a long enough run must have. Both
+//! follow the catalogue and the dtypes, so that a new function or dtype is wanted too.
 
 use std::collections::BTreeSet;
 

@@ -112,7 +112,7 @@ impl Gathering<'_> {
         let spawned = worker.stack_size(8 << 20).spawn(move || {
             // A pool of its own, of this thread alone: kernels are run, and references evaluated, side by side.
             let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
-            // Whoever gathered may have left.
+            // The gathering thread may have returned already.
             let report = |event| drop(sender.send((id, event)));
             while shared.take_one(&report).is_some() {}
             report(Event::Idle);
@@ -184,7 +184,7 @@ impl Gathering<'_> {
         (self.tell)(News::Done(seed));
     }
 
-    /// Gives up on workers whose kernel takes longer than it may.
+    /// Abandons workers that exceed the time limit of a kernel.
     fn abandon_late_ones(&mut self) {
         let Campaign { limit, shrink, .. } = self.shared.campaign;
         let is_late = |task: &Task| {

@@ -83,7 +83,7 @@ impl Machine<'_> {
 
     /// What a step makes known, before it is executed.
     pub(super) fn order_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
-        let who = self.agent(warp);
+        let agent = self.agent(warp);
         let members = match inst {
             Inst::WarpSync { members } => self.value(warp, members.0),
             _ => [0; 32],
@@ -99,47 +99,47 @@ impl Machine<'_> {
                 let mut rest = now.mask;
                 while rest != 0 {
                     let members = members[rest.trailing_zeros() as usize] as u32 & rest;
-                    lanes.state(who).meet(members, warp.live);
-                    // A lane outside its own mask was told; it meets nobody.
+                    lanes.state(agent).meet(members, warp.live);
+                    // A lane outside its own mask is already a finding; it synchronises with no lane.
                     rest &= !(members | rest & rest.wrapping_neg());
                 }
             }
             Ordering::Barrier => {
-                let moment = order.moment(who.0, who.1);
-                let state = lanes.state(who);
+                let moment = order.moment(agent.0, agent.1);
+                let state = lanes.state(agent);
                 state.meet(now.mask, warp.live);
                 state.release(now.mask, moment, stamp);
             }
             Ordering::Release => {
-                lanes.state(who).release(now.mask, order.moment(who.0, who.1), stamp);
+                lanes.state(agent).release(now.mask, order.moment(agent.0, agent.1), stamp);
             }
             Ordering::Proxies => {
-                lanes.state(who).fence(now.mask, order.moment(who.0, who.1), stamp);
+                lanes.state(agent).fence(now.mask, order.moment(agent.0, agent.1), stamp);
             }
             Ordering::Fence => {
-                learning = lanes.state(who).pulled(now.mask);
-                lanes.state(who).acquire(learning);
-                lanes.state(who).release(now.mask, order.moment(who.0, who.1), stamp);
+                learning = lanes.state(agent).pulled(now.mask);
+                lanes.state(agent).acquire(learning);
+                lanes.state(agent).release(now.mask, order.moment(agent.0, agent.1), stamp);
             }
             Ordering::Both => {
                 learning = now.mask;
-                lanes.state(who).acquire(now.mask);
-                lanes.state(who).release(now.mask, order.moment(who.0, who.1), stamp);
+                lanes.state(agent).acquire(now.mask);
+                lanes.state(agent).release(now.mask, order.moment(agent.0, agent.1), stamp);
             }
             Ordering::Acquire => learning = now.mask,
             Ordering::Pull | Ordering::Nothing => {}
         }
-        if learning != 0 && lanes.state(who).will_lag(learning, warp.live) {
-            let knows = order.knowledge(who.0, who.1);
-            lanes.before_wait(who, learning, warp.live, knows);
+        if learning != 0 && lanes.state(agent).will_lag(learning, warp.live) {
+            let knows = order.knowledge(agent.0, agent.1);
+            lanes.before_wait(agent, learning, warp.live, knows);
         }
     }
 
     /// What a step has learned, once it is executed.
     pub(super) fn ordered_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
-        let who = self.agent(warp);
+        let agent = self.agent(warp);
         let Some(lanes) = &mut self.observer.lanes else { return };
-        let state = lanes.state(who);
+        let state = lanes.state(agent);
         match Ordering::of(inst) {
             Ordering::Acquire => {
                 state.acquire(now.mask);
@@ -184,12 +184,12 @@ impl Machine<'_> {
         if let Inst::LoadOrdered { .. } | Inst::StoreOrdered { .. } = inst {
             return Ok(());
         }
-        let who = self.agent(warp);
+        let agent = self.agent(warp);
         let (Some(order), Some(lanes)) = (&mut self.observer.order, &mut self.observer.lanes)
         else {
             return Ok(());
         };
-        match lanes.touch(order, (who, now.line), space, does, pieces) {
+        match lanes.touch(order, (agent, now.line), space, does, pieces) {
             Some(found) => self.blame_lanes(warp.cta, Some(warp.number), now.line, space, found),
             None => Ok(()),
         }
@@ -204,13 +204,13 @@ impl Machine<'_> {
         does: Does,
         piece: (u32, u32),
     ) -> Result<(), SimError> {
-        let (who, cta) = (self.agent(warp), self.ctas[cta].number);
+        let (agent, cta) = (self.agent(warp), self.ctas[cta].number);
         let (Some(order), Some(lanes)) = (&mut self.observer.order, &mut self.observer.lanes)
         else {
             return Ok(());
         };
         let piece = (u64::from(piece.0), piece.1);
-        let found = lanes.copy(order, ((who, lane as u32), now.line), (cta, number), does, piece);
+        let found = lanes.copy(order, ((agent, lane as u32), now.line), (cta, number), does, piece);
         let space = Where::Shared { cta };
         for found in found {
             self.blame_lanes(warp.cta, Some(warp.number), now.line, space, found)?;

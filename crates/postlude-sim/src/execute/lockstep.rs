@@ -1,4 +1,4 @@
-//! What lanes must do together: who executes an instruction, with which members, and with which operands in common.
+//! What lanes must do together: which lanes execute an instruction, with which members, and with which equal operands.
 //!
 //! In: a step and the lanes that execute it. Out: findings. Invariant: lanes that are predicated off, or that a member
 //! mask names and that do not come, are told where the instruction needs them; lanes that ended are needed only by
@@ -23,7 +23,7 @@ use super::lane::shuffle_source;
 const MOST_COUNTED: u64 = (1 << 20) - 1;
 
 impl Machine<'_> {
-    /// Lanes that must execute a step together with those of `mask`.
+    /// Lanes that must execute a step together with the lanes of `mask`.
     #[inline]
     pub(super) fn members(&self, warp: &Warp, step: &Step, mask: u32) -> Option<u32> {
         match step.facts.together {

@@ -1,9 +1,8 @@
-//! Registers that nobody wrote.
+//! Reads of registers that no instruction wrote.
 //!
 //! In: a step and the lanes that execute it. Out: a finding for each register that one of these lanes reads and never
 //! wrote. Invariant: what cannot reach a result is not read: the sums of a product that starts anew, the side that a
-//! selection leaves out, addresses of lanes whose rows a matrix load does not have, `xor` and `sub` of a register and
-//! itself.
+//! selection leaves out, addresses of lanes that give no row to a matrix load, `xor` and `sub` of a register and itself.
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::modifier::MatrixCount;
@@ -18,7 +17,7 @@ use crate::warp::Warp;
 use super::Now;
 
 impl Machine<'_> {
-    /// Finds registers that are read and were not written, and notes those that the step writes.
+    /// Finds registers that are read and were not written, and notes the registers that the step writes.
     #[inline]
     pub(super) fn check_defined(
         &mut self,

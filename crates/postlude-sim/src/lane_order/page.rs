@@ -1,7 +1,8 @@
 //! Which lanes touched which bytes last.
 //!
-//! In: accesses. Out: marks of the last write and of the last reads since, word by word, or byte by byte where somebody
-//! touched less than a word. Invariant: a cell's reads are of one warp and one of its times; those of another replace them.
+//! In: accesses. Out: marks of the last write and of the last reads since, word by word, or byte by byte where an access
+//! was narrower than a word. Invariant: a cell's reads are of one warp at one of its times; reads of another warp or time
+//! replace them.
 
 use std::collections::HashMap;
 
@@ -11,8 +12,8 @@ use super::{AgentId, Cta};
 pub(super) const PAGE: u64 = 64;
 const WORDS: usize = PAGE as usize / 4;
 
-/// Who touched nothing yet.
-pub(super) const NOBODY: AgentId = (u32::MAX, u32::MAX);
+/// The agent of a mark before the first access.
+pub(super) const NO_AGENT: AgentId = (u32::MAX, u32::MAX);
 
 /// What is done to bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,11 +45,11 @@ pub(super) struct Mark {
     pub(super) line: u32,
 }
 
-const NOTHING: Mark = Mark { agent: NOBODY, time: 0, moment: 0, lanes: 0, stamp: 0, line: 0 };
+const NOTHING: Mark = Mark { agent: NO_AGENT, time: 0, moment: 0, lanes: 0, stamp: 0, line: 0 };
 
 impl Mark {
     pub(super) fn is_none(&self) -> bool {
-        self.agent == NOBODY
+        self.agent == NO_AGENT
     }
 
     fn name(&self, lane: usize) -> String {
@@ -65,7 +66,7 @@ impl Mark {
         )
     }
 
-    /// A lane of which nobody told.
+    /// No release covers the lane's access.
     pub(super) fn unpublished(&self, lane: usize) -> String {
         let name = self.name(lane);
         format!(

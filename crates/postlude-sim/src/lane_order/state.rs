@@ -1,7 +1,7 @@
 //! What the lanes of a warp know of each other, and what they told others.
 //!
 //! In: synchronisation by lanes. Out: whether a lane knows of another's access, and whether a release or a fence covers
-//! it. A warp's time goes on with each of these, so that an access at a time is known to who knows a later time.
+//! it. A warp's time goes on with each of these, so that an agent that knows a later time knows of the access.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,7 @@ pub(crate) struct State {
     pulled: u32,
     /// What lanes know that did not wait when others of the warp did.
     lags: Vec<(u32, Knowledge)>,
-    /// The same of those that will lag when the wait in execution is over.
+    /// The same for lanes that will lag when the current wait is over.
     pending: Option<(u32, Knowledge)>,
 }
 
@@ -130,7 +130,7 @@ impl State {
         self.meet_lags(mask);
     }
 
-    /// Lanes that lag learn from those that do not.
+    /// Lanes that lag learn from lanes that do not lag.
     fn meet_lags(&mut self, mask: u32) {
         let lagging = self.lags.iter().fold(0, |all, (lanes, _)| all | lanes) & mask;
         if lagging != mask || self.lags.iter().all(|(lanes, _)| lanes & mask == 0) {
@@ -198,7 +198,7 @@ impl State {
         self.pulled &= !mask;
     }
 
-    /// Lanes that will lag behind those of `mask`, which are about to wait, where there are any that do not lag yet.
+    /// Lanes that will lag behind the lanes of `mask`, which are about to wait, where some of them do not lag yet.
     pub(crate) fn will_lag(&self, mask: u32, live: u32) -> bool {
         let lagging = self.lags.iter().fold(0, |all, (lanes, _)| all | lanes);
         live & !mask & !lagging != 0
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_know_what_those_did_that_they_met() {
+    fn a_lane_knows_what_the_lanes_it_met_did() {
         let mut state = State::default();
         let before = state.time();
         state.meet(0b11, u32::MAX);

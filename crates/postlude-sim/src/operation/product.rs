@@ -30,7 +30,7 @@ enum Side {
     B,
 }
 
-/// A product under way and who issued it.
+/// A product under way and the warpgroup that issued it.
 #[derive(Clone, Copy)]
 struct Issuer {
     number: u64,
@@ -60,10 +60,10 @@ impl Machine<'_> {
         let types = product.types.map(matrix_type);
         let [Some(left), Some(right)] = types else { return Ok(()) };
         let first = (product.first - self.ctas[cta].warps.start) as u32;
-        let who = Issuer { number, cta, first, line: product.line };
+        let issuer = Issuer { number, cta, first, line: product.line };
         let a = match &product.a {
             Matrix::Shared { descriptor, transposed } => {
-                self.matrix(who, (*descriptor, *transposed), left, (Side::A, 64))?
+                self.matrix(issuer, (*descriptor, *transposed), left, (Side::A, 64))?
             }
             Matrix::Registers(registers) => {
                 let warps = &self.warps[product.first..product.first + 4];
@@ -76,7 +76,7 @@ impl Machine<'_> {
         };
         let Matrix::Shared { descriptor, transposed } = product.b else { return Ok(()) };
         let n = product.shape.n;
-        let b = self.matrix(who, (descriptor, transposed), right, (Side::B, n))?;
+        let b = self.matrix(issuer, (descriptor, transposed), right, (Side::B, n))?;
         let mut sums = self.sums(product);
         let Product { keep, saturate, negate, .. } = *product;
         let mode = Mode { keep, saturate, negate };
@@ -91,12 +91,12 @@ impl Machine<'_> {
     /// Rows of a matrix in shared memory.
     fn matrix(
         &mut self,
-        who: Issuer,
+        issuer: Issuer,
         (descriptor, transposed): (u64, bool),
         of: MatrixType,
         (side, rows): (Side, u32),
     ) -> Result<Vec<Vec<u32>>, SimError> {
-        let Issuer { number, cta, first, line } = who;
+        let Issuer { number, cta, first, line } = issuer;
         let (bytes, depth) = (of.bytes(), of.k());
         let decoded = Descriptor::decode(descriptor);
         let major = if transposed { Major::MN } else { Major::K };
@@ -138,7 +138,7 @@ impl Machine<'_> {
                 }
             }
         }
-        self.watch_matrix(who, side, &pieces);
+        self.watch_matrix(issuer, side, &pieces);
         for part in pieces.iter().filter(|part| !part.is_empty()) {
             self.touch_product((cta, first), (line, number), part)?;
         }
@@ -151,14 +151,14 @@ impl Machine<'_> {
         Ok(matrix)
     }
 
-    /// Tells who watches what each warp of a product reads.
+    /// Tells the observer what each warp of a product reads.
     fn watch_matrix(
         &mut self,
         Issuer { number, cta, line, .. }: Issuer,
         side: Side,
         pieces: &[Vec<(u64, u32)>; 4],
     ) {
-        let who = At { agent: Agent::Operation(number), line, lanes: 0 };
+        let at = At { agent: Agent::Operation(number), line, lanes: 0 };
         let space = Space::Shared { cta: self.ctas[cta].number };
         for (pieces, part) in pieces.iter().zip(0..) {
             let warp = match side {
@@ -167,7 +167,7 @@ impl Machine<'_> {
             };
             if !pieces.is_empty() {
                 let access = Access { space, kind: Kind::Read, pieces };
-                self.observer.multiplied(who, access, warp);
+                self.observer.multiplied(at, access, warp);
             }
         }
     }

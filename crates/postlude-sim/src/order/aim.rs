@@ -104,7 +104,8 @@ impl Order {
         state.warps.iter().for_each(|warp| seen.join(&warp.seen));
         state.ended = true;
         let time = self.time;
-        let late = state.guests.drain().filter(|(who, (moment, _))| seen.executed(*who) < *moment);
+        let late =
+            state.guests.drain().filter(|(guest, (moment, _))| seen.executed(*guest) < *moment);
         let mut late: Vec<_> = late.collect();
         late.sort_unstable();
         for (by, (moment, line)) in late {

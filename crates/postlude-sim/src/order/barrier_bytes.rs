@@ -1,4 +1,4 @@
-//! Barriers in shared memory as bytes: nothing but operations of barriers may touch those of a live one.
+//! Barriers in shared memory as bytes: only barrier operations may touch the bytes of a live barrier.
 //!
 //! In: accesses to shared memory, and barriers as they are made and unmade. Out: clashes. Invariant: every live barrier
 //! lies within the span that is compared first, so that other accesses cost one comparison.

@@ -5,7 +5,7 @@
 //!
 //! There are four kinds of knowledge about each agent: what it wrote is visible; what it did was executed before, which
 //! an arrival of too narrow a scope tells as well; and what it did is followed by a fence between proxies, for shared and
-//! for global memory, which whoever lies between the two accesses may have made (PTX ISA, "Causality Order":
+//! for global memory, which any agent between the two accesses may have made (PTX ISA, "Causality Order":
 //! proxy-preserved base causality order).
 
 use std::rc::Rc;
@@ -26,7 +26,7 @@ const EXECUTED: usize = 1;
 const FENCED_SHARED: usize = 2;
 const FENCED_GLOBAL: usize = 3;
 
-/// Memory whose accesses a fence between proxies orders.
+/// Memory that a fence between proxies orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fenced {
     Shared,
@@ -48,7 +48,7 @@ impl Clock {
         self.0[part].1.get(of.local as usize).copied().unwrap_or_default()
     }
 
-    /// The last moment of an agent whose writes are visible, 0 for none.
+    /// The last moment of an agent up to which its writes are visible, 0 for none.
     pub(super) fn get(&self, of: Id) -> u32 {
         self.moments(of)[VISIBLE]
     }

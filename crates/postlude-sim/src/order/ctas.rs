@@ -1,4 +1,4 @@
-//! The tracker's CTAs, of which a grid may have millions: only those that run have state.
+//! The tracker's CTAs, of which a grid may have millions: only resident CTAs have state.
 //!
 //! In: numbers in the grid. Out: a CTA's state, which is empty until it is changed. Invariant: of a CTA that ended only
 //! that is kept which accesses to global memory are judged by.
@@ -36,7 +36,7 @@ impl IndexMut<usize> for Ctas {
 }
 
 impl Order {
-    /// Nobody will look at a CTA's shared memory any more, and its cluster has ended.
+    /// Drops a CTA's state: its cluster has ended, and no agent accesses its shared memory any more.
     pub(crate) fn forget(&mut self, cta: u32) {
         self.operations.retain(|_, agents| agents.cta != cta || !agents.complete);
         let cluster = self.cluster(cta);

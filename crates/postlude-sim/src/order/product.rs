@@ -32,7 +32,7 @@ impl Order {
         group.next.pop_front().map_or_else(Vec::new, Vec::from)
     }
 
-    /// The warps that a product reads for, with what they knew; nobody when it is no product that reads.
+    /// The warps that a product reads for, with what they knew; no warps if this is not a product's read.
     pub(super) fn readers(&self, agent: Agent, warp: Option<u32>) -> Vec<(u32, Clock)> {
         let Agent::Operation(number) = agent else { return Vec::new() };
         let Some(agents) = self.operations.get(&number) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Scopes: among whom an access, an arrival or a wait synchronises.
+//! Scopes: with which agents an access, an arrival or a wait synchronises.
 //!
 //! In: the scope that an instruction states, and two agents. Out: whether each is within the other's scope. Invariant: two
 //! strong accesses that are not are weak to each other (PTX ISA, "Morally Strong Operations").

@@ -12,7 +12,7 @@ const PAGE: u64 = 64;
 /// Pages that are kept; what lies beyond is out of bounds of anything real.
 const MOST_PAGES: u64 = 1 << 22;
 
-/// Reads of a buffer that nobody wrote, listed at most.
+/// The most listed reads of a buffer that the kernel has not written.
 const MOST_LISTED: usize = 1 << 22;
 
 /// How an access reaches memory.
@@ -218,7 +218,7 @@ impl Buffer {
     }
 
     /// Lanes of an instruction that read the same bytes, or neighbours, are one entry; of very many entries the older
-    /// half is dropped, which concerns only who overwrites an input long after it was read.
+    /// half is dropped. A write to an input long after the read is then not found.
     fn list(&mut self, address: u64, bytes: u32, touch: Touch) {
         if let Some((start, count, last)) = self.listed.last_mut() {
             let end = *start + u64::from(*count);

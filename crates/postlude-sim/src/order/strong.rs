@@ -47,7 +47,7 @@ impl Strength {
         Some(Strength { access, order, scope })
     }
 
-    /// Among whom it is strong.
+    /// The agents among which it is strong.
     pub(super) fn reach(self) -> Reach {
         reach(self.scope)
     }

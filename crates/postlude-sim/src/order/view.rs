@@ -1,11 +1,11 @@
 //! What the tracker of lanes asks the tracker of warps.
 //!
-//! In: warps and operations. Out: moments, and how much of a warp's past somebody knows. Nothing is changed by asking.
+//! In: warps and operations. Out: moments, and how much of a warp's past another agent knows. No query changes the tracker.
 
 use super::clock::{Clock, Id};
 use super::{Agents, Order};
 
-/// What somebody knows at a moment.
+/// What an agent knows at a moment.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Knowledge(Clock);
 
@@ -22,7 +22,7 @@ impl Knowledge {
 }
 
 impl Order {
-    /// A warp's moment: what it does now is known to who knows this moment.
+    /// A warp's moment: an agent that knows this moment knows what the warp does now.
     pub(crate) fn moment(&mut self, cta: u32, warp: u32) -> u32 {
         self.warp(cta, warp).moment
     }

@@ -1,6 +1,6 @@
-//! What is true of a step whoever executes it: its registers by place, and which lanes must execute it together.
+//! What is true of a step in every warp: its registers by place, and which lanes must execute it together.
 //!
-//! In: steps whose registers are numbered. Out: [`Facts`] of each. Invariant: accumulators of a product are written, and
+//! In: steps with numbered registers. Out: [`Facts`] of each. Invariant: accumulators of a product are written, and
 //! read only where the product says so when it is executed; they are not among the registers that are read.
 
 use postlude_ptx::inst::Inst;
@@ -15,7 +15,7 @@ pub(crate) enum Together {
     /// Each by itself.
     #[default]
     Alone,
-    /// Those that its operand names.
+    /// The lanes that its operand names.
     Members,
     /// All that have not ended.
     Warp,

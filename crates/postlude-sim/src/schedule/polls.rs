@@ -1,9 +1,9 @@
-//! Whether those who can run only ask the same again and again.
+//! Whether every split that can run only polls: repeats the same question without an answer.
 //!
 //! In: splits as they ask (a failed wait for a phase, an ordered load, an atomic, a sleep), or go round, while nothing
-//! changes that another could see. Out: whether every split that can run is such. Invariant: a split counts as asking in vain only if
-//! it asked twice at the same place with the same registers, and nothing that it could read changed in between: a loop
-//! that counts, or that only computes, never does, however long it takes.
+//! changes that another could see. Out: whether every split that can run only polls. Invariant: a split counts as polling
+//! only if it asked twice at the same place with the same registers, and nothing that it could read changed in between: a
+//! loop that counts, or that only computes, never does, however long it takes.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,8 +12,8 @@ use crate::warp::{Warp, lanes};
 
 use super::PATIENCE;
 
-/// Of so many questions the first few are looked at closely: registers of a warp are many. A loop is seen that is no
-/// longer than these.
+/// Of `ROUND` questions the first `LOOKED_AT` are compared, because a warp has many registers. A polling loop with more
+/// questions than that is not recognised.
 const ROUND: u32 = 1024;
 const LOOKED_AT: u32 = 64;
 
@@ -26,7 +26,7 @@ struct Asking {
     in_vain: bool,
 }
 
-/// Those who ask while nothing changes.
+/// The splits that have asked since the last change.
 #[derive(Default, Debug)]
 pub(super) struct Polls {
     /// The machine's count of changes, and instructions when it last changed.
@@ -37,7 +37,7 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    /// Whoever asked is asked anew where something has changed.
+    /// Forgets all questions when something has changed.
     pub(super) fn look(&mut self, progress: u64, instructions: u64) {
         if self.progress != progress {
             (self.progress, self.since) = (progress, instructions);
@@ -45,7 +45,7 @@ impl Polls {
         }
     }
 
-    /// Nobody has asked.
+    /// Forgets all questions.
     pub(super) fn forget(&mut self) {
         if !self.asking.is_empty() {
             self.asking.clear();
@@ -75,7 +75,7 @@ impl Polls {
         }
     }
 
-    /// Whether all of these splits ask in vain.
+    /// Whether all of these splits only poll.
     pub(super) fn are_all(&self, ready: &[(usize, usize)]) -> bool {
         let in_vain = |split| self.asking.get(split).is_some_and(|asking| asking.in_vain);
         self.asking.len() >= ready.len() && ready.iter().all(in_vain)

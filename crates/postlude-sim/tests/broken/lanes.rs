@@ -136,7 +136,7 @@ pub(crate) const LANES: &[Written] = &[
     diverged("members that ended", ["ldmatrix", "@%p0 ret;\nldmatrix"], "ldmatrix"),
     diverged("a barrier for each lane", ["mov.b32 %r10, 0;", "and.b32 %r10, %r0, 1;"], "bar.sync"),
     diverged("a number of threads for each lane", ["mov.b32 %r11, 32;", "and.b32 %r11, %r0, 1;\nadd.u32 %r11, %r11, 32;"], "bar.sync"),
-    undefined("a register that nobody writes", ["mov.b32 %r1, 5;", ""], "add.u32 %r4"),
+    undefined("a register that no instruction writes", ["mov.b32 %r1, 5;", ""], "add.u32 %r4"),
     undefined("the other side of a selection", ["mov.b32 %r2, 7;", ""], "selp"),
     undefined("a register that half a warp writes", ["@!%p0 mov.b32 %r3, 2;", ""], "add.u32 %r4"),
     undefined("a predicate in front of an instruction", ["setp.lt.u32 %p0, %r0, 16;", ""], "mov.b32 %r3"),

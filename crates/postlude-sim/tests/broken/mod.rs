@@ -202,7 +202,7 @@ pub(crate) fn places(lines: &[String], which: Which, pattern: &str) -> Vec<usize
 fn fresh(lines: &mut [String], class: &str) -> String {
     let line = lines.iter_mut().find(|line| line.contains(".reg ") && line.contains(class));
     let line = line.expect("the class is declared");
-    let (before, after) = line.split_once('<').expect("so many of them");
+    let (before, after) = line.split_once('<').expect("a count of registers");
     let count: u32 = after.trim_end_matches(">;").parse().expect("a number");
     let prefix = before.split_whitespace().last().expect("a prefix").to_owned();
     *line = format!("{before}<{}>;", count + 1);

@@ -45,7 +45,7 @@ setp.ne.u32 %p0, %r0, 0;\n@%p0 bra L1;
 mbarrier.init.shared::cta.b64 [shared_memory+3072], 1;\nL1:\nbar.sync 0;\n@%p0 bra L2;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [shared_memory+3072], 256;
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared_memory+2048], [%rd0], 256, [shared_memory+3072];
-L2:\nbar.warp.sync -1;\nshr.u32 %r3, %r0, 5;\nsetp.gt.u32 %p3, %r3, 3; // nobody
+L2:\nbar.warp.sync -1;\nshr.u32 %r3, %r0, 5;\nsetp.gt.u32 %p3, %r3, 3; // never
 @%p3 bra L4;\nL3:
 mbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory+3072], 0;\n@!%p2 bra L3;\nL4:
 mov.b64 %rd2, 68720001088;\nmov.b64 %rd3, 68720001216;
@@ -143,8 +143,8 @@ pub(crate) const ORDERED: &[Written] = &[
     written("B read before the warps meet", MULTIPLY, GROUP, ["bar.sync 0;", ""], Diagnosis::UnorderedShared, "wgmma.mma"),
     written("half of the warps meet", MULTIPLY, GROUP, ["bar.sync 0;", "setp.ge.u32 %p2, %r0, 64;\n@%p2 bra L2;\nbar.sync 1, 64;\nL2:"], Diagnosis::UnorderedShared, "wgmma.mma"),
     written("B's writer does not fence", MULTIPLY, GROUP, ["L1:\nfence.proxy.async.shared::cta;", "fence.proxy.async.shared::cta;\nst.shared.b32 [%r1+2048], 0;\nL1:"], Diagnosis::MissingProxyFence, "st.shared"),
-    written("only the first warp waits for B", BROUGHT, GROUP, ["%r3, 3; // nobody", "%r3, 0;"], Diagnosis::ReadUnderCopy, "wgmma.mma"),
-    written("the last warp does not wait for B", BROUGHT, GROUP, ["%r3, 3; // nobody", "%r3, 2;"], Diagnosis::ReadUnderCopy, "wgmma.mma"),
+    written("only the first warp waits for B", BROUGHT, GROUP, ["%r3, 3; // never", "%r3, 0;"], Diagnosis::ReadUnderCopy, "wgmma.mma"),
+    written("the last warp does not wait for B", BROUGHT, GROUP, ["%r3, 3; // never", "%r3, 2;"], Diagnosis::ReadUnderCopy, "wgmma.mma"),
     written("A written by other warps without a barrier", BROUGHT, GROUP, ["L4:\n", "L4:\nxor.b32 %r4, %r1, 512;\nst.shared.v4.b32 [%r4], {0, 0, 0, 0};\nfence.proxy.async.shared::cta;\n"], Diagnosis::UnorderedShared, "wgmma.mma"),
     // A scope that does not reach the other side orders nothing.
     written("handover released to its own CTA", REMOTE, PAIR, ["release.cluster.shared::cluster", "shared::cluster"], Diagnosis::UnorderedShared, "ld.shared::cluster"),
@@ -168,8 +168,8 @@ pub(crate) const ORDERED: &[Written] = &[
     written("barrier that was not unmade", REUSED, WARPS, ["mbarrier.inval.shared::cta.b64 [shared_memory+128]; // unmade", ""], Diagnosis::BarrierBytes, "st.shared"),
     written("barrier made over data in use", REUSED, WARPS, ["bar.sync 0; // read", ""], Diagnosis::UnorderedShared, "shared"),
     written("barrier unmade while others write", REUSED, WARPS, ["bar.sync 0; // after", ""], Diagnosis::UnorderedShared, "shared"),
-    // A fence between proxies lies between the two accesses, whoever makes it.
-    written("nobody fences before a copy out", TOGETHER, WARPS, ["fence.proxy.async.shared::cta; // reader", ""], Diagnosis::MissingProxyFence, "st.shared"),
+    // A fence between proxies lies between the two accesses; any thread may make it.
+    written("no thread fences before a copy out", TOGETHER, WARPS, ["fence.proxy.async.shared::cta; // reader", ""], Diagnosis::MissingProxyFence, "st.shared"),
     written("the fence comes after the copy out", TOGETHER, WARPS, ["fence.proxy.async.shared::cta; // reader\ncp.async.bulk.global.shared::cta.bulk_group [%rd0], [shared_memory], 256;", "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [shared_memory], 256;\nfence.proxy.async.shared::cta;"], Diagnosis::MissingProxyFence, "st.shared"),
     written("the reader fences global memory", TOGETHER, WARPS, ["shared::cta; // reader", "global;"], Diagnosis::MissingProxyFence, "st.shared"),
     written("a warp that is not between the two fences", TOGETHER, WARPS, ["@%p0 ret;\nfence.proxy.async.shared::cta; // reader", "setp.lt.u32 %p3, %r0, 32;\n@%p3 bra L1;\nfence.proxy.async.shared::cta;\nL1:\n@%p0 ret;"], Diagnosis::MissingProxyFence, "st.shared"),
@@ -185,7 +185,7 @@ pub(crate) const RIGHT: &[Right] = &[
     ("two products of one shape after one fence", MULTIPLY, GROUP, ["add.rn.f32 %f9, %f0, %f1;\nwgmma.fence.sync.aligned; // second", ""]),
     ("other registers are touched between products", MULTIPLY, GROUP, ["; // second", ";\nmov.b32 %f9, 0f00000000;"]),
     ("A's registers are read by two products", FRAGMENTS, GROUP, ["add.u32 %r12, %r12, 1;\nwgmma.fence.sync.aligned; // second", ""]),
-    ("one warp waits and the others meet it", BROUGHT, GROUP, ["%r3, 3; // nobody\n@%p3 bra L4;\nL3:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory+3072], 0;\n@!%p2 bra L3;\nL4:", "%r3, 0;\n@%p3 bra L4;\nL3:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory+3072], 0;\n@!%p2 bra L3;\nL4:\nbar.sync 0;"]),
+    ("one warp waits and the others meet it", BROUGHT, GROUP, ["%r3, 3; // never\n@%p3 bra L4;\nL3:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory+3072], 0;\n@!%p2 bra L3;\nL4:", "%r3, 0;\n@%p3 bra L4;\nL3:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory+3072], 0;\n@!%p2 bra L3;\nL4:\nbar.sync 0;"]),
     ("one fence for all warps behind a barrier", MULTIPLY, GROUP, ["L1:\nfence.proxy.async.shared::cta;\nbar.sync 0;", "L1:\nbar.sync 0;\nfence.proxy.async.shared::cta;"]),
     ("both writers fence", TOGETHER, WARPS, ["bar.sync 0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nfence.proxy.async.shared::cta; // reader", "fence.proxy.async.shared::cta;\nbar.sync 0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;"]),
     ("a warp between the two fences", TOGETHER, WARPS, ["bar.sync 0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nfence.proxy.async.shared::cta; // reader", "bar.sync 0;\nsetp.lt.u32 %p3, %r0, 32;\n@%p3 bra L1;\nfence.proxy.async.shared::cta;\nL1:\nbar.sync 0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;"]),

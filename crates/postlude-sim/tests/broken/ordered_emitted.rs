@@ -70,7 +70,7 @@ pub(crate) const EMITTED: &[Broken] = &[
     broken("descriptor of A with 64 bytes", Base::Plain, Edit::Replace(Which::At(0), DESCRIPTOR, B128, B64), Diagnosis::SwizzleMismatch, "wgmma.mma"),
     broken("descriptor of B with 32 bytes", Base::Plain, Edit::Replace(Which::At(1), DESCRIPTOR, B128, B32), Diagnosis::SwizzleMismatch, "wgmma.mma"),
     broken("descriptor of A without a swizzle", Base::Cluster, Edit::Replace(Which::At(0), DESCRIPTOR, B128, PLAIN), Diagnosis::SwizzleMismatch, "wgmma.mma"),
-    broken("descriptor whose pattern starts late", Base::Plain, Edit::Replace(Which::At(0), DESCRIPTOR, B128, SHIFTED), Diagnosis::SwizzleMismatch, "wgmma.mma"),
+    broken("descriptor with a pattern that starts late", Base::Plain, Edit::Replace(Which::At(0), DESCRIPTOR, B128, SHIFTED), Diagnosis::SwizzleMismatch, "wgmma.mma"),
     broken("map of A without a swizzle", Base::Plain, Edit::Launch(|bound| map(bound, 0).swizzle = Swizzle::None), Diagnosis::SwizzleMismatch, "wgmma.mma"),
     broken("map of B without a swizzle", Base::Plain, Edit::Launch(|bound| map(bound, 1).swizzle = Swizzle::None), Diagnosis::SwizzleMismatch, "wgmma.mma"),
     broken("map of a cluster's B without a swizzle", Base::Cluster, Edit::Launch(|bound| map(bound, 1).swizzle = Swizzle::None), Diagnosis::SwizzleMismatch, "wgmma.mma"),

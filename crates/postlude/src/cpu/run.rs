@@ -282,7 +282,8 @@ fn store_the_rest(
     }
 }
 
-/// Whether the caller is one of as many threads as are wanted: those that share a pool of one thread would wait for it.
+/// Whether the calling thread's own pool has this many threads. Callers that share another pool of one thread would wait
+/// for each other.
 fn runs_here(threads: usize) -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() == threads
 }

@@ -1,7 +1,7 @@
 //! Expands calls into primitives.
 //!
 //! First everything but the basis of stability (sigmoid, softplus, softmax and what only rules make), every node through
-//! its rules; then the basis, whose formulas are stable as they stand and must not be recognised again.
+//! its rules; then the basis: its formulas are stable as they are and must not be recognised again.
 
 use crate::catalogue;
 use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Run, Unary};

@@ -299,7 +299,7 @@ fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
     }
 }
 
-/// The factors of a product, those with a known logarithm and the others, which stay one product.
+/// The factors of a product: factors with a known logarithm, and the others, which stay one product.
 fn log_of_product(
     graph: &mut Graph,
     node: NodeId,
@@ -502,7 +502,7 @@ fn log_of_choice(
         }
     };
     let (mut left, mut right) = (side(graph, a)?, side(graph, b)?);
-    // A finite shift may be taken out of a choice whose other side is minus infinity.
+    // A finite shift may be taken out of a choice if the other side is minus infinity.
     let mut outside = Vec::new();
     for (log, other) in [(&mut left, b), (&mut right, a)] {
         if number(graph, other) == Some(0.0) {

@@ -1,7 +1,7 @@
 //! How large a sum of exponentials may be, and the same sum divided by that.
 //!
 //! In: a node made of exponentials by sums, choices, reductions and factors. Out: an exponent that none of its terms
-//! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]), whose exponentials then neither
+//! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]): its exponentials then neither
 //! overflow nor all vanish. Invariant: both are equal to what they stand for in exact arithmetic.
 
 use std::f64::consts::LN_2;

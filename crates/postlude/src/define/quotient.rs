@@ -1,8 +1,8 @@
 //! Products and quotients of exponentials and of their sums, divided by what would make them overflow.
 //!
 //! In: a product or quotient. Out: the same with every sum of exponentials shifted by its largest exponent and the shifts
-//! taken together, `sigmoid`, `tanh` and `softmax` where it is one. Invariant: special values are those of the naive form
-//! where that does not overflow.
+//! taken together, `sigmoid`, `tanh` and `softmax` where it is one. Invariant: special values are the same as in the
+//! naive form where that does not overflow.
 
 use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
@@ -13,7 +13,7 @@ use super::views::{
     exponent, is_float, multiple, negate, number, unary,
 };
 
-/// The factors of a product: those with exponentials, and the others.
+/// The factors of a product: factors with exponentials, and the others.
 #[derive(Default)]
 struct Factors {
     above: Vec<NodeId>,

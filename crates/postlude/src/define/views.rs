@@ -1,7 +1,7 @@
 //! What a node is, for the rules of stability, and the small nodes that they make.
 //!
-//! In: a graph whose nodes went through the rules. Out: the operands of a form, seen through negations, constant factors
-//! and the order of operands. Nothing here changes a value.
+//! In: a graph after the rules were applied to its nodes. Out: the operands of a form, seen through negations, constant
+//! factors and the order of operands. Nothing here changes a value.
 
 use crate::dtype::Elem;
 use crate::graph::{Axes, Binary, Call, Fold, Graph, NodeId, Op, Over, Run, Unary};
@@ -94,7 +94,7 @@ pub(super) fn called_with_two(
     }
 }
 
-/// `x` of `x * x`, whatever the signs of the factors: the square is positive for two equal signs only.
+/// `x` of `x * x`, with any signs of the factors: the square is positive for two equal signs only.
 pub(super) fn square(graph: &Graph, node: NodeId) -> Option<(f64, NodeId)> {
     let Op::Binary(Binary::Multiply, a, b) = graph[node].op else { return None };
     let ((left, a), (right, b)) = (scaled(graph, a), scaled(graph, b));

@@ -422,7 +422,7 @@ fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
 
 /// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
 const MOST_LINES: u32 = 9000;
-/// About how many lines a kernel has for so many columns of a tile, one behind the other.
+/// About how many lines of code a kernel has for this many columns of a tile without a loop.
 fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
     needs.lines.saturating_mul(tile.blocks() * columns / 2)
 }

@@ -132,7 +132,7 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
     Value::exact(nominal).widen(left.inner as f64 * STEP * magnitude + lost.min(magnitude))
 }
 
-/// The sum of products, and of the magnitudes of those that are finite.
+/// The sum of products, and the sum of the magnitudes of the finite ones.
 fn sum_products(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (mut totals, mut magnitudes) = ([0.0; LANES], [0.0; LANES]);
     let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));

@@ -17,7 +17,7 @@ const WIDEST: f64 = 7.0;
 /// Disjoint enclosures in rising order; nan alone, where there is that, is the last.
 pub(super) type Alternatives = Vec<Value>;
 
-/// Disjoint enclosures, few, that allow whatever the pieces allow.
+/// A few disjoint enclosures that allow everything that the pieces allow.
 pub(super) fn tidy(mut pieces: Vec<Value>) -> Alternatives {
     let only_nan = pieces.iter().any(|piece| piece.is_only_nan());
     pieces.retain(|piece| !piece.is_only_nan());

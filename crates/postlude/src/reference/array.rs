@@ -19,7 +19,7 @@ const WORTH_THREADS: usize = 1 << 13;
 pub(super) struct Places {
     /// The size of the axis.
     pub(super) of: usize,
-    /// Those that are there.
+    /// The chosen places.
     pub(super) chosen: Vec<usize>,
 }
 
@@ -72,7 +72,7 @@ impl Frame {
 pub(super) struct Assumed {
     /// The condition, by the node that compares.
     pub(super) condition: NodeId,
-    /// Whose groups are meant.
+    /// What the elements of a group are folded along.
     pub(super) over: Over,
     /// What each element may be where its condition holds.
     pub(super) values: HashMap<usize, Alternatives>,

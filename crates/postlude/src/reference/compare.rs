@@ -63,7 +63,7 @@ impl Coverage {
 }
 
 impl Comparison {
-    /// Of an output that nobody looked at.
+    /// The coverage of an output without any compared element.
     pub(super) fn none(elements: usize) -> Comparison {
         let coverage = Coverage { checked: 0, elements, rows: (0, 0), columns: (0, 0) };
         Comparison {

@@ -172,7 +172,7 @@ impl Evaluation<'_> {
             _ => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
                 let certain = extremes::certainty(graph, &graph[id].op);
-                // Relaxed algebra may round an extreme otherwise than what it is of.
+                // Under relaxed algebra an extreme may be rounded differently from its terms.
                 let certain = certain.filter(|_| self.call.math != MathMode::Fast);
                 if let Some((over, answer)) = certain {
                     let views = [a, b].map(|operand| self.array(operand).view(&array.frame));
@@ -198,7 +198,7 @@ impl Evaluation<'_> {
             let largest = by.array.values[by.index(place)].magnitude();
             let ulp = functions::accuracy::ulp(largest);
             match (self.call.math, shift.fused) {
-                // Relaxed algebra may round the maximum otherwise than what it is of.
+                // Under relaxed algebra the maximum may be rounded differently from its terms.
                 (MathMode::Fast, _) => 8.0 * ulp,
                 (MathMode::Default | MathMode::Accurate, true) => ulp / 2.0,
                 (MathMode::Default | MathMode::Accurate, false) => 0.0,

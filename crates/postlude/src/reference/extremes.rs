@@ -1,6 +1,6 @@
 //! Comparisons of a value with its own extreme, and differences from it: what holds somewhere.
 //!
-//! `z == max(z, N)` is uncertain wherever `z` is within its error of the largest. That it holds for one of those is
+//! `z == max(z, N)` is uncertain wherever `z` is within its error of the largest. That it holds for one such element is
 //! certain: a value is one number wherever it is used, and a maximum is one of its terms. So is `z - max(z, N)` being 0.
 
 use std::collections::{BTreeMap, HashMap};

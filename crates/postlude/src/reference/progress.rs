@@ -1,4 +1,4 @@
-//! How far an evaluation is, for whoever waits for it.
+//! How far an evaluation is, for a caller that shows it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,5 +27,5 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// For those who do not wait.
-pub(super) fn nobody(_done: u64, _total: u64) {}
+/// For callers that show no progress.
+pub(super) fn ignore(_done: u64, _total: u64) {}

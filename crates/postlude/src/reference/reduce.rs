@@ -150,7 +150,7 @@ impl Reduction {
                     each.flat_map(|(at, holds)| self.under_assumption(terms, uncertain, at, holds));
                 Some(each.collect())
             }
-            // Whatever it may be at all, so that the one for which it holds stays among those of which it is assumed.
+            // With too many candidates, the result allows every alternative, whichever term the condition holds for.
             _ => Some(self.fold_alternatives(terms, uncertain)),
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn parts(graph: &Graph, problem: &Problem, extent: Extent) -> Vec<Par
     let of = |choice: Choice| -> Vec<usize> {
         outputs.iter().copied().filter(|output| choices[*output] == choice).collect()
     };
-    // Who computes everything for one output has everything for the others.
+    // A part that evaluates everything for one output has every other output too.
     if choices.contains(&Choice::Whole) && whole.cost <= LARGE {
         return vec![whole];
     }
@@ -118,8 +118,8 @@ fn count(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> (u64, u64) {
     (elements, products)
 }
 
-/// So many places of an axis, or all of them: the first and the last, some at the edges of tiles, and others drawn from the
-/// size alone.
+/// This many places of an axis, or all of them: the first and the last, some at the edges of tiles, and others drawn from
+/// the size alone.
 fn sample(count: usize, of: usize) -> Places {
     if of <= count {
         return Places::all(of);

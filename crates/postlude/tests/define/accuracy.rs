@@ -2,7 +2,7 @@
 
 use postlude::functions::accuracy::ulp;
 
-use crate::engines::Said;
+use crate::engines::Outcome;
 
 /// What rounds to infinity: half a step above the largest f32.
 const OVERFLOW: f64 = 3.4028235677973366e38;
@@ -32,8 +32,8 @@ impl Allowed {
     }
 
     /// How far the exact value is outside what the reference allows, in the same parts.
-    pub(crate) fn outside(self, said: Said, exact: f64) -> f64 {
-        let value = said.reference;
+    pub(crate) fn outside(self, outcome: Outcome, exact: f64) -> f64 {
+        let value = outcome.reference;
         if exact.is_nan() {
             return if value.nan { 0.0 } else { f64::INFINITY };
         }
@@ -65,12 +65,18 @@ impl Worst {
 }
 
 /// Checks both engines and the enclosure against the exact value: the worst of them.
-pub(crate) fn judge(worst: &mut Worst, allowed: Allowed, said: Said, exact: f64, place: &str) {
-    let tell = |what: &str| format!("{what} at {place}: {said:?}, exactly {exact:e}");
-    worst.note(allowed.part(said.reference.nominal, exact), || tell("reference"));
-    worst.note(allowed.part(said.cpu, exact), || tell("cpu"));
-    worst.note(allowed.outside(said, exact), || tell("enclosure"));
-    let distance = said.reference.distance(said.cpu);
+pub(crate) fn judge(
+    worst: &mut Worst,
+    allowed: Allowed,
+    outcome: Outcome,
+    exact: f64,
+    place: &str,
+) {
+    let tell = |what: &str| format!("{what} at {place}: {outcome:?}, exactly {exact:e}");
+    worst.note(allowed.part(outcome.reference.nominal, exact), || tell("reference"));
+    worst.note(allowed.part(outcome.cpu, exact), || tell("cpu"));
+    worst.note(allowed.outside(outcome, exact), || tell("enclosure"));
+    let distance = outcome.reference.distance(outcome.cpu);
     worst.note(if distance <= 1.0 { 0.0 } else { f64::INFINITY }, || {
         tell("cpu outside the enclosure")
     });

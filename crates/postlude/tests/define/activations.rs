@@ -39,9 +39,9 @@ fn activations_are_those_of_pytorch() {
     for entry in catalogue::FUNCTIONS.iter().filter(|entry| entry.group == Group::Activation) {
         let mut worst = Worst::default();
         let (form, _) = call(entry.name, 0.0);
-        for (said, &x) in elementwise(&form, &points, &[]).into_iter().zip(&points) {
+        for (outcome, &x) in elementwise(&form, &points, &[]).into_iter().zip(&points) {
             let exact = exactly(&form, &[("x", &[f64::from(x)])])[0];
-            judge(&mut worst, call(entry.name, x).1, said, exact, &format!("{x:e}"));
+            judge(&mut worst, call(entry.name, x).1, outcome, exact, &format!("{x:e}"));
         }
         assert!(worst.part <= 1.0, "{form}: {}: {}", worst.part, worst.place);
     }

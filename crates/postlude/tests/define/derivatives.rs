@@ -95,10 +95,10 @@ fn derivatives_are_those_of_the_textbook_formulas() {
                 ["y", "z"].into_iter().zip(others.iter().copied()).collect();
             let list = ["x", "x, y", "x, y, z"][others.len()];
             let mut worst = Worst::default();
-            let said = elementwise(&format!("grad({function})({list})"), &points, &names);
-            for (said, &x) in said.into_iter().zip(&points) {
+            let outcomes = elementwise(&format!("grad({function})({list})"), &points, &names);
+            for (outcome, &x) in outcomes.into_iter().zip(&points) {
                 let exact = if function == "round" { 0.0 } else { difference(function, x, others) };
-                judge(&mut worst, allowed(function, x), said, exact, &format!("{x:e}"));
+                judge(&mut worst, allowed(function, x), outcome, exact, &format!("{x:e}"));
             }
             assert!(
                 worst.part <= 1.0,
@@ -144,9 +144,9 @@ fn derivatives_at_kinks_are_as_documented() {
         ("grad(erf)(x)", 0.0, std::f32::consts::FRAC_2_SQRT_PI),
     ];
     for &(form, x, want) in table {
-        let said = elementwise(form, &[x], &[])[0];
+        let outcome = elementwise(form, &[x], &[])[0];
         let near =
             |got: f64| got == f64::from(want) || (got - f64::from(want)).abs() <= 2e-7 * got.abs();
-        assert!(near(said.reference.nominal) && near(said.cpu), "{form} at {x}: {said:?}");
+        assert!(near(outcome.reference.nominal) && near(outcome.cpu), "{form} at {x}: {outcome:?}");
     }
 }

@@ -3,9 +3,9 @@
 use postlude::graph::Value;
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Options, Sizes, Tensor};
 
-/// What both engines say of one element.
+/// The results of both engines for one element.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Outcome {
     pub(crate) reference: Value,
     pub(crate) cpu: f64,
 }
@@ -24,7 +24,7 @@ pub(crate) fn run(
     along: Along,
     x: &[f32],
     others: &[(&str, f32)],
-) -> Vec<Said> {
+) -> Vec<Outcome> {
     let declared: Vec<String> =
         others.iter().map(|(name, _)| format!(", {name}: f32[M]")).collect();
     let declared = declared.concat();
@@ -54,11 +54,11 @@ pub(crate) fn run(
     let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
     let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
     let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
-    reference.into_iter().zip(cpu).map(|(reference, cpu)| Said { reference, cpu }).collect()
+    reference.into_iter().zip(cpu).map(|(reference, cpu)| Outcome { reference, cpu }).collect()
 }
 
 /// A body that ends in a value, on one row: `x` is the accumulator, `y` a vector along the columns, `t` the label.
-pub(crate) fn run_row(body: &str, x: &[f32], y: &[f32], t: i32) -> Vec<Said> {
+pub(crate) fn run_row(body: &str, x: &[f32], y: &[f32], t: i32) -> Vec<Outcome> {
     let (statements, value) = body.rsplit_once(';').unwrap_or(("", body));
     let source = format!(
         "kernel k(A: f32[M, K], B: f32[K, N], y: f32[N], t: i32[M]) -> D: f32[M, N] {{ x = A @ B; {statements}; D = {value} }}"
@@ -79,10 +79,10 @@ pub(crate) fn run_row(body: &str, x: &[f32], y: &[f32], t: i32) -> Vec<Said> {
     let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
     let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
     let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
-    reference.into_iter().zip(cpu).map(|(reference, cpu)| Said { reference, cpu }).collect()
+    reference.into_iter().zip(cpu).map(|(reference, cpu)| Outcome { reference, cpu }).collect()
 }
 
 /// [`run`] with the default accuracy, `x` along the rows.
-pub(crate) fn elementwise(expression: &str, x: &[f32], others: &[(&str, f32)]) -> Vec<Said> {
+pub(crate) fn elementwise(expression: &str, x: &[f32], others: &[(&str, f32)]) -> Vec<Outcome> {
     run(expression, MathMode::Default, Along::Rows, x, others)
 }

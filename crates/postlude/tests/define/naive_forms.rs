@@ -1,11 +1,11 @@
 //! Naive forms of exponentials, their sums and ratios, against exact values, however they are written.
 
 use crate::accuracy::{Allowed, Worst, judge};
-use crate::engines::{Said, elementwise, run_row};
+use crate::engines::{Outcome, elementwise, run_row};
 use crate::textbook::exactly_or_quickly;
 use crate::variants::{Variant, to_base_two, written};
 
-/// Results below the normal numbers, and those of a factor that is, may vanish.
+/// A result below the normal numbers, or with a factor below them, may be flushed to zero.
 const VANISHES: f64 = 1.2e-38;
 
 /// Where forms are tried: both signs of each.
@@ -24,7 +24,7 @@ enum Where {
 
 use Where::{Above, Below, Everywhere, Within};
 
-/// Form, how many units in the last place it may be off, how much more whatever the value, and for which x.
+/// Form, its allowed error in units in the last place, its allowed absolute error beside that, and for which x.
 type Form = (&'static str, f64, f64, Where);
 
 #[rustfmt::skip] // A table: one line a form.
@@ -97,10 +97,10 @@ fn points(range: Where) -> Vec<f32> {
     SIZES.iter().flat_map(|size| [-size, *size]).filter(|x| range.holds(*x)).collect()
 }
 
-fn worst_of(said: Vec<Said>, exact: &[f64], allowed: Allowed, places: &[f32]) -> Worst {
+fn worst_of(outcomes: Vec<Outcome>, exact: &[f64], allowed: Allowed, places: &[f32]) -> Worst {
     let mut worst = Worst::default();
-    for ((said, exact), place) in said.into_iter().zip(exact).zip(places) {
-        judge(&mut worst, allowed, said, *exact, &format!("{place:e}"));
+    for ((outcome, exact), place) in outcomes.into_iter().zip(exact).zip(places) {
+        judge(&mut worst, allowed, outcome, *exact, &format!("{place:e}"));
     }
     worst
 }
@@ -168,11 +168,11 @@ fn naive_forms_to_base_two_are_exact() {
         for way in ways(&form) {
             // The product with log(2) is rounded.
             let part = (points.iter().zip(&exact).zip(elementwise(&way, &points, &[])))
-                .map(|((x, exact), said)| {
+                .map(|((x, exact), outcome)| {
                     let tail = if form.contains("log2(1.0") { f64::from(x.abs()) } else { 0.0 };
                     let mut worst = Worst::default();
                     let allowed = Allowed { ulps: ulps + tail, absolute };
-                    judge(&mut worst, allowed, said, *exact, &format!("{x:e}"));
+                    judge(&mut worst, allowed, outcome, *exact, &format!("{x:e}"));
                     worst
                 })
                 .max_by(|a, b| a.part.total_cmp(&b.part))
@@ -260,8 +260,8 @@ fn naive_forms_over_a_row_are_exact_however_they_are_written() {
                 Unit::Largest => ulps * largest * f64::from(f32::EPSILON),
             };
             for way in ways(form) {
-                let said = run_row(&way, row, &weights, label);
-                let worst = worst_of(said, &exact, Allowed { ulps, absolute }, row);
+                let outcomes = run_row(&way, row, &weights, label);
+                let worst = worst_of(outcomes, &exact, Allowed { ulps, absolute }, row);
                 if worst.part > 1.0 {
                     let what = format!("{} of {ulps}: {}", worst.part, worst.place);
                     wrong.push(format!("{way} of {row:?}: {what}"));
@@ -273,7 +273,7 @@ fn naive_forms_over_a_row_are_exact_however_they_are_written() {
 }
 
 #[test]
-fn special_values_of_naive_forms_are_those_of_ieee() {
+fn special_values_of_naive_forms_follow_ieee() {
     const INF: f32 = f32::INFINITY;
     const NAN: f32 = f32::NAN;
     #[rustfmt::skip] // A table: one line a fact.
@@ -306,17 +306,17 @@ fn special_values_of_naive_forms_are_those_of_ieee() {
     ];
     let mut wrong = Vec::new();
     for &(form, row, want) in table {
-        for (said, want) in run_row(form, &row, &[1.0, 1.0], 1).into_iter().zip(want) {
+        for (outcome, want) in run_row(form, &row, &[1.0, 1.0], 1).into_iter().zip(want) {
             let same = |got: f64| {
                 got == f64::from(want)
                     || (got.is_nan() && want.is_nan())
                     || (got - f64::from(want)).abs() <= 1e-6 * got.abs().min(1e9)
             };
-            if !same(said.reference.nominal)
-                || !same(said.cpu)
-                || said.reference.distance(said.cpu) > 1.0
+            if !same(outcome.reference.nominal)
+                || !same(outcome.cpu)
+                || outcome.reference.distance(outcome.cpu) > 1.0
             {
-                wrong.push(format!("{form} of {row:?} is {want}: {said:?}"));
+                wrong.push(format!("{form} of {row:?} is {want}: {outcome:?}"));
             }
         }
     }

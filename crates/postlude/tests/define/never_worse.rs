@@ -109,16 +109,16 @@ const FORMS: &[(&str, f64)] = &[
 ];
 
 #[test]
-fn stable_forms_are_as_accurate_as_naive_ones_where_those_are() {
+fn stable_forms_are_as_accurate_as_naive_forms_that_do_not_cancel() {
     let points: Vec<f32> = (0..240).map(|step| -9.0 + 18.0 * step as f32 / 239.0 + 1e-4).collect();
     let mut wrong = Vec::new();
     for &(form, slack) in FORMS {
-        let said = elementwise(form, &points, &[]);
-        let errors: Vec<(f64, f64)> = (points.iter().zip(said))
-            .map(|(&x, said)| {
+        let outcomes = elementwise(form, &points, &[]);
+        let errors: Vec<(f64, f64)> = (points.iter().zip(outcomes))
+            .map(|(&x, outcome)| {
                 let exact = exactly_or_quickly(form, &[("x", &[f64::from(x)])])[0];
                 let error = |got: f64| (got - exact).abs() / ulp(exact);
-                (error(f64::from(as_written(form, x))), error(said.cpu))
+                (error(f64::from(as_written(form, x))), error(outcome.cpu))
             })
             .collect();
         let mut worst = (f64::NEG_INFINITY, String::new());

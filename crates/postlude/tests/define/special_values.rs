@@ -46,13 +46,13 @@ fn special_values_are_those_of_ieee_and_pytorch() {
     ];
     let mut wrong = Vec::new();
     for &(form, x, want) in table {
-        let said = elementwise(form, &[x], &[])[0];
+        let outcome = elementwise(form, &[x], &[])[0];
         let same = |got: f64| got == f64::from(want) || (got.is_nan() && want.is_nan());
-        let ok = same(said.reference.nominal)
-            && same(said.cpu)
-            && said.reference.distance(said.cpu) <= 1.0;
+        let ok = same(outcome.reference.nominal)
+            && same(outcome.cpu)
+            && outcome.reference.distance(outcome.cpu) <= 1.0;
         if !ok {
-            wrong.push(format!("{form} at {x:e} is {want:e}: {said:?}"));
+            wrong.push(format!("{form} at {x:e} is {want:e}: {outcome:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -65,9 +65,9 @@ fn of_two_zeros_the_positive_one_is_larger() {
         ("1 / maximum(-x, 0.0)", INF), ("1 / maximum(0.0, -x)", INF), ("rcp(minimum(-x, 0.0))", -INF), ("rcp(minimum(0.0, -x))", -INF),
     ];
     for &(form, want) in table {
-        let said = elementwise(form, &[0.0], &[])[0];
-        assert!(said.reference.nominal == f64::from(want), "{form}: {said:?}");
-        assert!(said.cpu == f64::from(want), "{form}: {said:?}");
+        let outcome = elementwise(form, &[0.0], &[])[0];
+        assert!(outcome.reference.nominal == f64::from(want), "{form}: {outcome:?}");
+        assert!(outcome.cpu == f64::from(want), "{form}: {outcome:?}");
     }
 }
 
@@ -81,9 +81,12 @@ fn products_with_a_vanished_log_vanish() {
         ("-(y * log(x) + (1 - y) * log(1 - x))", 1.0, 0.0, INF), ("-y * log(x)", 0.0, 0.0, 0.0), ("x * log(x)", 0.0, 0.0, 0.0),
     ];
     for &(form, x, y, want) in table {
-        let said = elementwise(form, &[x], &[("y", y)])[0];
+        let outcome = elementwise(form, &[x], &[("y", y)])[0];
         let same = |got: f64| got == f64::from(want) || (got.is_nan() && want.is_nan());
-        assert!(same(said.reference.nominal) && same(said.cpu), "{form} at {x}, {y}: {said:?}");
+        assert!(
+            same(outcome.reference.nominal) && same(outcome.cpu),
+            "{form} at {x}, {y}: {outcome:?}"
+        );
     }
 }
 
@@ -99,10 +102,13 @@ fn masked_rows_are_those_of_pytorch() {
         ("softmax(x, N) * log(softmax(x, N))", &[NAN, 3.0], &[NAN, NAN]),
     ];
     for &(form, row, want) in table {
-        let said = run(form, MathMode::Default, Along::Columns, row, &[]);
-        for (said, want) in said.iter().zip(want) {
+        let outcomes = run(form, MathMode::Default, Along::Columns, row, &[]);
+        for (outcome, want) in outcomes.iter().zip(want) {
             let same = |got: f64| got == f64::from(*want) || (got.is_nan() && want.is_nan());
-            assert!(same(said.reference.nominal) && same(said.cpu), "{form} of {row:?}: {said:?}");
+            assert!(
+                same(outcome.reference.nominal) && same(outcome.cpu),
+                "{form} of {row:?}: {outcome:?}"
+            );
         }
     }
 }

@@ -104,9 +104,9 @@ fn stable_forms_are_exact_to_a_few_units() {
         let allowed = Allowed { ulps, absolute };
         let points: Vec<f32> = both_signs(&SIZES).into_iter().filter(|x| range.holds(*x)).collect();
         let mut worst = Worst::default();
-        for (said, x) in elementwise(form, &points, &[]).into_iter().zip(&points) {
+        for (outcome, x) in elementwise(form, &points, &[]).into_iter().zip(&points) {
             let exact = exactly(form, &[("x", &[f64::from(*x)])])[0];
-            judge(&mut worst, allowed, said, exact, &format!("{x:e}"));
+            judge(&mut worst, allowed, outcome, exact, &format!("{x:e}"));
         }
         assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
     }
@@ -118,9 +118,15 @@ fn naive_cross_entropies_are_exact_for_any_logit() {
     let points = both_signs(&SIZES);
     for y in [0.0, 0.25, 1.0] {
         let mut worst = Worst::default();
-        for (said, x) in elementwise(form, &points, &[("y", y)]).into_iter().zip(&points) {
+        for (outcome, x) in elementwise(form, &points, &[("y", y)]).into_iter().zip(&points) {
             let exact = exactly(form, &[("x", &[f64::from(*x)]), ("y", &[f64::from(y)])])[0];
-            judge(&mut worst, Allowed { ulps: 6.0, absolute: 0.0 }, said, exact, &format!("{x:e}"));
+            judge(
+                &mut worst,
+                Allowed { ulps: 6.0, absolute: 0.0 },
+                outcome,
+                exact,
+                &format!("{x:e}"),
+            );
         }
         assert!(worst.part <= 1.0, "y = {y}: {}: {}", worst.part, worst.place);
     }
@@ -156,10 +162,16 @@ fn forms_over_a_row_are_exact_to_a_few_units_of_the_row() {
             let absolute = if of_largest { ulps * unit } else { VANISHES };
             let allowed = Allowed { ulps, absolute };
             let exact = exactly(form, &[("x", &values)]);
-            let said = run(form, MathMode::Default, Along::Columns, row, &[]);
-            for (column, said) in said.into_iter().enumerate() {
+            let outcomes = run(form, MathMode::Default, Along::Columns, row, &[]);
+            for (column, outcome) in outcomes.into_iter().enumerate() {
                 let exact = exact[if exact.len() == 1 { 0 } else { column }];
-                judge(&mut worst, allowed, said, exact, &format!("{:e} of {row:?}", row[column]));
+                judge(
+                    &mut worst,
+                    allowed,
+                    outcome,
+                    exact,
+                    &format!("{:e} of {row:?}", row[column]),
+                );
             }
         }
         assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);

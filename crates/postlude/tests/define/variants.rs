@@ -1,8 +1,8 @@
-//! The same expression written otherwise: commuted, negated, with reciprocals, with names.
+//! Other ways to write the same expression: commuted, negated, with reciprocals, with names.
 
 use postlude::syntax::{self, ExprId, ExprKind, Exprs, Infix, Number};
 
-/// How an expression is written otherwise. None of them changes its value.
+/// A way to rewrite an expression without a change of its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Variant {
     /// `b + a` for `a + b`, `b * a` for `a * b`.
@@ -82,7 +82,7 @@ impl Writer<'_> {
 }
 
 #[test]
-fn variants_are_written_as_said() {
+fn each_variant_has_the_expected_text() {
     let form = "1 - square(tanh(x)) / 2";
     let expected = [
         "(1 - (square(tanh(x)) / 2))",

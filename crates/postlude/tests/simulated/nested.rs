@@ -1,4 +1,5 @@
-//! Parts of parts: every mixture of halves and pairs, on every tile that takes so many products, however tensors lie.
+//! Parts of parts: every mixture of halves and pairs, on every tile that has room for their products, in every layout of
+//! the tensors.
 
 use postlude::DType;
 use postlude::plan::sm90::CANDIDATES;

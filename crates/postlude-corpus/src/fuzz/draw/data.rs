@@ -129,7 +129,7 @@ impl Draw {
                 all.push((self.sketch.values[input.value].name.clone(), dims.len(), true));
             }
         }
-        // The dims of a one-liner's outputs are inferred, and are not always those of the sketch.
+        // The dims of a one-liner's outputs are inferred, and may differ from the sketch's.
         let declared = self.sketch.form == Form::Kernel;
         let outputs = self.sketch.outputs.iter().filter(|_| declared);
         all.extend(outputs.map(|output| (output.name.clone(), output.dims.len(), false)));

@@ -1,4 +1,4 @@
-//! Random kernels of any shape: whatever types, at positions that no pattern of a Hopper kernel has.
+//! Random kernels of any shape: every combination that types, also at positions that usual Hopper kernels do not have.
 //!
 //! Every value that is known so far may be an operand: tiles, vectors along either dim, fractions of columns, scalars,
 //! finished reductions and reductions of those. A position is chosen before a value at it, so that positions are drawn
@@ -35,7 +35,7 @@ impl Draw {
         let without_product = self.random.one_in(10);
         let fits = move |known: &Known| !without_product || !known.from_product;
         if self.random.one_in(3) {
-            // Reductions of reductions would be seldom otherwise.
+            // Drawn more often, because reductions of reductions are rare without it.
             self.reduce_any(None, &fits);
             self.reduce_any(None, &|known| known.folds > 0 && fits(known));
         }

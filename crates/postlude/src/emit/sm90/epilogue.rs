@@ -361,7 +361,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         });
     }
 
-    /// The same for a block whose accumulators are still needed: they are where they were when the loop ends.
+    /// The same for a block that needs its accumulators afterwards: the loop ends with them in their first registers.
     fn rotate_over(&self, block: &[Var<'k, F32>], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
         let (k, width) = (self.k, self.plan.schedule.width());
         let (half, round) = (width as usize / 2, columns as usize / 2);

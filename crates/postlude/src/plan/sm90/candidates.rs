@@ -143,7 +143,7 @@ pub const CANDIDATES: &[Tile] = &[
     THREE,
 ];
 
-/// There for three products whose B threads bring in: 64 columns each, and no other CTA.
+/// For three products with a B that threads load: 64 columns each, and no cluster.
 const THREE: Tile = tile(128, 192, 2, ONE);
 
 /// Those of the table that are there for rows longer than a tile.

@@ -249,7 +249,7 @@ fn targets(graph: &Graph, live: &[bool], tiles: bool) -> Vec<Target> {
     let once = if tiles { least } else { 1 };
     let most = if graph.moves_columns() { MOST_DEPTH } else { once };
     let divisors = || (least..=most).filter_map(move |depth| own.checked_mul(1 << depth));
-    // Sizes that slices of runs do not divide are refused, so those that are known to be multiples come first.
+    // Sizes that slices of runs do not divide are refused, so sizes that are known to be multiples come first.
     let known = divisors().map(|divisor| Target { divisor, multiple: Some(multiple) });
     known.chain(divisors().map(|divisor| Target { divisor, multiple: None })).collect()
 }
@@ -267,7 +267,8 @@ fn refused(graph: &Graph, obstacle: Option<NodeId>) -> Sm90Refusal {
             format!("parts of the packed bits `{}`", graph.inputs()[input.0 as usize].name)
         }
         Some(_) => "halves or pairs of a value that cannot be split so".to_owned(),
-        None => "halves and pairs that take so many products, or parts of parts so deep".to_owned(),
+        None => "halves and pairs that need too many products, or parts of parts nested too deeply"
+            .to_owned(),
     };
     Sm90Refusal::Operation { what }
 }

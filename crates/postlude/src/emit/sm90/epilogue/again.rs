@@ -60,7 +60,7 @@ impl<'k> Epilogue<'_, 'k> {
     }
 
     /// What all columns of the tile add to a thread's two rows' reductions, in a loop.
-    #[allow(clippy::too_many_arguments)] // Those of a round, and what rounds carry.
+    #[allow(clippy::too_many_arguments)] // A round's own arguments, and the values that rounds carry.
     fn fold_rounds(
         &self,
         evaluator: &Evaluator<'_, 'k>,

@@ -23,11 +23,11 @@ type Row = [Option<Slices>; SLICES];
 pub(super) struct Asked {
     /// The slices of each value.
     pub(super) slices: Vec<Slices>,
-    /// Those that each output is written in.
+    /// The slices that each output is stored as.
     pub(super) outputs: Vec<Vec<Slice>>,
-    /// Those that a reduction of all columns reads.
+    /// The slices that a reduction of all columns reads.
     pub(super) folded: Vec<Option<Vec<Slice>>>,
-    /// Those of the product.
+    /// The slices of the product.
     pub(super) products: Slices,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Whether a value of these columns has a slice of so many splits that the new graph can hold.
+    /// Whether a value of these columns, split this often, gives a slice that the new graph can hold.
     fn holds(self, graph: &Graph, column: u32, depth: u32) -> bool {
         let divisor = u64::from(column) << depth;
         let even = match graph.product().column {
@@ -194,7 +194,7 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
     }
 }
 
-/// Slices that together are a value of these columns, such that few products are added to those that are known.
+/// Slices that together are a value of these columns, such that few products are added to the known ones.
 fn best_cover(
     graph: &Graph,
     target: Target,
@@ -228,7 +228,7 @@ fn fold_cover(
     }
 }
 
-/// The same for a slice that is split so often.
+/// The same for a slice that is split this often.
 fn cover(
     row: &Row,
     slice: Slice,
@@ -258,7 +258,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks for what outputs store: first for those of the new graph's own columns, which leave no choice.
+    /// Asks for what outputs store: first outputs with the new graph's own columns, because they leave no choice.
     fn ask_outputs(&mut self) -> Option<()> {
         let graph = self.graph;
         let column_of = |place: usize| {

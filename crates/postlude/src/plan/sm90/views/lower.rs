@@ -15,7 +15,7 @@ use super::asked::{Asked, operand_slice, reduced_slices};
 use super::slice::{SLICES, Slice};
 use super::{View, Viewed};
 
-/// The graph whose columns are the column name's size divided by this.
+/// The graph in which the number of columns is the column name's size divided by this.
 pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<'_>, Sm90Refusal> {
     let mut inputs = Inputs { old: graph, views: Vec::new() };
     let product = inputs.product(divisor, &asked);
@@ -322,7 +322,7 @@ impl<'a> Lowering<'a> {
         index
     }
 
-    /// An integer so many times.
+    /// An integer multiplied by a factor.
     fn times(&mut self, id: NodeId, times: u32) -> NodeId {
         match times {
             1 => id,

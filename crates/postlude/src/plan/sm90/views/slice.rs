@@ -82,7 +82,7 @@ impl Slice {
         if depth > MOST_DEPTH {
             return None;
         }
-        // There are depth + 1 mixtures of so many slices each, and wider ones before.
+        // There are depth + 1 mixtures of 2^depth slices each, after all wider slices.
         let before: u32 = (0..depth).map(|wider| (wider + 1) << wider).sum();
         let place = (self.pairings << depth) + (self.half << self.pairings) + self.pair;
         Some((before + place) as usize)
@@ -103,7 +103,7 @@ impl Slice {
         1 << self.pairings
     }
 
-    /// The first of its columns, where it has so many.
+    /// The value's column that comes first in the slice, for a slice of this many columns.
     pub(super) const fn first(self, columns: usize) -> usize {
         self.half as usize * columns * self.stride() + self.pair as usize
     }
@@ -150,7 +150,7 @@ impl Slice {
         }
     }
 
-    /// What meets it of a value that has one column for each run of so many; `None` where that is no slice.
+    /// The slice of a value with one column for each run of `run` columns that this slice meets; `None` if it is no slice.
     pub(super) fn of_runs(self, run: u32) -> Option<Slice> {
         let within = run.trailing_zeros().min(self.pairings);
         if within < self.pairings && !run.is_power_of_two() {
@@ -159,8 +159,8 @@ impl Slice {
         Some(Slice { pairings: self.pairings - within, pair: self.pair >> within, ..self })
     }
 
-    /// The slices of a value whose runs of so many columns become one column each of this slice, split in pairs so often
-    /// inside of each run, and how many columns of a run are left in each; `None` where that is no slice.
+    /// The slices of a value that a reduction of runs reads for this slice of its result, if each run of `run` columns is
+    /// split in pairs `pairings` times, and how many columns of a run are left in each slice; `None` if that is no slice.
     pub(super) fn of_reduced(self, run: u32, pairings: u32) -> Option<(Vec<Slice>, u32)> {
         if pairings > run.trailing_zeros() {
             return None;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn reduced_runs_are_those_of_the_slices_together() {
+    fn the_slices_of_a_reduction_together_hold_its_runs() {
         for slice in Slice::all() {
             for (run, pairings) in [(2, 0), (2, 1), (6, 1), (8, 2), (8, 3), (3, 0)] {
                 let Some((slices, left)) = slice.of_reduced(run, pairings) else { continue };
