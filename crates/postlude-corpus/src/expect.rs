@@ -58,7 +58,7 @@ pub(crate) fn values(want: &Evaluated, got: &Tensor, written: &[f64]) -> Result<
     }
     for (at, (value, got)) in want.values.iter().zip(got.values()).enumerate() {
         let literal = round_to(want.dtype, written[at]);
-        if value.distance(literal) > 1.0 {
+        if want.distance(at, literal) > 1.0 {
             let what = element(want, at, value.nominal, literal);
             return Err(format!("the reference differs from what is written: {what}"));
         }
@@ -91,17 +91,23 @@ pub(crate) fn same_type(want: &Evaluated, got: &Tensor) -> Result<(), String> {
 pub(crate) fn element(evaluated: &Evaluated, at: usize, got: f64, want: f64) -> String {
     let value = evaluated.values[at];
     let index = index(at, &evaluated.shape);
-    let allowed = if value.is_only_nan() {
-        "nan alone".to_owned()
-    } else {
-        let nan = if value.nan { " or nan" } else { "" };
-        format!("{:e} to {:e}{nan}", value.low, value.high)
-    };
+    let pieces = evaluated.alternatives(at);
+    let pieces = if pieces.is_empty() { &[value] } else { pieces };
+    let allowed = pieces.iter().map(range).collect::<Vec<_>>().join(", or ");
     format!(
         "`{}`{index:?}: got {got:e}, want {want:e}, bound {:e} (allowed {allowed})",
         evaluated.name,
         value.bound()
     )
+}
+
+/// The values that an enclosure allows.
+fn range(value: &Value) -> String {
+    if value.is_only_nan() {
+        return "nan alone".to_owned();
+    }
+    let nan = if value.nan { " or nan" } else { "" };
+    format!("{:e} to {:e}{nan}", value.low, value.high)
 }
 
 fn index(at: usize, shape: &[usize]) -> Vec<usize> {

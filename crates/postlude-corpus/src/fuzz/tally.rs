@@ -40,7 +40,7 @@ impl Tally {
             *tally.kind(evaluated.dtype, *value, usual) += 1;
             tally.nan += u64::from(value.is_only_nan());
         }
-        tally.tell_apart(&evaluated.values);
+        tally.tell_apart(evaluated);
         tally
     }
 
@@ -61,13 +61,14 @@ impl Tally {
     }
 
     /// Whether elements of other places would pass.
-    fn tell_apart(&mut self, values: &[Value]) {
+    fn tell_apart(&mut self, evaluated: &Evaluated) {
+        let values = &evaluated.values;
         for (place, value) in values.iter().enumerate() {
             let other = values[(place + ELSEWHERE) % values.len()];
             let (own, other) = (value.nominal, other.nominal);
             if own == other || own.is_nan() && other.is_nan() {
                 self.alike += 1;
-            } else if value.distance(other) > 1.0 {
+            } else if evaluated.distance(place, other) > 1.0 {
                 self.apart += 1;
             }
         }
