@@ -22,7 +22,7 @@ use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
-pub use op::{Call, Constant, Merge, Op, Over, Part, Run};
+pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, IndexAxis, Needs, Unary};
 pub(crate) use ops::{fma, lowest_bit, sums_exactly};
 pub use parse::{GraphTextError, parse};
@@ -224,18 +224,25 @@ impl Graph {
     pub fn moves_columns(&self) -> bool {
         let live = self.live();
         let nodes = || self.nodes().filter(|(id, _)| live[id.index()]);
-        let mut splits = nodes().filter_map(|(id, node)| match node.op {
-            Op::Part(part, a) => {
+        let mut splits = nodes().filter_map(|(id, node)| match node.op.dependence() {
+            Dependence::Part(part, a) => {
                 Some((matches!(part, Part::First | Part::Second), self.ty(a).axes.column))
             }
-            Op::Merge(merge, ..) => Some((merge == Merge::Concat, self.ty(id).axes.column)),
-            _ => None,
+            Dependence::Merge(merge, ..) => Some((merge == Merge::Concat, self.ty(id).axes.column)),
+            Dependence::Source
+            | Dependence::Elementwise(_)
+            | Dependence::Reduce(..)
+            | Dependence::Pick(..)
+            | Dependence::Call => None,
         });
         let Some(first) = splits.next() else { return false };
-        let runs = |node: &Node| match &node.op {
-            Op::Part(..) | Op::Merge(..) => false,
-            Op::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
-            op => op.operands().any(|operand| {
+        let runs = |node: &Node| match node.op.dependence() {
+            Dependence::Part(..) | Dependence::Merge(..) => false,
+            Dependence::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
+            Dependence::Source
+            | Dependence::Elementwise(_)
+            | Dependence::Pick(..)
+            | Dependence::Call => node.op.operands().any(|operand| {
                 self.ty(operand).axes.column.is_some_and(|own| Some(own) != node.ty.axes.column)
                     && node.ty.axes.column.is_some()
             }),

@@ -259,8 +259,8 @@ impl Found<'_> {
         let sketch = self.sketch;
         let shape = |rank: usize, axes: Axes| match (rank, axes.kind()) {
             (_, Kind::Tile) => "tile",
-            (0, _) => "scalar",
-            _ => "vector",
+            (0, Kind::AlongColumns | Kind::AlongRows | Kind::Scalar) => "scalar",
+            (_, Kind::AlongColumns | Kind::AlongRows | Kind::Scalar) => "vector",
         };
         for input in sketch.inputs.iter().filter(|input| live[input.value]) {
             let Some(dims) = &input.dims else {

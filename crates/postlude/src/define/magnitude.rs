@@ -6,7 +6,7 @@
 
 use std::f64::consts::LN_2;
 
-use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
+use crate::graph::{Axes, Binary, Dependence, Elementwise, Fold, Graph, NodeId, Op, Unary};
 
 use super::views::{
     Base, Fuel, binary, call, called_with_two, constant, difference, exponent, folds_as, is_float,
@@ -24,34 +24,33 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         (Some(a), Some(b)) => Some(a.join(b)),
         (a, b) => a.or(b),
     };
-    match graph[node].op {
-        Op::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
-        Op::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
-        Op::Unary(Unary::Exp2, _) => Some(Base::Two),
-        Op::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, a, b)
-        | Op::Select(_, a, b)
-        | Op::Merge(_, a, b) => either(a, b),
-        Op::Binary(Binary::Divide, a, _)
-        | Op::Unary(Unary::Negate, a)
-        | Op::Reduce(Fold::Sum, _, a)
-        | Op::Pick(a, _)
-        | Op::Part(_, a) => base_of(graph, a, fuel),
-        Op::Call(ref call, _) => match call.function {
+    if let Op::Call(call, _) = &graph[node].op {
+        return match call.function {
             "exp_of_difference" | "exp_of_sum" | "exp_difference" => Some(Base::Natural),
             "exp2_difference" | "exp2m1" => Some(Base::Two),
             _ => None,
+        };
+    }
+    match graph[node].op.dependence() {
+        Dependence::Elementwise(function) => match function {
+            Elementwise::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
+            Elementwise::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
+            Elementwise::Unary(Unary::Exp2, _) => Some(Base::Two),
+            Elementwise::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, a, b)
+            | Elementwise::Select(_, a, b) => either(a, b),
+            Elementwise::Binary(Binary::Divide, a, _) | Elementwise::Unary(Unary::Negate, a) => {
+                base_of(graph, a, fuel)
+            }
+            Elementwise::Unary(..)
+            | Elementwise::Binary(..)
+            | Elementwise::Fma(..)
+            | Elementwise::Cast(..) => None,
         },
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Input(_)
-        | Op::Constant(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Fma(..)
-        | Op::Cast(..)
-        | Op::Reduce(..) => None,
+        Dependence::Merge(_, a, b) => either(a, b),
+        Dependence::Reduce(Fold::Sum, _, a) | Dependence::Pick(a, _) | Dependence::Part(_, a) => {
+            base_of(graph, a, fuel)
+        }
+        Dependence::Source | Dependence::Reduce(..) | Dependence::Call => None,
     }
 }
 

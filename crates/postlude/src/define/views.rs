@@ -48,9 +48,9 @@ impl Base {
 
 /// The value of a constant, of its opposite, or of a quotient of two.
 pub(super) fn number(graph: &Graph, node: NodeId) -> Option<f32> {
-    let plain = |node: NodeId| match graph[node].op {
-        Op::Constant(constant) => constant.as_f32(),
-        _ => None,
+    let plain = |node: NodeId| {
+        let Op::Constant(constant) = graph[node].op else { return None };
+        constant.as_f32()
     };
     match graph[node].op {
         Op::Constant(_) => plain(node),
@@ -65,18 +65,14 @@ pub(super) fn is(graph: &Graph, node: NodeId, value: f32) -> bool {
 }
 
 pub(super) fn unary(graph: &Graph, node: NodeId, wanted: Unary) -> Option<NodeId> {
-    match graph[node].op {
-        Op::Unary(op, a) if op == wanted => Some(a),
-        _ => None,
-    }
+    let Op::Unary(op, a) = graph[node].op else { return None };
+    (op == wanted).then_some(a)
 }
 
 /// The argument of a function of the basis.
 pub(super) fn called(graph: &Graph, node: NodeId, function: &str) -> Option<NodeId> {
-    match &graph[node].op {
-        Op::Call(call, arguments) if call.function == function && !call.grad => Some(arguments[0]),
-        _ => None,
-    }
+    let Op::Call(call, arguments) = &graph[node].op else { return None };
+    (call.function == function && !call.grad).then(|| arguments[0])
 }
 
 /// Both arguments of a function of the basis.
@@ -85,13 +81,9 @@ pub(super) fn called_with_two(
     node: NodeId,
     function: &str,
 ) -> Option<(NodeId, NodeId)> {
-    match &graph[node].op {
-        Op::Call(call, arguments) if call.function == function => match arguments[..] {
-            [a, b] => Some((a, b)),
-            _ => None,
-        },
-        _ => None,
-    }
+    let Op::Call(call, arguments) = &graph[node].op else { return None };
+    let [a, b] = arguments[..] else { return None };
+    (call.function == function).then_some((a, b))
 }
 
 /// `x` of `x * x`, with any signs of the factors: the square is positive for two equal signs only.

@@ -96,6 +96,40 @@ pub enum Merge {
     Join,
 }
 
+/// Which elements of its operands an element of an operation's result is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dependence {
+    /// None: the operation has no operands.
+    Source,
+    /// The element at the same place of every operand.
+    Elementwise(Elementwise),
+    /// All elements that are folded into it.
+    Reduce(Fold, Over, NodeId),
+    /// Of the first operand the column that the second one names.
+    Pick(NodeId, NodeId),
+    /// An element of another column.
+    Part(Part, NodeId),
+    /// An element of another column, of one of the operands.
+    Merge(Merge, NodeId, NodeId),
+    /// Not known before `define` expands the call.
+    Call,
+}
+
+/// A function of the operands' elements at one place; see [`Op`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Elementwise {
+    /// [`Op::Unary`].
+    Unary(Unary, NodeId),
+    /// [`Op::Binary`].
+    Binary(Binary, NodeId, NodeId),
+    /// [`Op::Fma`].
+    Fma(NodeId, NodeId, NodeId),
+    /// [`Op::Select`].
+    Select(NodeId, NodeId, NodeId),
+    /// [`Op::Cast`].
+    Cast(DType, NodeId),
+}
+
 /// A function of the library, by name, with what is not a value among its arguments.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Call {
@@ -153,6 +187,29 @@ impl Op {
                 Op::Call(call.clone(), arguments.iter().map(|a| f(*a)).collect())
             }
         }
+    }
+
+    /// Which elements of the operands an element of the result is made of.
+    pub const fn dependence(&self) -> Dependence {
+        let function = match self {
+            Op::Accumulator
+            | Op::FurtherAccumulator(_)
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_) => return Dependence::Source,
+            Op::Unary(unary, a) => Elementwise::Unary(*unary, *a),
+            Op::Binary(binary, a, b) => Elementwise::Binary(*binary, *a, *b),
+            Op::Fma(a, b, c) => Elementwise::Fma(*a, *b, *c),
+            Op::Select(condition, a, b) => Elementwise::Select(*condition, *a, *b),
+            Op::Cast(to, a) => Elementwise::Cast(*to, *a),
+            Op::Reduce(fold, over, a) => return Dependence::Reduce(*fold, *over, *a),
+            Op::Pick(of, index) => return Dependence::Pick(*of, *index),
+            Op::Part(part, a) => return Dependence::Part(*part, *a),
+            Op::Merge(merge, a, b) => return Dependence::Merge(*merge, *a, *b),
+            Op::Call(..) => return Dependence::Call,
+        };
+        Dependence::Elementwise(function)
     }
 
     /// An f32 constant.

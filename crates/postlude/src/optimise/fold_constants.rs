@@ -7,7 +7,7 @@
 use crate::dtype::{DType, Elem, round_to};
 use crate::functions::machine::Scalar;
 use crate::functions::{Accuracy, evaluate, evaluate_pow};
-use crate::graph::{Binary, Constant, Graph, NodeId, Op, Unary, Value};
+use crate::graph::{Binary, Constant, Dependence, Elementwise, Graph, NodeId, Op, Unary, Value};
 
 use super::Context;
 use super::rules::{Rule, Site, rewrite};
@@ -20,30 +20,24 @@ pub(super) fn fold_constants(graph: &Graph, context: &Context<'_>) -> Graph {
 }
 
 fn fold(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
-    let constant = match *op {
-        Op::Unary(unary, a) => fold_unary(unary, site.constant(a)?),
-        Op::Binary(binary, a, b) => fold_binary(binary, site.constant(a)?, site.constant(b)?),
-        Op::Fma(a, b, c) => number(site.number(a)?.mul_add(site.number(b)?, site.number(c)?)),
+    let Dependence::Elementwise(function) = op.dependence() else { return None };
+    let constant = match function {
+        Elementwise::Unary(unary, a) => fold_unary(unary, site.constant(a)?),
+        Elementwise::Binary(binary, a, b) => {
+            fold_binary(binary, site.constant(a)?, site.constant(b)?)
+        }
+        Elementwise::Fma(a, b, c) => {
+            number(site.number(a)?.mul_add(site.number(b)?, site.number(c)?))
+        }
         // The condition decides; what is chosen need not be constant.
-        Op::Select(condition, a, b) => {
+        Elementwise::Select(condition, a, b) => {
             return match site.constant(condition)? {
                 Constant::Bool(true) => Some(a),
                 Constant::Bool(false) => Some(b),
                 Constant::F32(_) | Constant::I32(_) => None,
             };
         }
-        Op::Cast(to, a) => cast(to, site.constant(a)?),
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Input(_)
-        | Op::Constant(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Reduce(..)
-        | Op::Pick(..)
-        | Op::Part(..)
-        | Op::Merge(..)
-        | Op::Call(..) => return None,
+        Elementwise::Cast(to, a) => cast(to, site.constant(a)?),
     };
     Some(site.make_constant(constant))
 }

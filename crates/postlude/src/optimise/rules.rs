@@ -7,7 +7,8 @@
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{
-    Axes, Binary, Constant, Graph, MathMode, NodeId, Op, Output, Part, Unary, accuracies,
+    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Output, Part, Unary,
+    accuracies,
 };
 
 use super::Context;
@@ -202,34 +203,25 @@ impl Building<'_> {
     /// The new node, of operands that may vary along less than the old ones where the operation can do with that.
     fn narrowed(&mut self, old: &Op, accuracy: Accuracy) -> NodeId {
         let whole = old.map(|operand| self.full[operand.index()]);
-        match old {
-            Op::Reduce(fold, over, a) => {
+        match old.dependence() {
+            Dependence::Reduce(fold, over, a) => {
                 let (narrow, axes) =
                     (self.narrow[a.index()], self.new.ty(self.full[a.index()]).axes);
                 let mut site =
                     Site { graph: &mut self.new, accuracy, math: self.math, uses: &self.uses };
-                fold_narrowed(&mut site, *fold, *over, axes, narrow)
+                fold_narrowed(&mut site, fold, over, axes, narrow)
                     .unwrap_or_else(|| self.apply(whole, accuracy))
             }
             // The parts of a value that is the same in every column are the value.
-            Op::Part(Part::First | Part::Second | Part::Even | Part::Odd, a)
+            Dependence::Part(Part::First | Part::Second | Part::Even | Part::Odd, a)
                 if self.new.ty(self.narrow[a.index()]).axes.column.is_none() =>
             {
                 self.narrow[a.index()]
             }
-            Op::Part(..) | Op::Merge(..) | Op::Pick(..) => self.apply(whole, accuracy),
-            Op::Accumulator
-            | Op::FurtherAccumulator(_)
-            | Op::Input(_)
-            | Op::Constant(_)
-            | Op::Index(_)
-            | Op::Extent(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Call(..) => {
+            Dependence::Part(..) | Dependence::Merge(..) | Dependence::Pick(..) => {
+                self.apply(whole, accuracy)
+            }
+            Dependence::Source | Dependence::Elementwise(_) | Dependence::Call => {
                 let narrow = old.map(|operand| self.narrow[operand.index()]);
                 // Runs of 2 and of 3 columns meet only where something of all columns stands between them.
                 let op = if self.new.type_of(&narrow).is_ok() { narrow } else { whole };

@@ -3,7 +3,7 @@
 //! In: rows and columns of outputs. Out: a [`Frame`] for every node, the smallest rectangle that holds them; nothing for
 //! nodes that no wanted output needs. A reduction needs all that it folds.
 
-use crate::graph::{Graph, NodeId, Op, Over, Run};
+use crate::graph::{Dependence, Graph, NodeId, Op, Over, Run};
 use crate::problem::Problem;
 
 use super::array::{Frame, Places};
@@ -63,14 +63,14 @@ fn needs(
         chosen.dedup();
         Places { of: all_columns, chosen }
     };
-    match op {
-        Op::Reduce(_, Over { row, column, .. }, _) => {
-            let rows = if *row { Places::all(all_rows) } else { rows };
+    match op.dependence() {
+        Dependence::Reduce(_, Over { row, column, .. }, _) => {
+            let rows = if row { Places::all(all_rows) } else { rows };
             let columns = match column {
                 None => columns,
                 Some(Run::All) => Places::all(all_columns),
                 Some(Run::Group(width)) => {
-                    let width = *width as usize;
+                    let width = width as usize;
                     let groups = columns.chosen.iter();
                     of_columns(groups.flat_map(|at| at * width..(at + 1) * width).collect())
                 }
@@ -78,30 +78,21 @@ fn needs(
             (rows, columns)
         }
         // Which column is picked is data.
-        Op::Pick(of, _) if *of == operand => (rows, Places::all(all_columns)),
-        Op::Part(part, _) => {
+        Dependence::Pick(of, _) if of == operand => (rows, Places::all(all_columns)),
+        Dependence::Part(part, _) => {
             let sources = columns.chosen.iter().map(|at| part.source(*at, all_columns));
             (rows, of_columns(sources.collect()))
         }
-        Op::Merge(merge, a, b) => {
+        Dependence::Merge(merge, a, b) => {
             let sources = columns.chosen.iter().map(|at| merge.source(*at, columns.of));
-            let own = sources.filter(|(which, _)| [a, b][*which] == &operand);
+            let own = sources.filter(|(which, _)| [a, b][*which] == operand);
             let chosen = own.map(|(_, column)| column).collect();
             (rows, of_columns(chosen))
         }
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Input(_)
-        | Op::Constant(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Fma(..)
-        | Op::Select(..)
-        | Op::Cast(..)
-        | Op::Pick(..)
-        | Op::Call(..) => (rows, columns),
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Pick(..)
+        | Dependence::Call => (rows, columns),
     }
 }
 

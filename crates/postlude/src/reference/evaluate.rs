@@ -84,12 +84,11 @@ impl Evaluation<'_> {
         let accuracy = self.accuracies[id.index()];
         let elem = |node: &NodeId| graph.ty(*node).elem;
         let values = match op {
-            Op::Accumulator | Op::FurtherAccumulator(_) => {
-                let product = graph.product();
-                let right = match op {
-                    Op::FurtherAccumulator(number) => product.further[*number as usize],
-                    _ => product.right.0,
-                };
+            Op::Accumulator => {
+                accumulate::accumulate(self.call, graph.product().right.0, &frame, self.progress)
+            }
+            Op::FurtherAccumulator(number) => {
+                let right = graph.product().further[*number as usize];
                 accumulate::accumulate(self.call, right, &frame, self.progress)
             }
             Op::Input(input) => self.input(*input, &frame),
@@ -169,7 +168,18 @@ impl Evaluation<'_> {
                     share => share,
                 })
             }
-            _ => {
+            Binary::Add
+            | Binary::Multiply
+            | Binary::Divide
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::Pow
+            | Binary::Less
+            | Binary::LessEqual
+            | Binary::Equal
+            | Binary::NotEqual
+            | Binary::And
+            | Binary::Or => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
                 let certain = extremes::certainty(graph, &graph[id].op);
                 // Under relaxed algebra an extreme may be rounded differently from its terms.

@@ -29,9 +29,9 @@ pub(super) struct Shift {
 
 /// Whether an operation shifts a value by its own maximum.
 pub(super) fn shift(graph: &Graph, op: &Op) -> Option<Shift> {
-    let maximum_of = |node: NodeId| match graph[node].op {
-        Op::Reduce(Fold::Max, over, of) => Some((over, of)),
-        _ => None,
+    let maximum_of = |node: NodeId| {
+        let Op::Reduce(Fold::Max, over, of) = graph[node].op else { return None };
+        Some((over, of))
     };
     match op {
         Op::Binary(Binary::Subtract, x, y) => {
@@ -73,10 +73,13 @@ pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<(Over, bool)> {
 
 /// What is compared: `x - y` with 0 is `x` with `y`.
 fn compared(graph: &Graph, left: NodeId, right: NodeId) -> (NodeId, NodeId) {
-    let is_zero = |node: NodeId| match graph[node].op {
-        Op::Constant(Constant::F32(bits)) => f32::from_bits(bits) == 0.0,
-        Op::Constant(Constant::I32(value)) => value == 0,
-        _ => false,
+    let is_zero = |node: NodeId| {
+        let Op::Constant(constant) = graph[node].op else { return false };
+        match constant {
+            Constant::F32(bits) => f32::from_bits(bits) == 0.0,
+            Constant::I32(value) => value == 0,
+            Constant::Bool(_) => false,
+        }
     };
     match (&graph[left].op, &graph[right].op) {
         (Op::Binary(Binary::Subtract, x, y), _) if is_zero(right) => (*x, *y),

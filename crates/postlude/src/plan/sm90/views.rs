@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use postlude_ptx::launch::{Buffer, Parameter};
 
-use crate::graph::{Graph, IndexAxis, Kind, Node, NodeId, Op};
+use crate::graph::{Dependence, Graph, IndexAxis, Kind, Node, NodeId, Op};
 use crate::problem::Problem;
 use crate::shape::Dim;
 
@@ -212,23 +212,14 @@ impl View {
 
 /// How an operation splits columns or puts them together, if it does.
 fn way_of(op: &Op) -> Option<Way> {
-    match op {
-        Op::Part(part, _) => Some(Way::of_part(*part)),
-        Op::Merge(merge, ..) => Some(Way::of_merge(*merge)),
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Input(_)
-        | Op::Constant(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Fma(..)
-        | Op::Select(..)
-        | Op::Cast(..)
-        | Op::Reduce(..)
-        | Op::Pick(..)
-        | Op::Call(..) => None,
+    match op.dependence() {
+        Dependence::Part(part, _) => Some(Way::of_part(part)),
+        Dependence::Merge(merge, ..) => Some(Way::of_merge(merge)),
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Reduce(..)
+        | Dependence::Pick(..)
+        | Dependence::Call => None,
     }
 }
 

@@ -56,8 +56,10 @@ pub(super) fn lines(graph: &Graph) -> u32 {
         let of_node = nodes.map(|(id, node)| match &node.op {
             Op::Reduce(Fold::LogSumExp, ..) => 40,
             Op::Reduce(..) | Op::Pick(..) => 4,
-            op if node.ty.axes.kind() == Kind::Tile => lines_of(op, accuracies[id.index()]),
-            _ => 0,
+            op => match node.ty.axes.kind() {
+                Kind::Tile => lines_of(op, accuracies[id.index()]),
+                Kind::AlongColumns | Kind::AlongRows | Kind::Scalar => 0,
+            },
         });
         of_node.sum()
     };

@@ -5,7 +5,7 @@
 //! Invariant: every slice that is asked for can be made of what is asked for of the operands.
 
 use crate::dtype::DType;
-use crate::graph::{Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
+use crate::graph::{Dependence, Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
 use crate::shape::Dim;
 
 use super::slice::{MOST_DEPTH, SLICES, Slice, Way};
@@ -328,35 +328,30 @@ impl Asking<'_> {
             }
             self.asked.slices[id.index()] |= bit;
             let column = self.graph.ty(id).axes.column;
-            match &self.graph[id].op {
-                Op::Accumulator => self.asked.products |= bit,
-                Op::Part(part, a) => open.push((*a, slice.of_part(*part))),
-                Op::Merge(merge, a, b) => {
-                    let of = slice.of_merge(*merge).map(|(place, inner)| ([*a, *b][place], inner));
+            let op = &self.graph[id].op;
+            if *op == Op::Accumulator {
+                self.asked.products |= bit;
+            }
+            match op.dependence() {
+                Dependence::Part(part, a) => open.push((a, slice.of_part(part))),
+                Dependence::Merge(merge, a, b) => {
+                    let of = slice.of_merge(merge).map(|(place, inner)| ([a, b][place], inner));
                     open.extend(of);
                 }
-                Op::Reduce(_, Over { column: Some(Run::All), .. }, _) => {}
-                Op::Reduce(fold, Over { column: Some(Run::Group(run)), .. }, a) => {
+                Dependence::Reduce(_, Over { column: Some(Run::All), .. }, _) => {}
+                Dependence::Reduce(fold, Over { column: Some(Run::Group(run)), .. }, a) => {
                     let (graph, divisor) = (self.graph, self.target.divisor);
-                    let read = reduced_slices(graph, divisor, *a, *fold, *run, slice);
+                    let read = reduced_slices(graph, divisor, a, fold, run, slice);
                     let slices = read.map(|(slices, _)| slices).unwrap_or_default();
-                    open.extend(slices.into_iter().map(|slice| (*a, slice)));
+                    open.extend(slices.into_iter().map(|slice| (a, slice)));
                 }
-                Op::Pick(terms, index) => {
-                    open.extend([*terms, *index].map(|operand| (operand, Slice::WHOLE)));
+                Dependence::Pick(terms, index) => {
+                    open.extend([terms, index].map(|operand| (operand, Slice::WHOLE)));
                 }
-                op @ (Op::FurtherAccumulator(_)
-                | Op::Input(_)
-                | Op::Constant(_)
-                | Op::Index(_)
-                | Op::Extent(_)
-                | Op::Unary(..)
-                | Op::Binary(..)
-                | Op::Fma(..)
-                | Op::Select(..)
-                | Op::Cast(..)
-                | Op::Reduce(_, Over { column: None, .. }, _)
-                | Op::Call(..)) => open.extend(op.operands().filter_map(|operand| {
+                Dependence::Source
+                | Dependence::Elementwise(_)
+                | Dependence::Reduce(_, Over { column: None, .. }, _)
+                | Dependence::Call => open.extend(op.operands().filter_map(|operand| {
                     Some((operand, operand_slice(self.graph, operand, column, slice)?))
                 })),
             }
