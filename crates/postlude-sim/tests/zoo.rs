@@ -6,14 +6,10 @@ mod plain;
 
 use broken::Base;
 use broken::emitted::BROKEN;
-use broken::written::{WRITTEN, Written};
-use plain::Plain;
+use broken::written::{WRITTEN, changed};
+use plain::{Plain, listed};
 use postlude_ptx::launch::Parameter;
 use postlude_sim::{Diagnosis, Finding, Options, SimError, Timing, run};
-
-fn told(findings: &[Finding]) -> String {
-    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
 
 #[test]
 fn every_broken_kernel_has_its_diagnosis() {
@@ -38,7 +34,7 @@ fn every_broken_kernel_has_its_diagnosis() {
                 "== {}, wants {:?}\n{}",
                 broken.name,
                 broken.diagnosis,
-                told(&short)
+                listed(&short)
             ));
         }
     }
@@ -52,22 +48,12 @@ fn the_kernels_they_come_from_are_clean_under_every_timing() {
     }
 }
 
-fn plain(written: &Written, body: &str, timing: Timing) -> Plain {
-    let mut plain = Plain::new(body);
-    let [grid, cluster, threads] = written.launch;
-    (plain.launch.grid, plain.launch.cluster) = ([grid, 1, 1], [cluster, 1, 1]);
-    (plain.launch.threads, plain.timing) = (threads, timing);
-    plain
-}
-
 #[test]
 fn every_written_kernel_has_its_diagnosis() {
     let mut wrong = Vec::new();
     for written in WRITTEN {
-        let [from, to] = written.change;
-        assert!(written.body.contains(from), "{}", written.name);
-        let body = written.body.replacen(from, to, 1);
-        let findings = plain(written, &body, Timing::Lazy).findings();
+        let body = changed(written.name, written.body, written.change);
+        let findings = Plain::launched(&body, written.launch, Timing::Lazy).findings();
         let fits = |finding: &Finding| {
             finding.diagnosis == written.diagnosis && finding.text.contains(written.at)
         };
@@ -76,7 +62,7 @@ fn every_written_kernel_has_its_diagnosis() {
                 "== {}, wants {:?}\n{}",
                 written.name,
                 written.diagnosis,
-                told(&findings)
+                listed(&findings)
             ));
         }
     }
@@ -88,8 +74,8 @@ fn written_kernels_are_clean_as_they_should_be() {
     for written in WRITTEN {
         let random = (0..20).map(|seed| Timing::Random { seed });
         for timing in [Timing::Eager, Timing::Lazy].into_iter().chain(random) {
-            let findings = plain(written, written.body, timing).findings();
-            assert_eq!(told(&findings), "", "{}, {timing:?}", written.name);
+            let findings = Plain::launched(written.body, written.launch, timing).findings();
+            assert_eq!(listed(&findings), "", "{}, {timing:?}", written.name);
         }
     }
 }

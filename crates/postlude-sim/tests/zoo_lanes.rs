@@ -9,43 +9,24 @@ use std::collections::BTreeMap;
 
 use bound::Bound;
 use broken::lanes::LANES;
-use broken::written::Written;
-use broken::{Base, Which, places};
-use plain::Plain;
-use postlude_ptx::launch::{Parameter, Swizzle, TensorMap};
-use postlude_sim::{Diagnosis, Finding, Options, SimError, Timing, run};
-
-fn timings() -> impl Iterator<Item = Timing> {
-    let random = (0..4).map(|seed| Timing::Random { seed });
-    [Timing::Eager, Timing::Lazy].into_iter().chain(random)
-}
-
-fn told(findings: &[Finding]) -> String {
-    findings.iter().take(4).map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-fn plain(written: &Written, body: &str, timing: Timing) -> Vec<Finding> {
-    let mut plain = Plain::new(body);
-    let [grid, cluster, threads] = written.launch;
-    (plain.launch.grid, plain.launch.cluster) = ([grid, 1, 1], [cluster, 1, 1]);
-    (plain.launch.threads, plain.timing) = (threads, timing);
-    plain.findings()
-}
+use broken::written::changed;
+use broken::{Base, Which, map, places};
+use plain::{Plain, TIMINGS, listed};
+use postlude_ptx::launch::{Swizzle, TensorMap};
+use postlude_sim::{Diagnosis, Finding, Options, SimError, run};
 
 #[test]
 fn every_kernel_of_lanes_has_its_diagnosis_under_every_timing() {
     let mut wrong = Vec::new();
     for written in LANES {
-        let [from, to] = written.change;
-        assert!(written.body.contains(from), "{}", written.name);
-        let body = written.body.replacen(from, to, 1);
-        for timing in timings() {
-            let findings = plain(written, &body, timing);
+        let body = changed(written.name, written.body, written.change);
+        for timing in TIMINGS {
+            let findings = Plain::launched(&body, written.launch, timing).findings();
             let fits = |finding: &Finding| {
                 finding.diagnosis == written.diagnosis && finding.text.contains(written.at)
             };
             if !findings.iter().any(fits) {
-                let (name, wants, told) = (written.name, written.diagnosis, told(&findings));
+                let (name, wants, told) = (written.name, written.diagnosis, listed(&findings));
                 wrong.push(format!("== {name}, {timing:?}, wants {wants:?}\n{told}"));
             }
         }
@@ -56,9 +37,9 @@ fn every_kernel_of_lanes_has_its_diagnosis_under_every_timing() {
 #[test]
 fn kernels_of_lanes_are_clean_as_they_should_be() {
     for written in LANES {
-        for timing in timings() {
-            let findings = plain(written, written.body, timing);
-            assert_eq!(told(&findings), "", "{}, {timing:?}", written.name);
+        for timing in TIMINGS {
+            let findings = Plain::launched(written.body, written.launch, timing).findings();
+            assert_eq!(listed(&findings), "", "{}, {timing:?}", written.name);
         }
     }
 }
@@ -91,12 +72,10 @@ ld.acquire.gpu.global.u32 %r1, [%rd0+64];\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra L2
 
 #[test]
 fn right_kernels_stay_clean_under_every_timing() {
-    for (name, body, [grid, cluster, threads]) in RIGHT {
-        for timing in timings() {
-            let mut plain = Plain::new(body);
-            (plain.launch.grid, plain.launch.cluster) = ([*grid, 1, 1], [*cluster, 1, 1]);
-            (plain.launch.threads, plain.timing) = (*threads, timing);
-            assert_eq!(told(&plain.findings()), "", "{name}, {timing:?}");
+    for (name, body, launch) in RIGHT {
+        for timing in TIMINGS {
+            let findings = Plain::launched(body, *launch, timing).findings();
+            assert_eq!(listed(&findings), "", "{name}, {timing:?}");
         }
     }
 }
@@ -218,12 +197,12 @@ fn every_emitted_kernel_with_broken_lanes_has_its_diagnosis_under_every_timing()
         let bound = bounds.entry(*base).or_insert_with(|| base.bound());
         let text = harmed(&bound.text, pattern, *harm);
         let good = std::mem::replace(&mut bound.text, text);
-        for timing in timings() {
+        for timing in TIMINGS {
             let (report, _) = bound.run(timing);
             let fits =
                 |finding: &Finding| finding.diagnosis == *diagnosis && finding.text.contains(at);
             if !report.findings.iter().any(fits) {
-                let told = told(&report.findings);
+                let told = listed(&report.findings);
                 wrong.push(format!(
                     "== {base:?} {pattern}, {timing:?}, wants {diagnosis:?}\n{told}"
                 ));
@@ -245,10 +224,10 @@ fn a_multicast_beyond_the_cluster_is_found() {
         let (before, _) = line.rsplit_once(", ").expect("a mask");
         lines[place] = format!("{before}, {mask};");
         bound.text = lines.join("\n") + "\n";
-        for timing in timings() {
+        for timing in TIMINGS {
             let findings = bound.run(timing).0.findings;
             let found = findings.iter().any(|each| each.diagnosis == Diagnosis::Limit);
-            assert!(found, "{mask:#x}, {timing:?}\n{}", told(&findings));
+            assert!(found, "{mask:#x}, {timing:?}\n{}", listed(&findings));
         }
     }
 }
@@ -261,20 +240,10 @@ fn refused(base: Base, change: impl FnOnce(&mut Bound)) -> SimError {
     result.expect_err("it is refused")
 }
 
-fn map(bound: &mut Bound) -> &mut TensorMap {
-    let map = bound.launch.parameters.iter_mut().find_map(|parameter| match parameter {
-        Parameter::Map(map) => Some(map),
-        Parameter::Pointer { .. } | Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => {
-            None
-        }
-    });
-    map.expect("a map")
-}
-
 #[test]
 fn tensor_maps_beyond_their_limits_are_refused_by_name() {
     let wrong = |change: fn(&mut TensorMap)| {
-        let error = refused(Base::Plain, |bound| change(map(bound)));
+        let error = refused(Base::Plain, |bound| change(map(bound, 0)));
         assert!(matches!(error, SimError::TensorMap { .. }), "{error}");
         error.to_string()
     };

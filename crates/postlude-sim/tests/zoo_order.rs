@@ -7,36 +7,10 @@ mod plain;
 
 use broken::ordered::{ORDERED, RIGHT};
 use broken::ordered_emitted::{EMITTED, VARIANTS};
-use broken::written::Written;
-use plain::Plain;
+use broken::written::{Written, changed};
+use plain::{Plain, TIMINGS, listed};
 use postlude_ptx::launch::{Buffer, Element, Parameter, Swizzle, TensorMap};
 use postlude_sim::{Diagnosis, Finding, Output, Timing};
-
-const TIMINGS: [Timing; 6] = [
-    Timing::Eager,
-    Timing::Lazy,
-    Timing::Random { seed: 1 },
-    Timing::Random { seed: 2 },
-    Timing::Random { seed: 3 },
-    Timing::Random { seed: 4 },
-];
-
-fn told(findings: &[Finding]) -> String {
-    findings.iter().take(6).map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-fn plain(launch: [u32; 3], body: &str, timing: Timing) -> Vec<Finding> {
-    let mut plain = Plain::new(body);
-    let [grid, cluster, threads] = launch;
-    (plain.launch.grid, plain.launch.cluster) = ([grid, 1, 1], [cluster, 1, 1]);
-    (plain.launch.threads, plain.timing) = (threads, timing);
-    plain.findings()
-}
-
-fn changed(name: &str, body: &str, [from, to]: [&str; 2]) -> String {
-    assert!(body.contains(from), "{name}");
-    body.replacen(from, to, 1)
-}
 
 #[test]
 fn every_broken_kernel_by_hand_is_found_under_every_timing() {
@@ -44,10 +18,10 @@ fn every_broken_kernel_by_hand_is_found_under_every_timing() {
     for Written { name, body, launch, change, diagnosis, at } in ORDERED {
         let text = changed(name, body, *change);
         for timing in TIMINGS {
-            let findings = plain(*launch, &text, timing);
+            let findings = Plain::launched(&text, *launch, timing).findings();
             let fits = |each: &Finding| each.diagnosis == *diagnosis && each.text.contains(at);
             if !findings.iter().any(fits) {
-                wrong.push(format!("== {name}, {timing}: {diagnosis:?}\n{}", told(&findings)));
+                wrong.push(format!("== {name}, {timing}: {diagnosis:?}\n{}", listed(&findings)));
             }
         }
     }
@@ -63,9 +37,9 @@ fn correct_kernels_by_hand_are_clean_under_every_timing() {
         .map(|(name, body, launch, change)| (*name, changed(name, body, *change), *launch));
     for (name, body, launch) in good.chain(others) {
         for timing in TIMINGS {
-            let findings = plain(launch, &body, timing);
+            let findings = Plain::launched(&body, launch, timing).findings();
             if !findings.is_empty() {
-                wrong.push(format!("== {name}, {timing}\n{}", told(&findings)));
+                wrong.push(format!("== {name}, {timing}\n{}", listed(&findings)));
             }
         }
     }
@@ -84,7 +58,7 @@ fn every_broken_emitted_kernel_is_found_under_every_timing() {
             };
             if !report.findings.iter().any(fits) {
                 let (name, wants) = (broken.name, broken.diagnosis);
-                wrong.push(format!("== {name}, {timing}: {wants:?}\n{}", told(&report.findings)));
+                wrong.push(format!("== {name}, {timing}: {wants:?}\n{}", listed(&report.findings)));
             }
         }
     }
@@ -134,10 +108,10 @@ fn boxes_that_leave_with_another_swizzle_are_found() {
         for swizzles in [[B128, None], [None, B128]] {
             let findings = passed_on(swizzles, "", timing);
             let fits = |each: &Finding| each.diagnosis == Diagnosis::SwizzleMismatch;
-            assert!(findings.iter().any(fits), "{swizzles:?}, {timing}: {}", told(&findings));
+            assert!(findings.iter().any(fits), "{swizzles:?}, {timing}: {}", listed(&findings));
         }
         for swizzle in [B128, None] {
-            assert_eq!(told(&passed_on([swizzle; 2], "", timing)), "", "{swizzle:?}, {timing}");
+            assert_eq!(listed(&passed_on([swizzle; 2], "", timing)), "", "{swizzle:?}, {timing}");
         }
     }
 }
@@ -151,7 +125,7 @@ fn bytes_that_a_thread_wrote_leave_with_any_swizzle() {
     stores.push_str("fence.proxy.async.shared::cta;");
     for timing in TIMINGS {
         let findings = passed_on([Swizzle::B128, Swizzle::None], &stores, timing);
-        assert_eq!(told(&findings), "", "{timing}");
+        assert_eq!(listed(&findings), "", "{timing}");
     }
 }
 

@@ -10,6 +10,8 @@ mod derivatives;
 mod enclosures;
 #[path = "define/engines.rs"]
 mod engines;
+#[path = "define/forms.rs"]
+mod forms;
 #[path = "define/naive_forms.rs"]
 mod naive_forms;
 #[path = "define/never_worse.rs"]

@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use postlude::DType;
-use postlude_sim::Diagnosis;
-
 use postlude::plan::sm90::{Cluster, Tile};
+use postlude_ptx::launch::{Parameter, TensorMap};
+use postlude_sim::Diagnosis;
 
 use crate::bound::{Bound, epilogue, tile};
 
@@ -14,6 +14,9 @@ pub(crate) mod lanes;
 pub(crate) mod ordered;
 pub(crate) mod ordered_emitted;
 pub(crate) mod written;
+
+/// A copy of a tile from shared to global memory.
+const STORE: &str = "cp.async.bulk.tensor.3d.global";
 
 /// A good kernel of the library's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -150,7 +153,23 @@ pub(crate) struct Broken {
     pub(crate) region: Option<&'static str>,
 }
 
+/// A broken kernel that may be blamed in any region.
+pub(crate) const fn broken(
+    name: &'static str,
+    base: Base,
+    edit: Edit,
+    diagnosis: Diagnosis,
+    at: &'static str,
+) -> Broken {
+    Broken { name, base, edit, diagnosis, at, region: None }
+}
+
 impl Broken {
+    /// The same, blamed in a region of shared memory.
+    const fn within(self, region: &'static str) -> Broken {
+        Broken { region: Some(region), ..self }
+    }
+
     pub(crate) fn bound(&self) -> Bound {
         let mut bound = self.base.bound();
         if let Edit::Launch(change) = self.edit {
@@ -175,6 +194,17 @@ impl Broken {
         bound.text = text;
         bound
     }
+}
+
+/// A tensor map of a launch, by its place among them.
+pub(crate) fn map(bound: &mut Bound, place: usize) -> &mut TensorMap {
+    let maps = bound.launch.parameters.iter_mut().filter_map(|parameter| match parameter {
+        Parameter::Map(map) => Some(map),
+        Parameter::Pointer { .. } | Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => {
+            None
+        }
+    });
+    maps.into_iter().nth(place).expect("a map")
 }
 
 /// Whether a line contains the parts of a pattern in turn; `*` is anything between two.

@@ -1,12 +1,10 @@
 //! Kernels of the library about order, scopes and what bytes are: with one thing broken, and changed but correct.
 
-use postlude_ptx::launch::{Parameter, Swizzle, TensorMap};
+use postlude_ptx::launch::Swizzle;
 use postlude_sim::Diagnosis;
 
-use super::{Base, Broken, Edit, Which};
-use crate::bound::Bound;
+use super::{Base, Broken, Edit, STORE, Which, broken, map};
 
-const STORE: &str = "cp.async.bulk.tensor.3d.global";
 const DESCRIPTOR: &str = "or.b64*46116862";
 /// Both operands of a product lie in rows of 128 bytes; what the descriptors of other swizzles have there.
 const B128: &str = "4611686293305360384";
@@ -15,30 +13,9 @@ const B32: &str = "-4611685743549415424";
 const PLAIN: &str = "274877972480";
 const SHIFTED: &str = "4612249243258781696";
 
-const fn broken(
-    name: &'static str,
-    base: Base,
-    edit: Edit,
-    diagnosis: Diagnosis,
-    at: &'static str,
-) -> Broken {
-    Broken { name, base, edit, diagnosis, at, region: None }
-}
-
 /// A variant that is correct; it has no diagnosis.
 const fn variant(name: &'static str, base: Base, edit: Edit) -> Broken {
     broken(name, base, edit, Diagnosis::Deadlock, "")
-}
-
-/// A tensor map of a launch, by its place among them.
-fn map(bound: &mut Bound, place: usize) -> &mut TensorMap {
-    let maps = bound.launch.parameters.iter_mut().filter_map(|parameter| match parameter {
-        Parameter::Map(map) => Some(map),
-        Parameter::Pointer { .. } | Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => {
-            None
-        }
-    });
-    maps.into_iter().nth(place).expect("a map")
 }
 
 /// All broken ones.

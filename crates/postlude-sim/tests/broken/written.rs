@@ -14,6 +14,12 @@ pub(crate) struct Written {
     pub(crate) at: &'static str,
 }
 
+/// A text after a change that must apply.
+pub(crate) fn changed(name: &str, body: &str, [from, to]: [&str; 2]) -> String {
+    assert!(body.contains(from), "{name}");
+    body.replacen(from, to, 1)
+}
+
 /// Each of two CTAs writes its number; the one that comes last adds them.
 const REDUCTION: &str = "mov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;
 mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd2, %rd2, %rd0;\nadd.u32 %r2, %r1, 7;

@@ -6,6 +6,21 @@ use postlude_ptx::launch::{Buffer, Launch, Parameter};
 use postlude_ptx::shared::Region;
 use postlude_sim::{Finding, Options, Output, Report, SimError, Timing, run};
 
+/// Timings under which an error of order must be found.
+pub(crate) const TIMINGS: [Timing; 6] = [
+    Timing::Eager,
+    Timing::Lazy,
+    Timing::Random { seed: 1 },
+    Timing::Random { seed: 2 },
+    Timing::Random { seed: 3 },
+    Timing::Random { seed: 4 },
+];
+
+/// The first few findings, one a line.
+pub(crate) fn listed(findings: &[Finding]) -> String {
+    findings.iter().take(6).map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// A kernel whose `%rd0` is the address of its buffer.
 pub(crate) struct Plain {
     pub(crate) text: String,
@@ -34,6 +49,15 @@ ld.param.u64 %rd1, [data];\ncvta.to.global.u64 %rd0, %rd1;
             workspace_bytes: 0,
         };
         Plain { text, launch, buffer: vec![0; 4096], timing: Timing::Eager }
+    }
+
+    /// A launch of these CTAs, CTAs of a cluster and threads.
+    pub(crate) fn launched(body: &str, launch: [u32; 3], timing: Timing) -> Plain {
+        let mut plain = Plain::new(body);
+        let [grid, cluster, threads] = launch;
+        (plain.launch.grid, plain.launch.cluster) = ([grid, 1, 1], [cluster, 1, 1]);
+        (plain.launch.threads, plain.timing) = (threads, timing);
+        plain
     }
 
     pub(crate) fn try_run(&mut self) -> Result<Report, SimError> {

@@ -7,7 +7,7 @@ use crate::engines::Outcome;
 /// What rounds to infinity: half a step above the largest f32.
 const OVERFLOW: f64 = 3.4028235677973366e38;
 
-/// An error that is allowed: units in the last place of the exact value, plus so much whatever the value.
+/// An error that is allowed: units in the last place of the exact value, plus an absolute error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowed {
     pub(crate) ulps: f64,
@@ -80,4 +80,18 @@ pub(crate) fn judge(
     worst.note(if distance <= 1.0 { 0.0 } else { f64::INFINITY }, || {
         tell("cpu outside the enclosure")
     });
+}
+
+/// The worst of a form's outcomes at several places.
+pub(crate) fn worst_of(
+    outcomes: Vec<Outcome>,
+    exact: &[f64],
+    allowed: Allowed,
+    places: &[f32],
+) -> Worst {
+    let mut worst = Worst::default();
+    for ((outcome, exact), place) in outcomes.into_iter().zip(exact).zip(places) {
+        judge(&mut worst, allowed, outcome, *exact, &format!("{place:e}"));
+    }
+    worst
 }

@@ -49,12 +49,7 @@ pub(crate) fn run(
     for (name, value) in others {
         arguments.insert((*name).to_owned(), tensor(vec![rows], &vec![f64::from(*value); rows]));
     }
-    let sizes = Sizes::new();
-    let compiled = kernel.compile(&Options { math, threads: Some(1), ..Options::default() });
-    let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
-    let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
-    let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
-    reference.into_iter().zip(cpu).map(|(reference, cpu)| Outcome { reference, cpu }).collect()
+    on_both(&kernel, math, &arguments)
 }
 
 /// A body that ends in a value, on one row: `x` is the accumulator, `y` a vector along the columns, `t` the label.
@@ -74,11 +69,16 @@ pub(crate) fn run_row(body: &str, x: &[f32], y: &[f32], t: i32) -> Vec<Outcome> 
         ("y".to_owned(), tensor(DType::F32, vec![x.len()], y)),
         ("t".to_owned(), tensor(DType::I32, vec![1], &[t as f32])),
     ]);
+    on_both(&kernel, MathMode::Default, &arguments)
+}
+
+/// The outcomes of a kernel's only output.
+fn on_both(kernel: &Kernel, math: MathMode, arguments: &Arguments) -> Vec<Outcome> {
     let sizes = Sizes::new();
-    let compiled = kernel.compile(&Options { threads: Some(1), ..Options::default() });
-    let problem = compiled.bind(&arguments, &sizes).expect("sizes that fit");
-    let reference = compiled.evaluate(&problem, &arguments).remove(0).values;
-    let cpu = compiled.run(&arguments, &sizes).expect("a run").remove(0).1.values();
+    let compiled = kernel.compile(&Options { math, threads: Some(1), ..Options::default() });
+    let problem = compiled.bind(arguments, &sizes).expect("sizes that fit");
+    let reference = compiled.evaluate(&problem, arguments).remove(0).values;
+    let cpu = compiled.run(arguments, &sizes).expect("a run").remove(0).1.values();
     reference.into_iter().zip(cpu).map(|(reference, cpu)| Outcome { reference, cpu }).collect()
 }
 

@@ -1,31 +1,15 @@
 //! Naive forms of exponentials, their sums and ratios, against exact values, however they are written.
 
-use crate::accuracy::{Allowed, Worst, judge};
-use crate::engines::{Outcome, elementwise, run_row};
+use crate::accuracy::{Allowed, Worst, judge, worst_of};
+use crate::engines::{elementwise, run_row};
+use crate::forms::Where::{Above, Below, Everywhere, Within};
+use crate::forms::{Form, Unit, VANISHES};
 use crate::textbook::exactly_or_quickly;
 use crate::variants::{Variant, to_base_two, written};
-
-/// A result below the normal numbers, or with a factor below them, may be flushed to zero.
-const VANISHES: f64 = 1.2e-38;
 
 /// Where forms are tried: both signs of each.
 const SIZES: [f32; 15] =
     [0.0, 1e-38, 1e-30, 1e-10, 1e-5, 1e-3, 0.04, 0.3, 1.0, 5.0, 20.0, 87.0, 100.0, 1e3, 1e4];
-
-/// For which `x` a form is tried.
-#[derive(Clone, Copy)]
-enum Where {
-    Everywhere,
-    Above,
-    Below,
-    /// Within this distance of 0.
-    Within(f32),
-}
-
-use Where::{Above, Below, Everywhere, Within};
-
-/// Form, its allowed error in units in the last place, its allowed absolute error beside that, and for which x.
-type Form = (&'static str, f64, f64, Where);
 
 #[rustfmt::skip] // A table: one line a form.
 const FORMS: &[Form] = &[
@@ -82,29 +66,6 @@ const FORMS: &[Form] = &[
     ("square(1.0 - sigmoid(x)) * log(sigmoid(x))", 10.0, 1e-33, Everywhere),
 ];
 
-impl Where {
-    fn holds(self, x: f32) -> bool {
-        match self {
-            Where::Everywhere => true,
-            Where::Above => x > 0.0,
-            Where::Below => x < 0.0,
-            Where::Within(limit) => x.abs() <= limit,
-        }
-    }
-}
-
-fn points(range: Where) -> Vec<f32> {
-    SIZES.iter().flat_map(|size| [-size, *size]).filter(|x| range.holds(*x)).collect()
-}
-
-fn worst_of(outcomes: Vec<Outcome>, exact: &[f64], allowed: Allowed, places: &[f32]) -> Worst {
-    let mut worst = Worst::default();
-    for ((outcome, exact), place) in outcomes.into_iter().zip(exact).zip(places) {
-        judge(&mut worst, allowed, outcome, *exact, &format!("{place:e}"));
-    }
-    worst
-}
-
 /// The form itself, and every other way to write it.
 fn ways(form: &str) -> Vec<String> {
     let mut ways = vec![form.to_owned()];
@@ -122,7 +83,7 @@ fn naive_forms_are_exact_however_they_are_written() {
     let mut wrong = Vec::new();
     let mut tried = 0;
     for &(form, ulps, absolute, range) in FORMS {
-        let points = points(range);
+        let points = range.points(&SIZES);
         if points.is_empty() {
             continue;
         }
@@ -160,7 +121,7 @@ fn naive_forms_to_base_two_are_exact() {
     let mut wrong = Vec::new();
     for &(form, ulps, absolute, range) in forms {
         let form = to_base_two(form);
-        let points = points(range);
+        let points = range.points(&SIZES);
         let exact: Vec<f64> = points
             .iter()
             .map(|x| exactly_or_quickly(&form, &[("x", &[f64::from(*x)])])[0])
@@ -183,15 +144,6 @@ fn naive_forms_to_base_two_are_exact() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// How the error of a form over a row is measured.
-#[derive(Clone, Copy)]
-enum Unit {
-    /// In units of the result.
-    Result,
-    /// In units of the largest logit, against which logarithms cancel.
-    Largest,
 }
 
 #[rustfmt::skip] // A table: one line a form.
@@ -254,14 +206,10 @@ fn naive_forms_over_a_row_are_exact_however_they_are_written() {
             let exact = exactly_or_quickly(form, &names);
             let exact: Vec<f64> =
                 (0..row.len()).map(|n| exact[if exact.len() == 1 { 0 } else { n }]).collect();
-            let largest = values.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
-            let absolute = match unit {
-                Unit::Result => VANISHES,
-                Unit::Largest => ulps * largest * f64::from(f32::EPSILON),
-            };
+            let allowed = Allowed { ulps, absolute: unit.absolute(ulps, row) };
             for way in ways(form) {
                 let outcomes = run_row(&way, row, &weights, label);
-                let worst = worst_of(outcomes, &exact, Allowed { ulps, absolute }, row);
+                let worst = worst_of(outcomes, &exact, allowed, row);
                 if worst.part > 1.0 {
                     let what = format!("{} of {ulps}: {}", worst.part, worst.place);
                     wrong.push(format!("{way} of {row:?}: {what}"));

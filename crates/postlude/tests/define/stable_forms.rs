@@ -1,12 +1,11 @@
 //! Forms that overflow or cancel as written are right to a few units in the last place.
 
-use crate::accuracy::{Allowed, Worst, judge};
+use crate::accuracy::{Allowed, Worst, judge, worst_of};
 use crate::engines::{Along, elementwise, run};
+use crate::forms::Where::{Above, Below, Everywhere, Within};
+use crate::forms::{Form, Unit, VANISHES};
 use crate::textbook::exactly;
 use postlude::MathMode;
-
-/// Results below the normal numbers, and those of a factor that is, may vanish.
-const VANISHES: f64 = 1.2e-38;
 
 /// Where forms are tried: both signs of each.
 const SIZES: [f32; 17] = [
@@ -28,23 +27,6 @@ const SIZES: [f32; 17] = [
     1e3,
     1e4,
 ];
-
-fn both_signs(sizes: &[f32]) -> Vec<f32> {
-    sizes.iter().flat_map(|size| [-size, *size]).collect()
-}
-
-#[derive(Clone, Copy)]
-enum Where {
-    Everywhere,
-    Below,
-    Above,
-    Within(f32),
-}
-
-/// Form, how many units in the last place it may be off, how much more for a value near 0, and for which x.
-type Form = (&'static str, f64, f64, Where);
-
-use Where::{Above, Below, Everywhere, Within};
 
 #[rustfmt::skip] // A table: one line a form.
 const FORMS: &[Form] = &[
@@ -87,27 +69,14 @@ const FORMS: &[Form] = &[
     ("exp(-x) / (exp(x) + exp(-x))", 4.0, VANISHES, Everywhere),
 ];
 
-impl Where {
-    fn holds(self, x: f32) -> bool {
-        match self {
-            Where::Everywhere => true,
-            Where::Below => x < 0.0,
-            Where::Above => x > 0.0,
-            Where::Within(limit) => x.abs() <= limit,
-        }
-    }
-}
-
 #[test]
 fn stable_forms_are_exact_to_a_few_units() {
     for &(form, ulps, absolute, range) in FORMS {
-        let allowed = Allowed { ulps, absolute };
-        let points: Vec<f32> = both_signs(&SIZES).into_iter().filter(|x| range.holds(*x)).collect();
-        let mut worst = Worst::default();
-        for (outcome, x) in elementwise(form, &points, &[]).into_iter().zip(&points) {
-            let exact = exactly(form, &[("x", &[f64::from(*x)])])[0];
-            judge(&mut worst, allowed, outcome, exact, &format!("{x:e}"));
-        }
+        let points = range.points(&SIZES);
+        let exact: Vec<f64> =
+            points.iter().map(|x| exactly(form, &[("x", &[f64::from(*x)])])[0]).collect();
+        let outcomes = elementwise(form, &points, &[]);
+        let worst = worst_of(outcomes, &exact, Allowed { ulps, absolute }, &points);
         assert!(worst.part <= 1.0, "{form}: {} of {ulps}: {}", worst.part, worst.place);
     }
 }
@@ -115,19 +84,14 @@ fn stable_forms_are_exact_to_a_few_units() {
 #[test]
 fn naive_cross_entropies_are_exact_for_any_logit() {
     let form = "-(y * log(sigmoid(x)) + (1 - y) * log(1 - sigmoid(x)))";
-    let points = both_signs(&SIZES);
+    let points = Everywhere.points(&SIZES);
     for y in [0.0, 0.25, 1.0] {
-        let mut worst = Worst::default();
-        for (outcome, x) in elementwise(form, &points, &[("y", y)]).into_iter().zip(&points) {
-            let exact = exactly(form, &[("x", &[f64::from(*x)]), ("y", &[f64::from(y)])])[0];
-            judge(
-                &mut worst,
-                Allowed { ulps: 6.0, absolute: 0.0 },
-                outcome,
-                exact,
-                &format!("{x:e}"),
-            );
-        }
+        let exact: Vec<f64> = points
+            .iter()
+            .map(|x| exactly(form, &[("x", &[f64::from(*x)]), ("y", &[f64::from(y)])])[0])
+            .collect();
+        let outcomes = elementwise(form, &points, &[("y", y)]);
+        let worst = worst_of(outcomes, &exact, Allowed { ulps: 6.0, absolute: 0.0 }, &points);
         assert!(worst.part <= 1.0, "y = {y}: {}: {}", worst.part, worst.place);
     }
 }
@@ -141,26 +105,22 @@ fn forms_over_a_row_are_exact_to_a_few_units_of_the_row() {
         &[0.1, 0.2, -0.3, 5.0, 1e-30],
         &[88.9, 100.0, 20.0, -100.0],
     ];
-    // Logs of softmaxes cancel against the largest x; their error is in units of it.
     let forms = [
-        ("log(softmax(x, N))", 4.0, true),
-        ("log_softmax(x, N)", 4.0, true),
-        ("log(exp(x) / sum(exp(x), N))", 4.0, true),
-        ("x - log(sum(exp(x), N))", 4.0, true),
-        ("exp(x) / sum(exp(x), N)", 8.0, false),
-        ("softmax(x, N)", 8.0, false),
-        ("log(sum(exp(x), N))", 2.0, true),
-        ("logsumexp(x, N)", 2.0, true),
-        ("log(mean(exp(x), N))", 4.0, true),
+        ("log(softmax(x, N))", 4.0, Unit::Largest),
+        ("log_softmax(x, N)", 4.0, Unit::Largest),
+        ("log(exp(x) / sum(exp(x), N))", 4.0, Unit::Largest),
+        ("x - log(sum(exp(x), N))", 4.0, Unit::Largest),
+        ("exp(x) / sum(exp(x), N)", 8.0, Unit::Result),
+        ("softmax(x, N)", 8.0, Unit::Result),
+        ("log(sum(exp(x), N))", 2.0, Unit::Largest),
+        ("logsumexp(x, N)", 2.0, Unit::Largest),
+        ("log(mean(exp(x), N))", 4.0, Unit::Largest),
     ];
-    for (form, ulps, of_largest) in forms {
+    for (form, ulps, unit) in forms {
         let mut worst = Worst::default();
         for row in rows {
             let values: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
-            let largest = values.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
-            let unit = largest * f64::from(f32::EPSILON);
-            let absolute = if of_largest { ulps * unit } else { VANISHES };
-            let allowed = Allowed { ulps, absolute };
+            let allowed = Allowed { ulps, absolute: unit.absolute(ulps, row) };
             let exact = exactly(form, &[("x", &values)]);
             let outcomes = run(form, MathMode::Default, Along::Columns, row, &[]);
             for (column, outcome) in outcomes.into_iter().enumerate() {
