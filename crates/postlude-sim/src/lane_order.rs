@@ -2,13 +2,13 @@
 //!
 //! The tracker of warps (`order`) takes the lanes of a warp for one agent. This one takes them apart. In: accesses with
 //! their lanes, and instructions that order them. Out: accesses that only look ordered because their lanes are of one warp.
-//! Invariant: nothing is told that the tracker of warps tells already, and no access that a chain of synchronisation
-//! orders lane by lane.
+//! Invariant: it reports no error that the tracker of warps reports, and no access that a chain of synchronisation orders
+//! lane by lane.
 //!
 //! Three rules (PTX ISA, "Memory Consistency Model" and "bar.warp.sync"). A lane knows what another lane of its warp did
 //! before `bar.warp.sync`, a barrier of the CTA or the cluster, or a release that it acquired; a shuffle or a vote orders
-//! no memory. A release (an arrival, a fence) publishes what its own lanes did, and what they know. A wait tells only the
-//! lanes that waited; the others must meet them. A fence between proxies is a release in this sense too.
+//! no memory. A release (an arrival, a fence) publishes what its own lanes did, and what they know. A wait acquires only
+//! for the lanes that waited; the others must synchronise with them. A fence between proxies is a release in this sense too.
 
 mod page;
 mod state;
@@ -30,7 +30,7 @@ pub(crate) type AgentId = (u32, u32);
 /// The most pages of global memory; beyond it, pages of CTAs that ended are dropped.
 const FEW_PAGES: usize = 4096;
 
-/// CTAs that ended of which is kept what they released.
+/// The most ended CTAs of which the releases are kept.
 const MOST_ENDED: usize = 2048;
 
 /// Memory that is accessed.
@@ -48,7 +48,7 @@ pub(crate) struct Piece {
     pub(crate) bytes: u32,
 }
 
-/// What lanes lack.
+/// An error of order between lanes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) diagnosis: Diagnosis,
@@ -89,7 +89,7 @@ pub(crate) struct LaneOrder {
     swept: usize,
     /// Counts instructions that touch memory or order it.
     stamp: u32,
-    /// What was last looked up: how an agent's accesses are known to the lanes without a lag.
+    /// The last lookup: up to which moment the lanes without a lag know an agent's accesses.
     known: Option<(AgentId, u32)>,
 }
 
@@ -130,7 +130,7 @@ impl LaneOrder {
     /// A CTA's cluster has ended.
     pub(crate) fn forget(&mut self, cta: u32) {
         if let Some(state) = self.ctas.get_mut(&cta) {
-            // What it released is still read, by CTAs that come later.
+            // CTAs that start later may still acquire what it released.
             let told =
                 state.warps.iter_mut().filter_map(|warp| warp.end().then_some(())).count() > 0;
             if told {
@@ -321,7 +321,7 @@ impl LaneOrder {
                 if !make {
                     return self.ctas.get_mut(&cta)?.shared.get_mut(place)?.take();
                 }
-                // Beyond what any launch may ask for: told as out of bounds.
+                // Beyond any launch's memory: another check reports it as out of bounds.
                 if place >= 1 << 14 {
                     return None;
                 }
@@ -450,7 +450,7 @@ impl LaneOrder {
         Some(mark.unfenced(missing))
     }
 
-    /// All that a warp knows, for lanes that will not learn what others of the warp are about to.
+    /// Keeps what a warp knows for its lanes that do not take part in the wait that follows.
     pub(crate) fn before_wait(&mut self, agent: AgentId, mask: u32, live: u32, knows: Knowledge) {
         self.state(agent).before_wait(mask, live, knows);
     }

@@ -97,7 +97,7 @@ struct Slot {
     moment: u32,
     /// What the present one starts with, itself included.
     seen: Clock,
-    /// Of a product, what each of its warps knew that issued it.
+    /// For a product: what each of its warps knew when it issued the product.
     warps: Vec<Clock>,
     line: u32,
     issued: u32,
@@ -148,7 +148,7 @@ struct Cta {
 enum Fault {
     /// Nothing orders them.
     Unordered,
-    /// The first is known to be over, but what tells so has too narrow a scope to show what it wrote.
+    /// The first is known to be over, but the synchronisation has too narrow a scope to make its write visible.
     Narrow,
     /// They are ordered, but the first goes through another proxy, and no fence was made.
     Unfenced,

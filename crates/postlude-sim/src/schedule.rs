@@ -33,9 +33,9 @@ enum Turn {
     Paused,
     /// The split waits.
     Over,
-    /// The split has asked something that it may ask again and again.
+    /// The split has polled.
     Polled,
-    /// The split had its share.
+    /// The split used up its share of instructions.
     Spent,
 }
 
@@ -81,7 +81,7 @@ impl Machine<'_> {
             }
             polls.look(self.progress, self.report.instructions);
             let late = polls.is_late(self.report.instructions);
-            // A loop that asks nothing may be meant; where something is wrong already, it is a consequence.
+            // A loop that does not poll may be intended. After a finding it is a consequence of that error.
             let asks = match turn {
                 Turn::Polled => true,
                 Turn::Spent => !self.report.findings.is_empty(),
@@ -193,7 +193,7 @@ impl Machine<'_> {
                     return Ok(Turn::Paused);
                 }
                 Outcome::Poll => {
-                    // A wait with patience that gave up will wait again, and then says for what.
+                    // A `try_wait` that timed out is executed again, and the second time its split waits for the barrier.
                     let step = &self.program.steps[warp.splits[split].pc as usize];
                     let waits = matches!(step.inst, Inst::BarrierTryWait { .. });
                     warp.splits[split].pc += 1;

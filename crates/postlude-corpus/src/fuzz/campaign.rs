@@ -55,7 +55,7 @@ pub enum End {
     Complete,
     /// It was told to stop.
     Interrupted,
-    /// What runs the kernels is of no use any more, after an error of a GPU or many kernels without an end.
+    /// The engine cannot run kernels any more: a GPU had an error, or too many kernels did not end.
     Broken,
 }
 

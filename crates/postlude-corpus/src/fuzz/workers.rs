@@ -34,7 +34,7 @@ enum Event {
     Judged(Verdict),
     /// The same made smaller.
     Shrunk(Box<(Specimen, Wrong)>),
-    /// What runs the kernels is of no use any more.
+    /// The engine cannot run kernels any more.
     Broken,
     /// There are no more kernels.
     Idle,
@@ -108,7 +108,7 @@ impl Gathering<'_> {
         self.started += 1;
         let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
         let worker = thread::Builder::new().name(format!("fuzz {id}"));
-        // Deep graphs are evaluated by recursion in places; what they need on a main thread they need here.
+        // Deep graphs are evaluated by recursion in places, so a worker needs as much stack as a main thread.
         let spawned = worker.stack_size(8 << 20).spawn(move || {
             // A pool of its own, of this thread alone: kernels are run, and references evaluated, side by side.
             let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
@@ -150,7 +150,7 @@ impl Gathering<'_> {
             self.workers.insert(worker, Some(task));
             return;
         }
-        // What it still says of the kernel that it was given up for does not.
+        // Its late report on the kernel that exceeded the limit does not count.
         let Some(task) = self.workers.get_mut(&worker) else { return };
         match event {
             Event::Begun(_) => {}

@@ -1,6 +1,6 @@
-//! Tells the tracker of lanes what a step does, and makes findings of what it finds.
+//! Reports every step to the tracker of lanes, and turns the errors that it finds into findings.
 //!
-//! In: steps with the lanes that execute them. Out: findings. Nothing is told where findings were not asked for.
+//! In: steps with the lanes that execute them. Out: findings. Without a request for findings nothing is tracked.
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::modifier::{ArriveOrder, Order as Semantics};
@@ -16,17 +16,17 @@ use super::Now;
 
 /// What an instruction does to the order of lanes.
 enum Ordering {
-    /// Lanes that it names meet.
+    /// The lanes that it names synchronise.
     Meet,
-    /// The warp meets, and tells others.
+    /// The warp synchronises, and releases to other warps.
     Barrier,
-    /// Lanes tell others.
+    /// Lanes release.
     Release,
-    /// Lanes learn from others.
+    /// Lanes acquire.
     Acquire,
-    /// First learns, then tells.
+    /// Lanes acquire, then release.
     Both,
-    /// Reads or changes what others may have released, to be acquired by a fence.
+    /// A relaxed access to a word that other lanes may have released; a later fence acquires.
     Pull,
     /// A fence of memory.
     Fence,
@@ -81,7 +81,7 @@ impl Machine<'_> {
         (self.ctas[warp.cta].number, warp.number)
     }
 
-    /// What a step makes known, before it is executed.
+    /// Notes what a step releases, before it is executed.
     pub(super) fn order_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
         let agent = self.agent(warp);
         let members = match inst {
@@ -135,7 +135,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a step has learned, once it is executed.
+    /// Notes what a step has acquired, after it is executed.
     pub(super) fn ordered_lanes(&mut self, warp: &Warp, now: Now, inst: &Inst) {
         let agent = self.agent(warp);
         let Some(lanes) = &mut self.observer.lanes else { return };
@@ -253,7 +253,7 @@ impl Machine<'_> {
             }
             Where::Global => (None, self.global.describe(address)),
         };
-        // Where warps are not ordered either, that is told, and is the cause.
+        // A finding that the warps are not ordered either is the cause, and replaces this one.
         let known = |each: &Finding| {
             each.line == line
                 && matches!(

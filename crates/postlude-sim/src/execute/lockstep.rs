@@ -1,8 +1,8 @@
 //! What lanes must do together: which lanes execute an instruction, with which members, and with which equal operands.
 //!
-//! In: a step and the lanes that execute it. Out: findings. Invariant: lanes that are predicated off, or that a member
-//! mask names and that do not come, are told where the instruction needs them; lanes that ended are needed only by
-//! instructions that need the whole warp.
+//! In: a step and the lanes that execute it. Out: findings. Invariant: a lane that an instruction needs is a
+//! finding if it is predicated off, or if a member mask names it and it does not execute the instruction. Lanes that ended
+//! are needed only by instructions that need the whole warp.
 
 use postlude_ptx::address::Address;
 use postlude_ptx::inst::Inst;

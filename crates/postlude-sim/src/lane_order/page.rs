@@ -39,7 +39,7 @@ pub(super) struct Mark {
     pub(super) time: u32,
     /// The warp's moment for the tracker of warps.
     pub(super) moment: u32,
-    /// None of a copy.
+    /// 0 for a copy.
     pub(super) lanes: u32,
     pub(super) stamp: u32,
     pub(super) line: u32,
@@ -57,7 +57,7 @@ impl Mark {
         format!("lane {lane} of warp {warp} of CTA {cta}, line {},", self.line)
     }
 
-    /// Two lanes of a warp.
+    /// The message for two lanes of a warp without an order.
     pub(super) fn unordered(&self, lane: usize, other: u32, did: Does) -> String {
         let name = self.name(lane);
         format!(
@@ -66,15 +66,15 @@ impl Mark {
         )
     }
 
-    /// No release covers the lane's access.
+    /// The message for a lane's access that no release covers.
     pub(super) fn unpublished(&self, lane: usize) -> String {
         let name = self.name(lane);
         format!(
-            "{name} touches these bytes, and what its warp then arrives at or releases is another lane's: no bar.warp.sync comes before"
+            "{name} accesses these bytes, but another lane makes the arrival or release that follows, without a bar.warp.sync before it"
         )
     }
 
-    /// A lane that did not wait.
+    /// The message for a lane that did not wait.
     pub(super) fn unknown(&self, lane: u32, did: Does) -> String {
         let line = self.line;
         format!(
@@ -83,11 +83,11 @@ impl Mark {
         )
     }
 
-    /// A lane that did not fence.
+    /// The message for a lane that did not fence.
     pub(super) fn unfenced(&self, lane: usize) -> String {
         let name = self.name(lane);
         format!(
-            "{name} writes these bytes, and the fence.proxy.async that follows is another lane's: no bar.warp.sync comes before it"
+            "{name} writes these bytes, but another lane makes the fence.proxy.async that follows, without a bar.warp.sync before it"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! What the lanes of a warp know of each other, and what they told others.
+//! What the lanes of a warp know of each other's accesses, and what they released.
 //!
 //! In: synchronisation by lanes. Out: whether a lane knows of another's access, and whether a release or a fence covers
 //! it. A warp's time goes on with each of these, so that an agent that knows a later time knows of the access.
@@ -13,10 +13,10 @@ use super::page::Mark;
 /// For each lane the time until which what it did is known.
 type Row = [u32; 32];
 
-/// Releases of a warp that are kept; what they cover grows.
+/// The most kept releases of a warp; a later one covers all that an earlier one covers.
 const MOST_KEPT: usize = 32;
 
-/// Something that lanes of a warp made known.
+/// A release or a fence by lanes of a warp.
 #[derive(Clone, Debug)]
 struct Publication {
     /// The warp's moment for the tracker of warps.
@@ -62,9 +62,9 @@ impl Publications {
 #[derive(Default, Debug)]
 pub(crate) struct State {
     time: u32,
-    /// The time until which all lanes know of all.
+    /// Every lane knows what all lanes did before this time.
     all: u32,
-    /// What each lane knows of each beyond that.
+    /// Until when each lane knows what each other lane did, where that is later.
     rows: Option<Box<[Row; 32]>>,
     /// What was released, for other lanes that acquire.
     released: Row,
@@ -72,7 +72,7 @@ pub(crate) struct State {
     pub(super) fences: Publications,
     /// Lanes that read in an ordered way what others may have released, and have not fenced since.
     pulled: u32,
-    /// What lanes know that did not wait when others of the warp did.
+    /// Lanes that did not wait when other lanes of the warp did, with what they know.
     lags: Vec<(u32, Knowledge)>,
     /// The same for lanes that will lag when the current wait is over.
     pending: Option<(u32, Knowledge)>,

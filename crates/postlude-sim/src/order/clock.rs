@@ -4,7 +4,7 @@
 //! of which nothing is known, so that CTAs that never meet cost each other nothing.
 //!
 //! There are four kinds of knowledge about each agent: what it wrote is visible; what it did was executed before, which
-//! an arrival of too narrow a scope tells as well; and what it did is followed by a fence between proxies, for shared and
+//! an arrival of too narrow a scope shows as well; and what it did is followed by a fence between proxies, for shared and
 //! for global memory, which any agent between the two accesses may have made (PTX ISA, "Causality Order":
 //! proxy-preserved base causality order).
 

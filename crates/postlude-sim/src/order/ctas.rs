@@ -1,7 +1,7 @@
 //! The tracker's CTAs, of which a grid may have millions: only resident CTAs have state.
 //!
-//! In: numbers in the grid. Out: a CTA's state, which is empty until it is changed. Invariant: of a CTA that ended only
-//! that is kept which accesses to global memory are judged by.
+//! In: numbers in the grid. Out: a CTA's state, which is empty until it is changed. Invariant: of a CTA that
+//! ended only the state is kept that later accesses to global memory need.
 
 use std::ops::{Index, IndexMut};
 

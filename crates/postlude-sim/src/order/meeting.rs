@@ -304,7 +304,7 @@ impl Order {
                 }
                 // Another operation may have the slot by now, issued by somebody who knew of this one.
                 seen.set(Id { cta, local: *warps + place }, *held);
-                // What the other warps of a product knew is not told by waiting for it.
+                // A wait for a product does not pass on what the product's other warps knew.
                 if slot.moment == *held && slot.part != Part::Product {
                     seen.join(&slot.seen);
                 }

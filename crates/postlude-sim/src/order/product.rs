@@ -1,7 +1,7 @@
 //! Matrix products: what each of the four warps knew when it issued its part.
 //!
-//! In: products as warps issue them. Out: a clock for each warp of a product. Invariant: a product reads nothing that one
-//! of the warps it reads for does not know to be written; that another warp waited helps that one alone (PTX ISA,
+//! In: products as warps issue them. Out: a clock for each warp of a product. Invariant: each warp that a
+//! product reads for must know that the bytes are written; a wait by another warp does not count (PTX ISA,
 //! "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions": each warp holds 16 of the 64 rows).
 
 use crate::observe::Agent;

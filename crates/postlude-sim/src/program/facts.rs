@@ -12,14 +12,14 @@ use super::Program;
 /// Which lanes of a warp must execute an instruction together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) enum Together {
-    /// Each by itself.
+    /// Each lane alone.
     #[default]
     Alone,
     /// The lanes that its operand names.
     Members,
-    /// All that have not ended.
+    /// All lanes that have not ended.
     Warp,
-    /// All of the warp, none of which may have ended.
+    /// All lanes of the warp; none may have ended.
     WholeWarp,
 }
 

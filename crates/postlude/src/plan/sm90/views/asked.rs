@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-/// What is asked for, or a node that stands in the way.
+/// The slices that users need, or the node that makes it impossible.
 pub(super) fn ask(graph: &Graph, target: Target, usual: Way) -> Result<Asked, Option<NodeId>> {
     let live = graph.live();
     let mut table: Vec<Row> = Vec::with_capacity(graph.len());
@@ -87,7 +87,7 @@ pub(super) fn ask(graph: &Graph, target: Target, usual: Way) -> Result<Asked, Op
     Ok(asking.asked)
 }
 
-/// The first value that has no slice at all, though all that it is made of has.
+/// The first value without any slice although each of its operands has one.
 fn first_obstacle(graph: &Graph, live: &[bool], table: &[Row]) -> Option<NodeId> {
     let none = |id: NodeId| table[id.index()].iter().all(Option::is_none);
     let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
@@ -100,7 +100,7 @@ fn least_depth(graph: &Graph, target: Target, column: u32) -> Option<u32> {
     (0..=MOST_DEPTH).find(|depth| target.holds(graph, column, *depth))
 }
 
-/// What an operand meets of a slice of a value of these columns.
+/// The slice of an operand that a slice of a value of these columns needs.
 pub(super) fn operand_slice(
     graph: &Graph,
     operand: NodeId,

@@ -142,7 +142,7 @@ struct Lowering<'a> {
     asked: Asked,
     inputs: Inputs<'a>,
     new: Graph,
-    /// What became of a value's slice.
+    /// The new node of each slice of a value.
     made: HashMap<(NodeId, Slice), NodeId>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Lowering<'a> {
         made.unwrap_or_else(|| panic!("compiler bug: {slice:?} of {id} was not asked for"))
     }
 
-    /// What an operand has for a slice of a value of these columns.
+    /// The node of an operand's slice for a slice of a value of these columns.
     fn operand(&self, id: NodeId, column: Option<u32>, slice: Slice) -> NodeId {
         let met = operand_slice(self.old, id, column, slice);
         self.made(id, met.unwrap_or_else(|| panic!("compiler bug: {id} meets no {slice:?}")))
