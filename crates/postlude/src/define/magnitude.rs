@@ -119,9 +119,11 @@ impl Powers {
         if let Some((a, b)) = self.exponents_of_difference(graph, node) {
             return Some(binary(graph, Binary::Maximum, a, b));
         }
-        match graph[node].op {
-            Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
-            Op::Binary(Binary::Multiply, a, b) => {
+        match graph[node].op.dependence() {
+            Dependence::Elementwise(
+                Elementwise::Unary(Unary::Negate, a) | Elementwise::Binary(Binary::Divide, a, _),
+            ) => self.peak(graph, a),
+            Dependence::Elementwise(Elementwise::Binary(Binary::Multiply, a, b)) => {
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
                     (true, true) => {
                         let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
@@ -131,15 +133,15 @@ impl Powers {
                     (false, _) => self.peak_of_weighted(graph, b, a),
                 }
             }
-            Op::Binary(Binary::Add | Binary::Subtract, a, b) => {
+            Dependence::Elementwise(Elementwise::Binary(Binary::Add | Binary::Subtract, a, b)) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Maximum, a, b))
             }
-            Op::Select(condition, a, b) => {
+            Dependence::Elementwise(Elementwise::Select(condition, a, b)) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(graph.make(Op::Select(condition, a, b)))
             }
-            Op::Reduce(Fold::Sum, over, terms) => {
+            Dependence::Reduce(Fold::Sum, over, terms) => {
                 let folded = graph.ty(terms).axes;
                 let inner = self.peak(graph, terms)?;
                 if !varies(graph, inner, over, folded) {
@@ -148,7 +150,7 @@ impl Powers {
                 folds_as(graph, inner, over, folded)
                     .then(|| graph.make(Op::Reduce(Fold::Max, over, inner)))
             }
-            Op::Pick(of, index) => {
+            Dependence::Pick(of, index) => {
                 let inner = self.peak(graph, of)?;
                 let axes = graph.ty(inner).axes;
                 if axes.column.is_none() {
@@ -156,7 +158,7 @@ impl Powers {
                 }
                 (axes == graph.ty(of).axes).then(|| graph.make(Op::Pick(inner, index)))
             }
-            Op::Part(part, of) => {
+            Dependence::Part(part, of) => {
                 let inner = self.peak(graph, of)?;
                 let axes = graph.ty(inner).axes;
                 if axes.column.is_none() {
@@ -164,11 +166,14 @@ impl Powers {
                 }
                 (axes == graph.ty(of).axes).then(|| graph.make(Op::Part(part, inner)))
             }
-            Op::Merge(merge, a, b) => {
+            Dependence::Merge(merge, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
-            _ => None,
+            Dependence::Source
+            | Dependence::Elementwise(_)
+            | Dependence::Reduce(..)
+            | Dependence::Call => None,
         }
     }
 
@@ -247,25 +252,9 @@ impl Powers {
             return Some(call(graph, function, None, &[a, b]));
         }
         let columns = graph.ty(by).axes.column.is_some();
-        match graph[node].op {
-            Op::Unary(Unary::Negate, a) => {
-                let a = self.shifted(graph, a, by)?;
-                Some(negate(graph, a))
-            }
-            Op::Binary(Binary::Divide, a, b) => {
-                let a = self.shifted(graph, a, by)?;
-                Some(binary(graph, Binary::Divide, a, b))
-            }
-            Op::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
-            Op::Binary(op @ (Binary::Add | Binary::Subtract), a, b) => {
-                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
-                Some(binary(graph, op, a, b))
-            }
-            Op::Select(condition, a, b) => {
-                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
-                Some(graph.make(Op::Select(condition, a, b)))
-            }
-            Op::Reduce(Fold::Sum, over, terms) => {
+        match graph[node].op.dependence() {
+            Dependence::Elementwise(function) => self.shifted_function(graph, function, by),
+            Dependence::Reduce(Fold::Sum, over, terms) => {
                 let folded = graph.ty(terms).axes;
                 if varies(graph, by, over, folded) {
                     return None;
@@ -274,19 +263,56 @@ impl Powers {
                 same_axes(graph, terms, folded)
                     .then(|| graph.make(Op::Reduce(Fold::Sum, over, terms)))
             }
-            Op::Pick(of, index) if !columns => {
+            Dependence::Pick(of, index) if !columns => {
                 let inner = self.shifted(graph, of, by)?;
                 Some(graph.make(Op::Pick(inner, index)))
             }
-            Op::Part(part, of) if !columns => {
+            Dependence::Part(part, of) if !columns => {
                 let inner = self.shifted(graph, of, by)?;
                 Some(graph.make(Op::Part(part, inner)))
             }
-            Op::Merge(merge, a, b) if !columns => {
+            Dependence::Merge(merge, a, b) if !columns => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
-            _ => None,
+            Dependence::Source
+            | Dependence::Reduce(..)
+            | Dependence::Pick(..)
+            | Dependence::Part(..)
+            | Dependence::Merge(..)
+            | Dependence::Call => None,
+        }
+    }
+
+    /// The same for a function of elements.
+    fn shifted_function(
+        &mut self,
+        graph: &mut Graph,
+        function: Elementwise,
+        by: NodeId,
+    ) -> Option<NodeId> {
+        match function {
+            Elementwise::Unary(Unary::Negate, a) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(negate(graph, a))
+            }
+            Elementwise::Binary(Binary::Divide, a, b) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(binary(graph, Binary::Divide, a, b))
+            }
+            Elementwise::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
+            Elementwise::Binary(op @ (Binary::Add | Binary::Subtract), a, b) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(binary(graph, op, a, b))
+            }
+            Elementwise::Select(condition, a, b) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(graph.make(Op::Select(condition, a, b)))
+            }
+            Elementwise::Unary(..)
+            | Elementwise::Binary(..)
+            | Elementwise::Fma(..)
+            | Elementwise::Cast(..) => None,
         }
     }
 
