@@ -91,8 +91,11 @@ pub(crate) fn same_type(want: &Evaluated, got: &Tensor) -> Result<(), String> {
 pub(crate) fn element(evaluated: &Evaluated, at: usize, got: f64, want: f64) -> String {
     let value = evaluated.values[at];
     let index = index(at, &evaluated.shape);
-    let pieces = evaluated.alternatives(at);
-    let pieces = if pieces.is_empty() { &[value] } else { pieces };
+    let whole = [value];
+    let pieces = match evaluated.alternatives(at) {
+        [] => &whole[..],
+        several => several,
+    };
     let allowed = pieces.iter().map(range).collect::<Vec<_>>().join(", or ");
     format!(
         "`{}`{index:?}: got {got:e}, want {want:e}, bound {:e} (allowed {allowed})",
