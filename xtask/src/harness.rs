@@ -1,11 +1,11 @@
-//! The workspace's tests: built at once, run one binary after the other, the slowest named at the end.
+//! The workspace's tests: built at once, run one binary on each core, the slowest named at the end.
 //!
 //! Cargo would run them as well, but says no times. Binaries of Rust's own harness are asked for each test's time
 //! (`--report-time`, which the pinned toolchain's harness takes where `RUSTC_BOOTSTRAP` is set).
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -18,13 +18,18 @@ use crate::test::Tier;
 /// How many of the slowest tests are named.
 const NAMED: usize = 15;
 
-/// Test binaries that people at work leave to CI, each with its reason.
+/// Test binaries that people at work leave to CI, each with its reason, the longest first.
 const FULL_ONLY: &[(&str, &str)] = &[
-    ("simulated", "every tile, every operand load and every epilogue under every timing"),
+    ("simulated", "every tile, every operand load and every epilogue in the simulator"),
     ("resources", "hundreds of kernels through ptxas"),
+    ("zoo_order", "every broken kernel under every timing"),
+    ("kernels", "every epilogue in the simulator"),
+    ("zoo_lanes", "every broken kernel under every timing"),
+    ("alternating", "ping-pong kernels in the simulator"),
+    ("transposed", "transposed tiles in the simulator"),
+    ("gpu_simulator", "the simulator's tensor cores"),
     ("zoo", "every broken kernel under every timing"),
-    ("zoo_order", "the same"),
-    ("zoo_lanes", "the same"),
+    ("limits", "the simulator's limits"),
     ("speed", "large kernels in the simulator"),
     ("forms", "every instruction through ptxas"),
     ("fuzz", "random kernels"),
@@ -51,22 +56,7 @@ pub(crate) fn run_tests(tier: Tier) -> Result<(), String> {
             None
         }
     };
-    let mut slowest: Vec<Timed> = Vec::new();
-    let mut failed = Vec::new();
-    for binary in &built {
-        let name = format!("{}/{}", binary.package, binary.name);
-        if let (Tier::Quick, Some(reason)) = (tier, left_out(binary)) {
-            println!("\n-- {name}: left to the full tier ({reason})");
-            continue;
-        }
-        println!("\n-- {name}");
-        let start = Instant::now();
-        let fine = run_binary(binary, tier, ptxas.as_deref(), &mut slowest)?;
-        slowest.push((start.elapsed().as_secs_f64(), format!("{name} (all)")));
-        if !fine {
-            failed.push(name);
-        }
-    }
+    let (mut slowest, mut failed) = run_all(&built, tier, ptxas.as_deref());
     if tier == Tier::Full && run(&mut cargo(&["test", "--workspace", "--doc"])).is_err() {
         failed.push("documentation's examples".to_owned());
     }
@@ -78,21 +68,73 @@ pub(crate) fn run_tests(tier: Tier) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
+/// Runs the binaries, as many at a time as there are cores, each with one thread; times, and what failed.
+fn run_all(built: &[Executable], tier: Tier, ptxas: Option<&Path>) -> (Vec<Timed>, Vec<String>) {
+    let (mut chosen, mut left): (Vec<&Executable>, Vec<&Executable>) =
+        built.iter().partition(|binary| tier == Tier::Full || left_out(binary).is_none());
+    for (binary, reason) in left.drain(..).filter_map(|binary| Some((binary, left_out(binary)?))) {
+        println!("-- {}: left to the full tier ({reason})", name(binary));
+    }
+    // The long ones first, so that none of them runs alone at the end.
+    let length = |binary: &&Executable| FULL_ONLY.iter().position(|(name, _)| *name == binary.name);
+    chosen.sort_by_key(|binary| length(binary).unwrap_or(FULL_ONLY.len()));
+    let next = Mutex::new(chosen.into_iter());
+    let done = Mutex::new((Vec::new(), Vec::new()));
+    let lock = |mutex| -> MutexGuard<'_, (Vec<Timed>, Vec<String>)> {
+        Mutex::lock(mutex).unwrap_or_else(PoisonError::into_inner)
+    };
+    let work = || {
+        loop {
+            let taken = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(binary) = taken else { return };
+            let start = Instant::now();
+            let ran = run_binary(binary, tier, ptxas);
+            let seconds = start.elapsed().as_secs_f64();
+            // Printed in one piece: another binary runs at the same time.
+            let mut done = lock(&done);
+            println!("\n-- {} ({seconds:.1} s)", name(binary));
+            let (fine, lines) = ran.unwrap_or_else(|message| (false, vec![message]));
+            for line in lines {
+                match timed(&line) {
+                    Some((seconds, test)) => {
+                        done.0.push((seconds, format!("{}: {test}", name(binary))));
+                    }
+                    None => println!("{line}"),
+                }
+            }
+            done.0.push((seconds, format!("{} (all)", name(binary))));
+            if !fine {
+                done.1.push(name(binary));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name(binary: &Executable) -> String {
+    format!("{}/{}", binary.package, binary.name)
+}
+
 fn left_out(binary: &Executable) -> Option<&'static str> {
     let found = FULL_ONLY.iter().find(|(name, _)| *name == binary.name);
     found.map(|(_, reason)| *reason)
 }
 
-/// Runs one binary where cargo would; its output is passed on line by line, and times are picked out of it.
+/// Runs one binary where cargo would; whether it passed, and what it printed.
 fn run_binary(
     binary: &Executable,
     tier: Tier,
     ptxas: Option<&Path>,
-    slowest: &mut Vec<Timed>,
-) -> Result<bool, String> {
+) -> Result<(bool, Vec<String>), String> {
     let own_harness = OWN_HARNESS.contains(&binary.name.as_str());
     let mut command = Command::new(&binary.path);
-    command.current_dir(&binary.folder).stdout(Stdio::piped());
+    command.current_dir(&binary.folder).arg("--test-threads=1");
     command.env("CARGO_MANIFEST_DIR", &binary.folder);
     if let Some(ptxas) = ptxas {
         command.env("PTXAS", ptxas);
@@ -107,19 +149,11 @@ fn run_binary(
         command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
     }
     let shown = binary.path.strip_prefix(root()).unwrap_or(&binary.path).display().to_string();
-    let mut child = command.spawn().map_err(|error| format!("{shown}: {error}"))?;
-    let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-    for line in lines.map_while(Result::ok) {
-        match timed(&line) {
-            Some((seconds, name)) => {
-                slowest.push((seconds, format!("{}/{}: {name}", binary.package, binary.name)));
-            }
-            None => println!("{line}"),
-        }
-    }
-    std::io::stdout().flush().map_err(|error| error.to_string())?;
-    let status = child.wait().map_err(|error| format!("{shown}: {error}"))?;
-    Ok(status.success())
+    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let lines = text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect();
+    Ok((output.status.success(), lines))
 }
 
 /// A test that passed, and its seconds: `test a::b ... ok <0.120s>`.

@@ -16,6 +16,7 @@ mod library;
 mod random;
 mod read;
 mod run;
+mod thorough;
 
 pub use arguments::{CaseError, bind};
 pub use case::{Case, Expectation, Layout, UnknownLayout};
@@ -26,3 +27,4 @@ pub use library::{LibraryKernel, find_kernel, kernels};
 pub use random::{Random, fingerprint};
 pub use read::{ReadError, ReadProblem, read_file, read_folder, read_text};
 pub use run::{Outcome, Report, RunOptions, compile, run};
+pub use thorough::{is_thorough, pick};

@@ -1,4 +1,6 @@
-//! Emitted kernels in the simulator: one kernel of each variety, under every timing and on grids cut short.
+//! Emitted kernels in the simulator: one kernel of each variety, on grids cut short, under every timing between them.
+//!
+//! `POSTLUDE_THOROUGH=1` runs each variety on every tile under every timing.
 //!
 //! Operands hold small whole numbers, so that every sum is exact and outputs are the CPU's to the bit. A variety is a tile
 //! of the table, a path of a tile operand or of an output, batches, an empty contraction, or sizes that divide nothing.
@@ -22,7 +24,7 @@ use std::thread;
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Options, Tensor};
-use postlude_corpus::{Random, SPLITS};
+use postlude_corpus::{Random, SPLITS, is_thorough, pick};
 
 use problems::{Bound, Data, Layout, Stored, difference, lay_out};
 
@@ -55,7 +57,14 @@ fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
     fitted(bound, tile).expect("every tile of the table fits")
 }
 
-/// Runs a problem under every timing on every grid into outputs laid out so; the schedule it had.
+/// Some tiles of the table: half of them, other ones for each test, or all where everything is asked for.
+fn tiles(test: usize) -> impl Iterator<Item = &'static Tile> {
+    let (first, step) = if is_thorough() { (0, 1) } else { (test % 2, 2) };
+    CANDIDATES.iter().skip(first).step_by(step)
+}
+
+/// Runs a problem on every grid, each under a timing that the problem picks, into outputs laid out so; the schedule it
+/// had.
 fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Schedule {
     check_on(&GRIDS, bound, given, layout)
 }
@@ -83,7 +92,8 @@ fn check_on(
         let call = compiled.simulated(&bound.problem, &bound.arguments, &outputs);
         let call = call.unwrap_or_else(|error| panic!("{}: {error}", bound.about));
         taken = Some(call.schedule().clone());
-        for timing in TIMINGS {
+        let case = format!("{} {grid_limit:?}", bound.about);
+        for timing in pick(&TIMINGS, &case, if grids.len() == 1 { 2 } else { 1 }) {
             let about = format!("{} on {grid_limit:?} CTAs, {timing}", bound.about);
             let mut outputs = outputs.clone();
             let options = SimOptions { timing, ..SimOptions::default() };
@@ -121,7 +131,7 @@ fn for_each<T: Sync>(all: &[T], check: impl Fn(&T) + Sync) {
 #[test]
 fn every_tile_of_the_table_is_right() {
     let kernels = ["residual", "two_outputs"].into_iter().cycle();
-    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    let varieties: Vec<_> = tiles(0).zip(kernels).collect();
     for_each(&varieties, |(tile, name)| {
         let (rows, columns) =
             (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
@@ -137,7 +147,7 @@ fn every_tile_of_the_table_is_right() {
 /// Partial results meet in any order of arrival, and the last warpgroup writes.
 #[test]
 fn every_tile_finishes_reductions() {
-    let tiles: Vec<&Tile> = CANDIDATES.iter().collect();
+    let tiles: Vec<&Tile> = tiles(1).collect();
     for_each(&tiles, |tile| {
         let sizes = [1, tile.rows as usize + 40, tile.columns as usize + 24, 72];
         let bound = bound("reductions", sizes, Layout::Packed);
@@ -148,7 +158,7 @@ fn every_tile_finishes_reductions() {
 
 #[test]
 fn every_tile_passes_over_whole_rows() {
-    let tiles: Vec<&Tile> = CANDIDATES.iter().collect();
+    let tiles: Vec<&Tile> = tiles(2).collect();
     for_each(&tiles, |tile| {
         let sizes = [1, tile.rows as usize + 40, tile.columns as usize - 3, 72];
         let bound = bound("rows_again", sizes, Layout::Packed);
@@ -163,7 +173,7 @@ fn every_tile_passes_over_whole_rows() {
 fn every_tile_finishes_its_groups() {
     let kernels = ["groups", "small_groups", "groups_again"];
     let of = |tile| kernels.into_iter().map(move |name| (tile, name));
-    let varieties: Vec<_> = CANDIDATES.iter().flat_map(of).collect();
+    let varieties: Vec<_> = tiles(3).flat_map(of).collect();
     let next = AtomicUsize::new(0);
     for_each(&varieties, |(tile, name)| {
         let wanted = if *name == "groups_again" { tile.columns } else { tile.columns + 64 };
@@ -175,7 +185,7 @@ fn every_tile_finishes_its_groups() {
             check_on(&[None, Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });
-    assert!(next.into_inner() > 3 * CANDIDATES.len() / 2);
+    assert!(next.into_inner() > varieties.len() / 2);
 }
 
 #[test]
@@ -198,7 +208,7 @@ fn groups_that_no_tile_holds_are_refused_by_their_length() {
 #[test]
 fn every_tile_reduces_finished_vectors() {
     let kernels = ["further", "further_rows", "further_again", "top"].into_iter().cycle();
-    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    let varieties: Vec<_> = tiles(4).zip(kernels).collect();
     for_each(&varieties, |(tile, name)| {
         let again = ["further_again", "top"].contains(name);
         let columns = if again { tile.columns as usize - 3 } else { tile.columns as usize + 24 };
@@ -282,7 +292,7 @@ fn results_of_all_batches_are_finished_once() {
     for_each(&varieties, |(name, sizes)| {
         check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
     });
-    let tiles: Vec<_> = CANDIDATES.iter().zip(OF_ALL_BATCHES.into_iter().cycle()).collect();
+    let tiles: Vec<_> = tiles(5).zip(OF_ALL_BATCHES.into_iter().cycle()).collect();
     for_each(&tiles, |(tile, name)| {
         let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 24, 72];
         let bound = bound(name, sizes, Layout::Packed);
@@ -295,7 +305,7 @@ fn results_of_all_batches_are_finished_once() {
 #[test]
 fn every_tile_tells_halves_apart() {
     let kernels = SPLITS.iter().cycle();
-    let varieties: Vec<_> = CANDIDATES.iter().zip(kernels).collect();
+    let varieties: Vec<_> = tiles(6).zip(kernels).collect();
     for_each(&varieties, |(tile, kernel)| {
         let sizes = [2, tile.rows as usize + 40, tile.columns as usize + 56, 72];
         let bound = bound(kernel.name, sizes, Layout::Packed);
@@ -508,7 +518,7 @@ fn outputs_of_every_type_are_right() {
 #[test]
 fn outputs_of_every_type_are_right_on_every_tile() {
     let types = [DType::B1, DType::F8E4M3, DType::B1, DType::Bool].into_iter().cycle();
-    let varieties: Vec<_> = CANDIDATES.iter().zip(types).enumerate().collect();
+    let varieties: Vec<_> = tiles(8).zip(types).enumerate().collect();
     for_each(&varieties, |(place, (tile, dtype))| {
         let (rows, columns) =
             (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
