@@ -9,8 +9,8 @@ use std::f64::consts::LN_2;
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
 
 use super::views::{
-    Base, Fuel, binary, call, called_with_two, constant, difference, exponent, folds_as, is_float,
-    is_peak, multiple, negate, number, varies,
+    Base, Fuel, binary, call, called, called_over, called_with_two, constant, difference, exponent,
+    folds_as, is_float, is_peak, multiple, negate, number, varies,
 };
 
 /// The base of the exponentials that may make a value overflow; `None` where there is none.
@@ -28,16 +28,22 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         Op::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
         Op::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
         Op::Unary(Unary::Exp2, _) => Some(Base::Two),
-        Op::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, a, b)
+        Op::Unary(Unary::Sqrt, a) => base_of(graph, a, fuel),
+        Op::Binary(
+            Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Maximum | Binary::Minimum,
+            a,
+            b,
+        )
         | Op::Select(_, a, b)
         | Op::Merge(_, a, b) => either(a, b),
         Op::Binary(Binary::Divide, a, _)
         | Op::Unary(Unary::Negate, a)
-        | Op::Reduce(Fold::Sum, _, a)
+        | Op::Reduce(Fold::Sum | Fold::Max | Fold::Min, _, a)
         | Op::Pick(a, _)
         | Op::Part(_, a) => base_of(graph, a, fuel),
         Op::Call(ref call, _) => match call.function {
-            "exp_of_difference" | "exp_of_sum" | "exp_difference" => Some(Base::Natural),
+            "exp_of_difference" | "exp_of_sum" | "exp_of_product" | "exp_difference"
+            | "sum_of_other_exps" => Some(Base::Natural),
             "exp2_difference" | "exp2m1" => Some(Base::Two),
             _ => None,
         },
@@ -57,6 +63,7 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
 
 fn is_shifted(graph: &Graph, x: NodeId) -> bool {
     matches!(graph[x].op, Op::Binary(Binary::Subtract, _, peak) if is_peak(graph, peak))
+        || called(graph, x, "log_softmax").is_some()
 }
 
 /// Arithmetic on exponents of one base.
@@ -120,7 +127,7 @@ impl Powers {
         if let Some((a, b)) = self.exponents_of_difference(graph, node) {
             return Some(binary(graph, Binary::Maximum, a, b));
         }
-        match graph[node].op {
+        match graph[node].op.clone() {
             Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
             Op::Binary(Binary::Multiply, a, b) => {
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
@@ -132,22 +139,43 @@ impl Powers {
                     (false, _) => self.peak_of_weighted(graph, b, a),
                 }
             }
-            Op::Binary(Binary::Add | Binary::Subtract, a, b) => {
+            // The smaller of two exponentials has the smaller exponent; of other values either may be large.
+            Op::Binary(Binary::Minimum, a, b)
+                if exponent(graph, a).is_some() && exponent(graph, b).is_some() =>
+            {
+                let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                Some(binary(graph, Binary::Minimum, a, b))
+            }
+            Op::Binary(
+                Binary::Add | Binary::Subtract | Binary::Maximum | Binary::Minimum,
+                a,
+                b,
+            ) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Maximum, a, b))
+            }
+            Op::Unary(Unary::Sqrt, a) => {
+                let inner = self.peak(graph, a)?;
+                Some(multiple(graph, 0.5, inner))
             }
             Op::Select(condition, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(graph.make(Op::Select(condition, a, b)))
             }
-            Op::Reduce(Fold::Sum, over, terms) => {
+            Op::Reduce(fold, over, terms) => {
                 let folded = graph.ty(terms).axes;
+                let least = fold == Fold::Min && exponent(graph, terms).is_some();
                 let inner = self.peak(graph, terms)?;
                 if !varies(graph, inner, over, folded) {
                     return Some(inner);
                 }
+                let extreme = if least { Fold::Min } else { Fold::Max };
                 folds_as(graph, inner, over, folded)
-                    .then(|| graph.make(Op::Reduce(Fold::Max, over, inner)))
+                    .then(|| graph.make(Op::Reduce(extreme, over, inner)))
+            }
+            Op::Call(..) => {
+                let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
+                Some(graph.make(Op::Reduce(Fold::Max, over, x)))
             }
             Op::Pick(of, index) => {
                 let inner = self.peak(graph, of)?;
@@ -258,22 +286,40 @@ impl Powers {
                 Some(binary(graph, Binary::Divide, a, b))
             }
             Op::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
-            Op::Binary(op @ (Binary::Add | Binary::Subtract), a, b) => {
+            Op::Binary(
+                op @ (Binary::Add | Binary::Subtract | Binary::Maximum | Binary::Minimum),
+                a,
+                b,
+            ) => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 Some(binary(graph, op, a, b))
+            }
+            Op::Unary(Unary::Sqrt, a) => {
+                let double = multiple(graph, 2.0, by);
+                let inner = self.shifted(graph, a, double)?;
+                Some(graph.make(Op::Unary(Unary::Sqrt, inner)))
+            }
+            Op::Call(..) => {
+                let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
+                let axes = graph.ty(x).axes;
+                if self.base != Base::Natural || varies(graph, by, over, axes) {
+                    return None;
+                }
+                let x = binary(graph, Binary::Subtract, x, by);
+                same_axes(graph, x, axes)
+                    .then(|| call(graph, "sum_of_other_exps", Some(over), &[x]))
             }
             Op::Select(condition, a, b) => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 Some(graph.make(Op::Select(condition, a, b)))
             }
-            Op::Reduce(Fold::Sum, over, terms) => {
+            Op::Reduce(fold, over, terms) => {
                 let folded = graph.ty(terms).axes;
                 if varies(graph, by, over, folded) {
                     return None;
                 }
                 let terms = self.shifted(graph, terms, by)?;
-                same_axes(graph, terms, folded)
-                    .then(|| graph.make(Op::Reduce(Fold::Sum, over, terms)))
+                same_axes(graph, terms, folded).then(|| graph.make(Op::Reduce(fold, over, terms)))
             }
             Op::Pick(of, index) if !columns => {
                 let inner = self.shifted(graph, of, by)?;
