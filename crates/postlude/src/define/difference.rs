@@ -3,6 +3,7 @@
 //! In: a sum or difference of two values, seen through constant factors, signs and order. Out: a form in which nothing
 //! cancels: `expm1`, a sigmoid or tanh of the other side. Invariant: both are equal in exact arithmetic.
 
+use crate::dtype::DType;
 use crate::graph::{Binary, Fold, Graph, IndexAxis, NodeId, Op, Over, Run, Unary};
 
 use super::logarithm::{log_of_probability, one_plus};
@@ -156,8 +157,9 @@ fn of_two(
         return Some(multiple(graph, first, node));
     }
     if let (Some(x), Some(y)) = (called(graph, a, "sigmoid"), called(graph, b, "sigmoid")) {
+        let (x, y) = if first < 0.0 { (y, x) } else { (x, y) };
         let node = call(graph, "sigmoid_difference", None, &[x, y]);
-        return Some(multiple(graph, first, node));
+        return Some(multiple(graph, first.abs(), node));
     }
     let (x, y) = (called(graph, a, "softplus")?, called(graph, b, "softplus")?);
     are_opposite(graph, x, y).then(|| multiple(graph, first, x))
@@ -181,14 +183,17 @@ fn sum_without_one(graph: &mut Graph, sum: NodeId, one: NodeId) -> Option<NodeId
     if over != (Over { batch: false, row: false, column: Some(Run::All) }) {
         return None;
     }
+    // An index outside of the columns is nan, as the element that it picks.
+    let place = graph.make(Op::Cast(DType::F32, index));
+    let count = graph.make(Op::Extent(over.extent(graph.ty(terms).axes)));
+    let (zero, missing) = (constant(graph, 0.0), constant(graph, f32::NAN));
+    let (below, above) =
+        (binary(graph, Binary::Less, place, zero), binary(graph, Binary::LessEqual, count, place));
+    let outside = binary(graph, Binary::Or, below, above);
+    let x = graph.make(Op::Select(outside, missing, x));
+    let power = graph.make(Op::Unary(Unary::Exp, x));
     let columns = graph.make(Op::Index(IndexAxis::Column));
-    let (zero, is_one) = (constant(graph, 0.0), binary(graph, Binary::Equal, columns, index));
-    let others = graph.make(Op::Select(is_one, zero, terms));
-    let total = (graph.ty(others) == graph.ty(terms))
-        .then(|| graph.make(Op::Reduce(Fold::Sum, over, others)))?;
-    // An index outside of the columns is nan.
-    let picked = graph.make(Op::Pick(x, index));
-    let missing = graph.make(Op::Unary(Unary::IsNan, picked));
-    let picked = graph.make(Op::Unary(Unary::Exp, picked));
-    Some(graph.make(Op::Select(missing, picked, total)))
+    let is_one = binary(graph, Binary::Equal, columns, index);
+    let others = graph.make(Op::Select(is_one, zero, power));
+    (graph.ty(others) == graph.ty(terms)).then(|| graph.make(Op::Reduce(Fold::Sum, over, others)))
 }

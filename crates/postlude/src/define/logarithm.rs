@@ -155,6 +155,10 @@ fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fue
             if let Some((a, b)) = called_with_two(graph, a, "exp_difference") {
                 return Some(log_of_difference(graph, b, a));
             }
+            if let Some((a, b)) = called_with_two(graph, a, "sigmoid_difference") {
+                let opposite = call(graph, "sigmoid_difference", None, &[b, a]);
+                return log_of_call(graph, opposite);
+            }
             let x = unary(graph, a, Unary::Expm1)?;
             let log = call(graph, "log_one_minus_exp", None, &[x]);
             Some(Log::known(vec![(1.0, log)], false))
@@ -201,6 +205,10 @@ fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
             Some(Log::known(vec![(1.0, log)], false))
         }
         "one_minus_tanh" => one(1.0, "log_one_minus_tanh", x, false),
+        "one_minus_by_log" => {
+            let log = call(graph, "log_one_minus_exp", None, &[*arguments.get(1)?]);
+            Some(Log::known(vec![(1.0, log)], false))
+        }
         "sum_of_other_exps" => {
             let log = call(graph, "log_sum_of_other_exps", function.over, &[x]);
             Some(Log::known(vec![(1.0, log)], true))

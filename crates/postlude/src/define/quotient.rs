@@ -292,12 +292,15 @@ impl Factors {
                 shifts.push(peak);
             }
         }
+        // What is left of a shift beside an exponential of its own might overflow: those are taken together.
+        let alone = self.above.len() == 1;
         for node in std::mem::take(&mut self.above) {
             if let Some(x) = powers.exponent(graph, node) {
                 plus.push(x);
                 continue;
             }
             let paired = (0..shifts.len())
+                .filter(|_| alone)
                 .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
             if let Some((place, shifted)) = paired {
                 shifts.remove(place);

@@ -90,20 +90,28 @@ fn above_any_maximum(graph: &mut Graph, over: Over, x: NodeId) -> NodeId {
 
 /// Terms of a logarithm in which a logsumexp meets what it is close to, as one accurate term each.
 pub(super) fn paired(graph: &mut Graph, mut terms: Vec<(f64, NodeId)>) -> Vec<(f64, NodeId)> {
-    while let Some((first, second, together)) = pair(graph, &terms) {
+    while let Some((first, second, together)) =
+        pair(graph, &terms, less_logsumexp).or_else(|| pair(graph, &terms, less_any_logsumexp))
+    {
         terms[first].1 = together;
         terms.remove(second);
     }
     terms
 }
 
+/// What a term is less a logsumexp.
+type Difference = fn(&mut Graph, NodeId, NodeId) -> Option<NodeId>;
+
 /// A term, the logsumexp that is taken off it, and the difference.
-fn pair(graph: &mut Graph, terms: &[(f64, NodeId)]) -> Option<(usize, usize, NodeId)> {
+fn pair(
+    graph: &mut Graph,
+    terms: &[(f64, NodeId)],
+    less: Difference,
+) -> Option<(usize, usize, NodeId)> {
     for (second, &(taken, total)) in terms.iter().enumerate() {
-        let Some((over, x)) = logsumexp_of(graph, total) else { continue };
         for (first, &(factor, term)) in terms.iter().enumerate() {
             if factor == -taken
-                && let Some(node) = less_logsumexp(graph, term, over, x)
+                && let Some(node) = less(graph, term, total)
             {
                 return Some((first, second, node));
             }
@@ -112,8 +120,25 @@ fn pair(graph: &mut Graph, terms: &[(f64, NodeId)]) -> Option<(usize, usize, Nod
     None
 }
 
-/// `term - logsumexp(x)` of a term that has to do with it.
-fn less_logsumexp(graph: &mut Graph, term: NodeId, over: Over, x: NodeId) -> Option<NodeId> {
+/// `term - logsumexp(x)` of a term that is made of it.
+fn less_logsumexp(graph: &mut Graph, term: NodeId, total: NodeId) -> Option<NodeId> {
+    if let Some((over, x)) = called_over(graph, total, "log_sum_of_other_exps")
+        && term == x
+    {
+        let (own, rest) = (
+            call(graph, "log_softmax", Some(over), &[x]),
+            call(graph, "log_one_minus_softmax", Some(over), &[x]),
+        );
+        return Some(binary(graph, Binary::Subtract, own, rest));
+    }
+    if let (Op::Pick(of, index), Op::Pick(others, other)) = (&graph[term].op, &graph[total].op)
+        && index == other
+    {
+        let (of, others, index) = (*of, *others, *index);
+        let odds = less_logsumexp(graph, of, others)?;
+        return Some(graph.make(Op::Pick(odds, index)));
+    }
+    let (over, x) = logsumexp_of(graph, total)?;
     if term == x {
         return Some(call(graph, "log_softmax", Some(over), &[x]));
     }
@@ -129,17 +154,26 @@ fn less_logsumexp(graph: &mut Graph, term: NodeId, over: Over, x: NodeId) -> Opt
             let log = call(graph, "log_one_minus_softmax", Some(over), &[x]);
             Some(graph.make(Op::Pick(log, index)))
         }
-        // One-hot and masked sums beside the whole one: their maxima are compared first.
-        Op::Reduce(Fold::LogSumExp, own, y) if own == over => {
-            let (upper, lower) = (maximum(graph, own, y), maximum(graph, over, x));
-            let (first, second) =
-                (above_any_maximum(graph, own, y), above_any_maximum(graph, over, x));
-            let peaks = binary(graph, Binary::Subtract, upper, lower);
-            let rest = binary(graph, Binary::Subtract, first, second);
-            Some(binary(graph, Binary::Add, peaks, rest))
-        }
         _ => None,
     }
+}
+
+/// `term - logsumexp(x)` of any other term, as one-hot and masked sums are beside the whole one: maxima meet first.
+fn less_any_logsumexp(graph: &mut Graph, term: NodeId, total: NodeId) -> Option<NodeId> {
+    let (over, x) = logsumexp_of(graph, total)?;
+    // A count, or a function that is not of the size of logits.
+    if matches!(graph[term].op, Op::Unary(Unary::Log, _) | Op::Call(..)) {
+        return None;
+    }
+    let (lower, second) = (maximum(graph, over, x), above_any_maximum(graph, over, x));
+    if let Some((own, y)) = logsumexp_of(graph, term) {
+        let (upper, first) = (maximum(graph, own, y), above_any_maximum(graph, own, y));
+        let peaks = binary(graph, Binary::Subtract, upper, lower);
+        let rest = binary(graph, Binary::Subtract, first, second);
+        return Some(binary(graph, Binary::Add, peaks, rest));
+    }
+    let shifted = binary(graph, Binary::Subtract, term, lower);
+    Some(binary(graph, Binary::Subtract, shifted, second))
 }
 
 /// `1 - p` of a probability: a sigmoid, a softmax, a choice or an element of such.
