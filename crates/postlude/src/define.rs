@@ -12,6 +12,8 @@ mod formula;
 mod logarithm;
 mod magnitude;
 mod quotient;
+mod renormalise;
+mod softmax;
 mod stabilise;
 mod vanish;
 mod views;

@@ -16,6 +16,8 @@ mod forms;
 mod naive_forms;
 #[path = "define/never_worse.rs"]
 mod never_worse;
+#[path = "define/practitioners.rs"]
+mod practitioners;
 #[path = "define/real.rs"]
 mod real;
 #[path = "define/special_values.rs"]

@@ -26,7 +26,7 @@ enum State {
     /// Extremes of f32.
     F32(Vec<f32>),
     I32(Vec<i32>),
-    /// The peak and the sum of exponentials below it.
+    /// The peak and the sum of exponentials below it, that of the peak itself included for a logsumexp.
     Exponentials(Vec<[f64; 2]>),
     /// The largest seen, at least as many as are asked for.
     Largest(Vec<Vec<f32>>),
@@ -40,7 +40,9 @@ impl Partial {
             (_, Elem::I32) => State::I32(vec![identity as i32; slots]),
             (Fold::Sum | Fold::Prod, _) => State::Wide(vec![identity; slots]),
             (Fold::Max | Fold::Min | Fold::AbsMax, _) => State::F32(vec![identity as f32; slots]),
-            (Fold::LogSumExp, _) => State::Exponentials(vec![[f64::NEG_INFINITY, 0.0]; slots]),
+            (Fold::LogSumExp | Fold::LogSumExpAboveMax, _) => {
+                State::Exponentials(vec![[f64::NEG_INFINITY, 0.0]; slots])
+            }
             (Fold::Largest(_), _) => State::Largest(vec![Vec::new(); slots]),
         };
         Partial { fold, accuracy, state }
@@ -64,7 +66,8 @@ impl Partial {
                 slots[at] = values.iter().fold(slots[at], |total, x| integer(fold, total, *x));
             }
             (State::Exponentials(slots), View::F32(values)) => {
-                slots[at] = merge_exponentials(slots[at], exponentials(values, self.accuracy));
+                let more = exponentials(self.fold, values, self.accuracy);
+                slots[at] = merge_exponentials(self.fold, slots[at], more);
             }
             (State::Largest(slots), View::F32(values)) => {
                 collect_largest(self.fold, &mut slots[at], values);
@@ -98,10 +101,10 @@ impl Partial {
                     .for_each(|(slot, x)| *slot = integer(fold, *slot, *x));
             }
             (State::Exponentials(slots), View::F32(values)) => {
-                slots[at..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(slot, x)| *slot = merge_exponentials(*slot, one_exponential(*x)));
+                let fold = self.fold;
+                slots[at..].iter_mut().zip(values).for_each(|(slot, x)| {
+                    *slot = merge_exponentials(fold, *slot, one_exponential(fold, *x));
+                });
             }
             (State::Largest(slots), View::F32(values)) => {
                 let fold = self.fold;
@@ -135,7 +138,7 @@ impl Partial {
                 a[at..at + count]
                     .iter_mut()
                     .zip(&b[from..])
-                    .for_each(|(a, b)| *a = merge_exponentials(*a, *b));
+                    .for_each(|(a, b)| *a = merge_exponentials(fold, *a, *b));
             }
             (State::Largest(a), State::Largest(b)) => a[at..at + count]
                 .iter_mut()
@@ -152,7 +155,10 @@ impl Partial {
             State::F32(slots) => Buffer::F32(slots),
             State::I32(slots) => Buffer::I32(slots),
             State::Exponentials(slots) => Buffer::F32(
-                slots.into_iter().map(|[peak, sum]| finish_exponentials(peak, sum)).collect(),
+                slots
+                    .into_iter()
+                    .map(|[peak, sum]| finish_exponentials(self.fold, peak, sum))
+                    .collect(),
             ),
             State::Largest(slots) => {
                 Buffer::F32(slots.into_iter().map(|seen| finish_largest(self.fold, seen)).collect())
@@ -213,7 +219,9 @@ fn integer(fold: Fold, total: i32, x: i32) -> i32 {
         Fold::Max => total.max(x),
         Fold::Min => total.min(x),
         Fold::AbsMax => absolute_maximum(total, x),
-        Fold::LogSumExp | Fold::Largest(_) => panic!("compiler bug: `{}` of i32", fold.name()),
+        Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
+            panic!("compiler bug: `{}` of i32", fold.name())
+        }
     }
 }
 
@@ -222,22 +230,30 @@ fn absolute_maximum(total: i32, x: i32) -> i32 {
     total.max(x.wrapping_abs())
 }
 
-fn one_exponential(x: f32) -> [f64; 2] {
-    let x = f64::from(x);
-    if x == f64::NEG_INFINITY { [x, 0.0] } else { [x, 1.0] }
+/// What the peak itself adds to the sum.
+fn peak_weight(fold: Fold) -> f64 {
+    if fold == Fold::LogSumExpAboveMax { 0.0 } else { 1.0 }
 }
 
-fn exponentials(values: &[f32], accuracy: Accuracy) -> [f64; 2] {
+fn one_exponential(fold: Fold, x: f32) -> [f64; 2] {
+    let x = f64::from(x);
+    if x == f64::NEG_INFINITY { [x, 0.0] } else { [x, peak_weight(fold)] }
+}
+
+fn exponentials(fold: Fold, values: &[f32], accuracy: Accuracy) -> [f64; 2] {
     let peak = values.iter().fold(f32::NEG_INFINITY, |peak, x| extreme(Fold::Max, peak, *x));
     if !peak.is_finite() {
-        return one_exponential(peak);
+        return one_exponential(fold, peak);
     }
     let mut terms: Vec<f32> = values.iter().map(|x| x - peak).collect();
     functions::apply_in_place(Function::Exp, accuracy, &mut terms);
+    if let Some(place) = values.iter().position(|x| *x == peak) {
+        terms[place] = peak_weight(fold) as f32;
+    }
     [f64::from(peak), sum(&terms)]
 }
 
-fn merge_exponentials(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+fn merge_exponentials(fold: Fold, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     if a[0].is_nan() || b[0].is_nan() {
         return [f64::NAN, 1.0];
     }
@@ -245,17 +261,27 @@ fn merge_exponentials(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     if high[0].is_infinite() {
         return high;
     }
-    [high[0], high[1] + low[1] * (low[0] - high[0]).exp()]
+    let beside_peak = 1.0 - peak_weight(fold);
+    [high[0], high[1] + (beside_peak + low[1]) * (low[0] - high[0]).exp()]
 }
 
-fn finish_exponentials(peak: f64, sum: f64) -> f32 {
+fn finish_exponentials(fold: Fold, peak: f64, sum: f64) -> f32 {
+    if fold == Fold::LogSumExpAboveMax {
+        return if peak.is_finite() { sum.ln_1p() as f32 } else { f32::NAN };
+    }
     if peak.is_finite() { (peak + sum.ln()) as f32 } else { peak as f32 }
 }
 
 fn wanted(fold: Fold) -> usize {
     match fold {
         Fold::Largest(count) => count.max(1) as usize,
-        Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp => 1,
+        Fold::Sum
+        | Fold::Prod
+        | Fold::Max
+        | Fold::Min
+        | Fold::AbsMax
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax => 1,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Functions that the rules of stability speak of: kept as calls while rules look for them, expanded afterwards.
 //!
 //! In: nothing. Out: formulas in the language, each accurate for every argument. Invariant: a formula is stable as it
-//! stands, so it is instantiated without the rules. `sigmoid`, `softplus` and `softmax` are the user's own functions; the
-//! others have no name in the language.
+//! stands, so it is instantiated without the rules. `sigmoid`, `softplus`, `softmax` and `log_softmax` are the user's own
+//! functions; the others have no name in the language. `dim` is what a function runs along.
 
 use crate::graph::Call;
 
@@ -41,6 +41,15 @@ const BASIS: &[Basis] = &[
     basis("log_one_minus_tanh", &["x"], "where(x < 0.5, log1p(-tanh(x)), 0.6931471805599453 - softplus(2.0 * x))"),
     // cosh(x) - 1 is expm1(-|x|)^2 / (2 exp(-|x|)).
     basis("log_cosh", &["x"], "where(abs(x) < 1.0, log1p(0.5 * square(expm1(-abs(x))) / exp(-abs(x))), (abs(x) - 0.6931471805599453) + log1p(exp(-(2.0 * abs(x)))))"),
+    // As written unless a factor cancels half of the other's digits.
+    basis("sigmoid_difference", &["a", "b"], "where(minimum(sigmoid(a), sigmoid(b)) < 0.5 * maximum(sigmoid(a), sigmoid(b)), sigmoid(a) - sigmoid(b), where(a < b, expm1(a - b) * (sigmoid(b) * sigmoid(-a)), -expm1(b - a) * (sigmoid(a) * sigmoid(-b))))"),
+    basis("one_minus_by_log", &["p", "log"], "where(p < 0.6, 1.0 - p, 0.0 - expm1(log))"),
+    basis("exp_of_product", &["a", "b"], "where(abs(a * b) < 88.5, exp(a * b) * fma(a, b, -(a * b)) + exp(a * b), exp(a * b))"),
+    // No -0, by which others may divide. Only one maximum can be above a half, and its logarithm is accurate where it is close to 0.
+    basis("one_minus_softmax", &["x"], "where(softmax(x, dim) < 0.6, 1.0 - softmax(x, dim), 0.0 - expm1(log_softmax(x, dim)))"),
+    basis("log_one_minus_softmax", &["x"], "where(softmax(x, dim) < 0.6, log1p(-softmax(x, dim)), where(x == max(x, dim), logsumexp(where(x == max(x, dim), -inf, x - max(x, dim)), dim) + log_softmax(x, dim), softmax(x, dim)))"),
+    basis("sum_of_other_exps", &["x"], "where(exp(x) < 0.6 * sum(exp(x), dim), sum(exp(x), dim) - exp(x), sum(where(x == max(x, dim), 0.0, exp(x)), dim))"),
+    basis("log_sum_of_other_exps", &["x"], "where((x == max(x, dim)) & !(softmax(x, dim) < 0.6), logsumexp(where(x == max(x, dim), -inf, x), dim), logsumexp(x, dim) + log1p(-softmax(x, dim)))"),
     basis("log_softplus", &["x"], "where(x < -20.0, x, log(softplus(x)))"),
 ];
 
@@ -52,6 +61,6 @@ pub(super) fn find(name: &str) -> Option<&'static Basis> {
 /// Whether a call is kept for the rules to see.
 pub(super) fn is_basis(call: &Call) -> bool {
     !call.grad
-        && (matches!(call.function, "sigmoid" | "softplus" | "softmax")
+        && (matches!(call.function, "sigmoid" | "softplus" | "softmax" | "log_softmax")
             || find(call.function).is_some())
 }

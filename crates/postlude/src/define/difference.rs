@@ -3,11 +3,15 @@
 //! In: a sum or difference of two values, seen through constant factors, signs and order. Out: a form in which nothing
 //! cancels: `expm1`, a sigmoid or tanh of the other side. Invariant: both are equal in exact arithmetic.
 
-use crate::graph::{Binary, Graph, NodeId, Op, Unary};
+use crate::dtype::DType;
+use crate::graph::{Binary, Fold, Graph, IndexAxis, NodeId, Op, Over, Run, Unary};
 
+use super::logarithm::{log_of_probability, one_plus};
+use super::magnitude::base_of;
+use super::softmax::complement;
 use super::views::{
-    Base, are_opposite, binary, call, called, exponent, is_float, multiple, negate, number, scaled,
-    square, unary,
+    Base, Fuel, are_opposite, binary, call, called, constant, exponent, is_float, multiple, negate,
+    number, scaled, square, unary,
 };
 
 /// Sums and differences of exponentials, of sigmoids and of tanh, with each other and with constants.
@@ -59,6 +63,11 @@ pub(super) fn half_of_one_plus_tanh(graph: &mut Graph, op: &Op) -> Option<NodeId
 /// `total + factor * x`, where `x` comes close to a constant that cancels the other.
 fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Option<NodeId> {
     let ratio = factor / total;
+    if ratio == -1.0
+        && let Some(node) = complement(graph, x, &mut Fuel::new())
+    {
+        return Some(multiple(graph, total, node));
+    }
     if let Some((base, power)) = exponent(graph, x).filter(|_| ratio == -1.0) {
         let node = match base {
             Base::Natural => graph.make(Op::Unary(Unary::Expm1, power)),
@@ -67,11 +76,6 @@ fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Opt
         return Some(multiple(graph, factor, node));
     }
     if let Some(y) = called(graph, x, "sigmoid") {
-        if ratio == -1.0 {
-            let opposite = negate(graph, y);
-            let node = call(graph, "sigmoid", None, &[opposite]);
-            return Some(multiple(graph, total, node));
-        }
         // 1 - 2 * sigmoid(y)
         let half = (ratio == -2.0).then(|| multiple(graph, 0.5, y))?;
         let node = graph.make(Op::Unary(Unary::Tanh, half));
@@ -87,17 +91,31 @@ fn beside_constant(graph: &mut Graph, total: f64, factor: f64, x: NodeId) -> Opt
         let node = binary(graph, Binary::Multiply, root, root);
         return Some(multiple(graph, total, node));
     }
-    let (sign, root) = square(graph, x)?;
-    if ratio * sign != -1.0 {
-        return None;
+    if let Some((_, root)) = square(graph, x).filter(|(sign, _)| ratio * sign == -1.0)
+        && let Some(node) = beside_square(graph, root)
+    {
+        return Some(multiple(graph, total, node));
     }
-    let node = if let Some(y) = unary(graph, root, Unary::Tanh) {
-        call(graph, "sech_squared", None, &[y])
-    } else {
-        let y = called(graph, root, "sigmoid")?;
-        call(graph, "one_minus_squared_sigmoid", None, &[y])
-    };
+    let log = (ratio == -1.0).then(|| log_of_probability(graph, x))??;
+    let node = call(graph, "one_minus_by_log", None, &[x, log]);
     Some(multiple(graph, total, node))
+}
+
+/// `1 - root * root`
+fn beside_square(graph: &mut Graph, root: NodeId) -> Option<NodeId> {
+    if let Some(y) = unary(graph, root, Unary::Tanh) {
+        return Some(call(graph, "sech_squared", None, &[y]));
+    }
+    if let Some(y) = called(graph, root, "sigmoid") {
+        return Some(call(graph, "one_minus_squared_sigmoid", None, &[y]));
+    }
+    // (1 + v)^2 - 1 is v * (v + 2).
+    let v = one_plus(graph, root)?;
+    base_of(graph, v, &mut Fuel::new())?;
+    let two = constant(graph, 2.0);
+    let more = binary(graph, Binary::Add, v, two);
+    let node = binary(graph, Binary::Multiply, v, more);
+    Some(negate(graph, node))
 }
 
 /// The sum of two values with their factors.
@@ -118,6 +136,9 @@ fn of_two(
     if first != -second {
         return None;
     }
+    if let Some(node) = sum_without_one(graph, a, b) {
+        return Some(multiple(graph, first, node));
+    }
     if let (Some((base, x)), Some((other, y))) = (exponent(graph, a), exponent(graph, b))
         && base == other
     {
@@ -135,6 +156,44 @@ fn of_two(
         let node = graph.make(Op::Unary(Unary::Tanh, half));
         return Some(multiple(graph, first, node));
     }
+    if let (Some(x), Some(y)) = (called(graph, a, "sigmoid"), called(graph, b, "sigmoid")) {
+        let (x, y) = if first < 0.0 { (y, x) } else { (x, y) };
+        let node = call(graph, "sigmoid_difference", None, &[x, y]);
+        return Some(multiple(graph, first.abs(), node));
+    }
     let (x, y) = (called(graph, a, "softplus")?, called(graph, b, "softplus")?);
     are_opposite(graph, x, y).then(|| multiple(graph, first, x))
+}
+
+/// `sum(exp(x)) - exp(x)`, or less one element that is picked.
+fn sum_without_one(graph: &mut Graph, sum: NodeId, one: NodeId) -> Option<NodeId> {
+    let Op::Reduce(Fold::Sum, over, terms) = graph[sum].op else { return None };
+    let x = unary(graph, terms, Unary::Exp)?;
+    if one == terms {
+        return Some(call(graph, "sum_of_other_exps", Some(over), &[x]));
+    }
+    let index = match graph[one].op {
+        Op::Pick(of, index) if of == terms => index,
+        Op::Unary(Unary::Exp, picked) => match graph[picked].op {
+            Op::Pick(of, index) if of == x => index,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    if over != (Over { batch: false, row: false, column: Some(Run::All) }) {
+        return None;
+    }
+    // An index outside of the columns is nan, as the element that it picks.
+    let place = graph.make(Op::Cast(DType::F32, index));
+    let count = graph.make(Op::Extent(over.extent(graph.ty(terms).axes)));
+    let (zero, missing) = (constant(graph, 0.0), constant(graph, f32::NAN));
+    let (below, above) =
+        (binary(graph, Binary::Less, place, zero), binary(graph, Binary::LessEqual, count, place));
+    let outside = binary(graph, Binary::Or, below, above);
+    let x = graph.make(Op::Select(outside, missing, x));
+    let power = graph.make(Op::Unary(Unary::Exp, x));
+    let columns = graph.make(Op::Index(IndexAxis::Column));
+    let is_one = binary(graph, Binary::Equal, columns, index);
+    let others = graph.make(Op::Select(is_one, zero, power));
+    (graph.ty(others) == graph.ty(terms)).then(|| graph.make(Op::Reduce(Fold::Sum, over, others)))
 }

@@ -1,13 +1,14 @@
 //! Expands calls into primitives.
 //!
-//! First everything but the basis of stability (sigmoid, softplus, softmax and what only rules make), every node through
-//! its rules; then the basis: its formulas are stable as they are and must not be recognised again.
+//! First everything but the basis of stability (sigmoid, softplus, softmax, log_softmax and what only rules make), every node through
+//! its rules; then the basis, whose formulas are stable as they stand and must not be recognised again.
 
 use crate::catalogue;
 use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Run, Unary};
 
 use super::basis::{self, is_basis};
 use super::formula::{Scope, instantiate};
+use super::softmax::expand_log_softmax;
 use super::stabilise::stabilise;
 
 pub(super) fn expand_calls(graph: &Graph) -> Graph {
@@ -43,7 +44,8 @@ fn expand(
     if let Some(basis) = basis::find(call.function) {
         let values: Vec<(&str, NodeId)> =
             basis.parameters.iter().copied().zip(arguments.iter().copied()).collect();
-        return instantiate(graph, basis.formula, &Scope { values: &values, over: None, make });
+        let scope = Scope { values: &values, over: call.over, make };
+        return instantiate(graph, basis.formula, &scope);
     }
     let Some(entry) = catalogue::find(call.function) else {
         panic!("compiler bug: call to `{}`", call.function)
@@ -51,6 +53,10 @@ fn expand(
     match call.function {
         "mean" => return expand_mean(graph, call, arguments[0], make),
         "topk_softmax" => return expand_topk(graph, call, arguments[0], make),
+        "log_softmax" => {
+            let Some(over) = call.over else { panic!("compiler bug: log_softmax of nothing") };
+            return expand_log_softmax(graph, over, arguments[0]);
+        }
         _ => {}
     }
     let values: Vec<(&str, NodeId)> = (0..entry.parameters.len())

@@ -4,28 +4,22 @@
 //! product, quotient, power, sum, choice or reduction of such. Invariant: the terms add up to the logarithm for every
 //! operand, infinities and nan included; a shift by a maximum cancels or stays with its sum.
 
+mod structure;
+mod terms;
+
 use std::f64::consts::LN_2;
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
+use crate::graph::{Binary, Fold, Graph, NodeId, Op, Unary};
 
+use super::softmax::complement;
 use super::stabilise::stabilise;
 use super::views::{
-    Fuel, are_opposite, binary, call, called, called_with_two, constant, difference, exponent,
-    folds_as, is_float, is_peak, multiple, negate, number, scaled, square, unary, unguarded,
-    varies,
+    Fuel, are_opposite, binary, call, called, called_over, called_with_two, constant, difference,
+    exponent, is_float, is_peak, multiple, negate, number, scaled, square, unary,
 };
-
-/// A natural logarithm: terms with their factors, and a constant.
-#[derive(Clone, Debug)]
-struct Log {
-    terms: Vec<(f64, NodeId)>,
-    constant: f64,
-    /// Whether the value itself may overflow or vanish where its logarithm does not.
-    informative: bool,
-    /// Whether the value may be arbitrarily large.
-    unbounded: bool,
-}
+use structure::{log_of_choice, log_of_pick, log_of_reduction};
+use terms::Log;
 
 /// Whether a factor about which nothing is known, not even its sign, may be left under a logarithm.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,105 +48,6 @@ pub(super) fn log_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> 
     (graph.ty(value).axes == graph.ty(a).axes).then_some(value)
 }
 
-impl Log {
-    fn known(terms: Vec<(f64, NodeId)>, unbounded: bool) -> Log {
-        Log { terms, constant: 0.0, informative: true, unbounded }
-    }
-
-    fn times(mut self, factor: f64) -> Log {
-        self.terms.iter_mut().for_each(|(own, _)| *own *= factor);
-        self.constant *= factor;
-        self
-    }
-
-    fn plus(mut self, other: Log) -> Log {
-        self.terms.extend(other.terms);
-        self.constant += other.constant;
-        self.informative |= other.informative;
-        self.unbounded |= other.unbounded;
-        self
-    }
-
-    /// Equal terms taken together, and what cancels taken out.
-    fn combined(self, graph: &mut Graph) -> Log {
-        let mut terms: Vec<(f64, NodeId)> = Vec::new();
-        for (factor, term) in self.terms {
-            match terms.iter_mut().find(|(_, known)| *known == term) {
-                Some((own, _)) => *own += factor,
-                None => terms.push((factor, term)),
-            }
-        }
-        terms.retain(|(factor, _)| factor.abs() > 1e-12);
-        while let Some((first, second, together)) = joined(graph, &terms) {
-            terms[first] = together;
-            terms.remove(second);
-        }
-        Log { terms, ..self }
-    }
-
-    /// The value, from the terms in their order.
-    fn node(&self, graph: &mut Graph) -> NodeId {
-        let constant_value = self.constant as f32;
-        let mut order = self.terms.clone();
-        // What is added comes first: `x - y`, not `-y + x`.
-        order.sort_by_key(|(factor, _)| *factor < 0.0);
-        let mut total: Option<NodeId> = None;
-        for (factor, term) in order {
-            total = Some(match total {
-                None => multiple(graph, f64::from(factor as f32), term),
-                Some(total) if (factor as f32) < 0.0 => {
-                    let term = multiple(graph, f64::from(-factor as f32), term);
-                    stabilise(graph, Op::Binary(Binary::Subtract, total, term))
-                }
-                Some(total) => {
-                    let term = multiple(graph, f64::from(factor as f32), term);
-                    stabilise(graph, Op::Binary(Binary::Add, total, term))
-                }
-            });
-        }
-        match total {
-            None => constant(graph, constant_value),
-            Some(total) if self.constant.abs() <= 1e-12 => total,
-            Some(total) if constant_value < 0.0 => {
-                let rest = constant(graph, -constant_value);
-                binary(graph, Binary::Subtract, total, rest)
-            }
-            Some(total) => {
-                let rest = constant(graph, constant_value);
-                binary(graph, Binary::Add, total, rest)
-            }
-        }
-    }
-}
-
-/// Two terms that are simpler as one, and that one.
-fn joined(graph: &mut Graph, terms: &[(f64, NodeId)]) -> Option<(usize, usize, (f64, NodeId))> {
-    for (first, &(factor, a)) in terms.iter().enumerate() {
-        for (second, &(other, b)) in terms.iter().enumerate() {
-            if factor != -other {
-                continue;
-            }
-            // softplus(x) - softplus(-x) is x.
-            if let (Some(x), Some(y)) = (called(graph, a, "softplus"), called(graph, b, "softplus"))
-                && are_opposite(graph, x, y)
-            {
-                return Some((first, second, (factor, x)));
-            }
-            // A sum that has been shifted by its maximum stays what it is.
-            if let Op::Reduce(Fold::LogSumExp, over, x) = graph[a].op
-                && graph[unguarded(graph, b).unwrap_or(b)].op == Op::Reduce(Fold::Max, over, x)
-            {
-                let shifted = binary(graph, Binary::Subtract, x, b);
-                let power = graph.make(Op::Unary(Unary::Exp, shifted));
-                let total = graph.make(Op::Reduce(Fold::Sum, over, power));
-                let log = graph.make(Op::Unary(Unary::Log, total));
-                return Some((first, second, (factor, log)));
-            }
-        }
-    }
-    None
-}
-
 fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) -> Option<Log> {
     fuel.burn()?;
     if !is_float(graph, node) {
@@ -160,6 +55,11 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
     }
     if let Some((base, x)) = exponent(graph, node) {
         return Some(log_of_exponential(graph, base.function(), x));
+    }
+    if let Some((over, x)) = called_over(graph, node, "one_minus_softmax") {
+        let total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
+        let others = call(graph, "log_sum_of_other_exps", Some(over), &[x]);
+        return Some(Log::known(vec![(1.0, others), (-1.0, total)], false));
     }
     match graph[node].op.clone() {
         Op::Constant(value) => {
@@ -180,6 +80,9 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
             Some(log_of(graph, a, Unknown::Refused, fuel)?.times(f64::from(power)))
         }
         Op::Binary(Binary::Add, a, b) => log_of_sum(graph, a, b, fuel),
+        Op::Binary(op @ (Binary::Maximum | Binary::Minimum), a, b) => {
+            log_of_extreme(graph, op, a, b, fuel)
+        }
         Op::Binary(Binary::Subtract, a, b) if number(graph, a) == Some(1.0) => {
             log_of_complement(graph, b, fuel)
         }
@@ -219,9 +122,13 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
     }
 }
 
-fn log_of_exponential(graph: &Graph, function: Unary, x: NodeId) -> Log {
+fn log_of_exponential(graph: &mut Graph, function: Unary, x: NodeId) -> Log {
     if function == Unary::Exp2 {
         return Log::known(vec![(LN_2, x)], true);
+    }
+    if let Some((over, x)) = called_over(graph, x, "log_softmax") {
+        let total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
+        return Log::known(vec![(1.0, x), (-1.0, total)], false);
     }
     match graph[x].op {
         // Kept apart, so that it may cancel against the same shift of another exponential.
@@ -247,6 +154,10 @@ fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fue
         Unary::Negate => {
             if let Some((a, b)) = called_with_two(graph, a, "exp_difference") {
                 return Some(log_of_difference(graph, b, a));
+            }
+            if let Some((a, b)) = called_with_two(graph, a, "sigmoid_difference") {
+                let opposite = call(graph, "sigmoid_difference", None, &[b, a]);
+                return log_of_call(graph, opposite);
             }
             let x = unary(graph, a, Unary::Expm1)?;
             let log = call(graph, "log_one_minus_exp", None, &[x]);
@@ -294,12 +205,28 @@ fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
             Some(Log::known(vec![(1.0, log)], false))
         }
         "one_minus_tanh" => one(1.0, "log_one_minus_tanh", x, false),
+        "one_minus_by_log" => {
+            let log = call(graph, "log_one_minus_exp", None, &[*arguments.get(1)?]);
+            Some(Log::known(vec![(1.0, log)], false))
+        }
+        "sum_of_other_exps" => {
+            let log = call(graph, "log_sum_of_other_exps", function.over, &[x]);
+            Some(Log::known(vec![(1.0, log)], true))
+        }
+        "sigmoid_difference" => {
+            let (y, opposite) = (*arguments.get(1)?, negate(graph, x));
+            let below = difference(graph, y, x);
+            let log = call(graph, "log_one_minus_exp", None, &[below]);
+            let (up, down) =
+                (call(graph, "softplus", None, &[opposite]), call(graph, "softplus", None, &[y]));
+            Some(Log::known(vec![(1.0, log), (-1.0, up), (-1.0, down)], false))
+        }
         "exp_difference" => Some(log_of_difference(graph, x, *arguments.get(1)?)),
         _ => None,
     }
 }
 
-/// The factors of a product: factors with a known logarithm, and the others, which stay one product.
+/// The factors of a product, those with a known logarithm and the others, which stay one product.
 fn log_of_product(
     graph: &mut Graph,
     node: NodeId,
@@ -430,12 +357,60 @@ fn log_of_sum(graph: &mut Graph, a: NodeId, b: NodeId, fuel: &mut Fuel) -> Optio
     Some(Log { constant: common, ..Log::known(vec![(1.0, log)], unbounded) })
 }
 
+/// The logarithm of the larger or smaller of two positive values. A constant beside a value that cannot overflow is meant
+/// as it stands.
+fn log_of_extreme(
+    graph: &mut Graph,
+    op: Binary,
+    a: NodeId,
+    b: NodeId,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let a = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
+    let b = log_of(graph, b, Unknown::Refused, fuel)?.combined(graph);
+    let both = a.informative && b.informative;
+    if !both && !a.unbounded && !b.unbounded {
+        return None;
+    }
+    let (left, right) = (a.node(graph), b.node(graph));
+    let log = binary(graph, op, left, right);
+    Some(Log::known(vec![(1.0, log)], a.unbounded || b.unbounded))
+}
+
+/// The logarithm of a product, power or root of probabilities.
+pub(super) fn log_of_probability(graph: &mut Graph, p: NodeId) -> Option<NodeId> {
+    match graph[p].op {
+        Op::Binary(Binary::Multiply | Binary::Pow, ..)
+        | Op::Unary(Unary::Sqrt, _)
+        | Op::Reduce(Fold::Prod, ..) => {}
+        _ => return None,
+    }
+    let log = log_of(graph, p, Unknown::Refused, &mut Fuel::new())?.combined(graph);
+    // A constant factor may be above 1.
+    if !log.informative || log.unbounded || log.constant > 0.0 || log.terms.is_empty() {
+        return None;
+    }
+    let positive = log.terms.iter().any(|(factor, term)| {
+        *factor < 0.0 && called(graph, *term, "softplus").is_none() && !is_logsumexp(graph, *term)
+    });
+    if positive {
+        return None;
+    }
+    let value = log.node(graph);
+    (graph.ty(value) == graph.ty(p)).then_some(value)
+}
+
+fn is_logsumexp(graph: &Graph, node: NodeId) -> bool {
+    matches!(graph[node].op, Op::Reduce(Fold::LogSumExp, ..))
+}
+
 /// `log(1 - p)` of what is below 1. Logits' own rounding would be worse than that of a softmax.
 fn log_of_complement(graph: &mut Graph, p: NodeId, fuel: &mut Fuel) -> Option<Log> {
+    if let Some(rest) = complement(graph, p, fuel) {
+        return log_of(graph, rest, Unknown::Refused, fuel);
+    }
     let log = log_of(graph, p, Unknown::Refused, fuel)?.combined(graph);
-    let over_a_row =
-        |(_, term): &(f64, NodeId)| matches!(graph[*term].op, Op::Reduce(Fold::LogSumExp, ..));
-    if !log.informative || log.terms.iter().any(over_a_row) {
+    if !log.informative || log.terms.iter().any(|(_, term)| is_logsumexp(graph, *term)) {
         return None;
     }
     let power = log.node(graph);
@@ -475,112 +450,4 @@ fn log_of_one_plus(graph: &mut Graph, v: NodeId, fuel: &mut Fuel) -> Option<Log>
     }
     let above = log.node(graph);
     one(graph, 1.0, "softplus", above)
-}
-
-/// `log(where(c, a, b))`: what is 0 has the logarithm of minus infinity.
-fn log_of_choice(
-    graph: &mut Graph,
-    condition: NodeId,
-    a: NodeId,
-    b: NodeId,
-    unknown: Unknown,
-    fuel: &mut Fuel,
-) -> Option<Log> {
-    let mut side = |graph: &mut Graph, node: NodeId| {
-        if number(graph, node) == Some(0.0) {
-            let least = constant(graph, f32::NEG_INFINITY);
-            return Some(Log { informative: false, ..Log::known(vec![(1.0, least)], false) });
-        }
-        let known = log_of(graph, node, Unknown::Refused, fuel).map(|log| log.combined(graph));
-        match (known, unknown) {
-            (Some(log), _) => Some(log),
-            (None, Unknown::Allowed) => {
-                let log = stabilise(graph, Op::Unary(Unary::Log, node));
-                Some(Log { informative: false, ..Log::known(vec![(1.0, log)], true) })
-            }
-            (None, Unknown::Refused) => None,
-        }
-    };
-    let (mut left, mut right) = (side(graph, a)?, side(graph, b)?);
-    // A finite shift may be taken out of a choice if the other side is minus infinity.
-    let mut outside = Vec::new();
-    for (log, other) in [(&mut left, b), (&mut right, a)] {
-        if number(graph, other) == Some(0.0) {
-            let is_shift = |term: NodeId| unguarded(graph, term).is_some();
-            outside.extend(log.terms.iter().filter(|(_, term)| is_shift(*term)));
-            log.terms.retain(|(_, term)| !is_shift(*term));
-        }
-    }
-    let (x, y) = (left.node(graph), right.node(graph));
-    let choice = graph.make(Op::Select(condition, x, y));
-    let both = left.plus(right);
-    let terms = [(1.0, choice)].into_iter().chain(outside).collect();
-    Some(Log { terms, constant: 0.0, ..both })
-}
-
-/// `log(pick(p, t))` is the logarithm's own element; terms of the whole row stay.
-fn log_of_pick(
-    graph: &mut Graph,
-    of: NodeId,
-    index: NodeId,
-    unknown: Unknown,
-    fuel: &mut Fuel,
-) -> Option<Log> {
-    let log = log_of(graph, of, unknown, fuel)?.combined(graph);
-    let axes = graph.ty(of).axes;
-    let whole = |graph: &Graph, term: NodeId| graph.ty(term).axes.column.is_none();
-    let same = |graph: &Graph, term: NodeId| graph.ty(term).axes == axes;
-    if log.terms.iter().all(|(_, term)| whole(graph, *term)) {
-        return None;
-    }
-    let mut terms = Vec::new();
-    if log.terms.iter().all(|(_, term)| whole(graph, *term) || same(graph, *term)) {
-        for &(factor, term) in &log.terms {
-            let picked = !whole(graph, term);
-            terms.push((factor, if picked { graph.make(Op::Pick(term, index)) } else { term }));
-        }
-        return Some(Log { terms, ..log });
-    }
-    let value = log.node(graph);
-    let value = same(graph, value).then(|| graph.make(Op::Pick(value, index)))?;
-    Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..log })
-}
-
-/// The logarithm of a sum of exponentials is a logsumexp, that of a product a sum.
-fn log_of_reduction(
-    graph: &mut Graph,
-    fold: Fold,
-    over: Over,
-    terms: NodeId,
-    fuel: &mut Fuel,
-) -> Option<Log> {
-    let folded = graph.ty(terms).axes;
-    match fold {
-        Fold::Sum => {
-            let Some(log) = log_of(graph, terms, Unknown::Refused, fuel) else {
-                return super::quotient::log_of_weighted_sum(graph, over, terms)
-                    .map(|(peak, log)| Log::known(vec![(1.0, peak), (1.0, log)], true));
-            };
-            let log = log.combined(graph);
-            let (varying, rest): (Vec<_>, Vec<_>) =
-                log.terms.iter().partition(|(_, term)| varies(graph, *term, over, folded));
-            let unbounded = log.unbounded;
-            let informative = log.informative;
-            let x = Log { terms: varying, constant: 0.0, ..log }.node(graph);
-            if !folds_as(graph, x, over, folded) {
-                return None;
-            }
-            let total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
-            let terms = [(1.0, total)].into_iter().chain(rest).collect();
-            Some(Log { terms, constant: log.constant, informative, unbounded })
-        }
-        Fold::Prod => {
-            let log = log_of(graph, terms, Unknown::Refused, fuel)?.combined(graph);
-            let x = log.node(graph);
-            let total = folds_as(graph, x, over, folded)
-                .then(|| graph.make(Op::Reduce(Fold::Sum, over, x)))?;
-            Some(Log { terms: vec![(1.0, total)], constant: 0.0, ..log })
-        }
-        Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp | Fold::Largest(_) => None,
-    }
 }

@@ -1,16 +1,16 @@
 //! How large a sum of exponentials may be, and the same sum divided by that.
 //!
 //! In: a node made of exponentials by sums, choices, reductions and factors. Out: an exponent that none of its terms
-//! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]): its exponentials then neither
+//! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]), whose exponentials then neither
 //! overflow nor all vanish. Invariant: both are equal to what they stand for in exact arithmetic.
 
 use std::f64::consts::LN_2;
 
-use crate::graph::{Axes, Binary, Dependence, Elementwise, Fold, Graph, NodeId, Op, Unary};
+use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
 
 use super::views::{
-    Base, Fuel, binary, call, called_with_two, constant, difference, exponent, folds_as, is_float,
-    is_peak, multiple, negate, number, varies,
+    Base, Fuel, binary, call, called, called_over, called_with_two, constant, difference, exponent,
+    folds_as, is_float, is_peak, multiple, negate, number, varies,
 };
 
 /// The base of the exponentials that may make a value overflow; `None` where there is none.
@@ -24,38 +24,46 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         (Some(a), Some(b)) => Some(a.join(b)),
         (a, b) => a.or(b),
     };
-    if let Op::Call(call, _) = &graph[node].op {
-        return match call.function {
-            "exp_of_difference" | "exp_of_sum" | "exp_difference" => Some(Base::Natural),
+    match graph[node].op {
+        Op::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
+        Op::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
+        Op::Unary(Unary::Exp2, _) => Some(Base::Two),
+        Op::Unary(Unary::Sqrt, a) => base_of(graph, a, fuel),
+        Op::Binary(
+            Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Maximum | Binary::Minimum,
+            a,
+            b,
+        )
+        | Op::Select(_, a, b)
+        | Op::Merge(_, a, b) => either(a, b),
+        Op::Binary(Binary::Divide, a, _)
+        | Op::Unary(Unary::Negate, a)
+        | Op::Reduce(Fold::Sum | Fold::Max | Fold::Min, _, a)
+        | Op::Pick(a, _)
+        | Op::Part(_, a) => base_of(graph, a, fuel),
+        Op::Call(ref call, _) => match call.function {
+            "exp_of_difference" | "exp_of_sum" | "exp_of_product" | "exp_difference"
+            | "sum_of_other_exps" => Some(Base::Natural),
             "exp2_difference" | "exp2m1" => Some(Base::Two),
             _ => None,
-        };
-    }
-    match graph[node].op.dependence() {
-        Dependence::Elementwise(function) => match function {
-            Elementwise::Unary(Unary::Exp | Unary::Exp2, x) if is_shifted(graph, x) => None,
-            Elementwise::Unary(Unary::Exp | Unary::Expm1, _) => Some(Base::Natural),
-            Elementwise::Unary(Unary::Exp2, _) => Some(Base::Two),
-            Elementwise::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, a, b)
-            | Elementwise::Select(_, a, b) => either(a, b),
-            Elementwise::Binary(Binary::Divide, a, _) | Elementwise::Unary(Unary::Negate, a) => {
-                base_of(graph, a, fuel)
-            }
-            Elementwise::Unary(..)
-            | Elementwise::Binary(..)
-            | Elementwise::Fma(..)
-            | Elementwise::Cast(..) => None,
         },
-        Dependence::Merge(_, a, b) => either(a, b),
-        Dependence::Reduce(Fold::Sum, _, a) | Dependence::Pick(a, _) | Dependence::Part(_, a) => {
-            base_of(graph, a, fuel)
-        }
-        Dependence::Source | Dependence::Reduce(..) | Dependence::Call => None,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Input(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Cast(..)
+        | Op::Reduce(..) => None,
     }
 }
 
 fn is_shifted(graph: &Graph, x: NodeId) -> bool {
     matches!(graph[x].op, Op::Binary(Binary::Subtract, _, peak) if is_peak(graph, peak))
+        || called(graph, x, "log_softmax").is_some()
 }
 
 /// Arithmetic on exponents of one base.
@@ -119,11 +127,9 @@ impl Powers {
         if let Some((a, b)) = self.exponents_of_difference(graph, node) {
             return Some(binary(graph, Binary::Maximum, a, b));
         }
-        match graph[node].op.dependence() {
-            Dependence::Elementwise(
-                Elementwise::Unary(Unary::Negate, a) | Elementwise::Binary(Binary::Divide, a, _),
-            ) => self.peak(graph, a),
-            Dependence::Elementwise(Elementwise::Binary(Binary::Multiply, a, b)) => {
+        match graph[node].op.clone() {
+            Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
+            Op::Binary(Binary::Multiply, a, b) => {
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
                     (true, true) => {
                         let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
@@ -133,24 +139,45 @@ impl Powers {
                     (false, _) => self.peak_of_weighted(graph, b, a),
                 }
             }
-            Dependence::Elementwise(Elementwise::Binary(Binary::Add | Binary::Subtract, a, b)) => {
+            // The smaller of two exponentials has the smaller exponent; of other values either may be large.
+            Op::Binary(Binary::Minimum, a, b)
+                if exponent(graph, a).is_some() && exponent(graph, b).is_some() =>
+            {
+                let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
+                Some(binary(graph, Binary::Minimum, a, b))
+            }
+            Op::Binary(
+                Binary::Add | Binary::Subtract | Binary::Maximum | Binary::Minimum,
+                a,
+                b,
+            ) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Maximum, a, b))
             }
-            Dependence::Elementwise(Elementwise::Select(condition, a, b)) => {
+            Op::Unary(Unary::Sqrt, a) => {
+                let inner = self.peak(graph, a)?;
+                Some(multiple(graph, 0.5, inner))
+            }
+            Op::Select(condition, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(graph.make(Op::Select(condition, a, b)))
             }
-            Dependence::Reduce(Fold::Sum, over, terms) => {
+            Op::Reduce(fold, over, terms) => {
                 let folded = graph.ty(terms).axes;
+                let least = fold == Fold::Min && exponent(graph, terms).is_some();
                 let inner = self.peak(graph, terms)?;
                 if !varies(graph, inner, over, folded) {
                     return Some(inner);
                 }
+                let extreme = if least { Fold::Min } else { Fold::Max };
                 folds_as(graph, inner, over, folded)
-                    .then(|| graph.make(Op::Reduce(Fold::Max, over, inner)))
+                    .then(|| graph.make(Op::Reduce(extreme, over, inner)))
             }
-            Dependence::Pick(of, index) => {
+            Op::Call(..) => {
+                let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
+                Some(graph.make(Op::Reduce(Fold::Max, over, x)))
+            }
+            Op::Pick(of, index) => {
                 let inner = self.peak(graph, of)?;
                 let axes = graph.ty(inner).axes;
                 if axes.column.is_none() {
@@ -158,7 +185,7 @@ impl Powers {
                 }
                 (axes == graph.ty(of).axes).then(|| graph.make(Op::Pick(inner, index)))
             }
-            Dependence::Part(part, of) => {
+            Op::Part(part, of) => {
                 let inner = self.peak(graph, of)?;
                 let axes = graph.ty(inner).axes;
                 if axes.column.is_none() {
@@ -166,14 +193,11 @@ impl Powers {
                 }
                 (axes == graph.ty(of).axes).then(|| graph.make(Op::Part(part, inner)))
             }
-            Dependence::Merge(merge, a, b) => {
+            Op::Merge(merge, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
-            Dependence::Source
-            | Dependence::Elementwise(_)
-            | Dependence::Reduce(..)
-            | Dependence::Call => None,
+            _ => None,
         }
     }
 
@@ -252,67 +276,64 @@ impl Powers {
             return Some(call(graph, function, None, &[a, b]));
         }
         let columns = graph.ty(by).axes.column.is_some();
-        match graph[node].op.dependence() {
-            Dependence::Elementwise(function) => self.shifted_function(graph, function, by),
-            Dependence::Reduce(Fold::Sum, over, terms) => {
+        match graph[node].op {
+            Op::Unary(Unary::Negate, a) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(negate(graph, a))
+            }
+            Op::Binary(Binary::Divide, a, b) => {
+                let a = self.shifted(graph, a, by)?;
+                Some(binary(graph, Binary::Divide, a, b))
+            }
+            Op::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
+            Op::Binary(
+                op @ (Binary::Add | Binary::Subtract | Binary::Maximum | Binary::Minimum),
+                a,
+                b,
+            ) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(binary(graph, op, a, b))
+            }
+            Op::Unary(Unary::Sqrt, a) => {
+                let double = multiple(graph, 2.0, by);
+                let inner = self.shifted(graph, a, double)?;
+                Some(graph.make(Op::Unary(Unary::Sqrt, inner)))
+            }
+            Op::Call(..) => {
+                let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
+                let axes = graph.ty(x).axes;
+                if self.base != Base::Natural || varies(graph, by, over, axes) {
+                    return None;
+                }
+                let x = binary(graph, Binary::Subtract, x, by);
+                same_axes(graph, x, axes)
+                    .then(|| call(graph, "sum_of_other_exps", Some(over), &[x]))
+            }
+            Op::Select(condition, a, b) => {
+                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
+                Some(graph.make(Op::Select(condition, a, b)))
+            }
+            Op::Reduce(fold, over, terms) => {
                 let folded = graph.ty(terms).axes;
                 if varies(graph, by, over, folded) {
                     return None;
                 }
                 let terms = self.shifted(graph, terms, by)?;
-                same_axes(graph, terms, folded)
-                    .then(|| graph.make(Op::Reduce(Fold::Sum, over, terms)))
+                same_axes(graph, terms, folded).then(|| graph.make(Op::Reduce(fold, over, terms)))
             }
-            Dependence::Pick(of, index) if !columns => {
+            Op::Pick(of, index) if !columns => {
                 let inner = self.shifted(graph, of, by)?;
                 Some(graph.make(Op::Pick(inner, index)))
             }
-            Dependence::Part(part, of) if !columns => {
+            Op::Part(part, of) if !columns => {
                 let inner = self.shifted(graph, of, by)?;
                 Some(graph.make(Op::Part(part, inner)))
             }
-            Dependence::Merge(merge, a, b) if !columns => {
+            Op::Merge(merge, a, b) if !columns => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
-            Dependence::Source
-            | Dependence::Reduce(..)
-            | Dependence::Pick(..)
-            | Dependence::Part(..)
-            | Dependence::Merge(..)
-            | Dependence::Call => None,
-        }
-    }
-
-    /// The same for a function of elements.
-    fn shifted_function(
-        &mut self,
-        graph: &mut Graph,
-        function: Elementwise,
-        by: NodeId,
-    ) -> Option<NodeId> {
-        match function {
-            Elementwise::Unary(Unary::Negate, a) => {
-                let a = self.shifted(graph, a, by)?;
-                Some(negate(graph, a))
-            }
-            Elementwise::Binary(Binary::Divide, a, b) => {
-                let a = self.shifted(graph, a, by)?;
-                Some(binary(graph, Binary::Divide, a, b))
-            }
-            Elementwise::Binary(Binary::Multiply, a, b) => self.shifted_product(graph, a, b, by),
-            Elementwise::Binary(op @ (Binary::Add | Binary::Subtract), a, b) => {
-                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
-                Some(binary(graph, op, a, b))
-            }
-            Elementwise::Select(condition, a, b) => {
-                let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
-                Some(graph.make(Op::Select(condition, a, b)))
-            }
-            Elementwise::Unary(..)
-            | Elementwise::Binary(..)
-            | Elementwise::Fma(..)
-            | Elementwise::Cast(..) => None,
+            _ => None,
         }
     }
 

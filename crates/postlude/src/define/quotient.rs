@@ -52,8 +52,28 @@ pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<Nod
     (graph.ty(node) == wanted).then_some(node)
 }
 
+/// The product of exponentials is the exponential of a sum, where partial products might overflow or vanish.
+pub(super) fn product_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Reduce(Fold::Prod, over, terms) = *op else { return None };
+    let (base, x) = exponent(graph, terms)?;
+    if graph.ty(x) != graph.ty(terms) {
+        return None;
+    }
+    let size = graph.make(Op::Unary(Unary::Abs, x));
+    let (size, total) =
+        (graph.make(Op::Reduce(Fold::Sum, over, size)), graph.make(Op::Reduce(Fold::Sum, over, x)));
+    let most = constant(graph, 80.0);
+    let safe = binary(graph, Binary::Less, size, most);
+    let plain = graph.make(op.clone());
+    let whole = graph.make(Op::Unary(base.function(), total));
+    Some(graph.make(Op::Select(safe, plain, whole)))
+}
+
 /// `exp(x)` of a power, root or reciprocal of an exponential.
 pub(super) fn power_of_exponential(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    if let Op::Binary(Binary::Pow, a, b) = *op {
+        return power_with_constant(graph, a, b);
+    }
     let (of, factor) = match *op {
         Op::Unary(Unary::Sqrt, a) => (a, 0.5),
         Op::Unary(Unary::Rsqrt, a) => (a, -0.5),
@@ -64,6 +84,22 @@ pub(super) fn power_of_exponential(graph: &mut Graph, op: &Op) -> Option<NodeId>
     let Op::Unary(function @ (Unary::Exp | Unary::Exp2), x) = graph[of].op else { return None };
     let x = multiple(graph, factor, x);
     Some(graph.make(Op::Unary(function, x)))
+}
+
+/// `pow(exp(x), c)`, and `pow(2, x)`.
+fn power_with_constant(graph: &mut Graph, a: NodeId, b: NodeId) -> Option<NodeId> {
+    if number(graph, a) == Some(2.0) {
+        return Some(graph.make(Op::Unary(Unary::Exp2, b)));
+    }
+    let power = number(graph, b).filter(|power| power.is_finite() && *power != 0.0)?;
+    let Op::Unary(function @ (Unary::Exp | Unary::Exp2), x) = graph[a].op else { return None };
+    let exact = power.abs().log2().fract() == 0.0;
+    if exact || function == Unary::Exp2 {
+        let x = multiple(graph, f64::from(power), x);
+        return Some(graph.make(Op::Unary(function, x)));
+    }
+    let power = constant(graph, power);
+    Some(call(graph, "exp_of_product", None, &[power, x]))
 }
 
 /// The largest exponent of a sum, and the logarithm of the sum divided by its power.
@@ -256,12 +292,15 @@ impl Factors {
                 shifts.push(peak);
             }
         }
+        // What is left of a shift beside an exponential of its own might overflow: those are taken together.
+        let alone = self.above.len() == 1;
         for node in std::mem::take(&mut self.above) {
             if let Some(x) = powers.exponent(graph, node) {
                 plus.push(x);
                 continue;
             }
             let paired = (0..shifts.len())
+                .filter(|_| alone)
                 .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
             if let Some((place, shifted)) = paired {
                 shifts.remove(place);

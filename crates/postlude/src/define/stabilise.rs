@@ -3,13 +3,15 @@
 //! Each node is made through here, its operands already stable, so a rule sees one level at a time and later rules see
 //! what earlier ones made. A rule changes the value only where the naive form lost it. The rules stand on the algebra of
 //! exponentials: logarithms of them (`logarithm`), their products and quotients (`quotient`), their differences
-//! (`difference`).
+//! (`difference`), softmaxes (`softmax`).
 
 use crate::graph::{Graph, NodeId, Op, Unary};
 
 use super::difference::{difference_that_cancels, half_of_one_plus_tanh};
 use super::logarithm::{log_of_exponentials, one_plus};
-use super::quotient::{power_of_exponential, quotient_of_exponentials};
+use super::quotient::{power_of_exponential, product_of_exponentials, quotient_of_exponentials};
+use super::renormalise::quotient_of_one_softmax;
+use super::softmax::{difference_from_logsumexp, expm1_of_log_softmax, pick_of_log_softmax};
 use super::vanish::{product_with_log, product_with_log_softmax, product_with_masked_log};
 use super::views::{square, unary};
 
@@ -20,10 +22,15 @@ type Rule = fn(&mut Graph, &Op) -> Option<NodeId>;
 const RULES: &[Rule] = &[
     double_negation,
     root_of_square,
+    difference_from_logsumexp,
     difference_that_cancels,
+    expm1_of_log_softmax,
+    pick_of_log_softmax,
     half_of_one_plus_tanh,
     power_of_exponential,
+    product_of_exponentials,
     quotient_of_exponentials,
+    quotient_of_one_softmax,
     log_of_exponentials,
     log_of_sum_with_one,
     product_with_log,

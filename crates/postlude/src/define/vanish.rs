@@ -6,7 +6,7 @@
 use crate::dtype::Elem;
 use crate::graph::{Binary, Fold, Graph, NodeId, Op, Unary};
 
-use super::views::{Fuel, constant, number, unary};
+use super::views::{Fuel, called, constant, number, unary};
 
 /// `y * log(p)` is 0 where y is 0, also where p has vanished; a nan in p stays.
 pub(super) fn product_with_log(graph: &mut Graph, op: &Op) -> Option<NodeId> {
@@ -35,13 +35,7 @@ pub(super) fn product_with_log_softmax(graph: &mut Graph, op: &Op) -> Option<Nod
     let Op::Binary(Binary::Multiply, a, b) = op else { return None };
     let masked = |node| {
         let positive = unary(graph, node, Unary::Negate).unwrap_or(node);
-        match graph[positive].op {
-            Op::Binary(Binary::Subtract, x, total) => match graph[total].op {
-                Op::Reduce(Fold::LogSumExp, _, of) if of == x => Some(x),
-                _ => None,
-            },
-            _ => None,
-        }
+        called(graph, positive, "log_softmax")
     };
     let (factor, x) = match (masked(*a), masked(*b)) {
         (None, Some(x)) => (*a, x),
@@ -82,6 +76,11 @@ fn may_be_log_of_zero(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> bool {
     }
     match graph[node].op {
         Op::Unary(Unary::Negate, a) => may_be_log_of_zero(graph, a, fuel),
+        Op::Call(ref call, _) => matches!(
+            call.function,
+            "log_softmax" | "log_one_minus_softmax" | "log_sum_of_other_exps" | "log_one_minus_exp"
+        ),
+        Op::Pick(of, _) | Op::Part(_, of) => may_be_log_of_zero(graph, of, fuel),
         Op::Select(_, a, b) => {
             number(graph, a) == Some(f32::NEG_INFINITY)
                 || number(graph, b) == Some(f32::NEG_INFINITY)
@@ -89,7 +88,7 @@ fn may_be_log_of_zero(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> bool {
                 || may_be_log_of_zero(graph, b, fuel)
         }
         Op::Binary(Binary::Subtract, a, total) => {
-            matches!(graph[total].op, Op::Reduce(Fold::LogSumExp, ..))
+            matches!(graph[total].op, Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..))
                 || may_be_log_of_zero(graph, a, fuel)
         }
         Op::Binary(Binary::Add, a, b) => {

@@ -75,6 +75,16 @@ pub(super) fn called(graph: &Graph, node: NodeId, function: &str) -> Option<Node
     (call.function == function && !call.grad).then(|| arguments[0])
 }
 
+/// What a function of the basis runs along, and its argument.
+pub(super) fn called_over(graph: &Graph, node: NodeId, function: &str) -> Option<(Over, NodeId)> {
+    match &graph[node].op {
+        Op::Call(call, arguments) if call.function == function && !call.grad => {
+            Some((call.over?, arguments[0]))
+        }
+        _ => None,
+    }
+}
+
 /// Both arguments of a function of the basis.
 pub(super) fn called_with_two(
     graph: &Graph,
@@ -165,6 +175,9 @@ pub(super) fn exponent(graph: &mut Graph, node: NodeId) -> Option<(Base, NodeId)
         _ => {
             if let Some((a, b)) = called_with_two(graph, node, "exp_of_sum") {
                 return Some((Base::Natural, binary(graph, Binary::Add, a, b)));
+            }
+            if let Some((a, b)) = called_with_two(graph, node, "exp_of_product") {
+                return Some((Base::Natural, binary(graph, Binary::Multiply, a, b)));
             }
             let (a, b) = called_with_two(graph, node, "exp_of_difference")?;
             Some((Base::Natural, difference(graph, a, b)))

@@ -46,7 +46,9 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
     for (id, node) in graph.nodes().rev() {
         // What is folded into a reduction needs no more than the hardware gives, nor do the exponentials that one adds up.
         match node.op {
-            Op::Reduce(Fold::LogSumExp, ..) => accuracies[id.index()] = Accuracy::Hardware,
+            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => {
+                accuracies[id.index()] = Accuracy::Hardware;
+            }
             Op::Reduce(..) => {}
             // A choice between one value and itself says nothing about its condition, and is dropped by engines.
             Op::Select(_, a, b) if a == b => {

@@ -228,7 +228,13 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
 fn with_count(fold: Fold, count: u32) -> Fold {
     match fold {
         Fold::Largest(_) => Fold::Largest(count),
-        Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp => fold,
+        Fold::Sum
+        | Fold::Prod
+        | Fold::Max
+        | Fold::Min
+        | Fold::AbsMax
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax => fold,
     }
 }
 

@@ -91,7 +91,7 @@ const NUMBERS: [f32; 16] = [
     f32::NAN,
 ];
 const INTEGERS: [i32; 7] = [0, 1, -1, 2, 7, i32::MIN, i32::MAX];
-const FOLDS: [Fold; 8] = [
+const FOLDS: [Fold; 9] = [
     Fold::Sum,
     Fold::Sum,
     Fold::Prod,
@@ -99,6 +99,7 @@ const FOLDS: [Fold; 8] = [
     Fold::Min,
     Fold::AbsMax,
     Fold::LogSumExp,
+    Fold::LogSumExpAboveMax,
     Fold::Largest(2),
 ];
 const MERGES: [Merge; 2] = [Merge::Concat, Merge::Join];

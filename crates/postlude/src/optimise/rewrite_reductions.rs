@@ -55,6 +55,10 @@ fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         }
         (Fold::AbsMax, _) => site.make_unary(Unary::Abs, x),
         (Fold::Largest(_), _) => return None,
+        (Fold::LogSumExpAboveMax, _) => {
+            // 0, and nan where it is infinite.
+            site.make_binary(Binary::Subtract, x, x)
+        }
         (Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::LogSumExp, _) => x,
     })
 }
@@ -104,7 +108,7 @@ fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::Sum | Fold::Prod => site.elem(x) == Elem::I32 || site.fast(),
         Fold::LogSumExp => site.fast(),
-        Fold::Largest(_) => false,
+        Fold::LogSumExpAboveMax | Fold::Largest(_) => false,
     };
     if fold != outer || !regroups || !site.used_once(inner) {
         return None;

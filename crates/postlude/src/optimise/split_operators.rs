@@ -45,7 +45,12 @@ fn extreme_of_extreme(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let wanted = match fold {
         Fold::Max => Binary::Maximum,
         Fold::Min => Binary::Minimum,
-        Fold::Sum | Fold::Prod | Fold::AbsMax | Fold::LogSumExp | Fold::Largest(_) => return None,
+        Fold::Sum
+        | Fold::Prod
+        | Fold::AbsMax
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_) => return None,
     };
     let (a, b) = site.binary_of(terms, wanted).filter(|_| site.used_once(terms))?;
     let axes = site.axes(terms);

@@ -189,9 +189,14 @@ impl Reduction {
             }
             (Fold::Sum, Elem::I32) => fold_sets(Binary::Add, 0.0, terms, uncertain),
             (Fold::Prod, Elem::I32) => fold_sets(Binary::Multiply, 1.0, terms, uncertain),
-            (Fold::Sum | Fold::Prod | Fold::LogSumExp | Fold::Largest(_), _) => {
-                self.combinations(terms, uncertain)
-            }
+            (
+                Fold::Sum
+                | Fold::Prod
+                | Fold::LogSumExp
+                | Fold::LogSumExpAboveMax
+                | Fold::Largest(_),
+                _,
+            ) => self.combinations(terms, uncertain),
         }
     }
 

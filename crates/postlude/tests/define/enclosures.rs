@@ -218,6 +218,7 @@ fn a_tree() -> impl Strategy<Value = Tree> {
                     Fold::Min,
                     Fold::AbsMax,
                     Fold::LogSumExp,
+                    Fold::LogSumExpAboveMax,
                     Fold::Largest(2)
                 ]),
                 prop::collection::vec(inner, 1..4)
@@ -279,6 +280,14 @@ fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
             let total: f32 =
                 terms.iter().map(|x| unary(Unary::Exp, accuracy, engine, x - peak)).sum();
             peak + unary(Unary::Log, accuracy, engine, total)
+        }
+        Fold::LogSumExpAboveMax if !peak.is_finite() => f32::NAN,
+        Fold::LogSumExpAboveMax => {
+            let place = terms.iter().position(|x| *x == peak);
+            let others = terms.iter().enumerate().filter(|(at, _)| Some(*at) != place);
+            let rest: f32 =
+                others.map(|(_, x)| unary(Unary::Exp, accuracy, engine, x - peak)).sum();
+            unary(Unary::Log1p, accuracy, engine, rest)
         }
         Fold::Largest(count) => {
             if terms.iter().any(|x| x.is_nan()) {

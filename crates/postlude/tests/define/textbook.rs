@@ -131,6 +131,7 @@ fn call(function: &str, arguments: &[&Row]) -> Row {
         ("pick", [x, index]) => vec![x[index[0].to_f64() as usize].clone()],
         ("f32", [x]) => (*x).clone(),
         ("max", [x, ..]) => vec![x[1..].iter().fold(x[0].clone(), |a, b| larger(&a, b))],
+        ("min", [x, ..]) => vec![x[1..].iter().fold(x[0].clone(), |a, b| smaller(&a, b))],
         ("logsumexp", [x, ..]) => vec![sum(&each(x, Real::exp)).ln()],
         ("softmax", [x, ..]) => {
             let total = sum(&each(x, Real::exp));

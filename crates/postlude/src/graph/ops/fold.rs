@@ -22,6 +22,9 @@ pub enum Fold {
     AbsMax,
     /// `log(sum(exp(x)))`, without overflow.
     LogSumExp,
+    /// `logsumexp(x) - max(x)`: `log1p` of the sum of `exp(x - max(x))` without one maximum, accurate where that is small; nan
+    /// where the maximum is infinite. It has no name in the language.
+    LogSumExpAboveMax,
     /// The largest but this many, counted from 1.
     Largest(u32),
 }
@@ -40,6 +43,7 @@ impl Fold {
             Fold::Min => "min",
             Fold::AbsMax => "absmax",
             Fold::LogSumExp => "logsumexp",
+            Fold::LogSumExpAboveMax => "logsumexp_above_max",
             Fold::Largest(_) => "largest",
         }
     }
@@ -53,6 +57,7 @@ impl Fold {
             Fold::Min,
             Fold::AbsMax,
             Fold::LogSumExp,
+            Fold::LogSumExpAboveMax,
             Fold::Largest(1),
         ];
         all.into_iter().find(|fold| fold.name() == name)
@@ -61,20 +66,23 @@ impl Fold {
     /// Type rule: what it gives for elements of this type; `None` when it does not take them.
     pub const fn gives(self, elem: Elem) -> Option<Elem> {
         match (self, elem) {
-            (_, Elem::Bool) | (Fold::LogSumExp | Fold::Largest(_), Elem::I32) => None,
+            (_, Elem::Bool)
+            | (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), Elem::I32) => None,
             (_, Elem::F32) => Some(Elem::F32),
             (_, Elem::I32) => Some(Elem::I32),
         }
     }
 
-    /// What an empty reduction gives, and what a lane out of range contributes.
+    /// What an empty reduction gives, and what a lane out of range contributes. (Nothing at all is nan above its maximum.)
     pub const fn identity(self, elem: Elem) -> f64 {
         match (self, elem) {
             (Fold::Sum | Fold::AbsMax, _) => 0.0,
             (Fold::Prod, _) => 1.0,
             (Fold::Max, Elem::I32) => i32::MIN as f64,
             (Fold::Min, Elem::I32) => i32::MAX as f64,
-            (Fold::Max | Fold::LogSumExp | Fold::Largest(_), _) => f64::NEG_INFINITY,
+            (Fold::Max | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), _) => {
+                f64::NEG_INFINITY
+            }
             (Fold::Min, _) => f64::INFINITY,
         }
     }
@@ -96,6 +104,7 @@ impl Fold {
                 extreme(&magnitudes, 0.0, larger)
             }
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
+            (Fold::LogSumExpAboveMax, _) => log_sum_exp_above_max(terms, accuracy),
             (Fold::Largest(count), _) => largest(terms, count),
         }
     }
@@ -225,6 +234,53 @@ fn log_sum_exp(terms: &[Value], accuracy: Accuracy) -> Value {
         (1.0 + terms.len() as f64).ln(),
     );
     image.widen(relative + log + functions::accuracy::ulp(image.magnitude()))
+}
+
+/// The image of intervals is enclosed from both sides: whichever term is the maximum, what is beside it is at least what the
+/// lowest terms are below the highest maximum, and at most what the highest terms are below the lowest one.
+fn log_sum_exp_above_max(terms: &[Value], accuracy: Accuracy) -> Value {
+    if terms.iter().any(|x| x.is_only_nan()) {
+        return Value::NAN;
+    }
+    let peak = |of: fn(&Value) -> f64| terms.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+    let (lowest, highest) = (peak(|x| x.low), peak(|x| x.high));
+    let nan = terms.iter().any(|x| x.nan);
+    let nominal = match peak(|x| x.nominal) {
+        _ if terms.iter().any(|x| x.nominal.is_nan()) => f64::NAN,
+        peak if peak.is_infinite() => f64::NAN,
+        peak => all_but_largest(terms.iter().map(|x| (x.nominal - peak).exp())).ln_1p(),
+    };
+    if lowest == highest && lowest.is_infinite() {
+        return Value::NAN;
+    }
+    let nan = nan || lowest.is_infinite() || highest.is_infinite();
+    let least = if highest.is_infinite() {
+        0.0
+    } else {
+        all_but_largest(terms.iter().map(|x| (x.low - highest).exp()))
+    };
+    let below = |x: &Value| if lowest.is_infinite() { 0.0 } else { (x.high - lowest).min(0.0) };
+    let most = all_but_largest(terms.iter().map(|x| below(x).exp()));
+    // What every term may be off by, relative to itself; and those far below the maximum by the rounding of the distance.
+    let exp_error = |distance: f64| functions::bound(Function::Exp, accuracy, distance, 1.0);
+    let chain = terms.len().min(LONGEST_CHAIN) as f64;
+    let common = chain * HALF_ULP + 16.0 * (exp_error(-1.0) + HALF_ULP);
+    let far = |x: &Value| {
+        let distance = below(x).max(-128.0);
+        below(x).exp() * 2.0 * (exp_error(distance) - exp_error(0.0) - distance * HALF_ULP)
+    };
+    let vanished = terms.len() as f64 * f64::from(f32::MIN_POSITIVE);
+    let error = common * most + terms.iter().map(far).sum::<f64>() + vanished;
+    let (low, high) = ((least - error).max(0.0).ln_1p(), (most + error).ln_1p());
+    let rounded = Value::between(nominal, low, high, nan).round_f32();
+    rounded.widen(functions::bound(Function::Log1p, accuracy, most, high))
+}
+
+/// The sum of all terms, none of which is negative, but one that is the largest.
+fn all_but_largest(terms: impl Iterator<Item = f64>) -> f64 {
+    let add =
+        |(total, largest): (f64, f64), term: f64| (total + term.min(largest), largest.max(term));
+    terms.fold((0.0, 0.0), add).0
 }
 
 fn largest(terms: &[Value], count: u32) -> Value {

@@ -23,7 +23,12 @@ const fn mirrored(fold: Fold) -> Fold {
     match fold {
         Fold::Max => Fold::Min,
         Fold::Min => Fold::Max,
-        Fold::AbsMax | Fold::Sum | Fold::Prod | Fold::LogSumExp | Fold::Largest(_) => fold,
+        Fold::AbsMax
+        | Fold::Sum
+        | Fold::Prod
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_) => fold,
     }
 }
 

@@ -85,7 +85,7 @@ impl Folded {
     pub(crate) fn registers(self) -> u32 {
         match self.how {
             // The largest, and the sum of what each is beside it.
-            How::Fold(Fold::LogSumExp) => 2,
+            How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax) => 2,
             How::Fold(Fold::Largest(count)) => count,
             How::Fold(_) | How::Pick(_) => 1,
         }

@@ -12,7 +12,9 @@ pub(super) fn work(graph: &Graph) -> u32 {
     let of_node = nodes.map(|(id, node)| match &node.op {
         Op::Reduce(fold, _, terms) if graph.ty(*terms).axes.kind() == Kind::Tile => {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
-            meeting + if matches!(fold, Fold::LogSumExp | Fold::Largest(_)) { 16 } else { 1 }
+            let exponentials =
+                matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
+            meeting + if exponentials { 16 } else { 1 }
         }
         Op::Pick(..) => 3,
         op if node.ty.axes.kind() == Kind::Tile => of_element(op, accuracies[id.index()]),
@@ -54,7 +56,7 @@ pub(super) fn lines(graph: &Graph) -> u32 {
     let of_some = |wanted: &dyn Fn(usize) -> bool| -> u32 {
         let nodes = graph.nodes().filter(|(id, _)| live[id.index()] && wanted(id.index()));
         let of_node = nodes.map(|(id, node)| match &node.op {
-            Op::Reduce(Fold::LogSumExp, ..) => 40,
+            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => 40,
             Op::Reduce(..) | Op::Pick(..) => 4,
             op => match node.ty.axes.kind() {
                 Kind::Tile => lines_of(op, accuracies[id.index()]),

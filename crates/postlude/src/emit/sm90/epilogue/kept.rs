@@ -73,7 +73,10 @@ impl<'k> Kept<'k> {
         let own = |folded: &Folded| {
             let kept = match folded.how {
                 How::Fold(Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax) => true,
-                How::Fold(Fold::Prod | Fold::LogSumExp | Fold::Largest(_)) | How::Pick(_) => false,
+                How::Fold(
+                    Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_),
+                )
+                | How::Pick(_) => false,
             };
             kept && folded.home.batches == Batches::Each && !folded.repeated
         };

@@ -100,6 +100,11 @@ impl<'k> Evaluator<'_, 'k> {
             };
             return vec![values.iter().fold(state[0], one)];
         }
+        if is_above_max(folded) {
+            let peaks: Vec<Reg<'k, F32>> =
+                std::iter::once(&state[0]).chain(values).copied().collect();
+            return self.fold_above_max(folded, &peaks, &[state]);
+        }
         let peak = values.iter().fold(state[0], |peak, value| peak.max(*value));
         let base = base(peak);
         let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
@@ -123,10 +128,36 @@ impl<'k> Evaluator<'_, 'k> {
         if !is_exponential(folded) {
             return vec![self.fold_two(folded, first[0], second[0])];
         }
+        if is_above_max(folded) {
+            return self.fold_above_max(folded, &[first[0], second[0]], &[first, second]);
+        }
         let peak = first[0].max(second[0]);
         let base = base(peak);
         let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
         vec![peak, first[1] * exp(first[0]) + second[1] * exp(second[0])]
+    }
+
+    /// The largest of some peaks, and what else there is beside it: the other peaks, one that is as large included, and what
+    /// was beside each already.
+    fn fold_above_max(
+        &self,
+        folded: Folded,
+        peaks: &[Reg<'k, F32>],
+        states: &[&State<'k>],
+    ) -> State<'k> {
+        let peak = peaks[1..].iter().fold(peaks[0], |peak, value| peak.max(*value));
+        let base = base(peak);
+        let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
+        let (zero, one) = (self.k.imm(0.0), self.k.imm(1.0));
+        let mut largest = self.k.imm(-1.0);
+        let mut rest = zero;
+        for value in peaks {
+            let is_largest = value.eq(peak);
+            largest = largest + one.select(zero, is_largest);
+            rest = rest + zero.select(exp(*value), is_largest);
+        }
+        let beside = states.iter().fold(rest, |rest, state| rest + state[1] * exp(state[0]));
+        vec![peak, beside + largest]
     }
 
     /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
@@ -165,6 +196,10 @@ impl<'k> Evaluator<'_, 'k> {
             return self.fold_value(folded, state[state.len() - 1]);
         }
         let finite = state[0].abs().lt(f32::INFINITY);
+        if is_above_max(folded) {
+            let log = self.fold_function(folded, Unary::Log1p, state[1]);
+            return Value::Float(log.select(f32::NAN, finite));
+        }
         let log = self.fold_function(folded, Unary::Log, state[1]);
         // Infinities and NaN are their own logarithm here.
         Value::Float((state[0] + log).select(state[0], finite))
@@ -219,7 +254,7 @@ impl<'k> Evaluator<'_, 'k> {
                     Fold::Prod => a * b,
                     Fold::Max | Fold::AbsMax => a.max(b),
                     Fold::Min => a.min(b),
-                    Fold::LogSumExp | Fold::Largest(_) => {
+                    Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
                         panic!("compiler bug: `{}` of integers", fold.name())
                     }
                 };
@@ -234,7 +269,7 @@ impl<'k> Evaluator<'_, 'k> {
                 let [a, b] = [a, b].map(|value| self.k.f32_to_bits(value));
                 self.k.bits_to_f32(a | b)
             }
-            How::Fold(fold @ (Fold::LogSumExp | Fold::Largest(_))) => {
+            How::Fold(fold @ (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_))) => {
                 panic!("compiler bug: `{}` of two floats", fold.name())
             }
         }
@@ -253,7 +288,11 @@ fn picked<'k>(known: &Known<'k>, index: NodeId) -> Reg<'k, U32> {
 }
 
 fn is_exponential(folded: Folded) -> bool {
-    folded.how == How::Fold(Fold::LogSumExp)
+    matches!(folded.how, How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax))
+}
+
+fn is_above_max(folded: Folded) -> bool {
+    folded.how == How::Fold(Fold::LogSumExpAboveMax)
 }
 
 fn is_ordered(folded: Folded) -> bool {

@@ -263,7 +263,11 @@ impl<'a> Lowering<'a> {
             Fold::Sum => Binary::Add,
             Fold::Prod => Binary::Multiply,
             // What does not combine is read as one slice.
-            Fold::Max | Fold::AbsMax | Fold::LogSumExp | Fold::Largest(_) => Binary::Maximum,
+            Fold::Max
+            | Fold::AbsMax
+            | Fold::LogSumExp
+            | Fold::LogSumExpAboveMax
+            | Fold::Largest(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));
