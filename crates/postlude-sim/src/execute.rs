@@ -12,6 +12,7 @@ mod lane_order;
 mod lockstep;
 mod memory;
 mod product;
+mod registers;
 mod shared;
 mod undefined;
 

@@ -89,6 +89,8 @@ pub(crate) struct Product {
     pub(crate) negate: [bool; 2],
     /// Warps that have issued it, a bit each.
     pub(crate) warps: u32,
+    /// `setmaxnreg` instructions that the first of them had executed.
+    pub(crate) resizes: usize,
 }
 
 /// Where a matrix is.
@@ -100,7 +102,7 @@ pub(crate) enum Matrix {
     Registers(Vec<usize>),
 }
 
-/// Products of a warpgroup.
+/// Products of a warpgroup, and the registers that it asked for.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Warpgroup {
     /// Products that some of the four warps have issued, by number.
@@ -109,6 +111,17 @@ pub(crate) struct Warpgroup {
     pub(crate) issued: Vec<u64>,
     /// Products complete.
     pub(crate) done: u64,
+    /// Each `setmaxnreg`, by the first warp that executed it.
+    pub(crate) resizes: Vec<Resize>,
+}
+
+/// A `setmaxnreg` that a warp executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Resize {
+    pub(crate) pc: Pc,
+    pub(crate) line: u32,
+    /// Registers of a thread.
+    pub(crate) count: u32,
 }
 
 impl Machine<'_> {

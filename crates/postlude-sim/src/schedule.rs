@@ -325,6 +325,7 @@ impl Machine<'_> {
             running.retain(|each| *each != cluster);
             for cta in self.clusters[cluster].ctas.clone() {
                 self.close(cta)?;
+                self.check_resizes(cta)?;
             }
             for cta in self.clusters[cluster].ctas.clone() {
                 self.check_barriers(cta)?;

@@ -141,6 +141,8 @@ pub(crate) struct Warp {
     pub(crate) copies: Vec<Groups>,
     /// Registers that each thread may use.
     pub(crate) limit: u32,
+    /// `setmaxnreg` instructions that it has executed.
+    pub(crate) resizes: usize,
     /// Arrivals at the cluster's barrier.
     pub(crate) cluster_round: u64,
     /// Lanes that have arrived there and not waited.
@@ -244,6 +246,12 @@ impl Warp {
             self.meetings[place].expected &= !mask;
             self.close(place);
         }
+    }
+
+    /// Where its lanes stand: those of each split, and where those meet that wait for others.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Pc> {
+        let meetings = self.meetings.iter().filter(|each| each.used).map(|each| each.at);
+        self.splits.iter().map(|split| split.pc).chain(meetings)
     }
 
     /// Whether all lanes have ended.

@@ -94,6 +94,22 @@ fn more_registers_than_there_are_is_found() {
 }
 
 #[test]
+fn registers_that_no_warp_gives_back_are_a_deadlock_that_counts_them() {
+    // 512 threads start with 128 registers each, which is all of them.
+    let body = "mov.u32 %r0, %tid.x;\nsetp.lt.u32 %p0, %r0, 384;\n@%p0 bra L1;
+setmaxnreg.inc.sync.aligned.u32 160;\nL1:\nret;";
+    for timing in [Timing::Eager, Timing::Lazy, Timing::Random { seed: 5 }] {
+        let mut plain = Plain::new(body);
+        (plain.launch.threads, plain.timing) = (512, timing);
+        let findings = plain.findings();
+        has(&findings, Diagnosis::RegisterFile);
+        let message = &findings[0].message;
+        let wanted = "deadlock: 4 warps of CTA 0 wait for 4096 registers, 0 are free";
+        assert!(message.starts_with(wanted), "{message}");
+    }
+}
+
+#[test]
 fn copies_that_nobody_waits_for_are_found_at_the_end() {
     let mut bound = product();
     let lines = bound.text.lines().filter(|line| !line.contains("cp.async.bulk.wait_group"));

@@ -67,6 +67,11 @@ ld.acquire.gpu.global.u32 %r1, [%rd0+64];\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra L2
     ("halves of a word by two lanes", "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 1;\nmov.b32 %r2, shared_memory;\nadd.u32 %r3, %r1, %r2;\nmov.b16 %h0, 3;\nst.shared.b16 [%r3], %h0;\nld.shared.b16 %h1, [%r3];\nret;", [1, 1, 32]),
     ("a register that the read lanes wrote", "mov.u32 %r0, %tid.x;\nsetp.lt.u32 %p0, %r0, 16;\n@%p0 mov.b32 %r1, 1;\nselp.b32 %r2, %r1, 4, %p0;\n@%p0 add.u32 %r3, %r1, 1;\nxor.b32 %r9, %r9, %r9;\nret;", [1, 1, 32]),
     ("the own memory as the cluster's", "mov.u32 %r1, %cluster_ctarank;\nmov.u32 %r0, %tid.x;\nshl.b32 %r4, %r0, 2;\nmov.b32 %r2, shared_memory;\nmapa.shared::cluster.u32 %r3, %r2, %r1;\nadd.u32 %r3, %r3, %r4;\nst.shared::cluster.b32 [%r3], 4;\nld.shared.b32 %r5, [%r3];\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;", [2, 2, 32]),
+    ("registers handed over by warpgroups apart", "mov.u32 %r0, %tid.x;\nsetp.lt.u32 %p0, %r0, 128;\n@%p0 bra L1;\nsetmaxnreg.inc.sync.aligned.u32 232;\nret;\nL1:\nsetmaxnreg.dec.sync.aligned.u32 40;\nret;", [1, 1, 384]),
+    ("registers handed back and forth in a loop", "mov.b32 %r1, 0;\nL1:\nsetmaxnreg.dec.sync.aligned.u32 40;\nbar.sync 0;\nsetmaxnreg.inc.sync.aligned.u32 128;\nbar.sync 0;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p0, %r1, 3;\n@%p0 bra L1;\nret;", [2, 1, 256]),
+    ("registers of fewer warps than a warpgroup has", "setmaxnreg.dec.sync.aligned.u32 24;\nbar.sync 0;\nsetmaxnreg.inc.sync.aligned.u32 240;\nret;", [1, 1, 96]),
+    ("registers behind a guard that a warpgroup shares", "mov.u32 %r0, %tid.x;\nsetp.lt.u32 %p0, %r0, 128;\n@%p0 setmaxnreg.dec.sync.aligned.u32 40;\n@!%p0 setmaxnreg.inc.sync.aligned.u32 232;\nret;", [1, 1, 256]),
+    ("registers that warps ask for one after the other", "mov.u32 %r0, %tid.x;\nmov.b32 %r1, 0;\nL1:\nsetp.ge.u32 %p0, %r1, %r0;\n@%p0 bra L2;\nadd.u32 %r1, %r1, 32;\nbra L1;\nL2:\nsetmaxnreg.dec.sync.aligned.u32 64;\nret;", [1, 1, 128]),
     ("lanes with a barrier each of several warps", "mov.u32 %r0, %tid.x;\nshr.u32 %r1, %r0, 5;\nbar.sync %r1, 32;\nret;", [1, 1, 96]),
 ];
 
@@ -87,6 +92,8 @@ enum Harm {
     Half(Which),
     /// By the first lane.
     First(Which),
+    /// By these warps of each warpgroup, a bit each.
+    Warps(Which, u32),
     /// They are dropped.
     Drop(Which),
     /// They have another text.
@@ -113,7 +120,7 @@ fn harmed(text: &str, pattern: &str, harm: Harm) -> String {
     let [wide, sum] = [0, 1].map(|_| declare(&mut lines, ".b64", "%rd"));
     let which = match harm {
         Harm::Half(which) | Harm::First(which) | Harm::Drop(which) => which,
-        Harm::Replace(which, ..) | Harm::PerLane(which, _) => which,
+        Harm::Replace(which, ..) | Harm::PerLane(which, _) | Harm::Warps(which, _) => which,
     };
     for place in places(&lines, which, pattern).into_iter().rev() {
         let line = lines[place].trim().to_owned();
@@ -121,6 +128,10 @@ fn harmed(text: &str, pattern: &str, harm: Harm) -> String {
         lines[place] = match harm {
             Harm::Half(_) => format!("{lanes}\nsetp.lt.u32 {guard}, {lane}, 16;\n@{guard} {line}"),
             Harm::First(_) => format!("{lanes}\nsetp.eq.u32 {guard}, {lane}, 0;\n@{guard} {line}"),
+            Harm::Warps(_, warps) => format!(
+                "mov.u32 {lane}, %tid.x;\nshr.u32 {lane}, {lane}, 5;\nand.b32 {lane}, {lane}, 3;
+shr.u32 {lane}, {warps}, {lane};\nand.b32 {lane}, {lane}, 1;\nsetp.ne.u32 {guard}, {lane}, 0;\n@{guard} {line}"
+            ),
             Harm::Drop(_) => String::new(),
             Harm::Replace(_, from, to) => {
                 assert!(line.contains(from), "`{from}` in {line}");
@@ -154,6 +165,14 @@ const EMITTED: &[(Base, &str, Harm, Diagnosis, &str)] = &[
     (Base::Residual, "ldmatrix", Harm::Half(Which::At(0)), Diagnosis::Diverged, "ldmatrix"),
     (Base::Plain, "setmaxnreg.inc", Harm::Half(Which::All), Diagnosis::Diverged, "setmaxnreg"),
     (Base::Plain, "setmaxnreg.dec", Harm::Half(Which::All), Diagnosis::Diverged, "setmaxnreg"),
+    (Base::Plain, "setmaxnreg.inc", Harm::Warps(Which::All, 0b0111), Diagnosis::Diverged, "setmaxnreg.inc"),
+    (Base::Plain, "setmaxnreg.inc", Harm::Warps(Which::All, 0b0001), Diagnosis::Diverged, "setmaxnreg.inc"),
+    (Base::Plain, "setmaxnreg.dec", Harm::Warps(Which::All, 0b1110), Diagnosis::Diverged, "setmaxnreg.dec"),
+    (Base::Cluster, "setmaxnreg.inc", Harm::Warps(Which::All, 0b1011), Diagnosis::Diverged, "setmaxnreg.inc"),
+    (Base::Cluster, "setmaxnreg.dec", Harm::Warps(Which::All, 0b1101), Diagnosis::Diverged, "setmaxnreg.dec"),
+    (Base::Residual, "setmaxnreg.dec", Harm::Warps(Which::All, 0b0001), Diagnosis::Diverged, "setmaxnreg.dec"),
+    (Base::Wide, "setmaxnreg.inc", Harm::Warps(Which::All, 0b1000), Diagnosis::Diverged, "setmaxnreg.inc"),
+    (Base::Cluster, "setmaxnreg.inc", Harm::Replace(Which::All, "232", "240"), Diagnosis::RegisterFile, "setmaxnreg.inc"),
     (Base::Plain, "bar.sync", Harm::Half(Which::At(0)), Diagnosis::Diverged, "bar.sync"),
     (Base::Columns, "bar.sync %r", Harm::Half(Which::At(0)), Diagnosis::Diverged, "bar.sync"),
     (Base::Plain, "shfl.sync", Harm::Half(Which::At(0)), Diagnosis::Diverged, "shfl"),

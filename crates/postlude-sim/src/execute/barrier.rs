@@ -1,8 +1,7 @@
-//! Barriers of all kinds, and registers that warpgroups hand to each other.
+//! Barriers of all kinds.
 
 use postlude_ptx::address::Address;
 use postlude_ptx::inst::Inst;
-use postlude_ptx::modifier::RegisterChange;
 use postlude_ptx::operand::{Operand, Register};
 
 use crate::barrier::Mbarrier;
@@ -275,40 +274,5 @@ impl Machine<'_> {
         }
         self.set(warp, d, now.mask, answers);
         Ok(if open.is_empty() { Outcome::Next } else { Outcome::Poll })
-    }
-
-    /// Registers go back to the CTA, or come from it, a warp at a time.
-    fn resize(
-        &mut self,
-        warp: &mut Warp,
-        now: Now,
-        change: RegisterChange,
-        count: u32,
-    ) -> Result<Outcome, SimError> {
-        let valid = (24..=256).contains(&count) && count.is_multiple_of(8);
-        // What a thread starts with is the assembler's choice, at most its share of the file: less than that may be more
-        // than it had.
-        let direction = match change {
-            RegisterChange::Increase => true,
-            RegisterChange::Decrease => count <= warp.limit,
-        };
-        if !valid || !direction {
-            let message = format!("{count} registers a thread, which has {}", warp.limit);
-            self.blame(Self::blamed(warp), now.line, Diagnosis::RegisterFile, message)?;
-            return Ok(Outcome::Next);
-        }
-        let free = &mut self.ctas[warp.cta].free_registers;
-        if count > warp.limit {
-            let more = (count - warp.limit) * 32;
-            if *free < more {
-                return Ok(Outcome::Retry(Wait::Registers { count }));
-            }
-            *free -= more;
-        } else {
-            *free += (warp.limit - count) * 32;
-        }
-        warp.limit = count;
-        self.progress += 1;
-        Ok(Outcome::Next)
     }
 }

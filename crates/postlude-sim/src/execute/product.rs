@@ -69,11 +69,15 @@ impl Machine<'_> {
             group.partial.len() - 1
         });
         let (_, held) = &mut group.partial[place];
-        let same = Product { warps: 0, ..product } == Product { warps: 0, ..held.clone() };
+        let resizes = held.resizes;
+        let same = Product { warps: 0, resizes, ..product } == Product { warps: 0, ..held.clone() };
         held.warps |= own;
         if !same {
             let message = format!("another warp of the warpgroup issued line {}", held.line);
             self.blame(Self::blamed(warp), now.line, Diagnosis::Diverged, message)?;
+        }
+        if resizes != warp.resizes {
+            self.compare_resizes(warp, now, resizes)?;
         }
         let group = &mut self.ctas[warp.cta].warpgroups[warp.number as usize / 4];
         if group.partial[place].1.warps != 0xf {
@@ -190,6 +194,7 @@ impl Machine<'_> {
             a,
             b: Matrix::Shared { descriptor, transposed },
             keep: self.value(warp, keep.0)[lane] & 1 == 1,
+            resizes: warp.resizes,
             saturate: *overflow == SumOverflow::Saturate,
             negate: [0, 1].map(|at| given.get(at) == Some(&-1)),
             warps: 0,

@@ -1,7 +1,7 @@
 //! Nobody can go on: who waits for what.
 
 use crate::error::SimError;
-use crate::machine::Machine;
+use crate::machine::{Cta, Machine};
 use crate::report::Diagnosis;
 use crate::warp::{Split, Wait, Warp};
 
@@ -20,6 +20,11 @@ struct Cause {
 impl Machine<'_> {
     /// Notes a deadlock: all waits in words, at the line of the first.
     pub(super) fn report_deadlock(&mut self, running: &[usize]) -> Result<(), SimError> {
+        for cluster in running {
+            for cta in self.clusters[*cluster].ctas.clone() {
+                self.check_resizes(cta)?;
+            }
+        }
         let mut told = Vec::new();
         let mut first = None;
         let (mut named, mut polling) = (false, None);
@@ -70,7 +75,10 @@ impl Machine<'_> {
             first = Some((cause.cta, cause.warp, cause.line));
             told.insert(0, cause.message);
         }
-        let first = polling.or(first);
+        if let Some(short) = self.short_of_registers(running) {
+            told.insert(0, short);
+        }
+        let first = if diagnosis == Diagnosis::RegisterFile { first } else { polling.or(first) };
         let (cta, warp, line) = first.unwrap_or((self.clusters[running[0]].ctas.start, 0, 0));
         let more = told.len().saturating_sub(MOST_TOLD);
         told.truncate(MOST_TOLD);
@@ -78,6 +86,27 @@ impl Machine<'_> {
             told.push(format!("and {more} more"));
         }
         self.blame((cta, Some(warp)), line, diagnosis, told.join("; "))
+    }
+
+    /// That warps wait for registers which no warp will give back, if so.
+    fn short_of_registers(&self, running: &[usize]) -> Option<String> {
+        let short = |wait: &Option<Wait>, limit: u32| match wait {
+            Some(Wait::Registers { count }) => Some(count.saturating_sub(limit) * 32),
+            Some(_) | None => None,
+        };
+        let warps = self.warps_of(running).map(|place| &self.warps[place]);
+        let wanted = warps.filter_map(|warp| {
+            let more = warp.splits.iter().find_map(|split| short(&split.wait, warp.limit))?;
+            Some((warp.cta, more))
+        });
+        let wanted: Vec<(usize, u32)> = wanted.collect();
+        let cta = wanted.first()?.0;
+        let own = wanted.iter().filter(|(other, _)| *other == cta);
+        let (count, more) = own.fold((0, 0), |(count, all), (_, more)| (count + 1, all + more));
+        let Cta { number, free_registers: free, .. } = self.ctas[cta];
+        Some(format!(
+            "deadlock: {count} warps of CTA {number} wait for {more} registers, {free} are free, and no warp gives any back"
+        ))
     }
 
     /// Lanes that wait for others of their warp: CTA, warp and line.

@@ -89,7 +89,18 @@ mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r11+2048], 0;
 ld.shared.b32 %r7, [%r3];
 barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;";
 
+/// A warpgroup gives registers back, meets, and asks for some again.
+const RESIZED: &str =
+    "mov.u32 %r0, %tid.x;\nshr.u32 %r1, %r0, 5;\nsetp.eq.u32 %p0, %r1, 3;\nsetp.eq.u32 %p1, %r1, 0;
+setmaxnreg.dec.sync.aligned.u32 104;\nbar.sync 0;\nsetmaxnreg.inc.sync.aligned.u32 168;\nL9:\nret;";
+
+/// One warpgroup gives registers to two others.
+const HANDED: &str = "mov.u32 %r0, %tid.x;\nshr.u32 %r1, %r0, 5;\nsetp.lt.u32 %p0, %r1, 4;\nsetp.ne.u32 %p1, %r1, 2;\nsetp.ne.u32 %p2, %r1, 9;
+@%p0 bra L1;\nsetmaxnreg.inc.sync.aligned.u32 232;\nbar.sync 1, 256;\nret;\nL1:\nsetmaxnreg.dec.sync.aligned.u32 40;\nret;";
+
 const ONE: [u32; 3] = [1, 1, 32];
+const GROUP: [u32; 3] = [1, 1, 128];
+const THREE_GROUPS: [u32; 3] = [1, 1, 384];
 const TWO: [u32; 3] = [1, 1, 64];
 const WARP_SYNC: &str = "bar.warp.sync 4294967295;";
 
@@ -109,6 +120,19 @@ const fn lanes(
     at: &'static str,
 ) -> Written {
     written(name, body, launch, change, Diagnosis::UnorderedLanes, at)
+}
+
+const fn resized(name: &'static str, change: [&'static str; 2]) -> Written {
+    written(name, RESIZED, GROUP, change, Diagnosis::Diverged, "setmaxnreg")
+}
+
+const fn handed(
+    name: &'static str,
+    change: [&'static str; 2],
+    diagnosis: Diagnosis,
+    at: &'static str,
+) -> Written {
+    written(name, HANDED, THREE_GROUPS, change, diagnosis, at)
 }
 
 const fn remote(name: &'static str, change: [&'static str; 2], at: &'static str) -> Written {
@@ -136,6 +160,18 @@ pub(crate) const LANES: &[Written] = &[
     diverged("members that ended", ["ldmatrix", "@%p0 ret;\nldmatrix"], "ldmatrix"),
     diverged("a barrier for each lane", ["mov.b32 %r10, 0;", "and.b32 %r10, %r0, 1;"], "bar.sync"),
     diverged("a number of threads for each lane", ["mov.b32 %r11, 32;", "and.b32 %r11, %r0, 1;\nadd.u32 %r11, %r11, 32;"], "bar.sync"),
+    resized("one warp gives no registers back", ["setmaxnreg.dec", "@!%p0 setmaxnreg.dec"]),
+    resized("one warp alone gives registers back", ["setmaxnreg.dec", "@%p1 setmaxnreg.dec"]),
+    resized("one warp asks for no registers", ["setmaxnreg.inc", "@!%p0 setmaxnreg.inc"]),
+    resized("one warp branches around setmaxnreg", ["setmaxnreg.inc", "@%p1 bra L9;\nsetmaxnreg.inc"]),
+    resized("one warp ends before setmaxnreg", ["setmaxnreg.inc", "@%p0 ret;\nsetmaxnreg.inc"]),
+    resized("one warp has its own setmaxnreg", ["setmaxnreg.dec.sync.aligned.u32 104;", "@%p0 setmaxnreg.dec.sync.aligned.u32 104;\n@!%p0 setmaxnreg.dec.sync.aligned.u32 104;"]),
+    resized("one warp asks for another number", ["setmaxnreg.inc.sync.aligned.u32 168;", "@%p0 setmaxnreg.inc.sync.aligned.u32 160;\n@!%p0 setmaxnreg.inc.sync.aligned.u32 168;"]),
+    handed("one warp keeps what others wait for", ["setmaxnreg.dec", "@%p1 setmaxnreg.dec"], Diagnosis::Diverged, "setmaxnreg.dec"),
+    handed("one warp asks for nothing where others do", ["setmaxnreg.inc", "@%p2 setmaxnreg.inc"], Diagnosis::Diverged, "setmaxnreg.inc"),
+    handed("no warp gives registers back", ["setmaxnreg.dec.sync.aligned.u32 40;", ""], Diagnosis::RegisterFile, "setmaxnreg.inc"),
+    handed("too few registers are given back", ["u32 40;", "u32 48;"], Diagnosis::RegisterFile, "setmaxnreg.inc"),
+    handed("more registers than there ever are", ["u32 232;", "u32 240;"], Diagnosis::RegisterFile, "setmaxnreg.inc"),
     undefined("a register that no instruction writes", ["mov.b32 %r1, 5;", ""], "add.u32 %r4"),
     undefined("the other side of a selection", ["mov.b32 %r2, 7;", ""], "selp"),
     undefined("a register that half a warp writes", ["@!%p0 mov.b32 %r3, 2;", ""], "add.u32 %r4"),

@@ -33,10 +33,13 @@ pub(super) fn log_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> 
     let Op::Unary(function @ (Unary::Log | Unary::Log2 | Unary::Log1p), a) = *op else {
         return None;
     };
-    let mut fuel = Fuel::new();
+    stable_log(graph, function, a, &mut Fuel::new())
+}
+
+fn stable_log(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fuel) -> Option<NodeId> {
     let log = match function {
-        Unary::Log1p => log_of_one_plus(graph, a, &mut fuel)?,
-        _ => log_of(graph, a, Unknown::Allowed, &mut fuel)?,
+        Unary::Log1p => log_of_one_plus(graph, a, fuel)?,
+        _ => log_of(graph, a, Unknown::Allowed, fuel)?,
     };
     let log = log.combined(graph);
     if !log.informative || log.terms.is_empty() {

@@ -5,10 +5,9 @@
 use crate::graph::{Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::super::quotient::log_of_weighted_sum;
-use super::super::stabilise::stabilise;
 use super::super::views::{Fuel, constant, folds_as, number, unguarded, varies};
 use super::terms::Log;
-use super::{Unknown, log_of};
+use super::{Unknown, log_of, one_plus, stable_log};
 
 /// `log(where(c, a, b))`: what is 0 has the logarithm of minus infinity.
 pub(super) fn log_of_choice(
@@ -28,7 +27,8 @@ pub(super) fn log_of_choice(
         match (known, unknown) {
             (Some(log), _) => Some(log),
             (None, Unknown::Allowed) => {
-                let log = stabilise(graph, Op::Unary(Unary::Log, node));
+                // Choices within choices share their fuel, so that none are followed without end.
+                let log = log_within(graph, node, fuel);
                 Some(Log { informative: false, ..Log::known(vec![(1.0, log)], true) })
             }
             (None, Unknown::Refused) => None,
@@ -50,6 +50,16 @@ pub(super) fn log_of_choice(
     let both = left.plus(right);
     let terms = [(1.0, choice)].into_iter().chain(outside).collect();
     Some(Log { terms, constant: 0.0, ..both })
+}
+
+/// The logarithm by the rules, as far as the fuel lasts.
+fn log_within(graph: &mut Graph, node: NodeId, fuel: &mut Fuel) -> NodeId {
+    if let Some(log) = stable_log(graph, Unary::Log, node, fuel) {
+        return log;
+    }
+    let (function, x) = one_plus(graph, node).map_or((Unary::Log, node), |x| (Unary::Log1p, x));
+    let more = (function == Unary::Log1p).then(|| stable_log(graph, function, x, fuel));
+    more.flatten().unwrap_or_else(|| graph.make(Op::Unary(function, x)))
 }
 
 /// `log(pick(p, t))` is the logarithm's own element; terms of the whole row stay.
