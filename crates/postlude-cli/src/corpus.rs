@@ -123,14 +123,12 @@ const MOST_MULTIPLY_ADDS: u64 = 1 << 31;
 
 /// Refuses what another backend is meant by.
 fn check_flags(arguments: &CorpusArguments, backend: Backend) -> Result<(), Mistake> {
-    match backend {
-        Backend::Cuda => require_gpu()?,
-        Backend::Sim => {}
-        Backend::Cpu | Backend::Reference if arguments.grid_limit.is_some() => {
-            return Err(Mistake::new("`--grid-limit` is for a GPU")
-                .fix("run it with `--backend cuda` or `--backend sim`"));
-        }
-        Backend::Cpu | Backend::Reference => {}
+    if backend == Backend::Cuda {
+        require_gpu()?;
+    }
+    if arguments.grid_limit.is_some() && !backend.runs_ptx() {
+        return Err(Mistake::new("`--grid-limit` is for a GPU")
+            .fix("run it with `--backend cuda` or `--backend sim`"));
     }
     if arguments.timing.is_some() && backend != Backend::Sim {
         let mistake = Mistake::new("`--timing` is for the simulator");

@@ -14,7 +14,11 @@ use crate::bindings::{Given, Loaded};
 use crate::failure::{Failure, Mistake};
 
 /// An argument for every input of the kernel.
-pub(crate) fn make(loaded: &Loaded, problem: &Problem, seed: u64) -> Result<Arguments, Failure> {
+pub(crate) fn make(
+    loaded: &Loaded,
+    problem: &Problem,
+    seed: u64,
+) -> Result<Arguments<'static>, Failure> {
     let graph = loaded.kernel.defined();
     let labels = label_counts(graph, problem);
     let mut arguments = Arguments::new();
@@ -34,7 +38,7 @@ pub(crate) fn make(loaded: &Loaded, problem: &Problem, seed: u64) -> Result<Argu
                     _ => default_fill(input, labels.contains_key(&place)),
                 };
                 // Labels that no `pick` reads are compared with columns.
-                let count = labels.get(&place).copied().unwrap_or(problem.columns);
+                let count = labels.get(&place).copied().unwrap_or(problem.columns());
                 let tensor = draw(kind, input, &problem.shape(dims), count, seed);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }

@@ -103,15 +103,9 @@ fn row(name: &str, value: String) -> Vec<String> {
 
 impl Runner {
     fn of(backend: Backend, devices: &Result<Vec<Device>, RuntimeError>) -> Runner {
-        let (available, note) = match backend {
-            Backend::Reference => (true, "the definition, in f64, with error bounds".to_owned()),
-            Backend::Cpu => (true, "tiled, fused and parallel".to_owned()),
-            Backend::Cuda => match why_no_gpu(devices) {
-                None => (true, "one kernel on the first GPU".to_owned()),
-                Some(reason) => (false, reason),
-            },
-            Backend::Sim => (true, "the GPU's code, instruction by instruction".to_owned()),
-        };
+        let missing = if backend == Backend::Cuda { why_no_gpu(devices) } else { None };
+        let available = missing.is_none();
+        let note = missing.unwrap_or_else(|| backend.description().to_owned());
         Runner { name: backend.name(), available, note }
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         progress.say("checking against the reference");
         call.check(&outputs, extent, &|done, total| progress.share(done, total))
     });
+    let check = check.transpose()?;
     progress.spin();
     progress.say("writing");
     targets.write(&outputs)?;
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         kernel: loaded.kernel.name().to_owned(),
         backend: call.backend.name(),
         reason: reason.as_ref().map(Error::to_string),
-        sizes: problem.sizes.clone(),
+        sizes: problem.sizes().clone(),
         outputs: outputs.iter().map(|(name, tensor)| OutputReport::of(name, tensor)).collect(),
         check,
         seconds,
@@ -141,7 +142,7 @@ struct Call<'a> {
     loaded: &'a Loaded,
     compiled: Compiled,
     problem: &'a Problem,
-    arguments: Arguments,
+    arguments: Arguments<'static>,
     backend: Backend,
 }
 
@@ -153,7 +154,7 @@ impl<'a> Call<'a> {
 
     /// The outputs by name, and the time of one call if it is wanted.
     fn run(&self, timed: bool) -> Result<(Outputs, Option<f64>), Failure> {
-        let problem = self.compiled.bind(&self.arguments, &self.problem.sizes);
+        let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
         if timed && self.backend == Backend::Cuda {
@@ -173,7 +174,7 @@ impl<'a> Call<'a> {
 
     /// The outputs by name, and what the simulator tells.
     fn simulate(&self, watch: &WatchArguments) -> Result<(Outputs, Simulated), Failure> {
-        let problem = self.compiled.bind(&self.arguments, &self.problem.sizes);
+        let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
         let call = self.compiled.simulated(&problem, &self.arguments, &outputs);
@@ -208,12 +209,18 @@ impl<'a> Call<'a> {
         Ok(seconds)
     }
 
-    fn check(&self, outputs: &[(String, Tensor)], extent: Extent, tell: Tell<'_>) -> CheckReport {
+    fn check(
+        &self,
+        outputs: &[(String, Tensor)],
+        extent: Extent,
+        tell: Tell<'_>,
+    ) -> Result<CheckReport, Failure> {
         let tensors: Vec<Tensor> = outputs.iter().map(|(_, tensor)| tensor.clone()).collect();
-        let found =
-            self.compiled.check_extent(self.problem, &self.arguments, &tensors, extent, tell);
+        let (problem, arguments) = (self.problem, &self.arguments);
+        let found = self.compiled.check_extent(problem, arguments, &tensors, extent, tell);
+        let found = found.map_err(|error| self.fail(error))?;
         let declared = self.compiled.defined().outputs().iter();
-        CheckReport::of(declared.zip(tensors.iter().map(|one| one.shape().to_vec())), &found)
+        Ok(CheckReport::of(declared.zip(tensors.iter().map(|one| one.shape().to_vec())), &found))
     }
 
     fn fail(&self, error: postlude::Error) -> Failure {

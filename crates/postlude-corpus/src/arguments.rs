@@ -35,7 +35,7 @@ pub fn bind(
     case: &Case,
     compiled: &Compiled,
     layout: Option<Layout>,
-) -> Result<(Problem, Arguments), CaseError> {
+) -> Result<(Problem, Arguments<'static>), CaseError> {
     check_names(case, compiled)?;
     let graph = compiled.defined();
     let sized = Problem::new(graph, &case.sizes).map_err(postlude::Error::from)?;

@@ -131,7 +131,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         require_small(&compiled, &problem, &arguments, most)?;
     }
     compiled.run_into(&problem, &arguments, &mut got).map_err(refused_or_failed)?;
-    let want = compiled.evaluate(&problem, &arguments);
+    let want = compiled.evaluate(&problem, &arguments).map_err(refused_or_failed)?;
     check_results(case, &want, &got)
 }
 

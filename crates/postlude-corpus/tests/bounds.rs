@@ -18,7 +18,7 @@ fn count(case: &Case) -> (usize, usize) {
     let options = Options { backend: Backend::Reference, math: case.math, ..Options::default() };
     let bound = compile(case, &options).map(|compiled| {
         let (problem, arguments) = bind(case, &compiled, None).expect("the case binds");
-        compiled.evaluate(&problem, &arguments)
+        compiled.evaluate(&problem, &arguments).expect("it is bound")
     });
     let outputs = bound.unwrap_or_else(|error| panic!("{}: {error}", case.place()));
     let values = || outputs.iter().flat_map(|output| &output.values);

@@ -53,12 +53,8 @@ fn trial(case: &Case, backend: Backend) -> Trial {
         match run(&case, backend, &options) {
             Outcome::Passed => Ok(Completion::Completed),
             Outcome::Failed(report) => Err(Failed::from(report)),
-            Outcome::Skipped(reason) => match backend {
-                Backend::Cuda | Backend::Sim => Ok(Completion::ignored_with(reason)),
-                Backend::Reference | Backend::Cpu => {
-                    Err(Failed::from(format!("skipped: {reason}")))
-                }
-            },
+            Outcome::Skipped(reason) if backend.runs_ptx() => Ok(Completion::ignored_with(reason)),
+            Outcome::Skipped(reason) => Err(Failed::from(format!("skipped: {reason}"))),
         }
     })
 }

@@ -186,7 +186,7 @@ fn spoil(case: &Case, tally: &mut Tally, passed: &mut Vec<String>) {
     let (problem, arguments) = bind(case, &compiled, None).expect("the case binds");
     let mut outputs = compiled.outputs(&problem).expect("there is memory");
     compiled.run_into(&problem, &arguments, &mut outputs).expect("the case runs");
-    let wanted = compiled.evaluate(&problem, &arguments);
+    let wanted = compiled.evaluate(&problem, &arguments).expect("it is bound");
     let mut random = Random::new(seed_for(1, &case.name()));
     for (want, output) in wanted.iter().zip(&outputs).filter(|(_, output)| !output.is_empty()) {
         let good = output.values();

@@ -156,7 +156,7 @@ impl Memory {
             .collect();
         let outputs = compiled.defined().outputs().iter();
         let outputs = outputs.filter_map(|output| named(&output.name)).collect();
-        let call = compiled.prepare(device, &inputs, &outputs, &self.sizes);
+        let call = compiled.prepare_on(device, &inputs, &outputs, &self.sizes);
         call.map_err(YardstickError::Call)
     }
 

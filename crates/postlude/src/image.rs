@@ -5,28 +5,46 @@ pub(crate) mod guard;
 
 use crate::graph::Graph;
 use crate::plan::sm90::{Placement, Placements};
-use crate::problem::{Argument, Arguments, Problem};
-use crate::tensor::{Tensor, advance};
+use crate::problem::{Argument, Arguments, BindError, Problem};
+use crate::tensor::{TensorView, TensorViewMut, advance};
 
 /// Bytes from the start of a tensor's memory to its first element; one without elements is in nobody's way.
-pub(crate) fn start(tensor: &Tensor) -> usize {
+pub(crate) fn start(tensor: TensorView<'_>) -> usize {
     if tensor.is_empty() { 0 } else { tensor.offset() * tensor.dtype().bits() / 8 }
 }
 
 /// Where a tensor lies.
-pub(crate) fn placement(tensor: &Tensor) -> Placement {
+pub(crate) fn placement(tensor: TensorView<'_>) -> Placement {
     Placement::at(tensor.strides().to_vec(), start(tensor) as u64)
 }
 
 /// Where the tensors of a call on host memory would lie, outputs without gaps.
 pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Placements {
-    let inputs = graph.inputs().iter().map(|input| match arguments.get(&input.name) {
-        Some(Argument::Tensor(tensor)) => Some(placement(tensor)),
-        Some(Argument::Scalar(_)) | None => None,
-    });
+    let argument = |name| arguments.get(name).and_then(Argument::tensor);
+    let inputs = graph.inputs().iter().map(|input| argument(&input.name).map(placement));
     let outputs = graph.outputs().iter();
     let packed = outputs.map(|output| Placement::packed(&problem.shape(&output.dims)));
     Placements { inputs: inputs.collect(), outputs: packed.collect() }
+}
+
+/// Whether outputs lie as those did that a call was laid out for, in as many bytes.
+pub(crate) fn check_same(
+    names: &[String],
+    places: &[Placement],
+    memory: impl Iterator<Item = usize>,
+    outputs: &[TensorViewMut<'_>],
+) -> Result<(), BindError> {
+    let (wanted, given) = (places.len(), outputs.len());
+    if wanted != given {
+        return Err(BindError::OutputCount { wanted, given });
+    }
+    for (((name, place), bytes), output) in names.iter().zip(places).zip(memory).zip(outputs) {
+        let output = output.view();
+        if placement(output) != *place || output.bytes().len() != bytes {
+            return Err(BindError::Moved { name: name.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Copies every element of a tensor to another place; `element` is its size in bytes, strides and starts are in elements.

@@ -1,13 +1,13 @@
 //! The face: from an expression to a result on any backend.
 
+mod call;
 mod gpu;
 mod simulated;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::check::{self, Bindings};
-use crate::cpu;
 #[cfg(feature = "cuda")]
 use crate::cuda::{GpuKernel, Settings};
 use crate::define;
@@ -16,13 +16,19 @@ use crate::graph::{Graph, MathMode};
 use crate::optimise;
 use crate::plan::sm90::Sm90Schedule;
 use crate::plan::{self, Schedule};
-use crate::problem::{Arguments, Problem, Sizes};
+use crate::problem::{Argument, Arguments, Problem, Sizes};
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+
+pub use call::{Call, Outputs, Prepared};
+
+/// How many problems a kernel remembers how to run on the CPU.
+const REMEMBERED: usize = 4;
 
 /// The ways to run a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Backend {
     /// The definition, in f64.
     Reference,
@@ -46,6 +52,24 @@ impl Backend {
             Backend::Cpu => "cpu",
             Backend::Cuda => "cuda",
             Backend::Sim => "sim",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Backend::Reference => "the definition, in f64, with error bounds",
+            Backend::Cpu => "tiled, fused and parallel",
+            Backend::Cuda => "one kernel on the first GPU",
+            Backend::Sim => "the GPU's code, instruction by instruction",
+        }
+    }
+
+    /// Whether it runs the code that is emitted for GPUs.
+    pub const fn runs_ptx(self) -> bool {
+        match self {
+            Backend::Reference | Backend::Cpu => false,
+            Backend::Cuda | Backend::Sim => true,
         }
     }
 }
@@ -84,11 +108,19 @@ pub struct Options {
 /// assert_eq!(kernel.name(), "linear");
 /// # Ok::<(), postlude::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     ast: Ast,
     checked: Graph,
     defined: Graph,
+    /// Compiled for the CPU when [`Kernel::run`] is called first.
+    compiled: OnceLock<Compiled>,
+}
+
+impl PartialEq for Kernel {
+    fn eq(&self, other: &Kernel) -> bool {
+        (&self.ast, &self.checked, &self.defined) == (&other.ast, &other.checked, &other.defined)
+    }
 }
 
 impl Kernel {
@@ -117,7 +149,29 @@ impl Kernel {
     pub fn from_ast(ast: Ast) -> Result<Kernel, Error> {
         let checked = check::check(&ast)?;
         let defined = define::define(&checked);
-        Ok(Kernel { ast, checked, defined })
+        Ok(Kernel { ast, checked, defined, compiled: OnceLock::new() })
+    }
+
+    /// Runs the kernel on the CPU: arguments by name, sizes from their shapes. It is compiled in the first call; calls of
+    /// the same sizes are planned once.
+    ///
+    /// ```
+    /// use postlude::{DType, Kernel, Tensor};
+    /// let kernel = Kernel::parse("kernel f(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = relu(A @ B) }")?;
+    /// let a = Tensor::from_values(DType::F32, [1, 2], &[1.0, 2.0])?;
+    /// let b = Tensor::from_values(DType::F32, [2, 2], &[3.0, -3.0, 4.0, -4.0])?;
+    /// let outputs = kernel.run([("A", &a), ("B", &b)])?;
+    /// assert_eq!(outputs["D"].values(), [11.0, 0.0]);
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn run<'a, N: Into<String>, A: Into<Argument<'a>>>(
+        &self,
+        arguments: impl IntoIterator<Item = (N, A)>,
+    ) -> Result<Outputs, Error> {
+        let pairs = arguments.into_iter();
+        let arguments = pairs.map(|(name, argument)| (name.into(), argument.into())).collect();
+        let compiled = self.compiled.get_or_init(|| self.compile(&Options::default()));
+        compiled.run(&arguments, &Sizes::new())
     }
 
     /// The kernel's name.
@@ -168,6 +222,8 @@ pub struct Compiled {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
     options: Options,
+    /// The problems that were prepared last on the CPU, the newest first.
+    prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
     #[cfg(feature = "cuda")]
     gpu: Arc<GpuKernel>,
@@ -189,6 +245,7 @@ impl Compiled {
             defined,
             optimised,
             options,
+            prepared: Arc::default(),
         }
     }
 
@@ -225,62 +282,73 @@ impl Compiled {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Runs one call into tensors from [`Compiled::outputs`].
+    /// Sizes of a call by name; every dim has to be there.
+    pub fn problem(&self, sizes: &Sizes) -> Result<Problem, Error> {
+        Ok(Problem::new(&self.defined, sizes)?)
+    }
+
+    /// Prepares calls of one problem on the CPU. The last few problems are remembered, so preparing one again costs nothing.
+    pub fn prepare(&self, problem: &Problem) -> Result<Prepared, Error> {
+        let remembered = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = remembered().iter().find(|prepared| prepared.problem() == problem) {
+            return Ok(found.clone());
+        }
+        problem.check_owner(&self.defined)?;
+        let schedule = self.schedule(problem)?;
+        let math = self.options.math;
+        let prepared = Prepared::with_schedule(&self.optimised, problem, schedule, math)?;
+        let mut all = remembered();
+        all.insert(0, prepared.clone());
+        all.truncate(REMEMBERED);
+        Ok(prepared)
+    }
+
+    /// Validates a call: arguments by name, outputs in the order of the signature.
+    pub fn call<'c, O: Into<TensorViewMut<'c>>>(
+        &'c self,
+        problem: &'c Problem,
+        arguments: &'c Arguments<'_>,
+        outputs: impl IntoIterator<Item = O>,
+    ) -> Result<Call<'c>, Error> {
+        let outputs = outputs.into_iter().map(Into::into).collect();
+        Call::new(self, problem, arguments, outputs)
+    }
+
+    /// Validates one call and runs it into tensors such as those from [`Compiled::outputs`].
     pub fn run_into(
         &self,
         problem: &Problem,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         outputs: &mut [Tensor],
     ) -> Result<(), Error> {
-        match self.options.backend {
-            Backend::Reference => {
-                for (output, evaluated) in outputs.iter_mut().zip(self.evaluate(problem, arguments))
-                {
-                    *output = evaluated.tensor()?;
-                }
-            }
-            Backend::Cpu => {
-                let schedule = self.schedule(problem)?;
-                cpu::run(
-                    &self.optimised,
-                    &schedule,
-                    problem,
-                    arguments,
-                    self.options.math,
-                    outputs,
-                )?;
-            }
-            Backend::Cuda => self.run_on_gpu(problem, arguments, outputs)?,
-            Backend::Sim => self.run_simulated(problem, arguments, outputs)?,
-        }
-        Ok(())
+        self.call(problem, arguments, outputs)?.run()
     }
 
     /// Runs one call: outputs by name, in the order of the signature.
-    pub fn run(
-        &self,
-        arguments: &Arguments,
-        sizes: &Sizes,
-    ) -> Result<Vec<(String, Tensor)>, Error> {
+    pub fn run(&self, arguments: &Arguments<'_>, sizes: &Sizes) -> Result<Outputs, Error> {
         let problem = self.bind(arguments, sizes)?;
         let mut outputs = self.outputs(&problem)?;
         self.run_into(&problem, arguments, &mut outputs)?;
         let names = self.defined.outputs().iter().map(|output| output.name.clone());
-        Ok(names.zip(outputs).collect())
+        Ok(Outputs::new(names.zip(outputs).collect()))
     }
 
     /// Every output with everything it may be.
-    pub fn evaluate(&self, problem: &Problem, arguments: &Arguments) -> Vec<reference::Evaluated> {
-        reference::evaluate(&self.defined, problem, arguments, self.options.math)
+    pub fn evaluate(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments<'_>,
+    ) -> Result<Vec<reference::Evaluated>, Error> {
+        Ok(reference::evaluate(&self.defined, problem, arguments, self.options.math)?)
     }
 
     /// Compares outputs with the reference, element by element.
     pub fn check(
         &self,
         problem: &Problem,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         outputs: &[Tensor],
-    ) -> Vec<Comparison> {
+    ) -> Result<Vec<Comparison>, Error> {
         self.check_extent(problem, arguments, outputs, Extent::All, &|_, _| {})
     }
 
@@ -289,14 +357,14 @@ impl Compiled {
     ///
     /// ```
     /// use postlude::reference::Extent;
-    /// use postlude::{Argument, DType, Kernel, Options, Tensor};
+    /// use postlude::{DType, Kernel, Options, Tensor};
     /// let kernel = Kernel::infer("D = A @ B", &Default::default())?;
     /// let compiled = kernel.compile(&Options::default());
-    /// let ones = Argument::Tensor(Tensor::from_values(DType::BF16, vec![2, 2], &[1.0; 4])?);
-    /// let arguments = [("A".to_owned(), ones.clone()), ("B".to_owned(), ones)].into();
+    /// let ones = Tensor::from_values(DType::BF16, [2, 2], &[1.0; 4])?;
+    /// let arguments = [("A".to_owned(), (&ones).into()), ("B".to_owned(), (&ones).into())].into();
     /// let problem = compiled.bind(&arguments, &Default::default())?;
-    /// let outputs = [Tensor::from_values(DType::BF16, vec![2, 2], &[2.0, 2.0, 2.0, 3.0])?];
-    /// let found = compiled.check_extent(&problem, &arguments, &outputs, Extent::Sample, &|_, _| {})[0];
+    /// let outputs = [Tensor::from_values(DType::BF16, [2, 2], &[2.0, 2.0, 2.0, 3.0])?];
+    /// let found = compiled.check_extent(&problem, &arguments, &outputs, Extent::Sample, &|_, _| {})?[0];
     /// assert_eq!((found.wrong, found.at, found.coverage.checked), (1, 3, 4));
     /// assert_eq!(found.absolute.unwrap().amount, 1.0);
     /// # Ok::<(), postlude::Error>(())
@@ -304,12 +372,16 @@ impl Compiled {
     pub fn check_extent(
         &self,
         problem: &Problem,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         outputs: &[Tensor],
         extent: Extent,
         tell: Tell<'_>,
-    ) -> Vec<Comparison> {
+    ) -> Result<Vec<Comparison>, Error> {
+        let inputs = problem.inputs(&self.defined, arguments)?;
+        let outputs: Vec<TensorView<'_>> = outputs.iter().map(Tensor::view).collect();
+        problem.check_results(&self.defined, &outputs)?;
         let math = self.options.math;
-        reference::check(&self.defined, problem, (arguments, outputs), math, (extent, tell))
+        let all = (&inputs[..], &outputs[..]);
+        Ok(reference::check(&self.defined, problem, all, math, (extent, tell)))
     }
 }

@@ -83,9 +83,9 @@ pub use check::{Bindings, Bound};
 pub use dtype::DType;
 pub use error::{Diagnostic, Error};
 pub use graph::MathMode;
-pub use kernel::{Backend, Compiled, Kernel, Options};
+pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
 pub use problem::{Argument, Arguments, Problem, Sizes};
-pub use tensor::{Tensor, TensorError};
+pub use tensor::{Element, Tensor, TensorError, TensorView, TensorViewMut};
 
 /// The examples of the README are tested with the crate's own.
 #[cfg(doctest)]

@@ -7,19 +7,90 @@ use std::collections::BTreeMap;
 use crate::dtype::DType;
 use crate::graph::{Axes, Graph, Input, InputId, Product};
 use crate::shape::Dim;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
-/// An argument of a call.
+/// An argument of a call: a tensor, owned or borrowed, or a number.
+///
+/// ```
+/// use postlude::{Argument, DType, Tensor, TensorView};
+/// let values = [1.0f32, 2.0];
+/// let borrowed: Argument = TensorView::new(&values, [2])?.into();
+/// let owned: Argument = Tensor::zeros(DType::BF16, [2, 2])?.into();
+/// let number: Argument = 0.5.into();
+/// # let _ = (borrowed, owned, number);
+/// # Ok::<(), postlude::TensorError>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
-pub enum Argument {
-    /// A tensor in memory.
+#[non_exhaustive]
+pub enum Argument<'a> {
+    /// A tensor that the argument owns.
     Tensor(Tensor),
+    /// A tensor in the caller's memory.
+    View(TensorView<'a>),
     /// A scalar that the host passes.
     Scalar(f64),
 }
 
+impl<'a> Argument<'a> {
+    /// The tensor, if it is one.
+    pub fn tensor(&self) -> Option<TensorView<'_>> {
+        match self {
+            Argument::Tensor(tensor) => Some(tensor.view()),
+            Argument::View(view) => Some(*view),
+            Argument::Scalar(_) => None,
+        }
+    }
+
+    /// The number, if it is one.
+    pub fn scalar(&self) -> Option<f64> {
+        match self {
+            Argument::Scalar(value) => Some(*value),
+            Argument::Tensor(_) | Argument::View(_) => None,
+        }
+    }
+
+    /// The same argument, borrowed.
+    pub fn borrowed(&'a self) -> Argument<'a> {
+        match self {
+            Argument::Tensor(tensor) => Argument::View(tensor.view()),
+            Argument::View(view) => Argument::View(*view),
+            Argument::Scalar(value) => Argument::Scalar(*value),
+        }
+    }
+}
+
+impl From<Tensor> for Argument<'_> {
+    fn from(tensor: Tensor) -> Self {
+        Argument::Tensor(tensor)
+    }
+}
+
+impl<'a> From<&'a Tensor> for Argument<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Argument::View(tensor.view())
+    }
+}
+
+impl<'a> From<TensorView<'a>> for Argument<'a> {
+    fn from(view: TensorView<'a>) -> Self {
+        Argument::View(view)
+    }
+}
+
+impl From<f64> for Argument<'_> {
+    fn from(value: f64) -> Self {
+        Argument::Scalar(value)
+    }
+}
+
+impl From<f32> for Argument<'_> {
+    fn from(value: f32) -> Self {
+        Argument::Scalar(value.into())
+    }
+}
+
 /// Named arguments of a call.
-pub type Arguments = BTreeMap<String, Argument>;
+pub type Arguments<'a> = BTreeMap<String, Argument<'a>>;
 
 /// Sizes of dims by name.
 pub type Sizes = BTreeMap<String, usize>;
@@ -50,6 +121,16 @@ pub enum BindError {
     UnknownDim { dim: String },
     #[error("the sizes of this problem are too large")]
     TooLarge,
+    #[error("the kernel takes {wanted} inputs, and {given} were given")]
+    InputCount { wanted: usize, given: usize },
+    #[error("the kernel writes {wanted} outputs, and {given} were given")]
+    OutputCount { wanted: usize, given: usize },
+    #[error("elements of output `{name}` share memory (strides {strides:?})")]
+    SelfOverlap { name: String, strides: Vec<isize> },
+    #[error("output `{name}` does not lie as it did when the call was prepared")]
+    Moved { name: String },
+    #[error("the problem was bound for another kernel")]
+    OtherProblem,
 }
 
 impl BindError {
@@ -63,7 +144,23 @@ impl BindError {
             BindError::DType { declared, .. } => {
                 Some(format!("convert the data to {declared}, or declare what it is"))
             }
-            _ => None,
+            BindError::OtherProblem => {
+                Some("bind the arguments with the kernel that runs them".to_owned())
+            }
+            BindError::SelfOverlap { .. } => {
+                Some("give the output memory of its own for every element".to_owned())
+            }
+            BindError::Missing { .. }
+            | BindError::Unknown { .. }
+            | BindError::WantsScalar { .. }
+            | BindError::WantsTensor { .. }
+            | BindError::Rank { .. }
+            | BindError::Size { .. }
+            | BindError::UnknownDim { .. }
+            | BindError::TooLarge
+            | BindError::InputCount { .. }
+            | BindError::Moved { .. }
+            | BindError::OutputCount { .. } => None,
         }
     }
 }
@@ -80,17 +177,17 @@ fn multiple(by: u32) -> String {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Problem {
     /// How many products; 1 without a batch dim.
-    pub batch: usize,
+    pub(crate) batch: usize,
     /// Rows of the product.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// The size of the column dim's name; a value's columns are this divided by its divisor.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// The size of the contraction.
-    pub inner: usize,
+    pub(crate) inner: usize,
     /// Every named dim.
-    pub sizes: Sizes,
+    pub(crate) sizes: Sizes,
     /// What the product's own columns divide [`Problem::columns`] by.
-    pub column_divisor: u32,
+    pub(crate) column_divisor: u32,
 }
 
 impl Problem {
@@ -103,18 +200,8 @@ impl Problem {
         }
         let size = |dim: &Dim| size_of(dim, sizes);
         let product = graph.product();
-        let columns = match &product.column {
-            Dim::Name { name, .. } => size(&Dim::name(name.clone()))?,
-            Dim::Size(size) => *size as usize,
-        };
-        let problem = Problem {
-            batch: product.batch.as_ref().map_or(Ok(1), size)?,
-            rows: size(&product.row)?,
-            columns,
-            inner: size(&product.inner)?,
-            sizes: sizes.clone(),
-            column_divisor: product.column.divisor(),
-        };
+        let problem = Problem::measure(graph, sizes)?;
+        let columns = problem.columns;
         let dim = match &product.column {
             Dim::Name { name, .. } => name.clone(),
             Dim::Size(size) => size.to_string(),
@@ -140,6 +227,24 @@ impl Problem {
         problem.check_bits(graph)?;
         problem.check_total()?;
         Ok(problem)
+    }
+
+    /// The extents of the product.
+    fn measure(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
+        let size = |dim: &Dim| size_of(dim, sizes);
+        let product = graph.product();
+        let columns = match &product.column {
+            Dim::Name { name, .. } => size(&Dim::name(name.clone()))?,
+            Dim::Size(size) => *size as usize,
+        };
+        Ok(Problem {
+            batch: product.batch.as_ref().map_or(Ok(1), size)?,
+            rows: size(&product.row)?,
+            columns,
+            inner: size(&product.inner)?,
+            sizes: sizes.clone(),
+            column_divisor: product.column.divisor(),
+        })
     }
 
     /// Packed bits fill whole bytes.
@@ -189,7 +294,7 @@ impl Problem {
                 .ok_or_else(|| BindError::Missing { name: input.name.clone() })?;
             match (&input.dims, argument) {
                 (None, Argument::Scalar(_)) => {}
-                (None, Argument::Tensor(_)) => {
+                (None, Argument::Tensor(_) | Argument::View(_)) => {
                     return Err(BindError::WantsScalar { name: input.name.clone() });
                 }
                 (Some(_), Argument::Scalar(_)) => {
@@ -198,17 +303,148 @@ impl Problem {
                 (Some(_), Argument::Tensor(tensor)) => {
                     collect_sizes(input, tensor.dtype(), tensor.shape(), &mut sizes)?;
                 }
+                (Some(_), Argument::View(view)) => {
+                    collect_sizes(input, view.dtype(), view.shape(), &mut sizes)?;
+                }
             }
         }
         let problem = Problem::new(graph, &sizes)?;
         for input in graph.inputs() {
-            if let (Some(dims), Some(Argument::Tensor(tensor))) =
-                (&input.dims, arguments.get(&input.name))
-            {
+            let argument = arguments.get(&input.name).and_then(Argument::tensor);
+            if let (Some(dims), Some(tensor)) = (&input.dims, argument) {
                 problem.check_shape(&input.name, dims, tensor.shape())?;
             }
         }
         Ok(problem)
+    }
+
+    /// A call's arguments in the order of the signature, if they are all there and are what this problem is about.
+    pub(crate) fn inputs<'a>(
+        &self,
+        graph: &Graph,
+        arguments: &'a Arguments<'_>,
+    ) -> Result<Vec<Argument<'a>>, BindError> {
+        for name in arguments.keys() {
+            if !graph.inputs().iter().any(|input| input.name == *name) {
+                return Err(BindError::Unknown { name: name.clone() });
+            }
+        }
+        let inputs = graph
+            .inputs()
+            .iter()
+            .map(|input| {
+                let argument = arguments.get(&input.name).map(Argument::borrowed);
+                argument.ok_or_else(|| BindError::Missing { name: input.name.clone() })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.check_owner(graph)?;
+        self.check_inputs(graph, &inputs)?;
+        Ok(inputs)
+    }
+
+    /// Whether these are the sizes of a call of this kernel.
+    pub(crate) fn check_owner(&self, graph: &Graph) -> Result<(), BindError> {
+        match Problem::measure(graph, &self.sizes) {
+            Ok(problem) if problem == *self => Ok(()),
+            Ok(_) | Err(_) => Err(BindError::OtherProblem),
+        }
+    }
+
+    /// Whether arguments in the order of the signature are what this problem is about.
+    pub(crate) fn check_inputs(
+        &self,
+        graph: &Graph,
+        inputs: &[Argument<'_>],
+    ) -> Result<(), BindError> {
+        let (wanted, given) = (graph.inputs().len(), inputs.len());
+        if wanted != given {
+            return Err(BindError::InputCount { wanted, given });
+        }
+        for (input, argument) in graph.inputs().iter().zip(inputs) {
+            let name = || input.name.clone();
+            match (&input.dims, argument.tensor()) {
+                (None, None) => {}
+                (None, Some(_)) => return Err(BindError::WantsScalar { name: name() }),
+                (Some(_), None) => return Err(BindError::WantsTensor { name: name() }),
+                (Some(dims), Some(tensor)) => {
+                    self.check_tensor(&input.name, (input.dtype, dims), tensor)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether tensors in the order of the signature can take the outputs.
+    pub(crate) fn check_outputs(
+        &self,
+        graph: &Graph,
+        outputs: &[TensorViewMut<'_>],
+    ) -> Result<(), BindError> {
+        Problem::check_count(graph, outputs.len())?;
+        for (output, tensor) in graph.outputs().iter().zip(outputs) {
+            self.check_tensor(&output.name, (output.dtype, &output.dims), tensor.view())?;
+            if !has_own_places(tensor.shape(), tensor.strides()) {
+                let (name, strides) = (output.name.clone(), tensor.strides().to_vec());
+                return Err(BindError::SelfOverlap { name, strides });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether tensors in the order of the signature can be what a kernel wrote.
+    pub(crate) fn check_results(
+        &self,
+        graph: &Graph,
+        outputs: &[TensorView<'_>],
+    ) -> Result<(), BindError> {
+        Problem::check_count(graph, outputs.len())?;
+        for (output, tensor) in graph.outputs().iter().zip(outputs) {
+            self.check_tensor(&output.name, (output.dtype, &output.dims), *tensor)?;
+        }
+        Ok(())
+    }
+
+    fn check_count(graph: &Graph, given: usize) -> Result<(), BindError> {
+        let wanted = graph.outputs().len();
+        if wanted == given { Ok(()) } else { Err(BindError::OutputCount { wanted, given }) }
+    }
+
+    fn check_tensor(
+        &self,
+        name: &str,
+        (declared, dims): (DType, &[Dim]),
+        tensor: TensorView<'_>,
+    ) -> Result<(), BindError> {
+        if tensor.dtype() != declared {
+            let given = tensor.dtype();
+            return Err(BindError::DType { name: name.to_owned(), declared, given });
+        }
+        self.check_shape(name, dims, tensor.shape())
+    }
+
+    /// How many products there are; 1 without a batch dim.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Rows of the product.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The size of the column dim's name.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The size of the contraction.
+    pub fn inner(&self) -> usize {
+        self.inner
+    }
+
+    /// Every named dim.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
     /// Whether a shape is what the dims say.
@@ -340,11 +576,11 @@ pub fn body_strides(product: &Product, dims: &[Dim], strides: &[isize]) -> [isiz
 }
 
 impl Graph {
-    /// The tensor bound to an input.
-    pub(crate) fn tensor<'a>(&self, arguments: &'a Arguments, input: InputId) -> &'a Tensor {
-        match &arguments[&self.inputs()[input.0 as usize].name] {
-            Argument::Tensor(tensor) => tensor,
-            Argument::Scalar(_) => panic!("compiler bug: a scalar was bound to a tensor input"),
+    /// The tensor bound to an input of a validated call.
+    pub(crate) fn tensor<'a>(&self, inputs: &'a [Argument<'_>], input: InputId) -> TensorView<'a> {
+        match inputs[input.0 as usize].tensor() {
+            Some(tensor) => tensor,
+            None => panic!("compiler bug: a scalar was bound to a tensor input"),
         }
     }
 }

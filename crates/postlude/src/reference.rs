@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Graph, MathMode, Value};
-use crate::problem::{Arguments, Problem};
-use crate::tensor::Tensor;
+use crate::problem::{Argument, Arguments, BindError, Problem};
+use crate::tensor::TensorView;
 
 use evaluate::Call;
 use progress::Progress;
@@ -62,23 +62,33 @@ pub fn evaluate(
     problem: &Problem,
     arguments: &Arguments,
     math: MathMode,
+) -> Result<Vec<Evaluated>, BindError> {
+    Ok(evaluate_inputs(graph, problem, &problem.inputs(graph, arguments)?, math))
+}
+
+/// Evaluates a defined graph on validated arguments in the order of its signature.
+pub(crate) fn evaluate_inputs(
+    graph: &Graph,
+    problem: &Problem,
+    inputs: &[Argument<'_>],
+    math: MathMode,
 ) -> Vec<Evaluated> {
-    let call = Call { graph, problem, arguments, math };
+    let call = Call { graph, problem, inputs, math };
     let parts = sample::parts(graph, problem, Extent::All);
     let progress = Progress::new(0, &progress::ignore);
     parts.iter().flat_map(|part| evaluate::evaluate(call, &part.wanted, &progress)).collect()
 }
 
-/// Compares outputs of a defined graph with what they may be. Of an output that would take too long nothing is compared,
-/// which its coverage says.
-pub fn check(
+/// Compares outputs of a defined graph with what they may be; arguments and outputs are validated and in the order of the
+/// signature. Of an output that would take too long nothing is compared, which its coverage says.
+pub(crate) fn check(
     graph: &Graph,
     problem: &Problem,
-    (arguments, outputs): (&Arguments, &[Tensor]),
+    (inputs, outputs): (&[Argument<'_>], &[TensorView<'_>]),
     math: MathMode,
     (extent, tell): (Extent, Tell<'_>),
 ) -> Vec<Comparison> {
-    let call = Call { graph, problem, arguments, math };
+    let call = Call { graph, problem, inputs, math };
     let parts = sample::parts(graph, problem, extent);
     let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
     let progress = Progress::new(total, tell);
@@ -87,7 +97,7 @@ pub fn check(
     for part in &parts {
         let evaluated = evaluate::evaluate(call, &part.wanted, &progress);
         for (wanted, evaluated) in part.wanted.iter().zip(evaluated) {
-            comparisons[wanted.output] = evaluated.compare(&outputs[wanted.output]);
+            comparisons[wanted.output] = evaluated.compare(outputs[wanted.output]);
         }
     }
     comparisons

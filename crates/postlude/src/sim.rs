@@ -19,9 +19,9 @@ use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::image;
 use crate::image::guard::{self, POISON};
-use crate::plan::sm90::{self, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
-use crate::problem::{Argument, Arguments, BindError, Problem};
-use crate::tensor::Tensor;
+use crate::plan::sm90::{self, Placement, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
+use crate::problem::{Argument, Arguments, Problem};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use crate::error::SimulationError;
 pub use postlude_sim::{Diagnosis, Finding, Report, Timing};
@@ -98,6 +98,8 @@ pub struct SimCall {
     guard: bool,
     /// Whether no output has an element, so that there is nothing to launch.
     is_empty: bool,
+    /// How the outputs lie.
+    places: Vec<Placement>,
 }
 
 impl SimCall {
@@ -105,12 +107,11 @@ impl SimCall {
     pub(crate) fn new(
         source: &Source<'_>,
         problem: &Problem,
-        arguments: &Arguments,
-        outputs: &[Tensor],
+        arguments: &[Argument<'_>],
+        outputs: &[TensorView<'_>],
     ) -> Result<SimCall, Error> {
         let graph = source.graph;
-        check_outputs(graph, problem, outputs)?;
-        let laid = Laid::new(graph, arguments, outputs, source.guard)?;
+        let laid = Laid::new(arguments, outputs, source.guard);
         let schedule = source.schedule(problem, &laid.placements)?;
         let entry = emit::sm90::emit(graph, &schedule, source.math);
         let facts =
@@ -127,7 +128,8 @@ impl SimCall {
             outputs: elements(graph, outputs),
             buffers: laid.buffers,
             guard: source.guard,
-            is_empty: outputs.iter().all(Tensor::is_empty),
+            is_empty: outputs.iter().all(TensorView::is_empty),
+            places: outputs.iter().map(|tensor| image::placement(*tensor)).collect(),
         })
     }
 
@@ -168,6 +170,18 @@ impl SimCall {
         observer: &mut dyn Observer,
         outputs: &mut [Tensor],
     ) -> Result<Report, Error> {
+        let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+        self.run_views(options, observer, &mut outputs)
+    }
+
+    pub(crate) fn run_views(
+        &self,
+        options: &SimOptions,
+        observer: &mut dyn Observer,
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<Report, Error> {
+        let memory = self.buffers[self.inputs..].iter().map(Vec::len);
+        image::check_same(&self.names[self.inputs..], &self.places, memory, outputs)?;
         if self.is_empty {
             return Ok(Report { finished: true, ..Report::default() });
         }
@@ -191,10 +205,11 @@ impl SimCall {
 }
 
 /// Which bytes of the outputs' buffers are elements; the outputs' buffers follow the inputs' buffers.
-fn elements(graph: &Graph, outputs: &[Tensor]) -> Vec<postlude_sim::Output> {
+fn elements(graph: &Graph, outputs: &[TensorView<'_>]) -> Vec<postlude_sim::Output> {
     let first = graph.inputs().len();
     let mut all = Vec::new();
-    for ((output, tensor), buffer) in graph.outputs().iter().zip(outputs).zip(first..) {
+    let outputs = graph.outputs().iter().zip(outputs.iter().copied());
+    for ((output, tensor), buffer) in outputs.zip(first..) {
         let (name, element) = (output.name.clone(), tensor.dtype().bits() / 8);
         if guard::is_packed(tensor) {
             all.push(postlude_sim::Output::whole(name, buffer, tensor.bytes().len()));
@@ -213,33 +228,6 @@ fn elements(graph: &Graph, outputs: &[Tensor]) -> Vec<postlude_sim::Output> {
     all
 }
 
-/// Whether tensors are what a kernel writes.
-fn check_outputs(graph: &Graph, problem: &Problem, outputs: &[Tensor]) -> Result<(), BindError> {
-    assert!(outputs.len() == graph.outputs().len(), "one tensor for each output");
-    for (output, tensor) in graph.outputs().iter().zip(outputs) {
-        let name = || output.name.clone();
-        if output.dtype != tensor.dtype() {
-            let (declared, given) = (output.dtype, tensor.dtype());
-            return Err(BindError::DType { name: name(), declared, given });
-        }
-        let shape = problem.shape(&output.dims);
-        if shape.len() != tensor.shape().len() {
-            let (declared, given) = (shape.len(), tensor.shape().len());
-            return Err(BindError::Rank { name: name(), declared, given });
-        }
-        let other = shape.iter().zip(tensor.shape()).position(|(wanted, given)| wanted != given);
-        if let Some(place) = other {
-            return Err(BindError::Size {
-                name: name(),
-                dim: output.dims[place].to_string(),
-                given: tensor.shape()[place],
-                known: shape[place].to_string(),
-            });
-        }
-    }
-    Ok(())
-}
-
 /// A call's tensors in memory of their own.
 #[derive(Default)]
 struct Laid {
@@ -253,35 +241,32 @@ struct Laid {
 }
 
 impl Laid {
-    fn new(
-        graph: &Graph,
-        arguments: &Arguments,
-        outputs: &[Tensor],
-        guard: bool,
-    ) -> Result<Laid, BindError> {
+    fn new(inputs: &[Argument<'_>], outputs: &[TensorView<'_>], guard: bool) -> Laid {
         let mut laid = Laid::default();
-        for input in graph.inputs() {
-            match arguments.get(&input.name) {
-                None => return Err(BindError::Missing { name: input.name.clone() }),
-                Some(Argument::Scalar(value)) => {
+        for argument in inputs {
+            match argument {
+                Argument::Scalar(value) => {
                     laid.scalars.push(Some(*value));
                     laid.placements.inputs.push(None);
                     laid.push(Vec::new(), 0);
                 }
-                Some(Argument::Tensor(tensor)) => {
-                    laid.scalars.push(None);
-                    laid.push(tensor.bytes().to_vec(), image::start(tensor));
-                    laid.placements.inputs.push(Some(image::placement(tensor)));
-                }
+                Argument::Tensor(tensor) => laid.push_input(tensor.view()),
+                Argument::View(view) => laid.push_input(*view),
             }
         }
-        for tensor in outputs {
+        for tensor in outputs.iter().copied() {
             laid.placements.outputs.push(image::placement(tensor));
             let held =
                 if guard { vec![POISON; tensor.bytes().len()] } else { tensor.bytes().to_vec() };
             laid.push(held, image::start(tensor));
         }
-        Ok(laid)
+        laid
+    }
+
+    fn push_input(&mut self, tensor: TensorView<'_>) {
+        self.scalars.push(None);
+        self.push(tensor.bytes().to_vec(), image::start(tensor));
+        self.placements.inputs.push(Some(image::placement(tensor)));
     }
 
     fn push(&mut self, bytes: Vec<u8>, start: usize) {

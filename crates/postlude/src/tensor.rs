@@ -2,10 +2,20 @@
 //!
 //! Invariant: every element that shape and strides reach lies inside the bytes.
 
+mod element;
+mod layout;
+mod view;
+
 use crate::dtype::{self, DType};
+use layout::{Layout, contiguous_bytes};
+
+pub use element::Element;
+pub use layout::MAX_RANK;
+pub use view::{TensorView, TensorViewMut};
 
 /// Why bytes are not a tensor.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TensorError {
     /// Too few or too many bytes for a contiguous tensor.
     #[error("a contiguous {dtype} tensor of shape {shape:?} takes {need} bytes, not {have}")]
@@ -33,6 +43,12 @@ pub enum TensorError {
         /// The strides.
         strides: Vec<isize>,
     },
+    /// More dims than any kernel has.
+    #[error("a tensor has at most {MAX_RANK} dims, not {given}")]
+    TooManyDims {
+        /// How many sizes were given.
+        given: usize,
+    },
     /// More elements than can be counted.
     #[error("a tensor of shape {shape:?} is too large")]
     TooLarge {
@@ -46,13 +62,10 @@ pub enum TensorError {
     Packed,
 }
 
-/// A tensor in host memory.
+/// A tensor that owns its memory on the host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tensor {
-    dtype: DType,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
-    offset: usize,
+    layout: Layout,
     bytes: Vec<u8>,
 }
 
@@ -61,26 +74,21 @@ impl Tensor {
     ///
     /// ```
     /// use postlude::{DType, Tensor};
-    /// let tensor = Tensor::from_bytes(DType::I8, vec![2, 2], vec![1, 2, 3, 255])?;
+    /// let tensor = Tensor::from_bytes(DType::I8, [2, 2], vec![1, 2, 3, 255])?;
     /// assert_eq!(tensor.values(), [1.0, 2.0, 3.0, -1.0]);
     /// # Ok::<(), postlude::TensorError>(())
     /// ```
     pub fn from_bytes(
         dtype: DType,
-        shape: Vec<usize>,
+        shape: impl AsRef<[usize]>,
         bytes: Vec<u8>,
     ) -> Result<Tensor, TensorError> {
-        let need = contiguous_bytes(dtype, &shape)?;
-        if need != bytes.len() {
-            return Err(TensorError::Bytes { dtype, shape, need, have: bytes.len() });
-        }
-        let strides = contiguous(&shape);
-        Ok(Tensor { dtype, shape, strides, offset: 0, bytes })
+        Ok(Tensor { layout: Layout::packed(dtype, shape.as_ref(), bytes.len())?, bytes })
     }
 
     /// A tensor of zeros.
-    pub fn zeros(dtype: DType, shape: Vec<usize>) -> Result<Tensor, TensorError> {
-        let bytes = vec![0; contiguous_bytes(dtype, &shape)?];
+    pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Result<Tensor, TensorError> {
+        let bytes = vec![0; contiguous_bytes(dtype, shape.as_ref())?];
         Tensor::from_bytes(dtype, shape, bytes)
     }
 
@@ -88,19 +96,19 @@ impl Tensor {
     ///
     /// ```
     /// use postlude::{DType, Tensor};
-    /// let tensor = Tensor::from_values(DType::F8E4M3, vec![2], &[1000.0, 0.3])?;
+    /// let tensor = Tensor::from_values(DType::F8E4M3, [2], &[1000.0, 0.3])?;
     /// assert_eq!(tensor.values(), [448.0, 0.3125]);
     /// # Ok::<(), postlude::TensorError>(())
     /// ```
     pub fn from_values(
         dtype: DType,
-        shape: Vec<usize>,
+        shape: impl AsRef<[usize]>,
         values: &[f64],
     ) -> Result<Tensor, TensorError> {
         let mut tensor = Tensor::zeros(dtype, shape)?;
         if values.len() != tensor.len() {
             let (need, have) = (tensor.bytes.len(), dtype.bytes_for(values.len()));
-            return Err(TensorError::Bytes { dtype, shape: tensor.shape, need, have });
+            return Err(TensorError::Bytes { dtype, shape: tensor.shape().to_vec(), need, have });
         }
         for (index, value) in values.iter().enumerate() {
             dtype::store(dtype, &mut tensor.bytes, index, *value);
@@ -111,43 +119,43 @@ impl Tensor {
     /// A tensor with any strides (in elements, zero and negative ones too), its first element at `offset`.
     pub fn with_strides(
         dtype: DType,
-        shape: Vec<usize>,
-        strides: Vec<isize>,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
         offset: usize,
         bytes: Vec<u8>,
     ) -> Result<Tensor, TensorError> {
-        if shape.len() != strides.len() {
-            return Err(TensorError::Rank { sizes: shape.len(), strides: strides.len() });
-        }
-        if dtype == DType::B1 && (strides != contiguous(&shape) || offset != 0) {
-            return Err(TensorError::Packed);
-        }
-        contiguous_bytes(dtype, &shape)?;
-        let elements = bytes.len() * 8 / dtype.bits();
-        if !reaches_inside(&shape, &strides, offset, elements) {
-            return Err(TensorError::Reach { strides });
-        }
-        Ok(Tensor { dtype, shape, strides, offset, bytes })
+        let (shape, strides) = (shape.as_ref(), strides.as_ref());
+        Ok(Tensor { layout: Layout::strided(dtype, shape, strides, offset, bytes.len())?, bytes })
+    }
+
+    /// The tensor to read, without a copy.
+    pub fn view(&self) -> TensorView<'_> {
+        TensorView { layout: self.layout, bytes: &self.bytes }
+    }
+
+    /// The tensor to write, without a copy.
+    pub fn view_mut(&mut self) -> TensorViewMut<'_> {
+        TensorViewMut { layout: self.layout, bytes: &mut self.bytes }
     }
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.layout.dtype
     }
 
     /// The sizes.
     pub fn shape(&self) -> &[usize] {
-        &self.shape
+        self.layout.shape()
     }
 
     /// How far apart neighbours are, in elements.
     pub fn strides(&self) -> &[isize] {
-        &self.strides
+        self.layout.strides()
     }
 
     /// Where the first element is, in elements.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.layout.offset
     }
 
     /// The memory.
@@ -162,7 +170,7 @@ impl Tensor {
 
     /// How many elements there are.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        self.layout.len()
     }
 
     /// Whether there are none.
@@ -172,40 +180,28 @@ impl Tensor {
 
     /// Whether elements follow one another without gaps, in order.
     pub fn is_contiguous(&self) -> bool {
-        self.offset == 0 && self.strides == contiguous(&self.shape)
+        self.layout.is_contiguous()
     }
 
     /// Where an element is in memory, in elements.
+    #[doc(hidden)]
     pub fn place(&self, index: &[usize]) -> usize {
-        let steps = index.iter().zip(&self.strides).map(|(at, stride)| *at as isize * stride);
-        (self.offset as isize + steps.sum::<isize>()) as usize
+        self.layout.place(index)
     }
 
     /// One element.
     pub fn get(&self, index: &[usize]) -> f64 {
-        dtype::load(self.dtype, &self.bytes, self.place(index))
+        self.view().get(index)
     }
 
     /// Every element, in the order of a contiguous tensor.
     pub fn values(&self) -> Vec<f64> {
-        let mut values = Vec::with_capacity(self.len());
-        let mut index = vec![0; self.shape.len()];
-        for _ in 0..self.len() {
-            values.push(self.get(&index));
-            advance(&mut index, &self.shape);
-        }
-        values
+        self.view().values()
     }
 
     /// The same values, contiguous.
     pub fn to_contiguous(&self) -> Tensor {
-        if self.is_contiguous() && self.bytes.len() == self.dtype.bytes_for(self.len()) {
-            return self.clone();
-        }
-        match Tensor::from_values(self.dtype, self.shape.clone(), &self.values()) {
-            Ok(tensor) => tensor,
-            Err(error) => panic!("compiler bug: {error}"),
-        }
+        self.view().to_tensor()
     }
 }
 
@@ -229,33 +225,28 @@ pub fn contiguous(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-fn contiguous_bytes(dtype: DType, shape: &[usize]) -> Result<usize, TensorError> {
-    let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-    // Sizes of zero do not excuse the others: strides are computed from all of them.
-    let mut extent = 1usize;
-    for size in shape {
-        extent = extent
-            .checked_mul((*size).max(1))
-            .filter(|n| *n <= isize::MAX as usize / 32)
-            .ok_or_else(too_large)?;
-    }
-    if dtype == DType::B1 && shape.last().is_none_or(|last| last % 8 != 0) {
-        return Err(TensorError::Packed);
-    }
-    Ok(dtype.bytes_for(shape.iter().product()))
-}
-
-fn reaches_inside(shape: &[usize], strides: &[isize], offset: usize, elements: usize) -> bool {
+/// Whether every element has a place of its own, seen from strides that nest.
+pub(crate) fn has_own_places(shape: &[usize], strides: &[isize]) -> bool {
     if shape.contains(&0) {
         return true;
     }
-    let (mut low, mut high) = (offset as i128, offset as i128);
-    for (size, stride) in shape.iter().zip(strides) {
-        let reach = (*size as i128 - 1) * *stride as i128;
-        low += reach.min(0);
-        high += reach.max(0);
+    let (mut reach, mut least) = (0u128, 0usize);
+    // The strides in rising order, without memory for a sorted copy: dims are few.
+    loop {
+        let dims = shape.iter().zip(strides).filter(|(size, _)| **size > 1);
+        let lengths = dims.clone().map(|(_, stride)| stride.unsigned_abs());
+        if lengths.clone().any(|length| length == 0) {
+            return false;
+        }
+        let Some(next) = lengths.filter(|length| *length > least).min() else { return true };
+        let mut same = dims.filter(|(_, stride)| stride.unsigned_abs() == next);
+        let (Some((size, _)), None) = (same.next(), same.next()) else { return false };
+        if (next as u128) <= reach {
+            return false;
+        }
+        reach += next as u128 * (*size as u128 - 1);
+        least = next;
     }
-    low >= 0 && high < elements as i128
 }
 
 #[cfg(test)]
@@ -277,7 +268,7 @@ mod tests {
 
     #[test]
     fn absurd_shapes_are_refused() {
-        assert!(Tensor::zeros(DType::F32, vec![usize::MAX, 2]).is_err());
+        assert!(Tensor::zeros(DType::F32, [usize::MAX, 2]).is_err());
         assert!(Tensor::zeros(DType::F32, vec![usize::MAX, 0]).is_err());
         assert!(Tensor::zeros(DType::B1, vec![3, 7]).is_err());
     }

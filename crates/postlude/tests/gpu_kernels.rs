@@ -85,14 +85,8 @@ fn every_random_problem_is_planned_without_a_gpu() {
         let math = MathMode::Default;
         let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip);
         assert_eq!(accepted, Ok(()), "{}", bound.about);
-        let scalars: Vec<Option<f64>> = graph
-            .inputs()
-            .iter()
-            .map(|input| match bound.arguments[&input.name] {
-                Argument::Scalar(value) => Some(value),
-                Argument::Tensor(_) => None,
-            })
-            .collect();
+        let scalars: Vec<Option<f64>> =
+            graph.inputs().iter().map(|input| bound.arguments[&input.name].scalar()).collect();
         let entry = emit::sm90::emit(graph, &schedule, math);
         let launch =
             emit::sm90::launch(graph, &schedule, &bound.problem, chip, &scalars, &placements);
@@ -118,7 +112,7 @@ fn check_against_reference(device: &Device, random: &mut Random) -> Result<(), S
     let outputs =
         bound.run(&guarded(Some(schedule))).map_err(|error| fail(format!("refused: {error}")))?;
     let reference = bound.kernel.compile(&Options::default());
-    let wanted = reference.evaluate(&bound.problem, &bound.arguments);
+    let wanted = reference.evaluate(&bound.problem, &bound.arguments).unwrap();
     for (wanted, got) in wanted.iter().zip(&outputs) {
         let comparison = wanted.compare(got);
         if comparison.worst > 1.0 {
@@ -272,9 +266,9 @@ fn prepare(compiled: &Compiled, bound: &Bound, device: &Device, stream: &Stream)
     let mut buffers = Vec::new();
     let mut inputs = BTreeMap::new();
     for (name, argument) in &bound.arguments {
-        let argument = match argument {
-            Argument::Scalar(value) => DeviceArgument::Scalar(*value),
-            Argument::Tensor(tensor) => {
+        let argument = match argument.tensor() {
+            None => DeviceArgument::Scalar(argument.scalar().unwrap()),
+            Some(tensor) => {
                 let buffer = device.allocate(tensor.bytes().len() as u64).unwrap();
                 buffer.write(stream, 0, tensor.bytes()).unwrap();
                 let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
@@ -291,7 +285,7 @@ fn prepare(compiled: &Compiled, bound: &Bound, device: &Device, stream: &Stream)
     let output = device.allocate(bytes as u64).unwrap();
     let tensor = DeviceTensor::contiguous(declared.dtype, shape, output.address(), 0);
     let outputs = BTreeMap::from([(declared.name.clone(), tensor)]);
-    let call = compiled.prepare(device, &inputs, &outputs, &Sizes::new()).unwrap();
+    let call = compiled.prepare_on(device, &inputs, &outputs, &Sizes::new()).unwrap();
     Owned { call, output, inputs: buffers }
 }
 
@@ -373,7 +367,7 @@ fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
             ("bias".to_owned(), DeviceArgument::Tensor(tensor(DType::F32, &[N], &bias))),
         ]);
         let outputs = BTreeMap::from([("D".to_owned(), tensor(DType::BF16, &[m, N], &d))]);
-        let call = compiled.clone().prepare(&device, &inputs, &outputs, &Sizes::new()).unwrap();
+        let call = compiled.clone().prepare_on(&device, &inputs, &outputs, &Sizes::new()).unwrap();
         call.launch(&stream).unwrap();
     }
     stream.synchronize().unwrap();
@@ -490,9 +484,9 @@ fn gpu_outputs_may_replace_a_tile_operand() {
         let mut inputs = BTreeMap::new();
         let mut memory = Vec::new();
         for (name, argument) in &bound.arguments {
-            let argument = match argument {
-                Argument::Scalar(value) => DeviceArgument::Scalar(*value),
-                Argument::Tensor(tensor) => {
+            let argument = match argument.tensor() {
+                None => DeviceArgument::Scalar(argument.scalar().unwrap()),
+                Some(tensor) => {
                     let shape = tensor.shape().to_vec();
                     let tensor =
                         Tensor::from_values(tensor.dtype(), shape, &tensor.values()).unwrap();
@@ -515,7 +509,7 @@ fn gpu_outputs_may_replace_a_tile_operand() {
             panic!("the residual has a tile `C`")
         };
         let outputs = BTreeMap::from([("D".to_owned(), tile)]);
-        let call = compiled.prepare(&device, &inputs, &outputs, &Sizes::new()).unwrap();
+        let call = compiled.prepare_on(&device, &inputs, &outputs, &Sizes::new()).unwrap();
         call.launch(&stream).unwrap();
         let (_, replaced) = memory.iter().find(|(name, _)| name == "C").unwrap();
         assert_eq!(replaced.to_vec(&stream).unwrap(), want.bytes(), "{columns} columns");
@@ -541,14 +535,14 @@ fn a_hundred_runs_on_a_busy_gpu_give_the_same_bits() {
         })
         .collect();
     let run = |(bound, compiled): &(Bound, Compiled)| -> Vec<Tensor> {
-        let outputs = compiled.run(&bound.arguments, &bound.problem.sizes);
+        let outputs = compiled.run(&bound.arguments, bound.problem.sizes());
         let outputs = outputs.unwrap_or_else(|error| panic!("{}: {error}", bound.about));
         outputs.into_iter().map(|(_, tensor)| tensor).collect()
     };
     let first: Vec<Vec<Tensor>> = bounds.iter().map(run).collect();
     check_all(100, SEED, |_| {
         for ((bound, compiled), wanted) in bounds.iter().zip(&first) {
-            let got = compiled.run(&bound.arguments, &bound.problem.sizes);
+            let got = compiled.run(&bound.arguments, bound.problem.sizes());
             let got = got.map_err(|error| format!("{}: {error}", bound.about))?;
             for ((_, got), wanted) in got.iter().zip(wanted) {
                 if let Some(what) = difference(got, wanted) {

@@ -34,7 +34,7 @@ struct Bound {
     compiled: Compiled,
     schedule: Sm90Schedule,
     problem: Problem,
-    arguments: Arguments,
+    arguments: Arguments<'static>,
 }
 
 /// Nearly normal: twelve uniform numbers, their sum exact on every machine.
@@ -86,11 +86,10 @@ impl Bound {
         let entry = emit(graph, schedule, MathMode::Default);
         let scalars = [None, None];
         let facts = launch(graph, schedule, &self.problem, Sm90::H200, &scalars, &placements);
-        let bytes = |name: &str| match &self.arguments[name] {
-            Argument::Tensor(tensor) => tensor.bytes().to_vec(),
-            Argument::Scalar(_) => Vec::new(),
+        let bytes = |name: &str| {
+            self.arguments[name].tensor().map_or(Vec::new(), |tensor| tensor.bytes().to_vec())
         };
-        let output = self.problem.rows * self.problem.columns * 4;
+        let output = self.problem.rows() * self.problem.columns() * 4;
         let mut buffers = vec![bytes("A"), bytes("W"), vec![0xff; output]];
         let options = postlude_sim::Options {
             timing,

@@ -5,7 +5,10 @@
 use postlude::graph::{self, MathMode, Value};
 use postlude::optimise::{optimise, random};
 use postlude::reference::{self, Evaluated};
-use postlude::{Argument, Arguments, DType, Kernel, Options, Sizes, Tensor, cpu, plan};
+use postlude::{
+    Argument, Arguments, DType, Kernel, Options, Prepared, Problem, Sizes, Tensor, plan,
+};
+use std::sync::Arc;
 
 fn count() -> u64 {
     std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500)
@@ -18,12 +21,30 @@ fn mismatch(wanted: &Evaluated, got: &Tensor) -> Option<(usize, Value, f64)> {
         .then(|| (comparison.at, wanted.values[comparison.at], got.values()[comparison.at]))
 }
 
+/// Runs a graph with a schedule of the test's own.
+fn run(
+    graph: &graph::Graph,
+    schedule: plan::Schedule,
+    problem: &Problem,
+    arguments: &Arguments<'_>,
+    outputs: &mut [Tensor],
+) {
+    let math = MathMode::Default;
+    let graph = Arc::new(graph.clone());
+    let prepared = Prepared::with_schedule(&graph, problem, schedule, math).expect("threads");
+    let named = graph.inputs().iter().map(|input| arguments[&input.name].borrowed());
+    let inputs: Vec<Argument<'_>> = named.collect();
+    let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+    prepared.run(&inputs, &mut outputs).expect("they fit");
+}
+
 #[test]
 fn optimised_graphs_on_the_cpu_agree_with_the_reference() {
     for seed in 0..count() {
         let case = random::case(seed);
         let wanted =
-            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default);
+            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default)
+                .expect("it is bound");
         for (name, graph) in [
             ("defined", case.graph.clone()),
             ("optimised", optimise(&case.graph, MathMode::Default)),
@@ -38,15 +59,7 @@ fn optimised_graphs_on_the_cpu_agree_with_the_reference() {
                         .expect("a small tensor")
                 })
                 .collect();
-            cpu::run(
-                &graph,
-                &schedule,
-                &case.problem,
-                &case.arguments,
-                MathMode::Default,
-                &mut outputs,
-            )
-            .expect("threads");
+            run(&graph, schedule, &case.problem, &case.arguments, &mut outputs);
             for (wanted, got) in wanted.iter().zip(&outputs) {
                 if let Some((at, value, got)) = mismatch(wanted, got) {
                     panic!(
@@ -64,10 +77,12 @@ fn optimised_graphs_stay_within_the_defined_ones_bound() {
     for seed in 0..count() {
         let case = random::case(seed);
         let wanted =
-            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default);
+            reference::evaluate(&case.graph, &case.problem, &case.arguments, MathMode::Default)
+                .expect("it is bound");
         let optimised = optimise(&case.graph, MathMode::Default);
         let got =
-            reference::evaluate(&optimised, &case.problem, &case.arguments, MathMode::Default);
+            reference::evaluate(&optimised, &case.problem, &case.arguments, MathMode::Default)
+                .expect("it is bound");
         for (wanted, got) in wanted.iter().zip(&got) {
             let got = got.tensor().expect("a small tensor");
             if let Some((at, value, got)) = mismatch(wanted, &got) {
@@ -103,5 +118,5 @@ fn a_schedule_whose_regions_would_share_bytes_is_not_run() {
     let graph = compiled.optimised();
     let planned = plan::plan(graph, &problem, Some(2)).expect("a small problem");
     let schedule = plan::Schedule { columns: 5, ..planned };
-    let _ = cpu::run(graph, &schedule, &problem, &arguments, MathMode::Default, &mut outputs);
+    run(graph, schedule, &problem, &arguments, &mut outputs);
 }

@@ -9,9 +9,11 @@ const KERNELS: u64 = 20_000;
 /// Where an optimised graph leaves what its defined graph allows.
 fn fault(seed: u64, math: MathMode) -> Option<String> {
     let case = random::case(seed);
-    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math);
+    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math)
+        .expect("it is bound");
     let graph = optimise(&case.graph, math);
-    let got = reference::evaluate(&graph, &case.problem, &case.arguments, math);
+    let got =
+        reference::evaluate(&graph, &case.problem, &case.arguments, math).expect("it is bound");
     for (want, got) in want.iter().zip(&got) {
         for (allowed, value) in want.values.iter().zip(&got.values) {
             if allowed.distance(value.nominal) > 1.0 {

@@ -100,7 +100,7 @@ fn time(name: &str, given: &[Pair<usize>], options: &Options) -> Result<Timed, F
     let mut outputs = compiled.outputs(&problem).map_err(fail)?;
     let call = || compiled.run_into(&problem, &data, &mut outputs);
     let seconds = measure::median_seconds(call).map_err(fail)?;
-    let products = problem.batch * problem.rows * problem.product_columns() * problem.inner;
+    let products = problem.batch() * problem.rows() * problem.product_columns() * problem.inner();
     let gflops = 2.0 * products as f64 / seconds / 1e9;
     Ok(Timed { kernel: name.to_owned(), sizes, seconds, gflops })
 }

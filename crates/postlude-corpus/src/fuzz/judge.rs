@@ -168,7 +168,12 @@ fn compare(
         // Relaxed algebra changes what a kernel means, so what is meant is what it made of it.
         MathMode::Fast => {
             reference::evaluate(compiled.optimised(), problem, arguments, MathMode::Fast)
+                .map_err(Error::from)
         }
+    };
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(error) => return refused_or_wrong(&error),
     };
     let found: Vec<String> =
         wanted.iter().zip(&outputs).filter_map(|(want, got)| difference(want, got)).collect();

@@ -84,7 +84,7 @@ impl Specimen {
     }
 
     /// The call's problem and arguments.
-    pub(super) fn bind(&self, compiled: &Compiled) -> Result<(Problem, Arguments), Error> {
+    pub(super) fn bind(&self, compiled: &Compiled) -> Result<(Problem, Arguments<'static>), Error> {
         let graph = compiled.defined();
         let sizes = self.named_sizes(compiled);
         let problem = Problem::new(graph, &sizes)?;

@@ -1,7 +1,7 @@
 //! Another tile than the planner's: problems that are small enough for the simulator all get the same few.
 
 use postlude::plan::sm90::{CANDIDATES, Needs, Placement, Placements, Sm90, Sm90Schedule, fit};
-use postlude::{Argument, Arguments, Compiled, Problem, Tensor};
+use postlude::{Argument, Arguments, Compiled, Problem, Tensor, TensorView};
 
 /// The schedule of one of the tiles that fit; none where the planner has something against the kernel, and says so.
 pub(super) fn schedule(
@@ -12,12 +12,10 @@ pub(super) fn schedule(
     outputs: &[Tensor],
 ) -> Option<Sm90Schedule> {
     let graph = compiled.optimised();
-    let inputs = graph.inputs().iter().map(|input| match arguments.get(&input.name) {
-        Some(Argument::Tensor(tensor)) => Some(placement(tensor)),
-        Some(Argument::Scalar(_)) | None => None,
-    });
-    let placements =
-        Placements { inputs: inputs.collect(), outputs: outputs.iter().map(placement).collect() };
+    let argument = |name| arguments.get(name).and_then(Argument::tensor);
+    let inputs = graph.inputs().iter().map(|input| argument(&input.name).map(placement));
+    let outputs = outputs.iter().map(|tensor| placement(tensor.view()));
+    let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
     let chip = Sm90::H200;
     postlude::plan::sm90::plan(graph, problem, &placements, chip).ok()?;
     let needs = Needs::of(graph, problem, &placements).ok()?;
@@ -26,7 +24,7 @@ pub(super) fn schedule(
     fitting.get(number % fitting.len().max(1)).cloned()
 }
 
-fn placement(tensor: &Tensor) -> Placement {
+fn placement(tensor: TensorView<'_>) -> Placement {
     // One without elements is in nobody's way.
     let offset = if tensor.is_empty() { 0 } else { tensor.offset() };
     Placement::at(tensor.strides().to_vec(), (offset * tensor.dtype().bits() / 8) as u64)

@@ -139,7 +139,7 @@ impl Part {
                 }
             }
         }
-        let shape = chosen.iter().map(Vec::len).collect();
+        let shape: Vec<usize> = chosen.iter().map(Vec::len).collect();
         let tensor = Tensor::from_bytes(placed.dtype, shape, kept);
         tensor.map_err(|error| YardstickError::Call(error.into()))
     }
@@ -192,6 +192,7 @@ fn compare_part(
         Problem::new(graph, &sizes).map_err(|error| YardstickError::Call(error.into()))?;
     let mut verdict = Verdict { right: true, ..Verdict::default() };
     let wanted = reference::evaluate(graph, &problem, &arguments, MathMode::default());
+    let wanted = wanted.map_err(|error| YardstickError::Call(error.into()))?;
     for (wanted, output) in wanted.iter().zip(outputs) {
         let found = wanted.compare(&part.gather(output, set, stream)?);
         verdict.sampled += wanted.values.len();

@@ -35,7 +35,7 @@ impl Ours {
         let sizes = row.named_sizes();
         let prepare = |set| {
             let inputs = data.arguments(compiled.defined(), set);
-            compiled.prepare(device, &inputs, &results(set), &sizes)
+            compiled.prepare_on(device, &inputs, &results(set), &sizes)
         };
         let mut calls = vec![prepare(0).map_err(YardstickError::Call)?];
         let load_milliseconds = 1e3 * start.elapsed().as_secs_f64();

@@ -71,8 +71,9 @@ fn check_small(bench: &Bench<'_>, row: &Row, ours: &Ours) -> Result<Verdict, Yar
         outputs.push(whole(output, stream)?);
     }
     let mut verdict = Verdict { right: true, ..Verdict::default() };
-    for (found, output) in small.compiled.check(&problem, &arguments, &outputs).iter().zip(&outputs)
-    {
+    let found = small.compiled.check(&problem, &arguments, &outputs);
+    let found = found.map_err(YardstickError::Call)?;
+    for (found, output) in found.iter().zip(&outputs) {
         verdict.sampled += output.len();
         verdict.worst_of_bound = verdict.worst_of_bound.max(found.worst);
         verdict.right &= found.worst <= 1.0;

@@ -2,10 +2,9 @@
 //! composites, rearrangements.
 
 use crate::dtype::DType;
-use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Name, Span};
 
-use super::{Expr, Node, Operand};
+use super::{Expr, IntoDims, Node, Operand};
 
 impl<'k> Expr<'k> {
     /// `function(self, rest...)`.
@@ -104,10 +103,15 @@ impl<'k> Expr<'k> {
     /// # let z = k.input("z", F32, ["M", "N"]);
     /// assert_eq!(z.topk_softmax(4, "N").to_string(), "topk_softmax(z, 4, N)");
     /// ```
-    pub fn topk_softmax(self, k: impl Into<Operand<'k>>, dim: impl Into<Dim>) -> Expr<'k> {
-        let k = self.kernel.operand(k.into());
-        let dim = self.kernel.dim(&dim.into());
-        self.call("topk_softmax", [k, dim])
+    pub fn topk_softmax(self, k: impl Into<Operand<'k>>, dim: impl IntoDims) -> Expr<'k> {
+        let mut arguments = vec![self.kernel.operand(k.into())];
+        arguments.extend(self.dims(dim));
+        self.call("topk_softmax", arguments)
+    }
+
+    /// Dims as arguments; how many a function takes is for the checker to say.
+    pub(super) fn dims(self, dims: impl IntoDims) -> Vec<ExprId> {
+        dims.into_dims().iter().map(|dim| self.kernel.dim(dim)).collect()
     }
 }
 
@@ -196,9 +200,9 @@ macro_rules! composites {
                 "assert_eq!(", $call, ".to_string(), \"", $text, "\");\n",
                 "```"
             )]
-            pub fn $method(self, dim: impl Into<Dim>, $($argument: impl Into<Operand<'k>>),*) -> Expr<'k> {
-                let dim = self.kernel.dim(&dim.into());
-                self.call(stringify!($method), [dim, $(self.kernel.operand($argument.into())),*])
+            pub fn $method(self, dim: impl IntoDims, $($argument: impl Into<Operand<'k>>),*) -> Expr<'k> {
+                let arguments = self.dims(dim).into_iter();
+                self.call(stringify!($method), arguments.chain([$(self.kernel.operand($argument.into())),*]))
             }
         )*}
     };

@@ -86,11 +86,12 @@ impl KernelBuilder {
     }
 }
 
-/// Dims, written as text: `["M", "N/2"]`, `[]`, or made before.
+/// Dims, written as text: `["M", "N/2"]`, `[]`, a single one as `"N"`, or made before.
 ///
 /// ```
 /// use postlude::{build::IntoDims, shape::Dim};
 /// assert_eq!(["M", "128"].into_dims(), [Dim::name("M"), Dim::Size(128)]);
+/// assert_eq!("N".into_dims(), ["N"].into_dims());
 /// assert_eq!(vec![Dim::Size(8)].into_dims(), [Dim::Size(8)]);
 /// ```
 pub trait IntoDims {
@@ -101,6 +102,24 @@ pub trait IntoDims {
 impl<const RANK: usize> IntoDims for [&str; RANK] {
     fn into_dims(self) -> Vec<Dim> {
         self.map(Dim::from).to_vec()
+    }
+}
+
+impl IntoDims for &str {
+    fn into_dims(self) -> Vec<Dim> {
+        vec![Dim::from(self)]
+    }
+}
+
+impl IntoDims for Dim {
+    fn into_dims(self) -> Vec<Dim> {
+        vec![self]
+    }
+}
+
+impl IntoDims for &[&str] {
+    fn into_dims(self) -> Vec<Dim> {
+        self.iter().map(|dim| Dim::from(*dim)).collect()
     }
 }
 

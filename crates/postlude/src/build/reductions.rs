@@ -1,14 +1,12 @@
 //! Reductions: along dims, over everything, or in groups along a dim.
 
 use crate::shape::Dim;
-use crate::syntax::ExprId;
 
 use super::{Expr, IntoDims};
 
 impl<'k> Expr<'k> {
-    fn reduce(self, function: &str, dims: &[Dim]) -> Expr<'k> {
-        let dims: Vec<ExprId> = dims.iter().map(|dim| self.kernel.dim(dim)).collect();
-        self.call(function, dims)
+    fn reduce(self, function: &str, dims: impl IntoDims) -> Expr<'k> {
+        self.call(function, self.dims(dims))
     }
 }
 
@@ -26,7 +24,7 @@ macro_rules! reductions {
                 "```"
             )]
             pub fn $name(self, dims: impl IntoDims) -> Expr<'k> {
-                self.reduce(stringify!($name), &dims.into_dims())
+                self.reduce(stringify!($name), dims)
             }
 
             #[doc = concat!($what, " along every dim, the batch included.")]
@@ -40,7 +38,7 @@ macro_rules! reductions {
                 "```"
             )]
             pub fn $all(self) -> Expr<'k> {
-                self.reduce(stringify!($name), &[])
+                self.reduce(stringify!($name), Vec::new())
             }
 
             #[doc = concat!($what, " of each run of `size` elements along a dim.")]
@@ -53,8 +51,10 @@ macro_rules! reductions {
                 "assert_eq!(x.", stringify!($groups), "(\"N\", 128).to_string(), \"", stringify!($name), "(x, N, 128)\");\n",
                 "```"
             )]
-            pub fn $groups(self, dim: impl Into<Dim>, size: u32) -> Expr<'k> {
-                self.reduce(stringify!($name), &[dim.into(), Dim::Size(size)])
+            pub fn $groups(self, dim: impl IntoDims, size: u32) -> Expr<'k> {
+                let mut dims = dim.into_dims();
+                dims.push(Dim::Size(size));
+                self.reduce(stringify!($name), dims)
             }
         )*}
     };

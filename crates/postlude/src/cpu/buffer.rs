@@ -40,17 +40,37 @@ impl Buffer {
         }
     }
 
-    /// One value.
-    pub(crate) fn single(elem: Elem, value: f64) -> Buffer {
-        match elem {
-            Elem::F32 => Buffer::F32(vec![value as f32]),
-            Elem::I32 => Buffer::I32(vec![value as i32]),
-            Elem::Bool => Buffer::Bool(vec![u8::from(value != 0.0)]),
+    pub(crate) fn len(&self) -> usize {
+        inside!(Buffer, self, values => values.len())
+    }
+
+    /// Makes it this long; values are unspecified. Takes memory only when it was never as long.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        match self {
+            Buffer::F32(values) => values.resize(len, 0.0),
+            Buffer::I32(values) => values.resize(len, 0),
+            Buffer::Bool(values) => values.resize(len, 0),
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        inside!(Buffer, self, values => values.len())
+    /// The first value everywhere.
+    pub(crate) fn repeat_first(&mut self) {
+        fn repeat<T: Copy>(values: &mut [T]) {
+            if let Some(first) = values.first().copied() {
+                values.fill(first);
+            }
+        }
+        inside!(Buffer, self, values => repeat(values));
+    }
+
+    /// One value in place of what was there.
+    pub(crate) fn set_single(&mut self, value: f64) {
+        self.set_len(1);
+        match self {
+            Buffer::F32(values) => values[0] = value as f32,
+            Buffer::I32(values) => values[0] = value as i32,
+            Buffer::Bool(values) => values[0] = u8::from(value != 0.0),
+        }
     }
 
     pub(crate) fn view(&self) -> View<'_> {

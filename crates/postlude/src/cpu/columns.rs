@@ -3,111 +3,157 @@
 use crate::functions::Accuracy;
 use crate::graph::{Graph, IndexAxis, NodeId, Op};
 use crate::plan::{Sweeps, Width, crosses_regions};
-use crate::problem::{Arguments, Problem};
+use crate::problem::{Argument, Problem};
 
 use super::buffer::{Array, Buffer, View};
+use super::leaves::{Leaf, LeafAxes};
 use super::partial::Partial;
 use super::{leaves, rows};
 
-/// Finished values by node; tiles are never among them.
+/// Finished values by node; tiles are never among them. A value keeps its memory from call to call.
 pub(super) type Finished = Vec<Option<Array>>;
 
 /// What a sweep needs to know of the call.
 pub(super) struct Context<'a> {
     pub(super) graph: &'a Graph,
     pub(super) problem: &'a Problem,
-    pub(super) arguments: &'a Arguments,
+    /// In the order of the signature, validated.
+    pub(super) inputs: &'a [Argument<'a>],
+    pub(super) leaves: &'a [LeafAxes],
     pub(super) accuracies: &'a [Accuracy],
-    pub(super) sweeps: &'a Sweeps,
-    pub(super) width: Width,
+    /// How many threads share the work.
+    pub(super) threads: usize,
 }
 
-/// Finishes every value of this sweep that does not vary along rows.
-pub(super) fn finish_columns(context: &Context<'_>, sweep: usize, finished: &mut Finished) {
-    let graph = context.graph;
+/// The values of a sweep that do not vary along rows, in the order in which they are finished.
+pub(super) fn column_nodes(
+    graph: &Graph,
+    sweeps: &Sweeps,
+    sweep: usize,
+    width: Width,
+) -> Vec<NodeId> {
     let live = graph.live();
-    for (id, node) in graph.nodes() {
-        let mine = live[id.index()] && context.sweeps.of[id.index()] == sweep && !node.ty.axes.row;
-        if mine
-            && !crosses_regions(graph, &node.op, context.width)
-            && finished[id.index()].is_none()
-        {
-            finished[id.index()] = Some(value(context, id, finished));
-        }
+    let mine = |id: NodeId, op: &Op, row: bool| {
+        live[id.index()]
+            && sweeps.of[id.index()] == sweep
+            && !row
+            && !crosses_regions(graph, op, width)
+    };
+    let nodes = graph.nodes().filter(|(id, node)| mine(*id, &node.op, node.ty.axes.row));
+    nodes.map(|(id, _)| id).collect()
+}
+
+/// Memory of one such value besides the value itself.
+#[derive(Default)]
+pub(super) struct ColumnMemory {
+    /// One batch of it, where there are several.
+    line: Option<Buffer>,
+    /// Operands stretched to its width.
+    wide: [Option<Array>; 3],
+    partial: Option<Partial>,
+}
+
+/// Finishes values that do not vary along rows.
+pub(super) fn finish_columns(
+    context: &Context<'_>,
+    nodes: &[NodeId],
+    memory: &mut [ColumnMemory],
+    finished: &mut Finished,
+) {
+    for (id, memory) in nodes.iter().zip(memory) {
+        let ty = context.graph.ty(*id);
+        let mut array = match finished[id.index()].take() {
+            Some(array) => array,
+            None => Array::new(ty.elem, context.problem.extents(ty.axes)),
+        };
+        finish(context, *id, memory, finished, &mut array);
+        finished[id.index()] = Some(array);
     }
 }
 
-fn value(context: &Context<'_>, id: NodeId, finished: &Finished) -> Array {
-    let node = &context.graph[id];
-    let extents = context.problem.extents(node.ty.axes);
-    let mut array = Array::new(node.ty.elem, extents);
-    match &node.op {
-        Op::Constant(constant) => array.data = Buffer::single(node.ty.elem, constant.as_f64()),
+fn finish(
+    context: &Context<'_>,
+    id: NodeId,
+    memory: &mut ColumnMemory,
+    finished: &Finished,
+    array: &mut Array,
+) {
+    match &context.graph[id].op {
+        Op::Constant(constant) => array.data.set_single(constant.as_f64()),
         Op::Extent(axes) => {
             let count: f64 = context.problem.extents(*axes).iter().map(|n| *n as f64).product();
-            array.data = Buffer::single(node.ty.elem, count);
+            array.data.set_single(count);
         }
         Op::Index(IndexAxis::Column) => leaves::count_from(0, &mut array.data),
-        Op::Input(input) => match leaves::Leaf::new(context.graph, context.arguments, *input) {
-            None => array.data = leaves::host_scalar(context.graph, context.arguments, *input),
-            Some(leaf) => each_batch(&mut array, |batch, out| leaf.load(batch, 0, 0, out)),
+        Op::Input(input) => match leaves::host_scalar(context.graph, context.inputs, *input) {
+            Some(value) => array.data.set_single(value),
+            None => {
+                let axes = context.leaves[input.0 as usize];
+                let leaf = Leaf::new(context.graph.tensor(context.inputs, *input), axes);
+                each_batch(array, &mut memory.line, |batch, out| leaf.load(batch, 0, 0, out));
+            }
         },
         Op::Reduce(fold, over, of) if over.batch => {
             let source = operand(finished, *of);
-            let mut partial = Partial::new(
-                *fold,
-                context.graph.ty(*of).elem,
-                context.accuracies[id.index()],
-                extents.iter().product(),
-            );
+            let slots = array.extents.iter().product();
+            let partial = memory.partial.get_or_insert_with(|| {
+                let accuracy = context.accuracies[id.index()];
+                Partial::new(*fold, context.graph.ty(*of).elem, accuracy, slots)
+            });
+            partial.reset(slots);
             for batch in 0..source.extents[0] {
-                rows::fold_row(&mut partial, 0, *over, source.row(batch, 0));
+                rows::fold_row(partial, 0, *over, source.row(batch, 0));
             }
-            array.data = partial.finish();
+            partial.finish_into(&mut array.data);
         }
         op => {
+            let width = array.extents[2];
             let moves = matches!(op, Op::Part(..) | Op::Merge(..) | Op::Pick(..) | Op::Reduce(..));
-            let width = extents[2];
-            let operands: Vec<&Array> = op.operands().map(|node| operand(finished, node)).collect();
-            let stretched: Vec<Option<Array>> = operands
-                .iter()
-                .map(|array| (!moves).then(|| stretch(array, width)).flatten())
-                .collect();
-            each_batch(&mut array, |batch, out| {
-                let views: Vec<View<'_>> = operands
-                    .iter()
-                    .zip(&stretched)
-                    .map(|(own, wide)| wide.as_ref().unwrap_or(own).row(batch, 0))
-                    .collect();
-                rows::evaluate(context.graph, id, context.accuracies[id.index()], &views, out);
+            let ColumnMemory { line, wide, partial } = memory;
+            if !moves {
+                for (wide, node) in wide.iter_mut().zip(op.operands()) {
+                    stretch(operand(finished, node), width, wide);
+                }
+            }
+            each_batch(array, line, |batch, out| {
+                let mut views = [View::Bool(&[]); 3];
+                let mut count = 0;
+                for (node, wide) in op.operands().zip(wide.iter()) {
+                    let own = operand(finished, node);
+                    views[count] = wide.as_ref().unwrap_or(own).row(batch, 0);
+                    count += 1;
+                }
+                let accuracy = context.accuracies[id.index()];
+                rows::evaluate(context.graph, id, accuracy, &views[..count], out, partial);
             });
         }
     }
-    array
 }
 
 fn operand(finished: &Finished, node: NodeId) -> &Array {
     finished[node.index()].as_ref().expect("compiler bug: an operand is not finished")
 }
 
-/// The same values for wider columns; `None` when they need no stretching.
-pub(super) fn stretch(array: &Array, width: usize) -> Option<Array> {
+/// The same values for wider columns in `wide`, which stays `None` when they need no stretching.
+pub(super) fn stretch(array: &Array, width: usize, wide: &mut Option<Array>) {
     let own = array.extents[2];
     if own == width || own <= 1 || width == 0 {
-        return None;
+        return;
     }
     let extents = [array.extents[0], array.extents[1], width];
-    let mut wide = Array { extents, data: Buffer::new(array.elem(), extents.iter().product()) };
+    let wide = wide.get_or_insert_with(|| Array::new(array.elem(), extents));
     array.data.view().stretch_into(width / own, &mut wide.data);
-    Some(wide)
 }
 
-fn each_batch(array: &mut Array, mut f: impl FnMut(usize, &mut Buffer)) {
+fn each_batch(array: &mut Array, line: &mut Option<Buffer>, mut f: impl FnMut(usize, &mut Buffer)) {
     let elem = array.elem();
     let [batches, _, columns] = array.extents;
+    if batches == 1 {
+        return f(0, &mut array.data);
+    }
+    let line = line.get_or_insert_with(|| Buffer::new(elem, columns));
     for batch in 0..batches {
-        let mut row = Buffer::new(elem, columns);
-        f(batch, &mut row);
-        array.data.copy_from(batch * columns, columns, row.view());
+        f(batch, line);
+        array.data.copy_from(batch * columns, columns, line.view());
     }
 }

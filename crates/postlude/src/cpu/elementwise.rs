@@ -169,14 +169,31 @@ pub(super) fn cast(to: DType, a: View<'_>, out: &mut Buffer) {
     }
 }
 
+/// Elements that are converted at a time, in memory on the stack: whole bytes of packed bits.
+const AT_ONCE: usize = 256;
+
 fn cast_through_bytes(to: DType, a: View<'_>, out: &mut Buffer) {
-    let count = a.len();
-    let mut bytes = vec![0; to.bytes_for(count)];
-    store(to, &mut bytes, 0, a);
-    let mut rounded = Buffer::new(to.elem(), count);
-    load(to, &bytes, 0, &mut rounded);
-    let len = out.len();
-    out.copy_from(0, len, rounded.view());
+    let mut bytes = [0; 4 * AT_ONCE];
+    let single = a.len() == 1;
+    let mut from = 0;
+    while from < out.len() {
+        let some = AT_ONCE.min(out.len() - from);
+        let part = if single { a } else { a.slice(from..from + some) };
+        store(to, &mut bytes, 0, part);
+        match out {
+            Buffer::F32(out) => {
+                dtype::load_f32(to, &bytes, 0, &mut out[from..from + part.len()]);
+            }
+            Buffer::I32(out) => {
+                dtype::load_i32(to, &bytes, 0, &mut out[from..from + part.len()]);
+            }
+            Buffer::Bool(_) => panic!("compiler bug: a cast of numbers to truth values"),
+        }
+        if single {
+            return out.repeat_first();
+        }
+        from += some;
+    }
 }
 
 /// Stores contiguous elements.
@@ -188,8 +205,12 @@ pub(super) fn store(dtype: DType, bytes: &mut [u8], start: usize, values: View<'
             bytes[start..start + values.len()].copy_from_slice(values);
         }
         View::Bool(values) => {
-            let wide: Vec<i32> = values.iter().map(|value| i32::from(*value)).collect();
-            dtype::store_i32(dtype, bytes, start, &wide);
+            let mut wide = [0; AT_ONCE];
+            for (part, values) in values.chunks(AT_ONCE).enumerate() {
+                let wide = &mut wide[..values.len()];
+                wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = i32::from(*value));
+                dtype::store_i32(dtype, bytes, start + part * AT_ONCE, wide);
+            }
         }
     }
 }

@@ -2,33 +2,36 @@
 
 use crate::dtype::{self, Elem};
 use crate::graph::{Graph, InputId};
-use crate::problem::{Argument, Arguments, body_strides};
-use crate::tensor::Tensor;
+use crate::problem::{Argument, body_strides};
+use crate::tensor::TensorView;
 
 use super::buffer::Buffer;
 use super::elementwise;
 
+/// Which dim of an input's tensor runs along the batch, the rows and the columns of the body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeafAxes([Option<u8>; 3]);
+
+impl LeafAxes {
+    pub(super) fn new(graph: &Graph, input: InputId) -> LeafAxes {
+        let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
+        let numbers: Vec<isize> = (1..=dims.len() as isize).collect();
+        let places = body_strides(graph.product(), dims, &numbers);
+        LeafAxes(places.map(|place| (place > 0).then(|| place as u8 - 1)))
+    }
+}
+
 /// An input as the body reads it.
 pub(super) struct Leaf<'a> {
-    tensor: &'a Tensor,
+    tensor: TensorView<'a>,
     /// Elements between neighbours along batch, rows and columns.
     strides: [isize; 3],
 }
 
 impl<'a> Leaf<'a> {
-    pub(super) fn new(graph: &Graph, arguments: &'a Arguments, input: InputId) -> Option<Leaf<'a>> {
-        let declared = &graph.inputs()[input.0 as usize];
-        match &arguments[&declared.name] {
-            Argument::Scalar(_) => None,
-            Argument::Tensor(tensor) => {
-                let strides = body_strides(
-                    graph.product(),
-                    declared.dims.as_deref().unwrap_or_default(),
-                    tensor.strides(),
-                );
-                Some(Leaf { tensor, strides })
-            }
-        }
+    pub(super) fn new(tensor: TensorView<'a>, axes: LeafAxes) -> Leaf<'a> {
+        let strides = axes.0.map(|dim| dim.map_or(0, |dim| tensor.strides()[dim as usize]));
+        Leaf { tensor, strides }
     }
 
     /// The columns from `column` on of a row, as many as `out` holds.
@@ -63,13 +66,11 @@ impl<'a> Leaf<'a> {
 }
 
 /// A scalar that the host passes, rounded to its declared type.
-pub(super) fn host_scalar(graph: &Graph, arguments: &Arguments, input: InputId) -> Buffer {
+pub(super) fn host_scalar(graph: &Graph, inputs: &[Argument<'_>], input: InputId) -> Option<f64> {
     let declared = &graph.inputs()[input.0 as usize];
-    match &arguments[&declared.name] {
-        Argument::Scalar(value) => {
-            Buffer::single(declared.dtype.elem(), dtype::round_to(declared.dtype, *value))
-        }
-        Argument::Tensor(_) => panic!("compiler bug: a tensor was bound to a scalar input"),
+    match &inputs[input.0 as usize] {
+        Argument::Scalar(value) => Some(dtype::round_to(declared.dtype, *value)),
+        Argument::Tensor(_) | Argument::View(_) => None,
     }
 }
 

@@ -2,46 +2,41 @@
 //!
 //! Tile outputs that lie row after row are written by the regions themselves; everything else is written at the end.
 
-use std::marker::PhantomData;
-
 use crate::dtype::{self, DType};
-use crate::graph::{Graph, Output};
+use crate::graph::{Axes, Graph, Output};
 use crate::problem::{Problem, body_strides};
-use crate::tensor::Tensor;
+use crate::tensor::{TensorView, TensorViewMut};
 
-use super::buffer::{Array, Buffer, View};
+use super::buffer::{Array, View};
 use super::elementwise;
 
 /// A tile output that regions write in parallel, each its own rows and columns.
-pub(super) struct Tile<'a> {
+///
+/// It is a pointer into an output's memory without its lifetime, so that a workspace keeps the list of them; it is used
+/// during the call that made it, and never after.
+pub(super) struct Tile {
     dtype: DType,
     start: *mut u8,
     bytes: usize,
     rows: usize,
     columns: usize,
-    lifetime: PhantomData<&'a mut [u8]>,
 }
 
 // SAFETY: regions write disjoint bytes (`Tile::store`), and nothing reads before all are done.
-unsafe impl Sync for Tile<'_> {}
+unsafe impl Sync for Tile {}
+// SAFETY: as above: which thread writes does not matter.
+unsafe impl Send for Tile {}
 
-impl<'a> Tile<'a> {
+impl Tile {
     /// A contiguous tile of `rows` by `columns` for each batch.
-    pub(super) fn new(dtype: DType, bytes: &'a mut [u8], rows: usize, columns: usize) -> Tile<'a> {
-        Tile {
-            dtype,
-            start: bytes.as_mut_ptr(),
-            bytes: bytes.len(),
-            rows,
-            columns,
-            lifetime: PhantomData,
-        }
+    pub(super) fn new(dtype: DType, bytes: &mut [u8], rows: usize, columns: usize) -> Tile {
+        Tile { dtype, start: bytes.as_mut_ptr(), bytes: bytes.len(), rows, columns }
     }
 
     /// Stores part of a row.
     ///
     /// # Safety
-    /// No two calls that may run at the same time store the same element. Of packed bits, a part starts and ends at a
+    /// The memory of [`Tile::new`] is still borrowed for writing and used by nothing else. No two calls that may run at the same time store the same element. Of packed bits, a part starts and ends at a
     /// whole byte.
     pub(super) unsafe fn store(
         &self,
@@ -63,70 +58,106 @@ impl<'a> Tile<'a> {
         if values.len() == count {
             elementwise::store(self.dtype, bytes, 0, values);
         } else {
-            let mut wide = match values {
-                View::F32(_) => Buffer::F32(vec![0.0; count]),
-                View::I32(_) => Buffer::I32(vec![0; count]),
-                View::Bool(_) => Buffer::Bool(vec![0; count]),
-            };
-            wide.copy_from(0, count, values);
-            elementwise::store(self.dtype, bytes, 0, wide.view());
+            store_repeated(self.dtype, bytes, count, values);
         }
     }
 }
 
-/// Whether a tensor's memory is the tile row after row.
-pub(super) fn is_natural(
-    graph: &Graph,
-    problem: &Problem,
-    output: &Output,
-    tensor: &Tensor,
-) -> bool {
-    let Some(axes) = graph.product().axes(&output.dims) else { return false };
-    let [_, rows, columns] = problem.extents(axes);
-    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
-    tensor.is_contiguous()
-        && strides[2] == 1
-        && strides[1] == columns as isize
-        && (strides[0] == (rows * columns) as isize || strides[0] == 0)
+/// Stores one value in every element.
+fn store_repeated(dtype: DType, bytes: &mut [u8], count: usize, value: View<'_>) {
+    // Whole bytes of packed bits.
+    const AT_ONCE: usize = 64;
+    for first in (0..count).step_by(AT_ONCE) {
+        let some = AT_ONCE.min(count - first);
+        match value {
+            View::F32(value) => {
+                elementwise::store(dtype, bytes, first, View::F32(&[value[0]; AT_ONCE][..some]));
+            }
+            View::I32(value) => {
+                elementwise::store(dtype, bytes, first, View::I32(&[value[0]; AT_ONCE][..some]));
+            }
+            View::Bool(value) => {
+                elementwise::store(dtype, bytes, first, View::Bool(&[value[0]; AT_ONCE][..some]));
+            }
+        }
+    }
 }
 
-/// Writes any finished value to a tensor of any layout.
-pub(super) fn scatter(
-    graph: &Graph,
-    problem: &Problem,
-    output: &Output,
-    array: &Array,
-    tensor: &mut Tensor,
-) {
-    write_each(graph, problem, output, tensor, |[batch, row, column], [_, _, columns]| {
-        let values = array.row(batch, row);
-        let own = values.len();
-        element(values, if own == columns { column } else { column * own / columns })
-    });
+/// How an output is stored in every call of one problem.
+pub(super) struct Destination {
+    /// What it varies along.
+    pub(super) axes: Axes,
+    /// Its sizes along batch, rows and columns.
+    pub(super) extents: [usize; 3],
+    /// Whether regions store it.
+    pub(super) is_tile: bool,
+    /// Which dim of its tensor runs along the batch, the rows and the columns of the body.
+    dims: [Option<u8>; 3],
 }
 
-/// Writes every element of an output; `value` is given its place and the output's extents along batch, rows and columns.
-fn write_each(
-    graph: &Graph,
-    problem: &Problem,
-    output: &Output,
-    tensor: &mut Tensor,
-    value: impl Fn([usize; 3], [usize; 3]) -> f64,
-) {
-    let Some(axes) = graph.product().axes(&output.dims) else {
-        panic!("compiler bug: output `{}` has foreign dims", output.name)
-    };
-    let extents = problem.extents(axes);
-    let strides = body_strides(graph.product(), &output.dims, tensor.strides());
-    let offset = tensor.offset() as isize;
-    for batch in 0..extents[0] {
-        for row in 0..extents[1] {
-            for column in 0..extents[2] {
-                let place = [batch, row, column];
-                let steps: isize =
-                    place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
-                let value = value(place, extents);
-                dtype::store(output.dtype, tensor.bytes_mut(), (offset + steps) as usize, value);
+impl Destination {
+    pub(super) fn new(graph: &Graph, problem: &Problem, output: &Output) -> Destination {
+        let Some(axes) = graph.product().axes(&output.dims) else {
+            panic!("compiler bug: output `{}` has foreign dims", output.name)
+        };
+        let value = graph.ty(output.value).axes;
+        let numbers: Vec<isize> = (1..=output.dims.len() as isize).collect();
+        let places = body_strides(graph.product(), &output.dims, &numbers);
+        Destination {
+            axes,
+            extents: problem.extents(axes),
+            is_tile: value.row && value.column.is_some(),
+            dims: places.map(|place| (place > 0).then(|| place as u8 - 1)),
+        }
+    }
+
+    fn strides(&self, tensor: TensorView<'_>) -> [isize; 3] {
+        self.dims.map(|dim| dim.map_or(0, |dim| tensor.strides()[dim as usize]))
+    }
+
+    /// Whether a tensor's memory is the tile row after row.
+    pub(super) fn is_natural(&self, tensor: TensorView<'_>) -> bool {
+        let [_, rows, columns] = self.extents;
+        let strides = self.strides(tensor);
+        tensor.is_contiguous()
+            && strides[2] == 1
+            && strides[1] == columns as isize
+            && (strides[0] == (rows * columns) as isize || strides[0] == 0)
+    }
+
+    /// Writes any finished value to a tensor of any layout.
+    pub(super) fn scatter(&self, array: &Array, tensor: &mut TensorViewMut<'_>) {
+        let columns = self.extents[2];
+        self.write_each(tensor, |[batch, row, column]| {
+            let values = array.row(batch, row);
+            let own = values.len();
+            element(values, if own == columns { column } else { column * own / columns })
+        });
+    }
+
+    /// Copies a spare tile to a tensor of any layout.
+    pub(super) fn copy_natural(&self, natural: &[u8], tensor: &mut TensorViewMut<'_>) {
+        let [_, rows, columns] = self.extents;
+        let dtype = spare_dtype(tensor.dtype());
+        self.write_each(tensor, |[batch, row, column]| {
+            dtype::load(dtype, natural, (batch * rows + row) * columns + column)
+        });
+    }
+
+    /// Writes every element of an output; `value` is given its place along batch, rows and columns.
+    fn write_each(&self, tensor: &mut TensorViewMut<'_>, value: impl Fn([usize; 3]) -> f64) {
+        let strides = self.strides(tensor.view());
+        let (dtype, offset) = (tensor.dtype(), tensor.offset() as isize);
+        let [batches, rows, columns] = self.extents;
+        for batch in 0..batches {
+            for row in 0..rows {
+                for column in 0..columns {
+                    let place = [batch, row, column];
+                    let steps: isize =
+                        place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
+                    let value = value(place);
+                    dtype::store(dtype, tensor.bytes_mut(), (offset + steps) as usize, value);
+                }
             }
         }
     }
@@ -143,18 +174,4 @@ fn element(values: View<'_>, index: usize) -> f64 {
 /// How a spare tile holds an output: its rows need not be whole bytes of bits, and regions write them in parallel.
 pub(super) fn spare_dtype(dtype: DType) -> DType {
     if dtype == DType::B1 { DType::Bool } else { dtype }
-}
-
-/// Copies a spare tile to a tensor of any layout.
-pub(super) fn copy_natural(
-    graph: &Graph,
-    problem: &Problem,
-    output: &Output,
-    natural: &[u8],
-    tensor: &mut Tensor,
-) {
-    write_each(graph, problem, output, tensor, |[batch, row, column], [_, rows, columns]| {
-        let from = (batch * rows + row) * columns + column;
-        dtype::load(spare_dtype(output.dtype), natural, from)
-    });
 }

@@ -176,6 +176,20 @@ impl<'a> Panels<'a> {
     }
 }
 
+/// Packs columns `from` on of one panel of `width` rows, as `[k][width]`, into `out`.
+pub(super) fn pack_panel(
+    matrix: &Matrix<'_>,
+    (first, rows): (usize, usize),
+    width: usize,
+    from: usize,
+    out: &mut [f32],
+) {
+    let k = out.len() / width;
+    let layout = Layout { first, rows, group: rows, width, k: from + k, kc: from + k };
+    let part = Part { layout, panel: 0, from, size: out.len() };
+    with_decoder!(matrix.dtype(), pack_panels, (matrix, part, out));
+}
+
 /// Panels packed together, so that memory with rows next to each other is read in long runs.
 const TOGETHER: usize = 16;
 /// Columns transposed at a time, so that the panel's lines stay in L1 until all their rows are written.

@@ -16,7 +16,11 @@ use super::vectorise::{Loop, vectorised};
 pub(crate) struct Partial {
     fold: Fold,
     accuracy: Accuracy,
+    /// What a slot holds before anything is folded into it.
+    identity: f64,
     state: State,
+    /// Memory for the exponentials of one run.
+    terms: Vec<f32>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +49,25 @@ impl Partial {
             }
             (Fold::Largest(_), _) => State::Largest(vec![Vec::new(); slots]),
         };
-        Partial { fold, accuracy, state }
+        Partial { fold, accuracy, identity, state, terms: Vec::new() }
+    }
+
+    /// Forgets what was folded, and has this many slots. Takes memory only when there were never as many.
+    pub(crate) fn reset(&mut self, slots: usize) {
+        fn refill<T: Clone>(values: &mut Vec<T>, slots: usize, value: T) {
+            values.clear();
+            values.resize(slots, value);
+        }
+        match &mut self.state {
+            State::Wide(values) => refill(values, slots, self.identity),
+            State::F32(values) => refill(values, slots, self.identity as f32),
+            State::I32(values) => refill(values, slots, self.identity as i32),
+            State::Exponentials(values) => refill(values, slots, [f64::NEG_INFINITY, 0.0]),
+            State::Largest(values) => {
+                values.iter_mut().for_each(Vec::clear);
+                values.resize(slots, Vec::new());
+            }
+        }
     }
 
     /// Folds all values into one slot.
@@ -66,7 +88,7 @@ impl Partial {
                 slots[at] = values.iter().fold(slots[at], |total, x| integer(fold, total, *x));
             }
             (State::Exponentials(slots), View::F32(values)) => {
-                let more = exponentials(self.fold, values, self.accuracy);
+                let more = exponentials(self.fold, values, self.accuracy, &mut self.terms);
                 slots[at] = merge_exponentials(self.fold, slots[at], more);
             }
             (State::Largest(slots), View::F32(values)) => {
@@ -148,20 +170,34 @@ impl Partial {
         }
     }
 
-    /// The finished values.
-    pub(crate) fn finish(self) -> Buffer {
-        match self.state {
-            State::Wide(slots) => Buffer::F32(slots.into_iter().map(|x| x as f32).collect()),
-            State::F32(slots) => Buffer::F32(slots),
-            State::I32(slots) => Buffer::I32(slots),
-            State::Exponentials(slots) => Buffer::F32(
-                slots
-                    .into_iter()
-                    .map(|[peak, sum]| finish_exponentials(self.fold, peak, sum))
-                    .collect(),
-            ),
+    /// Writes the finished values. What was folded is gone: [`Partial::reset`] comes next.
+    pub(crate) fn finish_into(&mut self, out: &mut Buffer) {
+        match &mut self.state {
+            State::Wide(slots) => {
+                out.set_len(slots.len());
+                out.f32s().iter_mut().zip(slots).for_each(|(out, x)| *out = *x as f32);
+            }
+            State::F32(slots) => {
+                out.set_len(slots.len());
+                out.f32s().copy_from_slice(slots);
+            }
+            State::I32(slots) => {
+                out.set_len(slots.len());
+                out.i32s().copy_from_slice(slots);
+            }
+            State::Exponentials(slots) => {
+                out.set_len(slots.len());
+                let fold = self.fold;
+                let finish = |[peak, sum]: [f64; 2]| finish_exponentials(fold, peak, sum);
+                out.f32s().iter_mut().zip(slots).for_each(|(out, slot)| *out = finish(*slot));
+            }
             State::Largest(slots) => {
-                Buffer::F32(slots.into_iter().map(|seen| finish_largest(self.fold, seen)).collect())
+                out.set_len(slots.len());
+                let fold = self.fold;
+                out.f32s()
+                    .iter_mut()
+                    .zip(slots)
+                    .for_each(|(out, seen)| *out = finish_largest(fold, seen));
             }
         }
     }
@@ -240,17 +276,18 @@ fn one_exponential(fold: Fold, x: f32) -> [f64; 2] {
     if x == f64::NEG_INFINITY { [x, 0.0] } else { [x, peak_weight(fold)] }
 }
 
-fn exponentials(fold: Fold, values: &[f32], accuracy: Accuracy) -> [f64; 2] {
+fn exponentials(fold: Fold, values: &[f32], accuracy: Accuracy, terms: &mut Vec<f32>) -> [f64; 2] {
     let peak = values.iter().fold(f32::NEG_INFINITY, |peak, x| extreme(Fold::Max, peak, *x));
     if !peak.is_finite() {
         return one_exponential(fold, peak);
     }
-    let mut terms: Vec<f32> = values.iter().map(|x| x - peak).collect();
-    functions::apply_in_place(Function::Exp, accuracy, &mut terms);
+    terms.clear();
+    terms.extend(values.iter().map(|x| x - peak));
+    functions::apply_in_place(Function::Exp, accuracy, terms);
     if let Some(place) = values.iter().position(|x| *x == peak) {
         terms[place] = peak_weight(fold) as f32;
     }
-    [f64::from(peak), sum(&terms)]
+    [f64::from(peak), sum(terms)]
 }
 
 fn merge_exponentials(fold: Fold, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
@@ -300,7 +337,7 @@ fn collect_largest(fold: Fold, seen: &mut Vec<f32>, values: &[f32]) {
     }
 }
 
-fn finish_largest(fold: Fold, mut seen: Vec<f32>) -> f32 {
+fn finish_largest(fold: Fold, seen: &mut [f32]) -> f32 {
     if seen.iter().any(|x| x.is_nan()) {
         return f32::NAN;
     }

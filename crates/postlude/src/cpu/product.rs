@@ -6,7 +6,10 @@
 //! [`microkernel`](super::microkernel)).
 //!
 //! Both operands are packed in parallel, shared, and as a rule once. Where the packed operand would take too much
-//! memory, the product is cut into chunks of columns, and those into chunks of rows.
+//! memory, the product is cut into chunks of columns, and those into chunks of rows. Few rows use each element of B too
+//! seldom to write it to memory once more: [`few_rows`] packs a panel at a time, in cache.
+
+mod few_rows;
 
 use super::blocks::{Blocks, Caches};
 use super::microkernel::{Accumulator, Microkernel, Start};
@@ -15,6 +18,7 @@ use super::storage::Storage;
 use super::tile::Tile;
 use crate::dtype::Elem;
 use crate::functions::Level;
+use few_rows::Few;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -122,6 +126,8 @@ pub(crate) struct Scratch<T: Accumulator> {
     packed_a: Storage<f32>,
     packed_b: Storage<f32>,
     buffers: Buffers<T>,
+    /// Panels of B, each packed by the thread that uses it.
+    panels: Buffers<f32>,
 }
 
 impl<T: Accumulator> Scratch<T> {
@@ -139,6 +145,7 @@ impl<T: Accumulator> Scratch<T> {
             packed_a: Storage::default(),
             packed_b: Storage::default(),
             buffers: Buffers(Mutex::default()),
+            panels: Buffers(Mutex::default()),
         }
     }
 }
@@ -146,7 +153,7 @@ impl<T: Accumulator> Scratch<T> {
 /// Accumulator buffers no thread uses at the moment.
 struct Buffers<T>(Mutex<Vec<Storage<T>>>);
 
-impl<T: Accumulator> Buffers<T> {
+impl<T: Copy + Default> Buffers<T> {
     /// Calls `body` on `count` elements of unspecified value.
     fn with<R>(&self, count: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
         let free = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,13 +164,14 @@ impl<T: Accumulator> Buffers<T> {
     }
 }
 
-/// Computes the product on the current thread pool and calls `body` on each region: its accumulators row-major, rows
-/// as far apart as the region is wide. The body may overwrite them.
+/// Computes the product with `threads` threads of the current pool and calls `body` on each region: its accumulators
+/// row-major, rows as far apart as the region is wide. The body may overwrite them.
 ///
 /// Panics if `T` is not [`Product::accumulator`].
 pub(crate) fn for_each_region<T, F>(
     product: &Product<'_>,
     regions: Regions,
+    threads: usize,
     scratch: &mut Scratch<T>,
     body: F,
 ) where
@@ -175,7 +183,7 @@ pub(crate) fn for_each_region<T, F>(
     if m == 0 || n == 0 {
         return;
     }
-    let Scratch { kernel, caches, budget, packed_a, packed_b, buffers } = scratch;
+    let Scratch { kernel, caches, budget, packed_a, packed_b, buffers, panels } = scratch;
     let blocks = Blocks::pick((kernel.mr, kernel.nr), [m, n, k], T::LONGEST, *caches);
     let (height, width) = (regions.height.clamp(1, m), regions.width.clamp(1, n));
     // Low regions are computed several at a time: B passes by once for all of them.
@@ -183,7 +191,11 @@ pub(crate) fn for_each_region<T, F>(
         (TALL * kernel.mr).div_ceil(height).min(LARGEST / height.saturating_mul(width)).max(1);
     let tall = height.saturating_mul(together).min(m);
     let worth_sharing = m.saturating_mul(n).saturating_mul(k) >= WORTH_SHARING;
-    let threads = if worth_sharing { rayon::current_num_threads() } else { 1 };
+    let threads = if worth_sharing { threads } else { 1 };
+    if m <= tall {
+        let few = Few { kernel, blocks, threads, buffers, panels };
+        return few.run(product, (height, width), packed_a, &body);
+    }
     let padded = [tall.next_multiple_of(kernel.mr), width.next_multiple_of(kernel.nr)]
         .map(|rows| rows.saturating_mul(k.max(1)));
     let rows_at_once = (budget.a / padded[0]).max(PIECES * threads).saturating_mul(tall);

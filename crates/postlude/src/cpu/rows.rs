@@ -7,13 +7,14 @@ use super::buffer::{Buffer, View};
 use super::elementwise;
 use super::partial::Partial;
 
-/// Computes a node that is not a leaf from its operands' values in the same row.
+/// Computes a node that is not a leaf from its operands' values in the same row. A reduction keeps its memory in `partial`.
 pub(super) fn evaluate(
     graph: &Graph,
     node: NodeId,
     accuracy: Accuracy,
     operands: &[View<'_>],
     out: &mut Buffer,
+    partial: &mut Option<Partial>,
 ) {
     match (&graph[node].op, operands) {
         (Op::Unary(op, _), &[a]) => elementwise::unary(*op, accuracy, a, out),
@@ -32,9 +33,12 @@ pub(super) fn evaluate(
         (Op::Merge(merge, ..), &[a, b]) => put_together(*merge, a, b, out),
         (Op::Pick(..), &[of, index]) => out.f32s()[0] = pick(of.f32s(), index.i32s()[0]),
         (Op::Reduce(fold, over, of), &[terms]) => {
-            let mut partial = Partial::new(*fold, graph.ty(*of).elem, accuracy, out.len());
-            fold_row(&mut partial, 0, *over, terms);
-            *out = partial.finish();
+            let slots = out.len();
+            let partial = partial
+                .get_or_insert_with(|| Partial::new(*fold, graph.ty(*of).elem, accuracy, slots));
+            partial.reset(slots);
+            fold_row(partial, 0, *over, terms);
+            partial.finish_into(out);
         }
         (op, _) => panic!("compiler bug: {op:?} is not an operation on rows"),
     }

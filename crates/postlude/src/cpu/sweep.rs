@@ -1,107 +1,243 @@
 //! One sweep: every region, row by row.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
 use crate::dtype::Elem;
-use crate::graph::{Graph, IndexAxis, NodeId, Op};
+use crate::graph::{IndexAxis, Op};
+use crate::plan::Schedule;
 
 use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, stretch};
 use super::leaves::{Leaf, count_from};
-use super::outputs::Tile;
+use super::outputs::{Destination, Tile};
 use super::partial::Partial;
 use super::product::Region;
-use super::program::{Program, Slot, Source, Step};
+use super::program::{Folded, Program, Slot, Source, Step};
 use super::rows;
 
+/// Memory of one sweep, kept from call to call.
+pub(super) struct SweepMemory {
+    /// By place in [`Program::known`]: values that are read at more columns than they have.
+    wide: Vec<Option<Array>>,
+    /// What each region leaves behind, by its number; none where sweeps leave nothing.
+    left: Vec<Mutex<Left>>,
+    /// Rows that no thread works on at the moment.
+    idle: Mutex<Vec<RowMemory>>,
+    /// A reduction over the whole problem for each of the program's folds.
+    totals: Vec<Partial>,
+}
+
 /// What a region leaves behind.
+#[derive(Default)]
 struct Left {
-    region: Region,
     partials: Vec<Partial>,
     kept: Vec<Buffer>,
 }
 
-/// A sweep over one batch.
-pub(super) struct Sweep<'a> {
-    context: &'a Context<'a>,
-    program: &'a Program,
-    known: Vec<Array>,
-    leaves: Vec<Option<Leaf<'a>>>,
-    tiles: &'a [Option<Tile<'a>>],
-    batch: usize,
-    /// By first row and first column, so that parts are put together in one order.
-    left: Mutex<BTreeMap<(usize, usize), Left>>,
+/// Memory of the row that a thread works on.
+#[derive(Default)]
+struct RowMemory {
+    slots: Vec<Buffer>,
+    /// By step: the reductions within a row.
+    partials: Vec<Option<Partial>>,
+    /// Accumulators of a region that are read again.
+    accumulators: Option<Buffer>,
 }
 
-impl<'a> Sweep<'a> {
+impl SweepMemory {
     pub(super) fn new(
-        context: &'a Context<'a>,
-        program: &'a Program,
-        finished: &Finished,
-        tiles: &'a [Option<Tile<'a>>],
-        batch: usize,
-    ) -> Sweep<'a> {
-        let known = program
-            .known
-            .iter()
-            .map(|(node, column)| known(context, finished, *node, *column))
-            .collect();
-        let leaves = program.steps.iter().map(|step| leaf(context, step)).collect();
-        Sweep { context, program, known, leaves, tiles, batch, left: Mutex::default() }
+        context: &Context<'_>,
+        program: &Program,
+        schedule: &Schedule,
+    ) -> SweepMemory {
+        let leaves_nothing = program.folds.is_empty() && program.kept.is_empty();
+        let regions = Grid::new(context, schedule);
+        let count = if leaves_nothing { 0 } else { regions.down * regions.across };
+        SweepMemory {
+            wide: program.known.iter().map(|_| None).collect(),
+            left: (0..count).map(|_| Mutex::default()).collect(),
+            idle: Mutex::default(),
+            totals: program.folds.iter().map(|folded| partial(context, folded, 0)).collect(),
+        }
+    }
+}
+
+/// An empty reduction of a fold.
+fn partial(context: &Context<'_>, folded: &Folded, slots: usize) -> Partial {
+    let graph = context.graph;
+    let Op::Reduce(fold, _, terms) = &graph[folded.node].op else {
+        panic!("compiler bug: a fold that is no reduction")
+    };
+    Partial::new(*fold, graph.ty(*terms).elem, context.accuracies[folded.node.index()], slots)
+}
+
+/// How the regions of a schedule lie.
+#[derive(Clone, Copy)]
+pub(super) struct Grid {
+    rows: usize,
+    columns: usize,
+    height: usize,
+    width: usize,
+    down: usize,
+    across: usize,
+}
+
+impl Grid {
+    pub(super) fn new(context: &Context<'_>, schedule: &Schedule) -> Grid {
+        let (rows, columns) = (context.problem.rows, context.problem.product_columns());
+        let (height, width) = (schedule.rows.max(1), schedule.columns.max(1));
+        // Rows without columns still make a region: their values along rows are wanted.
+        let (down, across) = (rows.div_ceil(height), columns.div_ceil(width).max(1));
+        Grid { rows, columns, height, width, down, across }
     }
 
+    fn region(&self, number: usize) -> Region {
+        let (down, across) = (number / self.across, number % self.across);
+        let cut = |at: usize, step: usize, total: usize| {
+            (at * step).min(total)..((at + 1) * step).min(total)
+        };
+        Region {
+            rows: cut(down, self.height, self.rows),
+            columns: cut(across, self.width, self.columns),
+        }
+    }
+
+    fn number(&self, region: &Region) -> usize {
+        region.rows.start / self.height * self.across + region.columns.start / self.width
+    }
+}
+
+/// A sweep over one batch.
+pub(super) struct Sweep<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) program: &'a Program,
+    pub(super) grid: Grid,
+    pub(super) finished: &'a Finished,
+    pub(super) memory: &'a SweepMemory,
+    pub(super) tiles: &'a [Option<Tile>],
+    pub(super) destinations: &'a [Destination],
+    pub(super) batch: usize,
+}
+
+/// Makes ready what all batches of a sweep share.
+pub(super) fn begin(
+    context: &Context<'_>,
+    program: &Program,
+    finished: &Finished,
+    memory: &mut SweepMemory,
+) {
+    for ((node, column), wide) in program.known.iter().zip(&mut memory.wide) {
+        let array = finished[node.index()].as_ref();
+        let array = array.expect("compiler bug: a value is used before its sweep");
+        let width =
+            column.map_or(array.extents[2], |divisor| context.problem.columns / divisor as usize);
+        stretch(array, width, wide);
+    }
+    for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
+        let axes = context.graph.ty(folded.node).axes;
+        total.reset(context.problem.extents(axes).iter().product());
+    }
+}
+
+/// Writes the reductions of a sweep to the finished values.
+pub(super) fn end(
+    context: &Context<'_>,
+    program: &Program,
+    memory: &mut SweepMemory,
+    finished: &mut Finished,
+) {
+    for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
+        let ty = context.graph.ty(folded.node);
+        let extents = context.problem.extents(ty.axes);
+        let array =
+            finished[folded.node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
+        total.finish_into(&mut array.data);
+    }
+}
+
+impl Sweep<'_> {
     /// Runs every row of a region. `accumulators` are row-major, as wide as the region; empty when the program needs none.
-    pub(super) fn region(&self, region: Region, accumulators: View<'_>) {
+    pub(super) fn region(&self, region: &Region, accumulators: View<'_>) {
+        let mut memory = lock(&self.memory.idle).pop().unwrap_or_default();
+        self.rows(region, accumulators, &mut memory);
+        lock(&self.memory.idle).push(memory);
+    }
+
+    fn rows(&self, region: &Region, accumulators: View<'_>, memory: &mut RowMemory) {
         let width = region.columns.len();
-        let mut slots: Vec<Buffer> = self
-            .program
-            .slots
-            .iter()
-            .map(|slot| Buffer::new(slot.elem, self.slot_width(*slot, width)))
-            .collect();
-        let mut partials = self.partials(&region);
-        let mut kept: Vec<Buffer> = self
-            .program
-            .kept
-            .iter()
-            .map(|(node, _)| Buffer::new(self.context.graph.ty(*node).elem, region.rows.len()))
-            .collect();
+        if memory.slots.len() != self.program.slots.len() {
+            memory.slots =
+                self.program.slots.iter().map(|slot| Buffer::new(slot.elem, 0)).collect();
+            memory.partials = self.program.steps.iter().map(|_| None).collect();
+        }
+        for (buffer, slot) in memory.slots.iter_mut().zip(&self.program.slots) {
+            buffer.set_len(self.slot_width(*slot, width));
+        }
+        let mut left = self.memory.left.get(self.grid.number(region)).map(lock);
+        if let Some(left) = &mut left {
+            self.prepare_left(region, left);
+        }
         for (index, row) in region.rows.clone().enumerate() {
             let accumulators = if self.program.uses_accumulators {
                 accumulators.slice(index * width..(index + 1) * width)
             } else {
                 accumulators
             };
-            let place = Place { row, region: &region, accumulators };
+            let place = Place { row, region, accumulators };
             for (number, step) in self.program.steps.iter().enumerate() {
-                self.step(number, step, &place, &mut slots);
+                self.step(step, &place, &mut memory.slots, &mut memory.partials[number]);
             }
             for (output, source) in &self.program.stores {
-                self.store(*output, self.view(*source, &place, &slots), &place);
+                self.store(*output, self.view(*source, &place, &memory.slots), &place);
             }
-            for (folded, (partial, stride)) in self.program.folds.iter().zip(&mut partials) {
-                // A value without columns is there in every region of its row, one without a batch in every batch:
-                // each counts once.
-                let again = (folded.once_a_row && region.columns.start > 0)
-                    || (folded.once_a_call && self.batch > 0);
-                if let (Some(terms), false) = (folded.terms, again) {
-                    let terms = self.view(terms, &place, &slots);
-                    rows::fold_row(partial, index * *stride, folded.over, terms);
-                }
-            }
-            for ((_, source), kept) in self.program.kept.iter().zip(&mut kept) {
-                kept.copy_from(index, 1, self.view(*source, &place, &slots));
+            if let Some(left) = &mut left {
+                self.leave(left, index, &place, &memory.slots);
             }
         }
-        let key = (region.rows.start, region.columns.start);
-        let partials = partials.into_iter().map(|(partial, _)| partial).collect();
-        self.left
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key, Left { region, partials, kept });
+    }
+
+    /// Empties what a region left behind in an earlier batch or call.
+    fn prepare_left(&self, region: &Region, left: &mut Left) {
+        if left.partials.is_empty() && left.kept.is_empty() {
+            let folds = self.program.folds.iter();
+            left.partials = folds.map(|folded| partial(self.context, folded, 0)).collect();
+            let elem = |node| self.context.graph.ty(node).elem;
+            let kept = self.program.kept.iter();
+            left.kept = kept.map(|(node, _)| Buffer::new(elem(*node), 0)).collect();
+        }
+        for (folded, partial) in self.program.folds.iter().zip(&mut left.partials) {
+            let columns = self.fold_columns(folded, region);
+            let rows = self.context.graph.ty(folded.node).axes.row;
+            partial.reset(if rows { region.rows.len() * columns } else { columns });
+        }
+        left.kept.iter_mut().for_each(|kept| kept.set_len(region.rows.len()));
+    }
+
+    /// How many slots of a reduction a row of a region has.
+    fn fold_columns(&self, folded: &Folded, region: &Region) -> usize {
+        let axes = self.context.graph.ty(folded.node).axes;
+        self.slot_width(Slot { elem: Elem::F32, column: axes.column }, region.columns.len())
+    }
+
+    /// Folds and keeps what one row gives.
+    fn leave(&self, left: &mut Left, index: usize, place: &Place<'_>, slots: &[Buffer]) {
+        let first_column = place.region.columns.start == 0;
+        for (folded, partial) in self.program.folds.iter().zip(&mut left.partials) {
+            // A value without columns is there in every region of its row, one without a batch in every batch: each counts
+            // once.
+            let again =
+                (folded.once_a_row && !first_column) || (folded.once_a_call && self.batch > 0);
+            if let (Some(terms), false) = (folded.terms, again) {
+                let rows = self.context.graph.ty(folded.node).axes.row;
+                let at = if rows { index * self.fold_columns(folded, place.region) } else { 0 };
+                rows::fold_row(partial, at, folded.over, self.view(terms, place, slots));
+            }
+        }
+        for ((_, source), kept) in self.program.kept.iter().zip(&mut left.kept) {
+            kept.copy_from(index, 1, self.view(*source, place, slots));
+        }
     }
 
     /// The accumulators of a region without columns.
@@ -120,34 +256,13 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Empty reductions for a region, and how many slots each row has of its own.
-    fn partials(&self, region: &Region) -> Vec<(Partial, usize)> {
-        let graph = self.context.graph;
-        let of = |folded: &super::program::Folded| {
-            let Op::Reduce(fold, _, terms) = &graph[folded.node].op else {
-                panic!("compiler bug: a fold that is no reduction")
-            };
-            let axes = graph.ty(folded.node).axes;
-            let columns = self.slot_width(
-                Slot { elem: graph.ty(*terms).elem, column: axes.column },
-                region.columns.len(),
-            );
-            let (slots, stride) =
-                if axes.row { (region.rows.len() * columns, columns) } else { (columns, 0) };
-            (
-                Partial::new(
-                    *fold,
-                    graph.ty(*terms).elem,
-                    self.context.accuracies[folded.node.index()],
-                    slots,
-                ),
-                stride,
-            )
-        };
-        self.program.folds.iter().map(of).collect()
-    }
-
-    fn step(&self, number: usize, step: &Step, place: &Place<'_>, slots: &mut [Buffer]) {
+    fn step(
+        &self,
+        step: &Step,
+        place: &Place<'_>,
+        slots: &mut [Buffer],
+        partial: &mut Option<Partial>,
+    ) {
         let out_slot = match step {
             Step::Evaluate { out, .. } | Step::Stretch { out, .. } => *out,
         };
@@ -162,18 +277,13 @@ impl<'a> Sweep<'a> {
                 }
             }
             Step::Evaluate { node, operands, .. } => match &self.context.graph[*node].op {
-                Op::Input(_) => {
-                    let Some(leaf) = &self.leaves[number] else {
-                        panic!("compiler bug: an input that is no tensor")
-                    };
-                    let start = if self.context.graph.ty(*node).axes.column
-                        == Some(self.context.problem.column_divisor)
-                    {
-                        place.region.columns.start
-                    } else {
-                        0
-                    };
-                    leaf.load(self.batch, place.row, start, &mut out);
+                Op::Input(input) => {
+                    let axes = self.context.leaves[input.0 as usize];
+                    let tensor = self.context.graph.tensor(self.context.inputs, *input);
+                    let own = Some(self.context.problem.column_divisor);
+                    let is_own = self.context.graph.ty(*node).axes.column == own;
+                    let start = if is_own { place.region.columns.start } else { 0 };
+                    Leaf::new(tensor, axes).load(self.batch, place.row, start, &mut out);
                 }
                 Op::Index(IndexAxis::Row) => count_from(place.row, &mut out),
                 _ => {
@@ -181,13 +291,10 @@ impl<'a> Sweep<'a> {
                     for (view, source) in views.iter_mut().zip(operands) {
                         *view = self.view(*source, place, slots);
                     }
-                    rows::evaluate(
-                        self.context.graph,
-                        *node,
-                        self.context.accuracies[node.index()],
-                        &views[..operands.len()],
-                        &mut out,
-                    );
+                    let accuracy = self.context.accuracies[node.index()];
+                    let views = &views[..operands.len()];
+                    let graph = self.context.graph;
+                    rows::evaluate(graph, *node, accuracy, views, &mut out, partial);
                 }
             },
         }
@@ -199,10 +306,15 @@ impl<'a> Sweep<'a> {
             Source::Slot(slot) => slots[slot].view(),
             Source::Accumulators => place.accumulators,
             Source::Known(index) => {
-                let array = &self.known[index];
+                let (node, column) = self.program.known[index];
+                let array = match &self.memory.wide[index] {
+                    Some(wide) => wide,
+                    None => self.finished[node.index()]
+                        .as_ref()
+                        .expect("compiler bug: a value is used before its sweep"),
+                };
                 let row = array.row(self.batch, place.row);
-                let is_own =
-                    self.program.known[index].1 == Some(self.context.problem.column_divisor);
+                let is_own = column == Some(self.context.problem.column_divisor);
                 // A single column of a wider value stands for itself alone.
                 if is_own && row.len() == self.context.problem.product_columns() {
                     row.slice(place.region.columns.clone())
@@ -217,43 +329,78 @@ impl<'a> Sweep<'a> {
         let Some(tile) = &self.tiles[output] else {
             panic!("compiler bug: a tile output without memory")
         };
-        let graph = self.context.graph;
-        let declared = &graph.outputs()[output];
-        let Some(axes) = graph.product().axes(&declared.dims) else {
-            panic!("compiler bug: output `{}` has foreign dims", declared.name)
-        };
+        let Destination { axes, extents, .. } = &self.destinations[output];
         let (start, count) = if axes.column == Some(self.context.problem.column_divisor) {
             (place.region.columns.start, place.region.columns.len())
         } else {
-            (0, self.context.problem.extents(axes)[2])
+            (0, extents[2])
         };
         let batch = if axes.batch { self.batch } else { 0 };
-        // SAFETY: each region is run once in a batch, by one thread, and has its rows and columns to itself; batches run
-        // one after the other; regions that share a row start and end at multiples of eight columns.
+        // SAFETY: the engine's call holds the output's memory while its sweeps run; each region is run once in a batch, by
+        // one thread, and has its rows and columns to itself; batches run one after the other; regions that share a row
+        // start and end at multiples of eight columns.
         unsafe { tile.store(batch, place.row, start, count, values) };
     }
 
-    /// Puts what the regions left together: reductions into `totals`, values along rows into `finished`.
-    pub(super) fn gather(self, totals: &mut [Partial], finished: &mut Finished) {
-        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for part in left.into_values() {
-            for ((folded, total), partial) in
-                self.program.folds.iter().zip(totals.iter_mut()).zip(&part.partials)
-            {
-                if folded.terms.is_some() {
-                    merge(self.context, folded.node, total, partial, self.batch, &part.region);
-                }
+    /// Runs every region of a batch from accumulators that are already there, or without any.
+    pub(super) fn run_regions(&self, accumulators: Option<View<'_>>) {
+        let count = self.grid.down * self.grid.across;
+        if self.context.threads == 1 {
+            (0..count).for_each(|number| self.run_region(number, accumulators));
+        } else {
+            (0..count).into_par_iter().for_each(|number| self.run_region(number, accumulators));
+        }
+    }
+
+    fn run_region(&self, number: usize, accumulators: Option<View<'_>>) {
+        let region = self.grid.region(number);
+        let Some(all) = accumulators else { return self.region(&region, self.no_accumulators()) };
+        let mut memory = lock(&self.memory.idle).pop().unwrap_or_default();
+        let mut copy = memory.accumulators.take().unwrap_or_else(|| match all {
+            View::I32(_) => Buffer::I32(Vec::new()),
+            View::F32(_) | View::Bool(_) => Buffer::F32(Vec::new()),
+        });
+        let width = region.columns.len();
+        copy.set_len(region.rows.len() * width);
+        for (index, row) in region.rows.clone().enumerate() {
+            let start = row * self.grid.columns + region.columns.start;
+            copy.copy_from(index * width, width, all.slice(start..start + width));
+        }
+        self.rows(&region, copy.view(), &mut memory);
+        memory.accumulators = Some(copy);
+        lock(&self.memory.idle).push(memory);
+    }
+}
+
+/// Puts what the regions of a batch left together: reductions into the totals, values along rows into `finished`. The order
+/// of regions is fixed, so a result does not depend on threads.
+pub(super) fn gather(
+    context: &Context<'_>,
+    program: &Program,
+    (grid, batch): (Grid, usize),
+    memory: &mut SweepMemory,
+    finished: &mut Finished,
+) {
+    let SweepMemory { left, totals, .. } = memory;
+    for (number, left) in left.iter_mut().enumerate() {
+        let region = grid.region(number);
+        let left = left.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for ((folded, total), partial) in
+            program.folds.iter().zip(totals.iter_mut()).zip(&left.partials)
+        {
+            if folded.terms.is_some() {
+                merge(context, folded, total, partial, batch, &region);
             }
-            if part.region.columns.start > 0 {
-                continue;
-            }
-            for ((node, _), values) in self.program.kept.iter().zip(&part.kept) {
-                let Some(array) = &mut finished[node.index()] else {
-                    panic!("compiler bug: no room for a kept value")
-                };
-                let start = array.row_start(self.batch, part.region.rows.start);
-                array.data.copy_from(start, part.region.rows.len(), values.view());
-            }
+        }
+        if region.columns.start > 0 {
+            continue;
+        }
+        for ((node, _), values) in program.kept.iter().zip(&left.kept) {
+            let Some(array) = &mut finished[node.index()] else {
+                panic!("compiler bug: no room for a kept value")
+            };
+            let start = array.row_start(batch, region.rows.start);
+            array.data.copy_from(start, region.rows.len(), values.view());
         }
     }
 }
@@ -265,33 +412,15 @@ struct Place<'a> {
     accumulators: View<'a>,
 }
 
-fn known(context: &Context<'_>, finished: &Finished, node: NodeId, column: Option<u32>) -> Array {
-    let array =
-        finished[node.index()].as_ref().expect("compiler bug: a value is used before its sweep");
-    let width =
-        column.map_or(array.extents[2], |divisor| context.problem.columns / divisor as usize);
-    stretch(array, width).unwrap_or_else(|| array.clone())
-}
-
-fn leaf<'a>(context: &'a Context<'a>, step: &Step) -> Option<Leaf<'a>> {
-    match step {
-        Step::Evaluate { node, .. } => match &context.graph[*node].op {
-            Op::Input(input) => Leaf::new(context.graph, context.arguments, *input),
-            _ => None,
-        },
-        Step::Stretch { .. } => None,
-    }
-}
-
 fn merge(
     context: &Context<'_>,
-    node: NodeId,
+    folded: &Folded,
     total: &mut Partial,
     partial: &Partial,
     batch: usize,
     region: &Region,
 ) {
-    let axes = context.graph.ty(node).axes;
+    let axes = context.graph.ty(folded.node).axes;
     let [_, rows, columns] = context.problem.extents(axes);
     let own = axes.column == Some(context.problem.column_divisor);
     let (first_column, width) =
@@ -303,39 +432,6 @@ fn merge(
     }
 }
 
-/// An empty reduction for each of a program's folds, over the whole problem.
-pub(super) fn totals(context: &Context<'_>, program: &Program) -> Vec<Partial> {
-    let graph: &Graph = context.graph;
-    let of = |folded: &super::program::Folded| {
-        let Op::Reduce(fold, _, terms) = &graph[folded.node].op else {
-            panic!("compiler bug: a fold that is no reduction")
-        };
-        let slots = context.problem.extents(graph.ty(folded.node).axes).iter().product();
-        Partial::new(*fold, graph.ty(*terms).elem, context.accuracies[folded.node.index()], slots)
-    };
-    program.folds.iter().map(of).collect()
-}
-
-/// Runs every region of a batch from accumulators that are already there, or without any.
-pub(super) fn run_regions(
-    sweep: &Sweep<'_>,
-    regions: &[Region],
-    accumulators: Option<View<'_>>,
-    columns: usize,
-) {
-    regions.par_iter().for_each(|region| match accumulators {
-        None => sweep.region(region.clone(), sweep.no_accumulators()),
-        Some(all) => {
-            let width = region.columns.len();
-            let mut copy = match all {
-                View::I32(_) => Buffer::I32(vec![0; region.rows.len() * width]),
-                View::F32(_) | View::Bool(_) => Buffer::F32(vec![0.0; region.rows.len() * width]),
-            };
-            for (index, row) in region.rows.clone().enumerate() {
-                let start = row * columns + region.columns.start;
-                copy.copy_from(index * width, width, all.slice(start..start + width));
-            }
-            sweep.region(region.clone(), copy.view());
-        }
-    });
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

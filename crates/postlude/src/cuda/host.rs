@@ -12,11 +12,12 @@ use crate::cuda::{GpuKernel, PreparedCall};
 use crate::error::Error;
 use crate::image;
 use crate::image::guard::{self, CANARY, CANARY_BYTES, POISON};
-use crate::problem::{Argument, Arguments, Problem};
+use crate::plan::sm90::Placement;
+use crate::problem::{Argument, Problem};
 use crate::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Event, RuntimeError, Stream,
 };
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// A call on host tensors whose inputs are on the GPU.
 pub struct HostCall {
@@ -25,12 +26,16 @@ pub struct HostCall {
     /// Kept until the call is done.
     _inputs: Vec<DeviceBuffer>,
     outputs: Vec<Written>,
+    /// How the outputs lie.
+    places: Vec<Placement>,
 }
 
 /// The memory of an output.
 struct Written {
     name: String,
     buffer: DeviceBuffer,
+    /// Bytes of the output.
+    bytes: u64,
     /// Bytes of canary on each side; none without a guard.
     margin: u64,
 }
@@ -41,34 +46,34 @@ impl HostCall {
         kernel: &Arc<GpuKernel>,
         device: &Device,
         problem: &Problem,
-        arguments: &Arguments,
-        outputs: &[Tensor],
+        arguments: &[Argument<'_>],
+        outputs: &[TensorView<'_>],
     ) -> Result<HostCall, Error> {
         let stream = Stream::new(device)?;
         let graph = &kernel.defined;
         let (mut buffers, mut inputs) = (Vec::new(), BTreeMap::new());
-        for input in graph.inputs() {
-            let argument = match arguments.get(&input.name) {
-                Some(Argument::Scalar(value)) => DeviceArgument::Scalar(*value),
-                Some(Argument::Tensor(tensor)) => {
+        for (input, argument) in graph.inputs().iter().zip(arguments) {
+            let argument = match (argument, argument.tensor()) {
+                (Argument::Scalar(value), _) => DeviceArgument::Scalar(*value),
+                (_, None) => continue,
+                (_, Some(tensor)) => {
                     let (buffer, tensor) = upload(tensor, device, &stream)?;
                     buffers.push(buffer);
                     DeviceArgument::Tensor(tensor)
                 }
-                // Left out: preparing the call says so.
-                None => continue,
             };
             inputs.insert(input.name.clone(), argument);
         }
         let margin = if kernel.settings.guard { CANARY_BYTES } else { 0 };
         let (mut written, mut results) = (Vec::new(), BTreeMap::new());
-        for (output, tensor) in graph.outputs().iter().zip(outputs) {
+        for (output, tensor) in graph.outputs().iter().zip(outputs.iter().copied()) {
             let memory = Written::new(&output.name, tensor, margin, device, &stream)?;
             results.insert(output.name.clone(), memory.tensor(tensor));
             written.push(memory);
         }
         let call = PreparedCall::new(kernel, device, &inputs, &results, &problem.sizes)?;
-        Ok(HostCall { call, stream, _inputs: buffers, outputs: written })
+        let places = outputs.iter().map(|tensor| image::placement(*tensor)).collect();
+        Ok(HostCall { call, stream, _inputs: buffers, outputs: written, places })
     }
 
     /// The call itself.
@@ -96,6 +101,14 @@ impl HostCall {
 
     /// Waits for the kernel and copies outputs into host tensors that lie as the first ones did.
     pub fn download(&self, outputs: &mut [Tensor]) -> Result<(), Error> {
+        let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
+        self.download_views(&mut outputs)
+    }
+
+    pub(crate) fn download_views(&self, outputs: &mut [TensorViewMut<'_>]) -> Result<(), Error> {
+        let names: Vec<String> = self.outputs.iter().map(|written| written.name.clone()).collect();
+        let memory = self.outputs.iter().map(|written| written.bytes as usize);
+        image::check_same(&names, &self.places, memory, outputs)?;
         for (written, tensor) in self.outputs.iter().zip(outputs) {
             written.read(tensor, &self.stream)?;
         }
@@ -105,7 +118,7 @@ impl HostCall {
 
 /// Copies a tensor to the GPU.
 fn upload(
-    tensor: &Tensor,
+    tensor: TensorView<'_>,
     device: &Device,
     stream: &Stream,
 ) -> Result<(DeviceBuffer, DeviceTensor), RuntimeError> {
@@ -125,7 +138,7 @@ fn upload(
 impl Written {
     fn new(
         name: &str,
-        tensor: &Tensor,
+        tensor: TensorView<'_>,
         margin: u64,
         device: &Device,
         stream: &Stream,
@@ -137,11 +150,11 @@ impl Written {
             buffer.fill(stream, margin, bytes, POISON)?;
             buffer.fill(stream, margin + bytes, margin, CANARY)?;
         }
-        Ok(Written { name: name.to_owned(), buffer, margin })
+        Ok(Written { name: name.to_owned(), buffer, bytes, margin })
     }
 
     /// The tensor that a kernel writes.
-    fn tensor(&self, host: &Tensor) -> DeviceTensor {
+    fn tensor(&self, host: TensorView<'_>) -> DeviceTensor {
         let offset = image::start(host) as u64;
         DeviceTensor {
             dtype: host.dtype(),
@@ -153,8 +166,8 @@ impl Written {
     }
 
     /// Copies what was written to the host; what lies between and around its elements stays as it is there.
-    fn read(&self, tensor: &mut Tensor, stream: &Stream) -> Result<(), RuntimeError> {
-        if self.margin == 0 && guard::is_packed(tensor) {
+    fn read(&self, tensor: &mut TensorViewMut<'_>, stream: &Stream) -> Result<(), RuntimeError> {
+        if self.margin == 0 && guard::is_packed(tensor.view()) {
             return self.buffer.read(stream, 0, tensor.bytes_mut());
         }
         let all = self.buffer.to_vec(stream)?;

@@ -4,7 +4,7 @@
 //! strides. Invariant: a kernel that wrote anything but its output is a compiler bug and ends in a panic.
 
 use crate::image::copy_elements;
-use crate::tensor::Tensor;
+use crate::tensor::{TensorView, TensorViewMut};
 
 /// Bytes before and after a guarded output; the output stays aligned.
 #[cfg(feature = "cuda")]
@@ -15,13 +15,19 @@ pub(crate) const CANARY: u8 = 0xa5;
 pub(crate) const POISON: u8 = 0xff;
 
 /// Whether a tensor's bytes are its elements and nothing else.
-pub(crate) fn is_packed(tensor: &Tensor) -> bool {
+pub(crate) fn is_packed(tensor: TensorView<'_>) -> bool {
     tensor.is_contiguous() && tensor.bytes().len() == tensor.dtype().bytes_for(tensor.len())
 }
 
 /// Copies what was written to the host; what lies between and around the elements stays as it is there. `all` has
 /// `margin` bytes of canary on each side; `poisoned` memory shows what was written between elements.
-pub(crate) fn take(name: &str, all: &[u8], margin: usize, poisoned: bool, tensor: &mut Tensor) {
+pub(crate) fn take(
+    name: &str,
+    all: &[u8],
+    margin: usize,
+    poisoned: bool,
+    tensor: &mut TensorViewMut<'_>,
+) {
     let wrote_outside = |at: i64| -> ! {
         panic!("compiler bug: the kernel wrote outside output `{name}`, at byte {at} of it")
     };
@@ -33,11 +39,11 @@ pub(crate) fn take(name: &str, all: &[u8], margin: usize, poisoned: bool, tensor
     if let Some(at) = disturbed(after, CANARY) {
         wrote_outside((bytes.len() + at) as i64);
     }
-    if is_packed(tensor) {
+    if is_packed(tensor.view()) {
         tensor.bytes_mut().copy_from_slice(bytes);
         return;
     }
-    if poisoned && let Some(at) = disturbed(&without_elements(tensor, bytes), POISON) {
+    if poisoned && let Some(at) = disturbed(&without_elements(tensor.view(), bytes), POISON) {
         wrote_outside(at as i64);
     }
     let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
@@ -52,7 +58,7 @@ fn disturbed(bytes: &[u8], left: u8) -> Option<usize> {
 }
 
 /// The bytes of a tensor with its elements poisoned, so that only gaps can differ from poison.
-fn without_elements(tensor: &Tensor, bytes: &[u8]) -> Vec<u8> {
+fn without_elements(tensor: TensorView<'_>, bytes: &[u8]) -> Vec<u8> {
     let mut gaps = bytes.to_vec();
     let element = tensor.dtype().bits() / 8;
     let poison = vec![POISON; element];
@@ -66,6 +72,7 @@ fn without_elements(tensor: &Tensor, bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::dtype::DType;
+    use crate::tensor::Tensor;
 
     #[test]
     fn gaps_are_told_from_elements() {
@@ -77,8 +84,8 @@ mod tests {
             bytes[element * 2..element * 2 + 2].fill(7);
         }
         let tensor = strided(bytes.clone());
-        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), None);
+        assert_eq!(disturbed(&without_elements(tensor.view(), &bytes), POISON), None);
         bytes[6] = 0;
-        assert_eq!(disturbed(&without_elements(&tensor, &bytes), POISON), Some(6));
+        assert_eq!(disturbed(&without_elements(tensor.view(), &bytes), POISON), Some(6));
     }
 }

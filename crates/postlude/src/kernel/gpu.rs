@@ -3,16 +3,16 @@
 use crate::error::Error;
 #[cfg(not(feature = "cuda"))]
 use crate::error::NoGpus;
-use crate::kernel::{Backend, Compiled};
+use crate::kernel::{Backend, Call, Compiled};
 use crate::plan::sm90::Sm90Schedule;
 use crate::problem::{Arguments, Problem};
-use crate::tensor::Tensor;
 
 #[cfg(feature = "cuda")]
 use {
     crate::cuda::{HostCall, PreparedCall},
     crate::problem::Sizes,
     crate::runtime::{Device, DeviceArgument, DeviceTensor},
+    crate::tensor::{Tensor, TensorView, TensorViewMut},
     std::collections::BTreeMap,
 };
 
@@ -39,7 +39,7 @@ impl Compiled {
     /// Code is emitted once for each schedule; calls that differ in sizes share it, and so do clones of the kernel. Where
     /// the code of the best schedule does not fit the registers, the next one is taken. An output without elements
     /// launches nothing.
-    pub fn prepare(
+    pub fn prepare_on(
         &self,
         device: &Device,
         inputs: &BTreeMap<String, DeviceArgument>,
@@ -56,7 +56,10 @@ impl Compiled {
         arguments: &Arguments,
         outputs: &[Tensor],
     ) -> Result<HostCall, Error> {
-        HostCall::upload(&self.gpu, &Device::open(FIRST)?, problem, arguments, outputs)
+        let inputs = problem.inputs(&self.defined, arguments)?;
+        let outputs: Vec<TensorView<'_>> = outputs.iter().map(Tensor::view).collect();
+        problem.check_results(&self.defined, &outputs)?;
+        HostCall::upload(&self.gpu, &Device::open(FIRST)?, problem, &inputs, &outputs)
     }
 
     /// How a problem will be run on the first GPU, or why it is not.
@@ -72,16 +75,17 @@ impl Compiled {
     pub fn gpu_modules(&self) -> usize {
         self.gpu.modules()
     }
+}
 
-    pub(super) fn run_on_gpu(
-        &self,
-        problem: &Problem,
-        arguments: &Arguments,
-        outputs: &mut [Tensor],
-    ) -> Result<(), Error> {
-        let call = self.upload(problem, arguments, outputs)?;
+#[cfg(feature = "cuda")]
+impl Call<'_> {
+    pub(super) fn run_on_gpu(&mut self) -> Result<(), Error> {
+        let device = Device::open(FIRST)?;
+        let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
+        let kernel = &self.compiled().gpu;
+        let call = HostCall::upload(kernel, &device, self.problem(), &self.inputs, &outputs)?;
         call.launch()?;
-        call.download(outputs)
+        call.download_views(&mut self.outputs)
     }
 }
 
@@ -91,14 +95,12 @@ impl Compiled {
     pub fn gpu_schedule(&self, _: &Problem, _: &Arguments) -> Result<Sm90Schedule, Error> {
         Err(NoGpus.into())
     }
+}
 
+#[cfg(not(feature = "cuda"))]
+impl Call<'_> {
     #[allow(clippy::unused_self)] // The face of the build that has it.
-    pub(super) fn run_on_gpu(
-        &self,
-        _: &Problem,
-        _: &Arguments,
-        _: &mut [Tensor],
-    ) -> Result<(), Error> {
+    pub(super) fn run_on_gpu(&mut self) -> Result<(), Error> {
         Err(NoGpus.into())
     }
 }

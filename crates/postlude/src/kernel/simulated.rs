@@ -3,14 +3,15 @@
 use crate::error::Error;
 #[cfg(not(feature = "sim"))]
 use crate::error::NoSimulator;
-use crate::kernel::Compiled;
-use crate::problem::{Arguments, Problem};
-use crate::tensor::Tensor;
+use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
+    crate::kernel::Compiled,
     crate::plan::sm90::{Sm90Schedule, Wanted},
+    crate::problem::{Arguments, Problem},
     crate::sim::{self, Report, SimCall, SimOptions, Source},
+    crate::tensor::{Tensor, TensorView, TensorViewMut},
     postlude_sim::observe::{Nobody, Observer},
 };
 
@@ -20,13 +21,13 @@ impl Compiled {
     ///
     /// ```
     /// use postlude::sim::{SimOptions, Timing};
-    /// use postlude::{Argument, Arguments, DType, Kernel, Options, Sizes, Tensor};
+    /// use postlude::{Arguments, DType, Kernel, Options, Sizes, Tensor};
     ///
     /// let compiled = Kernel::infer("D = relu(A @ W.T)", &Default::default())?.compile(&Options::default());
     /// let ones = |rows| Tensor::from_values(DType::BF16, vec![rows, 64], &vec![1.0; rows * 64]);
     /// let arguments = Arguments::from([
-    ///     ("A".to_owned(), Argument::Tensor(ones(8)?)),
-    ///     ("W".to_owned(), Argument::Tensor(ones(16)?)),
+    ///     ("A".to_owned(), ones(8)?.into()),
+    ///     ("W".to_owned(), ones(16)?.into()),
     /// ]);
     /// let problem = compiled.bind(&arguments, &Sizes::new())?;
     /// let mut outputs = compiled.outputs(&problem)?;
@@ -65,7 +66,10 @@ impl Compiled {
         arguments: &Arguments,
         outputs: &[Tensor],
     ) -> Result<SimCall, Error> {
-        SimCall::new(&self.source(), problem, arguments, outputs)
+        let inputs = problem.inputs(&self.defined, arguments)?;
+        let outputs: Vec<TensorView<'_>> = outputs.iter().map(Tensor::view).collect();
+        problem.check_results(&self.defined, &outputs)?;
+        SimCall::new(&self.source(), problem, &inputs, &outputs)
     }
 
     /// How a problem will be run in the simulator, or why it is not.
@@ -82,27 +86,23 @@ impl Compiled {
         let wanted = Wanted { schedule: options.schedule.as_ref(), grid_limit: options.grid_limit };
         Source { graph: &self.optimised, math: options.math, wanted, guard: options.guard }
     }
+}
 
-    pub(super) fn run_simulated(
-        &self,
-        problem: &Problem,
-        arguments: &Arguments,
-        outputs: &mut [Tensor],
-    ) -> Result<(), Error> {
-        let options = SimOptions { timing: self.options.timing, ..SimOptions::default() };
-        sim::accept(&self.simulate(problem, arguments, outputs, &options)?)
+#[cfg(feature = "sim")]
+impl Call<'_> {
+    pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
+        let compiled = self.compiled();
+        let options = SimOptions { timing: compiled.options.timing, ..SimOptions::default() };
+        let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
+        let call = SimCall::new(&compiled.source(), self.problem(), &self.inputs, &outputs)?;
+        sim::accept(&call.run_views(&options, &mut Nobody, &mut self.outputs)?)
     }
 }
 
 #[cfg(not(feature = "sim"))]
-impl Compiled {
+impl Call<'_> {
     #[allow(clippy::unused_self)] // The face of the build that has it.
-    pub(super) fn run_simulated(
-        &self,
-        _: &Problem,
-        _: &Arguments,
-        _: &mut [Tensor],
-    ) -> Result<(), Error> {
+    pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
         Err(NoSimulator.into())
     }
 }

@@ -22,7 +22,7 @@ pub struct Case {
     /// Its sizes.
     pub problem: Problem,
     /// Its arguments.
-    pub arguments: Arguments,
+    pub arguments: Arguments<'static>,
 }
 
 /// The kernel of a seed.

@@ -1,8 +1,8 @@
 //! An engine's result beside the reference's, element by element.
 
-use crate::dtype::{self, DType};
+use crate::dtype;
 use crate::graph::Value;
-use crate::tensor::{Tensor, TensorError};
+use crate::tensor::{Tensor, TensorError, TensorView};
 
 use super::Evaluated;
 
@@ -142,7 +142,8 @@ impl Evaluated {
     }
 
     /// Compares an engine's result, element by element.
-    pub fn compare(&self, got: &Tensor) -> Comparison {
+    pub fn compare<'t>(&self, got: impl Into<TensorView<'t>>) -> Comparison {
+        let got = got.into();
         let elements = self.shape.iter().product();
         let mut comparison = Comparison::none(elements);
         comparison.coverage = self.coverage;
@@ -151,23 +152,21 @@ impl Evaluated {
             comparison.wrong = elements;
             return comparison;
         }
-        let got = got.to_contiguous();
+        let moved = (!got.is_contiguous()).then(|| got.to_tensor());
+        let bytes = moved.as_ref().map_or(got.bytes(), Tensor::bytes);
         for (at, value) in self.values.iter().enumerate() {
             let place = self.places.as_ref().map_or(at, |places| places[at]);
-            let got = load(self.dtype, &got, place);
+            let got = dtype::load(self.dtype, bytes, place);
             comparison.add(place, (*value, got), self.distance(at, got));
         }
         comparison
     }
 }
 
-fn load(dtype: DType, tensor: &Tensor, place: usize) -> f64 {
-    dtype::load(dtype, tensor.bytes(), place)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
     use std::collections::BTreeMap;
 
     fn evaluated(values: Vec<Value>) -> Evaluated {

@@ -5,7 +5,7 @@ use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
     Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
 };
-use crate::problem::{Argument, Arguments, Problem, body_strides};
+use crate::problem::{Argument, Problem, body_strides};
 
 use super::alternatives::{self, Alternatives};
 use super::array::{Array, Assumed, Frame, View, each, each_row};
@@ -19,7 +19,8 @@ use super::{Evaluated, accumulate, convert, extremes, reduce, store};
 pub(super) struct Call<'a> {
     pub(super) graph: &'a Graph,
     pub(super) problem: &'a Problem,
-    pub(super) arguments: &'a Arguments,
+    /// In the order of the signature, validated.
+    pub(super) inputs: &'a [Argument<'a>],
     pub(super) math: MathMode,
 }
 
@@ -238,26 +239,20 @@ impl Evaluation<'_> {
     }
 
     fn input(&self, input: InputId, frame: &Frame) -> Vec<Value> {
-        let Call { graph, arguments, .. } = self.call;
+        let Call { graph, inputs, .. } = self.call;
         let declared = &graph.inputs()[input.0 as usize];
-        match &arguments[&declared.name] {
-            Argument::Scalar(value) => {
-                vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()]
-            }
-            Argument::Tensor(tensor) => {
-                let dims = declared.dims.as_deref().unwrap_or_default();
-                let strides = body_strides(graph.product(), dims, tensor.strides());
-                each(frame, |place| {
-                    let steps: isize =
-                        place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
-                    Value::exact(dtype::load(
-                        tensor.dtype(),
-                        tensor.bytes(),
-                        (tensor.offset() as isize + steps) as usize,
-                    ))
-                })
-            }
+        if let Argument::Scalar(value) = &inputs[input.0 as usize] {
+            return vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()];
         }
+        let tensor = graph.tensor(inputs, input);
+        let dims = declared.dims.as_deref().unwrap_or_default();
+        let strides = body_strides(graph.product(), dims, tensor.strides());
+        each(frame, |place| {
+            let steps: isize =
+                place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
+            let at = (tensor.offset() as isize + steps) as usize;
+            Value::exact(dtype::load(tensor.dtype(), tensor.bytes(), at))
+        })
     }
 
     /// A function of elements, of their alternatives where they have some, and under what is assumed of them.

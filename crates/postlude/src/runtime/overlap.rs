@@ -102,21 +102,7 @@ fn div_up(a: i128, b: i128) -> i128 {
 
 /// Whether every element has a place of its own, seen from strides that nest.
 pub(crate) fn has_own_places(tensor: &DeviceTensor) -> bool {
-    if tensor.is_empty() {
-        return true;
-    }
-    let dims = tensor.shape.iter().zip(&tensor.strides).filter(|(size, _)| **size > 1);
-    let mut dims: Vec<(usize, usize)> =
-        dims.map(|(size, stride)| (stride.unsigned_abs(), *size)).collect();
-    dims.sort_unstable();
-    let mut reach = 0u128;
-    for (stride, size) in dims {
-        if (stride as u128) <= reach {
-            return false;
-        }
-        reach += stride as u128 * (size as u128 - 1);
-    }
-    true
+    crate::tensor::has_own_places(&tensor.shape, &tensor.strides)
 }
 
 #[cfg(test)]

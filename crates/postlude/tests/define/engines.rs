@@ -77,8 +77,8 @@ fn on_both(kernel: &Kernel, math: MathMode, arguments: &Arguments) -> Vec<Outcom
     let sizes = Sizes::new();
     let compiled = kernel.compile(&Options { math, threads: Some(1), ..Options::default() });
     let problem = compiled.bind(arguments, &sizes).expect("sizes that fit");
-    let reference = compiled.evaluate(&problem, arguments).remove(0).values;
-    let cpu = compiled.run(arguments, &sizes).expect("a run").remove(0).1.values();
+    let reference = compiled.evaluate(&problem, arguments).expect("it is bound").remove(0).values;
+    let cpu = compiled.run(arguments, &sizes).expect("a run")[0].values();
     reference.into_iter().zip(cpu).map(|(reference, cpu)| Outcome { reference, cpu }).collect()
 }
 

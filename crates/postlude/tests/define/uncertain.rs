@@ -57,7 +57,7 @@ impl Draws {
     }
 }
 
-fn tensor(shape: [usize; 2], values: &[f64]) -> Argument {
+fn tensor(shape: [usize; 2], values: &[f64]) -> Argument<'static> {
     Argument::Tensor(Tensor::from_values(DType::F32, shape.to_vec(), values).expect("a tensor"))
 }
 
@@ -71,11 +71,11 @@ fn compile(output: &str, body: &str) -> Compiled {
 
 fn evaluate(compiled: &Compiled, arguments: &Arguments) -> Vec<Evaluated> {
     let problem = compiled.bind(arguments, &Sizes::new()).expect("sizes that fit");
-    compiled.evaluate(&problem, arguments)
+    compiled.evaluate(&problem, arguments).expect("it is bound")
 }
 
 /// Columns that are nearly the same, and products that nearly cancel: comparisons are often uncertain.
-fn draw(draws: &mut Draws, scale: f64) -> Arguments {
+fn draw(draws: &mut Draws, scale: f64) -> Arguments<'static> {
     let a: Vec<f64> = (0..ROWS * INNER).map(|_| draws.next() * 2.0 - 1.0).collect();
     let mut b: Vec<f64> = (0..INNER * COLUMNS).map(|_| draws.next() * 2.0 - 1.0).collect();
     for k in 0..INNER {
@@ -101,7 +101,11 @@ fn draw(draws: &mut Draws, scale: f64) -> Arguments {
 }
 
 /// The same call with products anywhere in their enclosures: given as A, and B the identity.
-fn perturb(arguments: &Arguments, products: &Evaluated, draws: &mut Draws) -> Arguments {
+fn perturb(
+    arguments: &Arguments<'static>,
+    products: &Evaluated,
+    draws: &mut Draws,
+) -> Arguments<'static> {
     let within = |value: &postlude::graph::Value, draws: &mut Draws| {
         let place = draws.next();
         // Often the ends themselves.

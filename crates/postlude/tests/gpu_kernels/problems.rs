@@ -30,7 +30,7 @@ pub(crate) struct Bound {
     pub(crate) data: Data,
     pub(crate) kernel: Kernel,
     pub(crate) problem: Problem,
-    pub(crate) arguments: Arguments,
+    pub(crate) arguments: Arguments<'static>,
     /// How outputs of a run are laid out.
     pub(crate) output_layout: Layout,
 }
@@ -135,7 +135,7 @@ impl Bound {
         let graph = compiled.optimised();
         let mut placements = Placements::packed(graph, &self.problem);
         for (input, placement) in graph.inputs().iter().zip(&mut placements.inputs) {
-            if let Some(Argument::Tensor(tensor)) = self.arguments.get(&input.name) {
+            if let Some(tensor) = self.arguments.get(&input.name).and_then(Argument::tensor) {
                 // One without elements is in nobody's way.
                 let offset = if tensor.is_empty() { 0 } else { tensor.offset() };
                 let start = (offset * tensor.dtype().bits() / 8) as u64;

@@ -204,7 +204,7 @@ fn transposed(graph: &Graph, problem: &Problem) -> Placements {
         place.as_mut().filter(|_| tile)
     });
     for placement in tiles.chain(&mut placements.outputs) {
-        placement.strides = vec![1, problem.rows as isize];
+        placement.strides = vec![1, problem.rows() as isize];
     }
     placements
 }

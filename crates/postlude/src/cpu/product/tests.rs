@@ -102,16 +102,22 @@ fn collect<T: Accumulator>(
 ) -> Vec<T> {
     let (m, n) = (product.a.rows(), product.b.rows());
     let seen = Mutex::new(vec![None; m * n]);
-    for_each_region(product, regions, scratch, |region, accumulators| {
-        assert_eq!(accumulators.len(), region.rows.len() * region.columns.len());
-        assert!(region.rows.len() <= regions.height && region.columns.len() <= regions.width);
-        let mut seen = seen.lock().unwrap();
-        for (row, line) in region.rows.clone().zip(accumulators.chunks(region.columns.len())) {
-            for (column, value) in region.columns.clone().zip(line) {
-                assert!(seen[row * n + column].replace(*value).is_none(), "seen twice");
+    for_each_region(
+        product,
+        regions,
+        rayon::current_num_threads(),
+        scratch,
+        |region, accumulators| {
+            assert_eq!(accumulators.len(), region.rows.len() * region.columns.len());
+            assert!(region.rows.len() <= regions.height && region.columns.len() <= regions.width);
+            let mut seen = seen.lock().unwrap();
+            for (row, line) in region.rows.clone().zip(accumulators.chunks(region.columns.len())) {
+                for (column, value) in region.columns.clone().zip(line) {
+                    assert!(seen[row * n + column].replace(*value).is_none(), "seen twice");
+                }
             }
-        }
-    });
+        },
+    );
     seen.into_inner()
         .unwrap()
         .into_iter()

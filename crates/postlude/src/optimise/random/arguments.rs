@@ -19,7 +19,7 @@ enum Data {
 }
 
 /// Sizes and arguments for a graph.
-pub(super) fn arguments(random: &mut Random, graph: &Graph) -> (Problem, Arguments) {
+pub(super) fn arguments(random: &mut Random, graph: &Graph) -> (Problem, Arguments<'static>) {
     let mut sizes = Sizes::new();
     let mut put = |name: &str, size| sizes.insert(name.to_owned(), size);
     put("M", random.of(&[3, 1, 2, 0, 4]));

@@ -9,9 +9,11 @@ use crate::tensor::Tensor;
 /// What the optimised graph's nominal values are beside what the defined graph allows.
 fn check(seed: u64, math: MathMode) {
     let case = random::case(seed);
-    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math);
+    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math)
+        .expect("it is bound");
     let optimised = optimise(&case.graph, math);
-    let got = reference::evaluate(&optimised, &case.problem, &case.arguments, math);
+    let got =
+        reference::evaluate(&optimised, &case.problem, &case.arguments, math).expect("it is bound");
     for (want, got) in want.iter().zip(&got) {
         for (place, (allowed, value)) in want.values.iter().zip(&got.values).enumerate() {
             if allowed.distance(value.nominal) > 1.0 {
@@ -27,9 +29,11 @@ fn check(seed: u64, math: MathMode) {
 
 /// The first pass whose result leaves the bound.
 fn blame(case: &random::Case, math: MathMode) -> String {
-    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math);
+    let want = reference::evaluate(&case.graph, &case.problem, &case.arguments, math)
+        .expect("it is bound");
     let right = |graph: &Graph| {
-        let got = reference::evaluate(graph, &case.problem, &case.arguments, math);
+        let got =
+            reference::evaluate(graph, &case.problem, &case.arguments, math).expect("it is bound");
         want.iter().zip(&got).all(|(want, got)| {
             want.values.iter().zip(&got.values).all(|(a, b)| a.distance(b.nominal) <= 1.0)
         })
@@ -115,7 +119,7 @@ const RELAXED: &[&str] = &[
 ];
 
 /// Positive numbers of moderate size for every input.
-fn moderate(graph: &Graph) -> (Problem, Arguments) {
+fn moderate(graph: &Graph) -> (Problem, Arguments<'static>) {
     let sizes: Sizes =
         [("M", 5), ("N", 8), ("K", 3)].map(|(dim, size)| (dim.to_owned(), size)).into();
     let problem = Problem::new(graph, &sizes).unwrap_or_else(|error| panic!("{error}"));
@@ -147,8 +151,10 @@ fn relaxed_rules_hold_for_real_numbers() {
         let (problem, arguments) = moderate(&graph);
         let relaxed = optimise(&graph, MathMode::Fast);
         assert_ne!(relaxed, graph, "{source} is not changed");
-        let want = reference::evaluate(&graph, &problem, &arguments, MathMode::Fast);
-        let got = reference::evaluate(&relaxed, &problem, &arguments, MathMode::Fast);
+        let want =
+            reference::evaluate(&graph, &problem, &arguments, MathMode::Fast).expect("it is bound");
+        let got = reference::evaluate(&relaxed, &problem, &arguments, MathMode::Fast)
+            .expect("it is bound");
         for (want, got) in want[0].values.iter().zip(&got[0].values) {
             let off = (want.nominal - got.nominal).abs();
             assert!(

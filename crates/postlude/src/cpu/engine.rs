@@ -1,0 +1,393 @@
+//! A kernel on the CPU: planned once for a problem, run as often as is wanted.
+//!
+//! In: an optimised graph, a problem, and in each call arguments and outputs that were validated against them.
+//! Out: every output. Invariant: after the first call the memory of later ones is there: they take none, unless several run
+//! at the same time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use rayon::ThreadPool;
+
+use crate::dtype::Elem;
+use crate::functions::Accuracy;
+use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, accuracies};
+use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
+use crate::problem::{Argument, Problem};
+use crate::tensor::TensorViewMut;
+
+use super::buffer::{Array, Buffer, View};
+use super::columns::{ColumnMemory, Context, Finished, column_nodes, finish_columns};
+use super::leaves::LeafAxes;
+use super::microkernel::Accumulator;
+use super::outputs::{Destination, Tile, spare_dtype};
+use super::pack::Operand;
+use super::product::{Product, Regions, Scratch, for_each_region};
+use super::program::{Program, program};
+use super::sweep::{self, Grid, Sweep, SweepMemory};
+
+/// Elements of work below which handing it to other threads costs more than it saves: multiply-adds, and for each element
+/// of the tile about as many as its math costs.
+const WORTH_SHARING: usize = 1 << 20;
+/// What a step of the math costs for each element, in multiply-adds.
+const STEP_COST: usize = 16;
+
+/// A kernel planned for one problem.
+pub struct Engine {
+    graph: Arc<Graph>,
+    problem: Problem,
+    schedule: Schedule,
+    accuracies: Vec<Accuracy>,
+    sweeps: Sweeps,
+    programs: Vec<Program>,
+    /// For each sweep, what is finished before it.
+    columns: Vec<Vec<NodeId>>,
+    leaves: Vec<LeafAxes>,
+    destinations: Vec<Destination>,
+    /// `None` where the caller's own thread does the work.
+    pool: Option<Arc<ThreadPool>>,
+    threads: usize,
+    /// Memory that no call uses at the moment.
+    idle: Mutex<Vec<Workspace>>,
+}
+
+/// Memory of one call, kept for the next.
+struct Workspace {
+    finished: Finished,
+    /// By sweep and value.
+    columns: Vec<Vec<ColumnMemory>>,
+    sweeps: Vec<SweepMemory>,
+    /// Tile outputs whose tensors do not lie row after row, by output.
+    spare: Vec<Option<Vec<u8>>>,
+    /// Where regions store, by output; filled during a call alone.
+    tiles: Vec<Option<Tile>>,
+    /// The accumulators of each batch, where a later sweep reads them again.
+    retained: Vec<Buffer>,
+    scratch: ProductMemory,
+}
+
+/// Memory of products.
+enum ProductMemory {
+    F32(Box<Scratch<f32>>),
+    I32(Box<Scratch<i32>>),
+}
+
+impl Engine {
+    /// Prepares a kernel for a problem. The schedule has to suit them: [`Schedule::suits`].
+    ///
+    /// # Panics
+    /// If the schedule was not planned for this graph and problem, and regions of it would write to the same bytes.
+    pub fn new(
+        graph: Arc<Graph>,
+        problem: &Problem,
+        schedule: Schedule,
+        math: MathMode,
+    ) -> Result<Engine, Refusal> {
+        assert!(schedule.suits(&graph, problem), "the schedule does not suit this problem");
+        let sweeps = sweeps(&graph, schedule.width);
+        let batches = problem.batch;
+        let programs: Vec<Program> = (0..sweeps.count)
+            .map(|sweep| program(&graph, &sweeps, sweep, schedule.width, batches))
+            .collect();
+        let columns = (0..sweeps.count)
+            .map(|sweep| column_nodes(&graph, &sweeps, sweep, schedule.width))
+            .collect();
+        let steps: usize = programs.iter().map(|program| program.steps.len()).sum();
+        let per_element = problem.inner.saturating_add(steps * STEP_COST);
+        let elements = problem.batch.saturating_mul(problem.rows).saturating_mul(problem.columns);
+        let shares = elements.saturating_mul(per_element) >= WORTH_SHARING;
+        let threads = if shares { schedule.threads } else { 1 };
+        let inputs = 0..graph.inputs().len() as u32;
+        Ok(Engine {
+            leaves: inputs.map(|input| LeafAxes::new(&graph, InputId(input))).collect(),
+            destinations: graph
+                .outputs()
+                .iter()
+                .map(|output| Destination::new(&graph, problem, output))
+                .collect(),
+            accuracies: accuracies(&graph, math),
+            pool: if threads > 1 { Some(pool(threads)?) } else { None },
+            problem: problem.clone(),
+            threads,
+            graph,
+            schedule,
+            sweeps,
+            programs,
+            columns,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// The sizes that it was prepared for.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// How it runs them.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Runs one call; arguments and outputs are in the order of the signature and were validated against the problem.
+    pub(crate) fn run(&self, inputs: &[Argument<'_>], outputs: &mut [TensorViewMut<'_>]) {
+        let context = Context {
+            graph: &self.graph,
+            problem: &self.problem,
+            inputs,
+            leaves: &self.leaves,
+            accuracies: &self.accuracies,
+            threads: self.threads,
+        };
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut workspace = kept.unwrap_or_else(|| self.workspace(&context));
+        self.point_tiles(&mut workspace, outputs);
+        match &self.pool {
+            // Inside of a pool of the same size its threads are the ones to use.
+            Some(pool) if !runs_here(self.threads) => {
+                pool.install(|| self.sweep_all(&context, &mut workspace));
+            }
+            Some(_) | None => self.sweep_all(&context, &mut workspace),
+        }
+        workspace.tiles.clear();
+        self.store_the_rest(&workspace, outputs);
+        idle().push(workspace);
+    }
+
+    fn workspace(&self, context: &Context<'_>) -> Workspace {
+        let memory = |nodes: &Vec<NodeId>| nodes.iter().map(|_| ColumnMemory::default()).collect();
+        let mut finished: Finished = vec![None; self.graph.len()];
+        for program in &self.programs {
+            // Values along rows that a sweep keeps are there also where there are no rows.
+            for (node, _) in &program.kept {
+                let ty = self.graph.ty(*node);
+                let extents = self.problem.extents(ty.axes);
+                finished[node.index()] = Some(Array::new(ty.elem, extents));
+            }
+        }
+        Workspace {
+            finished,
+            columns: self.columns.iter().map(memory).collect(),
+            sweeps: self
+                .programs
+                .iter()
+                .map(|program| SweepMemory::new(context, program, &self.schedule))
+                .collect(),
+            spare: self.destinations.iter().map(|_| None).collect(),
+            tiles: Vec::with_capacity(self.destinations.len()),
+            retained: Vec::new(),
+            scratch: match self.graph.product().elem {
+                Elem::I32 => ProductMemory::I32(Box::new(Scratch::new())),
+                Elem::F32 | Elem::Bool => ProductMemory::F32(Box::new(Scratch::new())),
+            },
+        }
+    }
+
+    /// Where regions store: the outputs' own memory, or spare tiles.
+    fn point_tiles(&self, workspace: &mut Workspace, outputs: &mut [TensorViewMut<'_>]) {
+        let Workspace { spare, tiles, .. } = workspace;
+        tiles.clear();
+        for ((destination, tensor), spare) in self.destinations.iter().zip(outputs).zip(spare) {
+            if !destination.is_tile {
+                tiles.push(None);
+                continue;
+            }
+            let [_, rows, columns] = destination.extents;
+            let dtype = tensor.dtype();
+            tiles.push(Some(if destination.is_natural(tensor.view()) {
+                *spare = None;
+                Tile::new(dtype, tensor.bytes_mut(), rows, columns)
+            } else {
+                let dtype = spare_dtype(dtype);
+                let bytes = dtype.bytes_for(tensor.len());
+                Tile::new(dtype, spare.get_or_insert_with(|| vec![0; bytes]), rows, columns)
+            }));
+        }
+    }
+
+    fn sweep_all(&self, context: &Context<'_>, workspace: &mut Workspace) {
+        let Workspace { finished, columns, sweeps, tiles, retained, scratch, .. } = workspace;
+        let grid = Grid::new(context, &self.schedule);
+        for (number, program) in self.programs.iter().enumerate() {
+            finish_columns(context, &self.columns[number], &mut columns[number], finished);
+            if program.is_empty() && !(number == 0 && self.sweeps.retains) {
+                continue;
+            }
+            let memory = &mut sweeps[number];
+            sweep::begin(context, program, finished, memory);
+            for batch in 0..self.problem.batch.max(1) {
+                let sweep = Sweep {
+                    context,
+                    program,
+                    grid,
+                    finished,
+                    memory,
+                    tiles,
+                    destinations: &self.destinations,
+                    batch,
+                };
+                let first = number == 0;
+                match scratch {
+                    ProductMemory::F32(scratch) => self.batch(&sweep, first, retained, scratch),
+                    ProductMemory::I32(scratch) => self.batch(&sweep, first, retained, scratch),
+                }
+                sweep::gather(context, program, (grid, batch), memory, finished);
+            }
+            sweep::end(context, program, memory, finished);
+        }
+    }
+
+    /// One batch of a sweep; the first sweep multiplies.
+    fn batch<T: Accumulator + Values>(
+        &self,
+        sweep: &Sweep<'_>,
+        first: bool,
+        retained: &mut Vec<Buffer>,
+        scratch: &mut Scratch<T>,
+    ) {
+        let uses = sweep.program.uses_accumulators;
+        let columns = self.problem.product_columns();
+        let is_empty = columns == 0 || self.problem.rows == 0 || self.problem.batch == 0;
+        if first && (uses || self.sweeps.retains) && !is_empty {
+            return self.multiply(sweep, retained, scratch);
+        }
+        let accumulators = retained.get(sweep.batch).filter(|_| uses && !is_empty);
+        sweep.run_regions(accumulators.map(Buffer::view));
+    }
+
+    fn multiply<T: Accumulator + Values>(
+        &self,
+        sweep: &Sweep<'_>,
+        retained: &mut Vec<Buffer>,
+        scratch: &mut Scratch<T>,
+    ) {
+        let columns = self.problem.product_columns();
+        let product = self.product(sweep.context, sweep.batch);
+        let regions = Regions { height: self.schedule.rows, width: self.schedule.columns };
+        let threads = self.threads;
+        if !self.sweeps.retains {
+            for_each_region(&product, regions, threads, scratch, |region, values| {
+                sweep.region(&region, T::view(values));
+            });
+            return;
+        }
+        if retained.len() <= sweep.batch {
+            retained.push(T::buffer(vec![T::default(); self.problem.rows * columns]));
+        }
+        let all = Mutex::new(T::values(&mut retained[sweep.batch]));
+        for_each_region(&product, regions, threads, scratch, |region, values| {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            for (index, row) in region.rows.clone().enumerate() {
+                let width = region.columns.len();
+                let start = row * columns + region.columns.start;
+                all[start..start + width]
+                    .copy_from_slice(&values[index * width..(index + 1) * width]);
+            }
+        });
+        sweep.run_regions(Some(retained[sweep.batch].view()));
+    }
+
+    fn product<'a>(&self, context: &Context<'a>, batch: usize) -> Product<'a> {
+        let declared = self.graph.product();
+        let left = operand(context, declared.left, batch, Orientation::Plain);
+        let right = operand(context, declared.right, batch, Orientation::Transposed);
+        let extents = [self.problem.rows, self.problem.product_columns(), self.problem.inner];
+        match Product::new(left, right, extents) {
+            Ok(product) => product,
+            Err(error) => panic!("compiler bug: {error}"),
+        }
+    }
+
+    /// Writes what regions did not: values that are no tiles, and tiles of other layouts.
+    fn store_the_rest(&self, workspace: &Workspace, outputs: &mut [TensorViewMut<'_>]) {
+        let values = self.graph.outputs().iter().map(|output| output.value);
+        let places = self.destinations.iter().zip(&workspace.spare);
+        for ((value, (destination, spare)), tensor) in values.zip(places).zip(outputs) {
+            match (spare, &workspace.finished[value.index()]) {
+                (Some(natural), _) => destination.copy_natural(natural, tensor),
+                (None, Some(array)) if !destination.is_tile => destination.scatter(array, tensor),
+                // A tile that its regions stored.
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+/// Accumulators as values of the body.
+trait Values: Sized {
+    fn view(values: &[Self]) -> View<'_>;
+    fn buffer(values: Vec<Self>) -> Buffer;
+    fn values(buffer: &mut Buffer) -> &mut [Self];
+}
+
+impl Values for f32 {
+    fn view(values: &[f32]) -> View<'_> {
+        View::F32(values)
+    }
+
+    fn buffer(values: Vec<f32>) -> Buffer {
+        Buffer::F32(values)
+    }
+
+    fn values(buffer: &mut Buffer) -> &mut [f32] {
+        buffer.f32s()
+    }
+}
+
+impl Values for i32 {
+    fn view(values: &[i32]) -> View<'_> {
+        View::I32(values)
+    }
+
+    fn buffer(values: Vec<i32>) -> Buffer {
+        Buffer::I32(values)
+    }
+
+    fn values(buffer: &mut Buffer) -> &mut [i32] {
+        buffer.i32s()
+    }
+}
+
+/// An operand with its outer dim as rows; `outer_first` is the orientation in which that is the first of the two dims.
+fn operand<'a>(
+    context: &Context<'a>,
+    (input, orientation): (InputId, Orientation),
+    batch: usize,
+    outer_first: Orientation,
+) -> Operand<'a> {
+    let tensor = context.graph.tensor(context.inputs, input);
+    let strides = tensor.strides();
+    let rank = strides.len();
+    let start = if rank == 3 { batch as isize * strides[0] } else { 0 };
+    let (first, second) = (strides[rank - 2], strides[rank - 1]);
+    let (row_stride, column_stride) =
+        if orientation == outer_first { (first, second) } else { (second, first) };
+    Operand {
+        dtype: tensor.dtype(),
+        bytes: tensor.bytes(),
+        offset: tensor.offset() as isize + start,
+        row_stride,
+        column_stride,
+    }
+}
+
+/// Whether the caller is one of as many threads as are wanted: calls that share a pool of one thread would wait for it.
+fn runs_here(threads: usize) -> bool {
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() == threads
+}
+
+/// Threads are kept from call to call.
+fn pool(threads: usize) -> Result<Arc<ThreadPool>, Refusal> {
+    static POOLS: LazyLock<Mutex<HashMap<usize, Arc<ThreadPool>>>> = LazyLock::new(Mutex::default);
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = pools.get(&threads) {
+        return Ok(pool.clone());
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|_| Refusal::Threads { threads })?;
+    let pool = Arc::new(pool);
+    pools.insert(threads, pool.clone());
+    Ok(pool)
+}

@@ -1,0 +1,243 @@
+//! One call: a kernel, a problem, arguments and outputs that fit together.
+//!
+//! In: tensors of the caller, named or in the order of the signature. Out: a [`Call`] that any backend runs.
+//! Invariant: a call that exists was validated: every input is there, of its declared type and of the problem's sizes, every
+//! output too, and no two elements of an output share memory.
+
+use std::ops::Index;
+use std::sync::Arc;
+
+use crate::cpu::Engine;
+use crate::error::Error;
+use crate::graph::{Graph, MathMode};
+use crate::kernel::{Backend, Compiled};
+use crate::plan::Schedule;
+use crate::problem::{Argument, Arguments, Problem};
+use crate::reference::{self, Comparison, Extent, Tell};
+use crate::tensor::{Tensor, TensorView, TensorViewMut};
+
+/// A call that was validated and can be run.
+///
+/// ```
+/// use postlude::{Arguments, Kernel, Options, Sizes, TensorView, TensorViewMut};
+/// let kernel = Kernel::parse("kernel f(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }")?;
+/// let compiled = kernel.compile(&Options::default());
+/// let (a, w, mut d) = ([1.0f32, 2.0], [3.0f32, 4.0, 5.0, 6.0], [0.0f32; 2]);
+/// let arguments = Arguments::from([
+///     ("A".to_owned(), TensorView::new(&a, [1, 2])?.into()),
+///     ("W".to_owned(), TensorView::new(&w, [2, 2])?.into()),
+/// ]);
+/// let problem = compiled.bind(&arguments, &Sizes::new())?;
+/// compiled.call(&problem, &arguments, [TensorViewMut::new(&mut d, [1, 2])?])?.run()?;
+/// assert_eq!(d, [11.0, 17.0]);
+/// # Ok::<(), postlude::Error>(())
+/// ```
+pub struct Call<'c> {
+    compiled: &'c Compiled,
+    problem: &'c Problem,
+    /// In the order of the signature.
+    pub(super) inputs: Vec<Argument<'c>>,
+    pub(super) outputs: Vec<TensorViewMut<'c>>,
+}
+
+impl<'c> Call<'c> {
+    pub(super) fn new(
+        compiled: &'c Compiled,
+        problem: &'c Problem,
+        arguments: &'c Arguments<'_>,
+        outputs: Vec<TensorViewMut<'c>>,
+    ) -> Result<Call<'c>, Error> {
+        let inputs = problem.inputs(&compiled.defined, arguments)?;
+        problem.check_outputs(&compiled.defined, &outputs)?;
+        Ok(Call { compiled, problem, inputs, outputs })
+    }
+
+    /// Runs it on the kernel's backend.
+    pub fn run(&mut self) -> Result<(), Error> {
+        match self.compiled.options.backend {
+            Backend::Reference => {
+                let compiled = self.compiled;
+                let (graph, math) = (&compiled.defined, compiled.options.math);
+                let all = reference::evaluate_inputs(graph, self.problem, &self.inputs, math);
+                for (output, evaluated) in self.outputs.iter_mut().zip(all) {
+                    output.copy_from(evaluated.tensor()?.view());
+                }
+                Ok(())
+            }
+            Backend::Cpu => {
+                let prepared = self.compiled.prepare(self.problem)?;
+                prepared.engine.run(&self.inputs, &mut self.outputs);
+                Ok(())
+            }
+            Backend::Cuda => self.run_on_gpu(),
+            Backend::Sim => self.run_simulated(),
+        }
+    }
+
+    /// Compares what the outputs hold with the reference; `tell` hears how much of how much work is done.
+    pub fn check(&self, extent: Extent, tell: Tell<'_>) -> Vec<Comparison> {
+        let (graph, math) = (&self.compiled.defined, self.compiled.options.math);
+        let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
+        reference::check(graph, self.problem, (&self.inputs, &outputs), math, (extent, tell))
+    }
+
+    /// The kernel.
+    pub(super) fn compiled(&self) -> &'c Compiled {
+        self.compiled
+    }
+
+    /// The sizes.
+    pub fn problem(&self) -> &'c Problem {
+        self.problem
+    }
+}
+
+/// A kernel prepared for calls of one problem on the CPU: planned once, its memory kept from call to call.
+///
+/// Calls may come from several threads at once, each with its own arguments; tensors that they share are not copied.
+///
+/// ```
+/// use postlude::{Kernel, Options, Sizes, TensorView, TensorViewMut};
+/// let kernel = Kernel::parse("kernel f(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = relu(A @ W.T) }")?;
+/// let compiled = kernel.compile(&Options::default());
+/// let sizes = Sizes::from([("M", 1), ("N", 2), ("K", 2)].map(|(dim, size)| (dim.to_owned(), size)));
+/// let prepared = compiled.prepare(&compiled.problem(&sizes)?)?;
+/// let (w, mut d) = ([3.0f32, 4.0, -5.0, -6.0], [0.0f32; 2]);
+/// for a in [[1.0f32, 2.0], [2.0, 1.0]] {
+///     let inputs = [TensorView::new(&a, [1, 2])?.into(), TensorView::new(&w, [2, 2])?.into()];
+///     prepared.run(&inputs, &mut [TensorViewMut::new(&mut d, [1, 2])?])?;
+/// }
+/// assert_eq!(d, [10.0, 0.0]);
+/// # Ok::<(), postlude::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Prepared {
+    graph: Arc<Graph>,
+    pub(super) engine: Arc<Engine>,
+    /// What each input has to be, in the order of the signature; `None` for a number.
+    inputs: Arc<[Option<Vec<usize>>]>,
+    outputs: Arc<[Vec<usize>]>,
+}
+
+impl Prepared {
+    /// Prepares an optimised graph with a schedule of the caller's.
+    #[doc(hidden)]
+    pub fn with_schedule(
+        graph: &Arc<Graph>,
+        problem: &Problem,
+        schedule: Schedule,
+        math: MathMode,
+    ) -> Result<Prepared, Error> {
+        let shape = |dims: &Vec<_>| problem.shape(dims);
+        Ok(Prepared {
+            engine: Arc::new(Engine::new(graph.clone(), problem, schedule, math)?),
+            inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(shape)).collect(),
+            outputs: graph.outputs().iter().map(|output| shape(&output.dims)).collect(),
+            graph: graph.clone(),
+        })
+    }
+
+    /// Runs one call: arguments and outputs in the order of the signature. They are validated first.
+    pub fn run(
+        &self,
+        inputs: &[Argument<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<(), Error> {
+        if !self.fits(inputs, outputs) {
+            // What exactly is wrong.
+            let problem = self.engine.problem();
+            problem.check_inputs(&self.graph, inputs)?;
+            problem.check_outputs(&self.graph, outputs)?;
+        }
+        self.engine.run(inputs, outputs);
+        Ok(())
+    }
+
+    /// Whether everything is as declared and outputs are contiguous, without looking up a single name.
+    fn fits(&self, inputs: &[Argument<'_>], outputs: &[TensorViewMut<'_>]) -> bool {
+        let declared = self.graph.inputs().iter().zip(self.inputs.iter());
+        let written = self.graph.outputs().iter().zip(self.outputs.iter());
+        inputs.len() == self.inputs.len()
+            && outputs.len() == self.outputs.len()
+            && declared.zip(inputs).all(|((input, shape), given)| match (shape, given.tensor()) {
+                (None, None) => true,
+                (Some(shape), Some(view)) => view.dtype() == input.dtype && view.shape() == shape,
+                (None, Some(_)) | (Some(_), None) => false,
+            })
+            && written.zip(outputs).all(|((output, shape), given)| {
+                given.dtype() == output.dtype && given.shape() == shape && given.is_contiguous()
+            })
+    }
+
+    /// The sizes that it is prepared for.
+    pub fn problem(&self) -> &Problem {
+        self.engine.problem()
+    }
+
+    /// How it runs them.
+    #[doc(hidden)]
+    pub fn schedule(&self) -> &Schedule {
+        self.engine.schedule()
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({} for {:?})", self.graph.name(), self.problem().sizes())
+    }
+}
+
+/// What a call wrote: tensors by name, in the order of the signature.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outputs(Vec<(String, Tensor)>);
+
+impl Outputs {
+    pub(super) fn new(outputs: Vec<(String, Tensor)>) -> Outputs {
+        Outputs(outputs)
+    }
+
+    /// An output by name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor)
+    }
+
+    /// Names and tensors.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Index<&str> for Outputs {
+    type Output = Tensor;
+
+    fn index(&self, name: &str) -> &Tensor {
+        self.get(name).unwrap_or_else(|| panic!("the kernel has no output `{name}`"))
+    }
+}
+
+impl Index<usize> for Outputs {
+    type Output = Tensor;
+
+    fn index(&self, place: usize) -> &Tensor {
+        &self.0[place].1
+    }
+}
+
+impl IntoIterator for Outputs {
+    type Item = (String, Tensor);
+    type IntoIter = std::vec::IntoIter<(String, Tensor)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
