@@ -6,7 +6,7 @@
 
 use std::f64::consts::LN_2;
 
-use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Unary};
+use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::views::{
     Base, Fuel, binary, call, called, called_over, called_with_two, constant, difference, exponent,
@@ -162,17 +162,7 @@ impl Powers {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(graph.make(Op::Select(condition, a, b)))
             }
-            Op::Reduce(fold, over, terms) => {
-                let folded = graph.ty(terms).axes;
-                let least = fold == Fold::Min && exponent(graph, terms).is_some();
-                let inner = self.peak(graph, terms)?;
-                if !varies(graph, inner, over, folded) {
-                    return Some(inner);
-                }
-                let extreme = if least { Fold::Min } else { Fold::Max };
-                folds_as(graph, inner, over, folded)
-                    .then(|| graph.make(Op::Reduce(extreme, over, inner)))
-            }
+            Op::Reduce(fold, over, terms) => self.peak_of_reduction(graph, fold, over, terms),
             Op::Call(..) => {
                 let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
                 Some(graph.make(Op::Reduce(Fold::Max, over, x)))
@@ -199,6 +189,24 @@ impl Powers {
             }
             _ => None,
         }
+    }
+
+    /// The largest exponent of what is reduced; the smallest of a minimum of exponentials.
+    fn peak_of_reduction(
+        &mut self,
+        graph: &mut Graph,
+        fold: Fold,
+        over: Over,
+        terms: NodeId,
+    ) -> Option<NodeId> {
+        let folded = graph.ty(terms).axes;
+        let least = fold == Fold::Min && exponent(graph, terms).is_some();
+        let inner = self.peak(graph, terms)?;
+        if !varies(graph, inner, over, folded) {
+            return Some(inner);
+        }
+        let extreme = if least { Fold::Min } else { Fold::Max };
+        folds_as(graph, inner, over, folded).then(|| graph.make(Op::Reduce(extreme, over, inner)))
     }
 
     /// The largest exponent of terms with a weight: what has none does not count, however large it is.
@@ -252,16 +260,7 @@ impl Powers {
     ) -> Option<NodeId> {
         self.fuel.burn()?;
         if !self.has_exponentials(graph, node) {
-            if number(graph, node) == Some(0.0) {
-                return Some(node);
-            }
-            let opposite = negate(graph, by);
-            let power = self.power(graph, opposite);
-            return Some(if number(graph, node) == Some(1.0) {
-                power
-            } else {
-                binary(graph, Binary::Multiply, node, power)
-            });
+            return Some(self.shifted_plain(graph, node, by));
         }
         if let Some(x) = self.exponent(graph, node) {
             let x = binary(graph, Binary::Subtract, x, by);
@@ -299,16 +298,7 @@ impl Powers {
                 let inner = self.shifted(graph, a, double)?;
                 Some(graph.make(Op::Unary(Unary::Sqrt, inner)))
             }
-            Op::Call(..) => {
-                let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
-                let axes = graph.ty(x).axes;
-                if self.base != Base::Natural || varies(graph, by, over, axes) {
-                    return None;
-                }
-                let x = binary(graph, Binary::Subtract, x, by);
-                same_axes(graph, x, axes)
-                    .then(|| call(graph, "sum_of_other_exps", Some(over), &[x]))
-            }
+            Op::Call(..) => self.shifted_others(graph, node, by),
             Op::Select(condition, a, b) => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 Some(graph.make(Op::Select(condition, a, b)))
@@ -335,6 +325,31 @@ impl Powers {
             }
             _ => None,
         }
+    }
+
+    /// A value without exponentials, divided by the power of `by`.
+    fn shifted_plain(&self, graph: &mut Graph, node: NodeId, by: NodeId) -> NodeId {
+        if number(graph, node) == Some(0.0) {
+            return node;
+        }
+        let opposite = negate(graph, by);
+        let power = self.power(graph, opposite);
+        if number(graph, node) == Some(1.0) {
+            power
+        } else {
+            binary(graph, Binary::Multiply, node, power)
+        }
+    }
+
+    /// A sum of exponentials without one of them, each divided.
+    fn shifted_others(&self, graph: &mut Graph, node: NodeId, by: NodeId) -> Option<NodeId> {
+        let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
+        let axes = graph.ty(x).axes;
+        if self.base != Base::Natural || varies(graph, by, over, axes) {
+            return None;
+        }
+        let x = binary(graph, Binary::Subtract, x, by);
+        same_axes(graph, x, axes).then(|| call(graph, "sum_of_other_exps", Some(over), &[x]))
     }
 
     fn shifted_product(
