@@ -39,10 +39,13 @@ pub(super) fn log_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> 
     let Op::Unary(function @ (Unary::Log | Unary::Log2 | Unary::Log1p), a) = *op else {
         return None;
     };
-    let mut fuel = Fuel::new();
+    stable_log(graph, function, a, &mut Fuel::new())
+}
+
+fn stable_log(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fuel) -> Option<NodeId> {
     let log = match function {
-        Unary::Log1p => log_of_one_plus(graph, a, &mut fuel)?,
-        _ => log_of(graph, a, Unknown::Allowed, &mut fuel)?,
+        Unary::Log1p => log_of_one_plus(graph, a, fuel)?,
+        _ => log_of(graph, a, Unknown::Allowed, fuel)?,
     };
     let log = log.combined(graph);
     if !log.informative || log.terms.is_empty() {
@@ -495,7 +498,8 @@ fn log_of_choice(
         match (known, unknown) {
             (Some(log), _) => Some(log),
             (None, Unknown::Allowed) => {
-                let log = stabilise(graph, Op::Unary(Unary::Log, node));
+                // Choices within choices share their fuel, so that none are followed without end.
+                let log = log_within(graph, node, fuel);
                 Some(Log { informative: false, ..Log::known(vec![(1.0, log)], true) })
             }
             (None, Unknown::Refused) => None,
@@ -516,6 +520,16 @@ fn log_of_choice(
     let both = left.plus(right);
     let terms = [(1.0, choice)].into_iter().chain(outside).collect();
     Some(Log { terms, constant: 0.0, ..both })
+}
+
+/// The logarithm by the rules, as far as the fuel lasts.
+fn log_within(graph: &mut Graph, node: NodeId, fuel: &mut Fuel) -> NodeId {
+    if let Some(log) = stable_log(graph, Unary::Log, node, fuel) {
+        return log;
+    }
+    let (function, x) = one_plus(graph, node).map_or((Unary::Log, node), |x| (Unary::Log1p, x));
+    let more = (function == Unary::Log1p).then(|| stable_log(graph, function, x, fuel));
+    more.flatten().unwrap_or_else(|| graph.make(Op::Unary(function, x)))
 }
 
 /// `log(pick(p, t))` is the logarithm's own element; terms of the whole row stay.
