@@ -68,6 +68,9 @@ impl BindError {
     }
 }
 
+/// Elements of any tensor and of any pass over the product: bytes and bits of as many can be counted.
+const MOST_ELEMENTS: usize = isize::MAX as usize / 64;
+
 /// What a size has to be.
 fn multiple(by: u32) -> String {
     if by == 2 { "even".to_owned() } else { format!("a multiple of {by}") }
@@ -127,7 +130,12 @@ impl Problem {
             .filter_map(|input| input.dims.as_ref())
             .chain(graph.outputs().iter().map(|output| &output.dims))
         {
-            dims.iter().try_for_each(|dim| size(dim).map(|_| ()))?;
+            let elements = dims.iter().try_fold(1, |all: usize, dim| {
+                all.checked_mul(size(dim)?.max(1)).ok_or(BindError::TooLarge)
+            })?;
+            if elements > MOST_ELEMENTS {
+                return Err(BindError::TooLarge);
+            }
         }
         problem.check_bits(graph)?;
         problem.check_total()?;
@@ -158,7 +166,7 @@ impl Problem {
             a.max(1)
                 .checked_mul(b.max(1))
                 .and_then(|n| n.checked_mul(self.batch.max(1)))
-                .is_some_and(|n| n <= isize::MAX as usize / 64)
+                .is_some_and(|n| n <= MOST_ELEMENTS)
         };
         if fits(most[0], most[1]) && fits(most[0], most[2]) && fits(most[1], most[2]) {
             Ok(())

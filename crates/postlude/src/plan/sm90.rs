@@ -11,12 +11,14 @@ mod cost;
 mod folds;
 mod groups;
 mod hints;
+mod limits;
 mod needs;
 mod operand;
 mod place;
 mod rank;
 mod refuse;
 mod reuse;
+mod slots;
 mod stored;
 mod text;
 mod views;
@@ -35,6 +37,7 @@ pub(crate) use groups::{
     column_runs, is_group_fold, least_common_multiple, lengths, levels, output_run, runs,
 };
 pub use hints::Hints;
+pub(crate) use limits::body_inputs;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub use operand::Feed;
@@ -47,6 +50,7 @@ pub use refuse::Sm90Refusal;
 pub(crate) use refuse::{is_plain, is_shared};
 pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
+use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
 pub(crate) use views::Viewed;
 pub use walk::{Side, Walk};
@@ -320,6 +324,7 @@ pub fn accept(
     again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
     refuse::refuse_products(&needs)?;
+    limits::refuse_code(graph, &needs)?;
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
@@ -338,7 +343,8 @@ pub fn accept(
         && schedule.pending <= 1
         && (schedule.rounds == 0
             || schedule.looped
-                && schedule.width().is_multiple_of(schedule.rounds * schedule.span()))
+                && (schedule.rounds.checked_mul(schedule.span()))
+                    .is_some_and(|columns| schedule.width().is_multiple_of(columns)))
         && (1..=Walk::MOST).contains(&schedule.walk.group);
     if !knobs {
         return Err(Sm90Refusal::Knob);
@@ -355,6 +361,10 @@ pub fn accept(
     reuse::refuse(schedule)?;
     if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
         return Err(Sm90Refusal::DelayedSlot);
+    }
+    limits::refuse_parameters(graph, &schedule.needs)?;
+    if !schedule.counts(problem) {
+        return Err(Sm90Refusal::TooLarge);
     }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
@@ -472,44 +482,6 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
         allowed.map(|schedule| schedule.shared_bytes()).min().unwrap_or(u32::MAX)
     };
     choices(tile, needs).iter().map(with).min().unwrap_or(0)
-}
-
-/// What the epilogue has of shared memory.
-#[derive(Clone, Copy)]
-struct Slots {
-    subtile: u32,
-    load_stages: u32,
-    store_stages: u32,
-    /// Whether fewer bytes are on their way out than would be good.
-    few: bool,
-}
-
-/// Slots of the epilogue, best first.
-fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
-    let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
-    let width = needs.width(tile);
-    // Teams of several warpgroups have few registers, and each has slots of its own.
-    let widest = if tile.takes_turns() && tile.sharers() > 1 { 32 } else { 64 };
-    let long = |subtile: u32| code_lines(tile, needs, subtile) > MOST_LINES && subtile > 16;
-    let fits =
-        |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile) && !long(*subtile);
-    let subtiles = [64, 32, 16].into_iter().filter(fits);
-    let usual = subtiles.clone().flat_map(|subtile| {
-        // As many bytes on their way out, however narrow a slot is.
-        let slots = move |load_stages: &u32| {
-            let (load_stages, store_stages) = (*load_stages, 128 / subtile);
-            Slots { subtile, load_stages, store_stages, few: false }
-        };
-        loads.iter().map(slots)
-    });
-    let least = loads[loads.len() - 1];
-    let few = subtiles.filter(|subtile| *subtile < 64).map(|subtile| Slots {
-        subtile,
-        load_stages: least,
-        store_stages: 2,
-        few: true,
-    });
-    usual.chain(few).collect()
 }
 
 /// As many stages of A and B or fewer are worth having with few slots for outputs.

@@ -7,13 +7,13 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, operands, tile_operands,
+    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, body_inputs, operands,
+    tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
 use super::host;
 use super::operand::Part;
-use super::parameters::body_inputs;
 use super::slot::SlotLayout;
 
 /// The launch of a problem. Buffers are the inputs in the order of the signature, then the outputs; each begins with

@@ -7,8 +7,8 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32, U64};
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Op};
-use crate::plan::sm90::{Path, Sm90Schedule, tile_operands};
+use crate::graph::{Graph, InputId};
+use crate::plan::sm90::{Path, Sm90Schedule, body_inputs, tile_operands};
 
 use super::operand::{Operand, Part, Staggered};
 use super::slot::SlotLayout;
@@ -86,21 +86,6 @@ pub(super) struct Parameters<'k> {
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
     pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
-}
-
-/// Inputs that the body reads, in the order of the signature.
-pub(super) fn body_inputs(graph: &Graph) -> Vec<InputId> {
-    let live = graph.live();
-    let mut inputs: Vec<InputId> = graph
-        .nodes()
-        .filter(|(id, _)| live[id.index()])
-        .filter_map(|(_, node)| match node.op {
-            Op::Input(input) => Some(input),
-            _ => None,
-        })
-        .collect();
-    inputs.sort_unstable();
-    inputs
 }
 
 impl<'k> Parameters<'k> {

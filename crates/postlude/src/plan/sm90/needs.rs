@@ -10,7 +10,7 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, Feed};
 use super::place::{self, Path, Placements};
 use super::stored::as_stored;
-use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, work};
+use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, limits, work};
 
 /// Instructions an element from which on subtiles are a loop.
 const HEAVY: u32 = 16;
@@ -79,6 +79,7 @@ impl Needs {
             lines: work::lines(graph),
         }
         .settled();
+        limits::shorten_parameters(graph, &mut needs);
         needs.slots = SlotCounts::of(graph, &needs);
         needs
     }

@@ -265,9 +265,10 @@ pub(super) fn refuse(problem: &Problem) -> Result<(), Sm90Refusal> {
     if sizes.into_iter().any(|size| size > MOST_ELEMENTS) {
         return Err(Sm90Refusal::TooLarge);
     }
-    let smallest_tiles = problem.rows.div_ceil(64) as u128
-        * problem.product_columns().div_ceil(64) as u128
-        * problem.batch as u128;
+    // Where there are no rows, columns or batches, there may still be a tile for each of the others.
+    let smallest_tiles = problem.rows.div_ceil(64).max(1) as u128
+        * problem.product_columns().div_ceil(64).max(1) as u128
+        * problem.batch.max(1) as u128;
     if smallest_tiles > i32::MAX as u128 {
         return Err(Sm90Refusal::TooLarge);
     }

@@ -4,7 +4,7 @@
 
 use super::{
     CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, Walk,
-    again, cost, fit, folds, groups, least_bytes, place, refuse,
+    again, cost, fit, folds, groups, least_bytes, limits, place, refuse,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -52,11 +52,18 @@ pub fn candidates(
     again::refuse(&needs)?;
     groups::refuse_width(&needs)?;
     refuse::refuse_products(&needs)?;
-    let fitting: Vec<Sm90Schedule> = CANDIDATES
+    limits::refuse_parameters(graph, &needs)?;
+    limits::refuse_code(graph, &needs)?;
+    let mut fitting: Vec<Sm90Schedule> = CANDIDATES
         .iter()
         .filter(|tile| tile.is_automatic(&needs))
         .filter_map(|tile| fit(*tile, &needs, chip))
         .collect();
+    let fit_somehow = !fitting.is_empty();
+    fitting.retain(|schedule| schedule.counts(problem));
+    if fit_somehow && fitting.is_empty() {
+        return Err(Sm90Refusal::TooLarge);
+    }
     let few = few(&fitting, problem, chip);
     let judge = |tile: &Tile| {
         let schedule = fitting.iter().find(|schedule| schedule.tile == *tile);
@@ -67,6 +74,9 @@ pub fn candidates(
                 Ok(Ranked { schedule: Sm90Schedule { walk, ..schedule.clone() }, cycles })
             }
             _ if !tile.takes(&needs) => Err(Sm90Refusal::OperandTile),
+            None if fit(*tile, &needs, chip).is_some_and(|one| !one.counts(problem)) => {
+                Err(Sm90Refusal::TooLarge)
+            }
             None if tile.is_automatic(&needs) => {
                 let need = least_bytes(*tile, &needs);
                 Err(Sm90Refusal::SharedMemory { need, have: chip.shared_bytes })
@@ -127,8 +137,10 @@ pub fn plan_all(
         let alone = tile.cluster == Cluster::ONE && !tile.takes_turns();
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
+    let viewed = Viewed::of(graph)?;
+    let problem = &viewed.problem(problem);
     for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {
-        if !schedules.contains(&schedule) {
+        if schedule.counts(problem) && !schedules.contains(&schedule) {
             schedules.push(schedule);
         }
     }

@@ -131,6 +131,26 @@ pub enum Sm90Refusal {
         /// How many parts.
         products: u32,
     },
+    /// More tensors and scalars than a launch takes.
+    #[error(
+        "sm90 passes tensors and scalars as parameters of a launch, at most 4096 bytes and 512 of them; this kernel needs {bytes} bytes and {count}"
+    )]
+    Parameters {
+        /// How many.
+        count: usize,
+        /// Bytes of all.
+        bytes: usize,
+    },
+    /// Code that no assembler would take in reasonable time.
+    #[error(
+        "sm90 kernels have at most {most} lines of PTX for a thread's elements; this body needs about {lines}"
+    )]
+    LongCode {
+        /// About how many.
+        lines: u64,
+        /// The most.
+        most: u64,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -145,6 +165,9 @@ impl Sm90Refusal {
                     .to_owned(),
             ),
             Sm90Refusal::SharedMemory { .. } => Some("take fewer stages".to_owned()),
+            Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {
+                Some("split the kernel in two, or run it on the CPU".to_owned())
+            }
             Sm90Refusal::OperandDType { .. }
             | Sm90Refusal::Operation { .. }
             | Sm90Refusal::PackedBatches { .. }

@@ -4,6 +4,7 @@ use crate::functions::Accuracy;
 use crate::graph::{Binary, Fold, Graph, Kind, MathMode, Op, Unary, accuracies};
 
 use super::again::{folded_by, passes, terms_of};
+use super::limits::vector;
 
 /// About how many instructions an element takes.
 pub(super) fn work(graph: &Graph) -> u32 {
@@ -66,8 +67,20 @@ pub(super) fn lines(graph: &Graph) -> u32 {
         let terms = terms_of(graph, roots, true);
         of_some(&|node| terms[node])
     });
-    let all = before.sum::<u32>().saturating_add(of_some(&|_| true));
+    let all = before.fold(of_some(&|_| true), u32::saturating_add);
     if all < SHORT { 0 } else { all }
+}
+
+/// About how many lines of code a row, a column and what is single take.
+pub(super) fn vector_lines(graph: &Graph) -> [u64; 3] {
+    let (live, accuracies) = (graph.live(), accuracies(graph, MathMode::default()));
+    let mut lines = [0; 3];
+    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        if let Some(place) = vector(node.ty.axes.kind()) {
+            lines[place] += u64::from(lines_of(&node.op, accuracies[id.index()]));
+        }
+    }
+    lines
 }
 
 /// Lines of PTX for one element, as counted in kernels of one function each.

@@ -1,0 +1,275 @@
+//! What a launch can hold: counts in 32 bits, bytes of parameters, lines of code.
+//!
+//! In: a graph's needs, a schedule, a problem. Out: why a launch would not hold them. Invariant: no counter or index that
+//! a kernel keeps in 32 bits wraps, and what is launched has no more parameters than a launch takes.
+
+use crate::graph::{Graph, InputId, Kind, Op};
+use crate::problem::Problem;
+
+use super::place::tile_operands;
+use super::{CANDIDATES, Feed, Needs, Path, STAGGER, Sm90Refusal, Sm90Schedule, Tile};
+
+/// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
+const MOST_PARAMETER_BYTES: usize = 4096;
+/// The most parameters that a launch is given, as in `runtime/driver/function`.
+const MOST_PARAMETERS: usize = 512;
+/// The longest kernel that is emitted, in lines for all elements of a thread: assembling one takes many minutes.
+const MOST_CODE: u64 = 200_000;
+/// Numbers of tiles and partial results up to here, and the steps beyond them, are 32-bit numbers.
+const MOST_COUNTED: u64 = i32::MAX as u64;
+
+/// The launch's parameters as they lie one behind the other.
+#[derive(Clone, Copy, Default)]
+struct Parameters {
+    count: usize,
+    bytes: usize,
+}
+
+impl Parameters {
+    fn push(&mut self, count: usize, size: usize, alignment: usize) {
+        for _ in 0..count {
+            self.bytes = self.bytes.next_multiple_of(alignment) + size;
+        }
+        self.count += count;
+    }
+
+    fn maps(&mut self, count: usize) {
+        self.push(count, 128, 64);
+    }
+
+    /// A pointer and three strides.
+    fn memory(&mut self) {
+        self.push(4, 8, 8);
+    }
+
+    fn words(&mut self, count: usize) {
+        self.push(count, 4, 4);
+    }
+
+    fn tensor(&mut self, path: Path) {
+        if path.major().is_some() { self.maps(1) } else { self.memory() }
+    }
+
+    fn operand(&mut self, feed: Feed) {
+        match feed {
+            Feed::Inner | Feed::Outer => self.maps(1),
+            Feed::Staggered => {
+                let classes = STAGGER as usize;
+                self.maps(classes);
+                // What is before each class, and two selectors.
+                self.words(classes + 2);
+            }
+            Feed::InnerElements | Feed::OuterElements => self.memory(),
+        }
+        // Whether it has batches.
+        self.words(1);
+    }
+
+    /// Those of a graph, in the order in which a kernel declares them.
+    fn of(graph: &Graph, needs: &Needs) -> Parameters {
+        let mut all = Parameters::default();
+        all.operand(needs.operands[0]);
+        (0..needs.products).for_each(|_| all.operand(needs.operands[1]));
+        // Sizes, and the order of tiles.
+        all.words(6);
+        let tiles = tile_operands(graph);
+        for input in body_inputs(graph) {
+            if graph.inputs()[input.0 as usize].dims.is_none() {
+                all.words(1);
+                continue;
+            }
+            let place = tiles.iter().position(|tile| *tile == input);
+            all.tensor(place.map_or(Path::Strided, |place| needs.loads[place]));
+        }
+        needs.stores.iter().for_each(|path| all.tensor(*path));
+        if needs.folds.any() {
+            all.push(4, 8, 8);
+        }
+        all
+    }
+
+    fn fit(self) -> bool {
+        self.count <= MOST_PARAMETERS && self.bytes <= MOST_PARAMETER_BYTES
+    }
+}
+
+/// Inputs that the body reads, in the order of the signature.
+pub(crate) fn body_inputs(graph: &Graph) -> Vec<InputId> {
+    let live = graph.live();
+    let mut inputs: Vec<InputId> = graph
+        .nodes()
+        .filter(|(id, _)| live[id.index()])
+        .filter_map(|(_, node)| match node.op {
+            Op::Input(input) => Some(input),
+            _ => None,
+        })
+        .collect();
+    inputs.sort_unstable();
+    inputs
+}
+
+/// Lets tiles go straight between registers and memory where their tensor maps would not fit a launch: first operands,
+/// then outputs, too.
+pub(super) fn shorten_parameters(graph: &Graph, needs: &mut Needs) {
+    if !Parameters::of(graph, needs).fit() {
+        needs.loads.iter_mut().for_each(Path::make_direct);
+    }
+    if !Parameters::of(graph, needs).fit() {
+        needs.stores.iter_mut().for_each(Path::make_direct);
+    }
+}
+
+/// Refuses more tensors and scalars than a launch has parameters for.
+pub(super) fn refuse_parameters(graph: &Graph, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let all = Parameters::of(graph, needs);
+    if all.fit() {
+        return Ok(());
+    }
+    Err(Sm90Refusal::Parameters { count: all.count, bytes: all.bytes })
+}
+
+/// Refuses graphs that no tile has short code for.
+pub(super) fn refuse_code(graph: &Graph, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let vectors = super::work::vector_lines(graph);
+    let lines = |tile: &Tile| code_lines(*tile, needs, vectors);
+    let least = CANDIDATES.iter().filter(|tile| tile.takes(needs)).map(lines).min();
+    match least {
+        Some(lines) if lines > MOST_CODE => Err(Sm90Refusal::LongCode { lines, most: MOST_CODE }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// About how many lines a kernel has at least: what a thread does for its elements of one round, and for its rows,
+/// columns and scalars.
+fn code_lines(tile: Tile, needs: &Needs, vectors: [u64; 3]) -> u64 {
+    let round = super::least_common_multiple(needs.groups, super::NARROWEST);
+    let elements = u64::from(tile.blocks()) * u64::from(round) / 2;
+    let [rows, columns, scalars] = vectors;
+    let turns = u64::from(needs.width(tile).div_ceil(128 * tile.sharers()));
+    (u64::from(needs.lines).saturating_mul(elements))
+        .saturating_add(rows.saturating_mul(2 * u64::from(tile.blocks())))
+        .saturating_add(columns.saturating_mul(turns + 1))
+        .saturating_add(scalars.saturating_mul(2))
+}
+
+/// The place of a kind among lines of vectors.
+pub(super) fn vector(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Tile => None,
+        Kind::AlongRows => Some(0),
+        Kind::AlongColumns => Some(1),
+        Kind::Scalar => Some(2),
+    }
+}
+
+impl Sm90Schedule {
+    /// Whether a kernel's 32-bit numbers of tiles, and of partial results and their counters, hold a problem's.
+    pub(super) fn counts(&self, problem: &Problem) -> bool {
+        let tile = self.tile;
+        let product =
+            |sizes: &[u64]| sizes.iter().fold(1_u64, |all, size| all.saturating_mul(*size));
+        let [rows, columns] = self.clusters(problem).map(|count| count.max(1));
+        let batch = (problem.batch as u64).max(1);
+        if product(&[rows, columns, batch]) > MOST_COUNTED {
+            return false;
+        }
+        let words = self.needs.folds;
+        if !words.any() {
+            return true;
+        }
+        let units = rows * u64::from(tile.cluster.rows() * tile.sharers());
+        let tiles = columns * u64::from(tile.cluster.columns());
+        let most = u64::from(words.rows.max(words.columns).max(words.scalars));
+        let counters = product(&[units + tiles + 1, batch + 1]);
+        product(&[units, tiles, batch]) <= MOST_COUNTED
+            && counters.max(product(&[most + 1, batch])) <= u64::from(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{self, Bindings};
+    use crate::plan::sm90::{Placements, Sm90, fit, plan};
+    use crate::{define, syntax};
+
+    fn graph(source: &str) -> Graph {
+        let ast = syntax::parse(source).expect("it parses");
+        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
+        define::define(&check::check(&ast).expect("it types"))
+    }
+
+    fn planned(
+        source: &str,
+        sizes: &[(&str, usize)],
+    ) -> Result<(Graph, Sm90Schedule), Sm90Refusal> {
+        let graph = graph(source);
+        let sizes = sizes.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect();
+        let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
+        let placements = Placements::packed(&graph, &problem);
+        let schedule = plan(&graph, &problem, &placements, Sm90::H200)?;
+        Ok((graph, schedule))
+    }
+
+    const SMALL: [(&str, usize); 3] = [("M", 64), ("N", 64), ("K", 64)];
+
+    fn sum_of_tiles(count: usize) -> String {
+        let tiles: Vec<String> = (0..count).map(|number| format!("T{number}")).collect();
+        format!("D = A @ W.T + {}", tiles.join(" + "))
+    }
+
+    #[test]
+    fn tiles_go_straight_to_registers_where_a_launch_has_no_room_for_their_maps() {
+        let (_, few) = planned(&sum_of_tiles(20), &SMALL).expect("it is planned");
+        assert!(few.needs.loads.iter().all(|path| *path == Path::Map));
+        let (graph, many) = planned(&sum_of_tiles(60), &SMALL).expect("it is planned");
+        assert!(many.needs.loads.iter().all(|path| *path == Path::Contiguous));
+        assert_eq!(many.needs.stores, [Path::Map]);
+        assert!(Parameters::of(&graph, &many.needs).fit());
+    }
+
+    #[test]
+    fn more_tensors_than_a_launch_takes_are_refused() {
+        let refusal = planned(&sum_of_tiles(200), &SMALL).expect_err("it is refused");
+        assert!(matches!(refusal, Sm90Refusal::Parameters { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn code_that_nobody_could_assemble_is_refused() {
+        let chain = |count: usize, step: &str| {
+            let mut source = "x0 = A @ W.T\n".to_owned();
+            for number in 0..count {
+                let step = step.replace('X', &format!("x{number}"));
+                source.push_str(&format!("x{} = {step}\n", number + 1));
+            }
+            source + &format!("D = f32(x{count})")
+        };
+        for (count, step) in [(600, "pow(X, 1.25)"), (200, "softmax(X, N)"), (900, "X - max(X, N)")]
+        {
+            let refusal = planned(&chain(count, step), &SMALL).expect_err("it is refused");
+            assert!(matches!(refusal, Sm90Refusal::LongCode { .. }), "{step}: {refusal}");
+        }
+        assert!(planned(&chain(2000, "X + 1.0"), &SMALL).is_ok());
+    }
+
+    #[test]
+    fn numbers_of_tiles_and_partial_results_stay_below_31_bits() {
+        let source = "kernel k(A: bf16[L, M, K], W: bf16[N, K]) -> s: f32[] { s = sum(A @ W.T) }";
+        let sizes = |batch, rows, columns| [("L", batch), ("M", rows), ("N", columns), ("K", 1)];
+        for sizes in [sizes(1 << 30, 1, 1), sizes(1, 1 << 21, 1 << 21), sizes(4, 0, 1)] {
+            let (graph, schedule) = planned(source, &sizes).expect("it is planned");
+            let named = sizes.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect();
+            let problem = Problem::new(&graph, &named).expect("sizes of every dim");
+            assert!(schedule.counts(&problem), "{sizes:?}");
+            // A cluster of four tiles has partial results for each of them.
+            let wide = CANDIDATES.iter().filter(|tile| tile.cluster.columns() == 4);
+            let wide = wide.filter_map(|tile| fit(*tile, &schedule.needs, Sm90::H200));
+            let counts: Vec<bool> = wide.map(|schedule| schedule.counts(&problem)).collect();
+            assert!(counts.iter().all(|counts| *counts == (sizes[0].1 < 1 << 30)), "{sizes:?}");
+        }
+        for sizes in [sizes((1 << 31) - 2000, 1, 1), sizes(1 << 28, 1 << 28, 0)] {
+            let refusal = planned(source, &sizes).expect_err("it is refused");
+            assert_eq!(refusal, Sm90Refusal::TooLarge, "{sizes:?}");
+        }
+    }
+}
