@@ -180,8 +180,9 @@ impl Sm90Schedule {
         let units = rows * u64::from(tile.cluster.rows() * tile.sharers());
         let tiles = columns * u64::from(tile.cluster.columns());
         let most = u64::from(words.rows.max(words.columns).max(words.scalars));
+        let counters = product(&[units + tiles + 1, batch + 1]);
         product(&[units, tiles, batch]) <= MOST_COUNTED
-            && product(&[units + tiles + most + 2, batch + 1]) <= MOST_COUNTED
+            && counters.max(product(&[most + 1, batch])) <= u64::from(u32::MAX)
     }
 }
 
