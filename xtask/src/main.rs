@@ -18,6 +18,7 @@ mod harness;
 mod python;
 mod readme;
 mod sanitizer;
+mod surface;
 mod test;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::command::{cargo, run};
-use crate::{dependencies, harness, readme, sanitizer};
+use crate::{dependencies, harness, readme, sanitizer, surface};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,7 +25,8 @@ const STEPS: &[Step] = &[
     ("dependencies", Tier::Full, |_| dependencies::check()),
     ("documentation", Tier::Full, |_| {
         let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
-        run(command.env("RUSTDOCFLAGS", "-D warnings"))
+        run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+        surface::check()
     }),
     ("features apart", Tier::Full, |_| features()),
     // Sizes of files and functions, layers and pages are tests of the library.
@@ -37,7 +38,9 @@ const STEPS: &[Step] = &[
 /// The library without its features, and with each of them alone.
 fn features() -> Result<(), String> {
     let library = ["clippy", "-p", "postlude", "--no-default-features"];
-    for features in [&[][..], &["--features", "cuda"], &["--features", "sim"]] {
+    for features in
+        [&[][..], &["--features", "cuda"], &["--features", "sim"], &["--features", "ndarray"]]
+    {
         run(&mut cargo(&[&library[..], features, &["--", "-D", "warnings"]].concat()))?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use postlude::graph::Input;
 use postlude::syntax::nearest;
-use postlude::{Bindings, Bound, DType, Kernel, Options, Sizes, problem};
+use postlude::{Bindings, Bound, DType, Hooks, Kernel, Options, Sizes, problem};
 use postlude_corpus::Fill;
 
 use crate::arguments::{CompileArguments, MathChoice, Pair, SourceArguments};
@@ -109,7 +109,7 @@ impl Loaded {
         let keep = (!arguments.only.is_empty()).then(|| arguments.only.clone());
         let schedule = arguments.schedule.as_deref().map(hopper::read_schedule).transpose()?;
         Ok(Options {
-            schedule,
+            hooks: Hooks { schedule, ..Hooks::default() },
             math: MathChoice::mode(arguments.math),
             threads: arguments.threads.map(usize::from),
             keep,

@@ -62,7 +62,7 @@ impl<'a> Planned<'a> {
     pub(crate) fn schedule(&self) -> Result<Sm90Schedule, Failure> {
         let graph = self.compiled.optimised();
         let (problem, placements) = (&self.problem, &self.placements);
-        let planned = match &self.options.schedule {
+        let planned = match &self.options.hooks.schedule {
             Some(schedule) => {
                 sm90::accept(schedule, graph, problem, placements, CHIP).map(|()| schedule.clone())
             }

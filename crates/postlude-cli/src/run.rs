@@ -4,7 +4,7 @@ use std::io::Write;
 
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
-use postlude::{Arguments, Backend, Compiled, Error, Options, Problem, Tensor};
+use postlude::{Arguments, Backend, Compiled, Error, Problem, Tensor};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::Loaded;
@@ -21,12 +21,10 @@ use crate::{diagnose, inputs, measure, print};
 pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
     let fixed = backend(arguments)?;
-    let options = Options {
-        grid_limit: arguments.grid_limit,
-        guard: arguments.check.is_some(),
-        timing: arguments.watch.timing.unwrap_or_default(),
-        ..loaded.options(&arguments.compile)?
-    };
+    let mut options = loaded.options(&arguments.compile)?;
+    options.hooks.grid_limit = arguments.grid_limit;
+    options.hooks.guard = arguments.check.is_some();
+    options.hooks.timing = arguments.watch.timing.unwrap_or_default();
     let compiled = loaded.kernel.compile(&options);
     let kept = compiled.defined().outputs();
     let targets = Targets::plan(&loaded.kernel, kept, &arguments.outputs)?;
@@ -78,7 +76,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         schema: 1,
         kernel: loaded.kernel.name().to_owned(),
         backend: call.backend.name(),
-        reason: reason.as_ref().map(Error::to_string),
+        reason: reason.as_ref().map(Error::summary),
         sizes: problem.sizes().clone(),
         outputs: outputs.iter().map(|(name, tensor)| OutputReport::of(name, tensor)).collect(),
         check,

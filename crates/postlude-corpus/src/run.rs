@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use postlude::reference::Evaluated;
 use postlude::sim::Timing;
 use postlude::{
-    Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Kernel, MathMode, Options,
+    Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Hooks, Kernel, MathMode, Options,
     Problem, Tensor,
 };
 
@@ -114,9 +114,12 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
-        grid_limit: options.grid_limit,
-        guard: true,
-        timing: options.timing,
+        hooks: Hooks {
+            grid_limit: options.grid_limit,
+            guard: true,
+            timing: options.timing,
+            schedule: None,
+        },
         ..Options::default()
     };
     if case.expects_error() {
@@ -137,7 +140,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
 
 fn refused_or_failed(error: Error) -> Stop {
     if error.is_refusal() {
-        Stop::Skipped(error.to_string())
+        Stop::Skipped(error.summary())
     } else {
         failed("a kernel that runs", error)
     }

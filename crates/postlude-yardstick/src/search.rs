@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use postlude::plan::sm90::{Needs, Placements, Sm90Schedule, accept, plan};
 use postlude::runtime::{Device, Stream};
-use postlude::{Compiled, Kernel, Options, Problem};
+use postlude::{Compiled, Hooks, Kernel, Options, Problem};
 
 use crate::bench::Bench;
 use crate::check::{self, Extent, Tolerance};
@@ -161,7 +161,8 @@ fn prepare(
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(entry) = entries.get(place) else { return done };
-            let options = Options { schedule: Some(entry.schedule.clone()), ..Options::default() };
+            let hooks = Hooks { schedule: Some(entry.schedule.clone()), ..Hooks::default() };
+            let options = Options { hooks, ..Options::default() };
             let results = |set| data.results(set);
             done.push((place, Ours::prepare(device, kernel, &options, row, data, results)));
         }

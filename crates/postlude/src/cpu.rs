@@ -21,6 +21,7 @@ mod rows;
 mod storage;
 mod sweep;
 mod tile;
+mod transpose;
 mod vector;
 mod vectorise;
 

@@ -5,7 +5,7 @@
 //!                                                     (once a schedule and GPU)       └ launch facts
 //! ```
 //!
-//! In: a kernel and a call's tensors, on the GPU ([`PreparedCall`]) or on the host ([`HostCall`]). Out: its outputs.
+//! In: a kernel and a call's tensors, on the GPU ([`PreparedCall`]) or on the host. Out: its outputs.
 //! Invariant: arguments are validated and a schedule is accepted before anything is launched, and code is emitted at most
 //! once for each schedule, GPU and kernel, whatever the sizes.
 
@@ -21,10 +21,13 @@ use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::plan::sm90::{self, Placements, Sm90, Sm90Refusal, Sm90Schedule};
 use crate::problem::{Arguments, Problem};
+use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::runtime::{Device, RuntimeError};
 
+#[doc(inline)]
+pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
 pub use call::PreparedCall;
+#[doc(hidden)]
 pub use host::HostCall;
 use programs::Programs;
 
@@ -102,6 +105,7 @@ impl GpuKernel {
 }
 
 /// What a GPU offers to a schedule; any but Hopper is refused by name.
+#[doc(hidden)]
 pub fn chip(device: &Device) -> Result<Sm90, RuntimeError> {
     if device.capability() != HOPPER {
         let (device, capability) = (device.name().to_owned(), device.target());

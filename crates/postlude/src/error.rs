@@ -11,21 +11,25 @@ use crate::plan::sm90::Sm90Refusal;
 use crate::problem::BindError;
 #[cfg(feature = "cuda")]
 use crate::runtime::RuntimeError;
-use crate::syntax::{Span, SyntaxError};
+use crate::syntax::{Place, Span, SyntaxError};
 use crate::tensor::TensorError;
 
 #[cfg(feature = "sim")]
 pub use simulation::SimulationError;
 
-/// What went wrong: one or more [`Diagnostic`]s.
+/// What went wrong: one or more [`Diagnostic`]s. Printed, each has its place in the source and what to do about it.
 ///
 /// ```
-/// let error = postlude::Kernel::infer("D = relu(A @ B) + bais[N] * geluu(A @ B)", &Default::default()).unwrap_err();
-/// assert!(error.diagnostics().len() > 0);
+/// let error = postlude::Kernel::parse("kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] {\n    D = relu(A @ C)\n}");
+/// let text = error.unwrap_err().to_string();
+/// assert!(text.starts_with("2:18: "), "{text}");
+/// assert!(text.contains("\n  help: "), "{text}");
 /// ```
 #[derive(Debug)]
 pub struct Error {
     diagnostics: Vec<Diagnostic>,
+    /// The text that the diagnostics' spans are of, where that is known.
+    source: Option<Box<[u8]>>,
 }
 
 /// One mistake, in the user's words.
@@ -62,6 +66,17 @@ impl Error {
     /// The mistakes, at most five.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
+    }
+
+    /// The messages alone, on one line.
+    pub fn summary(&self) -> String {
+        let messages: Vec<String> = self.diagnostics.iter().map(Diagnostic::message).collect();
+        messages.join("; ")
+    }
+
+    /// The same error, with the text that it is about.
+    pub(crate) fn of_source(self, source: impl AsRef<[u8]>) -> Error {
+        Error { source: Some(source.as_ref().into()), ..self }
     }
 
     /// Whether the problem is a good one that this backend does not run.
@@ -155,9 +170,17 @@ impl Diagnostic {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, diagnostic) in self.diagnostics.iter().enumerate() {
-            let separator = if place == 0 { "" } else { "; " };
-            write!(f, "{separator}{}", diagnostic.message())?;
+        for (number, diagnostic) in self.diagnostics.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            if let (Some(source), Some(span)) = (&self.source, diagnostic.span()) {
+                write!(f, "{}: ", Place::of(source, span))?;
+            }
+            write!(f, "{}", diagnostic.message())?;
+            if let Some(fix) = diagnostic.fix() {
+                write!(f, "\n  help: {fix}")?;
+            }
         }
         Ok(())
     }
@@ -167,7 +190,7 @@ impl std::error::Error for Error {}
 
 impl<E: Into<OneOrMore>> From<E> for Error {
     fn from(error: E) -> Error {
-        Error { diagnostics: error.into().0 }
+        Error { diagnostics: error.into().0, source: None }
     }
 }
 

@@ -85,15 +85,23 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The outputs that are wanted; all when `None`.
     pub keep: Option<Vec<String>>,
-    /// A schedule to use on the GPU and in the simulator instead of the planner's; it has to fit the problem.
-    pub schedule: Option<Sm90Schedule>,
-    /// The most CTAs launched there, rounded up to whole clusters; as many as fit when `None`.
-    pub grid_limit: Option<u32>,
-    /// Whether a run on the GPU or in the simulator is watched: outputs are poisoned before it, and bytes around them
-    /// checked after it.
-    pub guard: bool,
     /// The folder of compiled kernels; the user's own when `None`.
     pub cache: Option<PathBuf>,
+    /// What tests, searches and benchmarks change of a run.
+    #[doc(hidden)]
+    pub hooks: Hooks,
+}
+
+/// What tests, searches and benchmarks change of a run on the GPU and in the simulator.
+#[doc(hidden)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Hooks {
+    /// A schedule instead of the planner's; it has to fit the problem.
+    pub schedule: Option<Sm90Schedule>,
+    /// The most CTAs launched, rounded up to whole clusters; as many as fit when `None`.
+    pub grid_limit: Option<u32>,
+    /// Whether outputs are poisoned before a run, and bytes around them checked after it.
+    pub guard: bool,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,
@@ -126,7 +134,8 @@ impl PartialEq for Kernel {
 impl Kernel {
     /// Parses and types a kernel that has a signature.
     pub fn parse(source: &str) -> Result<Kernel, Error> {
-        Kernel::from_ast(syntax::parse(source)?)
+        let parsed = syntax::parse(source).map_err(Error::from);
+        parsed.and_then(Kernel::from_ast).map_err(|error| error.of_source(source))
     }
 
     /// Parses a kernel or a one-liner, whose signature follows from the bindings.
@@ -137,12 +146,15 @@ impl Kernel {
     /// # Ok::<(), postlude::Error>(())
     /// ```
     pub fn infer(source: &str, bindings: &Bindings) -> Result<Kernel, Error> {
-        Kernel::from_ast(check::infer(&syntax::parse(source)?, bindings)?)
+        Kernel::infer_bytes(source.as_bytes(), bindings)
     }
 
     /// [`Kernel::infer`] from bytes that may not be text at all.
+    #[doc(hidden)]
     pub fn infer_bytes(source: &[u8], bindings: &Bindings) -> Result<Kernel, Error> {
-        Kernel::from_ast(check::infer(&syntax::parse_bytes(source)?, bindings)?)
+        let parsed = syntax::parse_bytes(source).map_err(Error::from);
+        let inferred = parsed.and_then(|ast| check::infer(&ast, bindings).map_err(Error::from));
+        inferred.and_then(Kernel::from_ast).map_err(|error| error.of_source(source))
     }
 
     /// Types a tree that any front end built.
@@ -180,6 +192,7 @@ impl Kernel {
     }
 
     /// What was written, with its signature.
+    #[doc(hidden)]
     pub fn ast(&self) -> &Ast {
         &self.ast
     }
@@ -197,11 +210,13 @@ impl Kernel {
     }
 
     /// The typed graph before it was defined.
+    #[doc(hidden)]
     pub fn checked(&self) -> &Graph {
         &self.checked
     }
 
     /// The kernel's meaning.
+    #[doc(hidden)]
     pub fn defined(&self) -> &Graph {
         &self.defined
     }
@@ -234,9 +249,9 @@ impl Compiled {
         #[cfg(feature = "cuda")]
         let settings = Settings {
             math: options.math,
-            schedule: options.schedule.clone(),
-            grid_limit: options.grid_limit,
-            guard: options.guard,
+            schedule: options.hooks.schedule.clone(),
+            grid_limit: options.hooks.grid_limit,
+            guard: options.hooks.guard,
             cache: options.cache.clone(),
         };
         Compiled {
@@ -255,11 +270,13 @@ impl Compiled {
     }
 
     /// What the reference evaluates.
+    #[doc(hidden)]
     pub fn defined(&self) -> &Graph {
         &self.defined
     }
 
     /// What an engine runs.
+    #[doc(hidden)]
     pub fn optimised(&self) -> &Graph {
         &self.optimised
     }
@@ -270,6 +287,7 @@ impl Compiled {
     }
 
     /// How a problem will be run on the CPU.
+    #[doc(hidden)]
     pub fn schedule(&self, problem: &Problem) -> Result<Schedule, Error> {
         Ok(plan::plan(&self.optimised, problem, self.options.threads)?)
     }
@@ -334,6 +352,7 @@ impl Compiled {
     }
 
     /// Every output with everything it may be.
+    #[doc(hidden)]
     pub fn evaluate(
         &self,
         problem: &Problem,

@@ -50,6 +50,7 @@ impl<'a> Argument<'a> {
     }
 
     /// The same argument, borrowed.
+    #[doc(hidden)]
     pub fn borrowed(&'a self) -> Argument<'a> {
         match self {
             Argument::Tensor(tensor) => Argument::View(tensor.view()),
@@ -192,6 +193,7 @@ pub struct Problem {
 
 impl Problem {
     /// Sizes for a graph; every dim has to be known and every division to come out even.
+    #[doc(hidden)]
     pub fn new(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         for dim in sizes.keys() {
             if !dim_names(graph).contains(&dim.as_str()) {
@@ -281,6 +283,7 @@ impl Problem {
     }
 
     /// Sizes found in the arguments together with those given.
+    #[doc(hidden)]
     pub fn bind(graph: &Graph, arguments: &Arguments, given: &Sizes) -> Result<Problem, BindError> {
         let mut sizes = given.clone();
         for name in arguments.keys() {
@@ -448,6 +451,7 @@ impl Problem {
     }
 
     /// Whether a shape is what the dims say.
+    #[doc(hidden)]
     pub fn check_shape(&self, name: &str, dims: &[Dim], shape: &[usize]) -> Result<(), BindError> {
         if dims.len() != shape.len() {
             return Err(BindError::Rank {
@@ -471,17 +475,20 @@ impl Problem {
     }
 
     /// The shape that dims have in this problem.
+    #[doc(hidden)]
     pub fn shape(&self, dims: &[Dim]) -> Vec<usize> {
         dims.iter().map(|dim| size_of(dim, &self.sizes).unwrap_or(0)).collect()
     }
 
     /// The sizes of a value's axes: batch, rows, columns; 1 where it does not vary.
+    #[doc(hidden)]
     pub fn extents(&self, axes: Axes) -> [usize; 3] {
         let columns = axes.column.map_or(1, |divisor| self.columns / divisor as usize);
         [if axes.batch { self.batch } else { 1 }, if axes.row { self.rows } else { 1 }, columns]
     }
 
     /// How many columns the product has.
+    #[doc(hidden)]
     pub fn product_columns(&self) -> usize {
         self.columns / self.column_divisor as usize
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: every element that shape and strides reach lies inside the bytes.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod element;
 mod layout;
 mod view;
@@ -43,6 +45,9 @@ pub enum TensorError {
         /// The strides.
         strides: Vec<isize>,
     },
+    /// An array with gaps between its elements.
+    #[error("the array's elements do not fill its memory: copy it first")]
+    Gaps,
     /// More dims than any kernel has.
     #[error("a tensor has at most {MAX_RANK} dims, not {given}")]
     TooManyDims {

@@ -162,7 +162,8 @@ fn check_larger(device: &Device, random: &mut Random) -> Result<(), String> {
     let tile = schedule.as_ref().map(|schedule| schedule.tile);
     for grid_limit in limits.iter().copied() {
         let about = format!("{} with {tile:?} on {grid_limit:?} CTAs", bound.about);
-        let options = Options { grid_limit, ..guarded(schedule.clone()) };
+        let mut options = guarded(schedule.clone());
+        options.hooks.grid_limit = grid_limit;
         let got = bound.run(&options).map_err(|error| format!("{about}: refused: {error}"))?;
         for (got, want) in got.iter().zip(&wanted) {
             if let Some(what) = difference(got, want) {

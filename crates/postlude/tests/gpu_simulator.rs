@@ -9,8 +9,8 @@ use postlude::emit::sm90::{emit, launch};
 use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Sm90Schedule, fit};
 use postlude::runtime::Device;
 use postlude::{
-    Argument, Arguments, Backend, Compiled, DType, Kernel, MathMode, Options, Problem, Sizes,
-    Tensor,
+    Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, MathMode, Options, Problem,
+    Sizes, Tensor,
 };
 use postlude_corpus::{Random, fingerprint};
 use postlude_sim::Timing;
@@ -60,7 +60,7 @@ impl Bound {
         let schedule = schedule.expect("some tile fits");
         let options = Options {
             backend: Backend::Cuda,
-            schedule: Some(schedule.clone()),
+            hooks: Hooks { schedule: Some(schedule.clone()), ..Hooks::default() },
             ..Options::default()
         };
         let compiled = kernel.compile(&options);

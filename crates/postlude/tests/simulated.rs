@@ -23,7 +23,7 @@ use std::thread;
 
 use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
 use postlude::sim::{SimOptions, Timing};
-use postlude::{Argument, Backend, DType, Options, Tensor};
+use postlude::{Argument, Backend, DType, Hooks, Options, Tensor};
 use postlude_corpus::{Random, SPLITS, is_thorough, pick};
 
 use problems::{Bound, Data, Layout, Stored, difference, lay_out};
@@ -81,9 +81,7 @@ fn check_on(
     for grid_limit in grids.iter().copied() {
         let options = Options {
             backend: Backend::Sim,
-            schedule: given.cloned(),
-            grid_limit,
-            guard: true,
+            hooks: Hooks { schedule: given.cloned(), grid_limit, guard: true, ..Hooks::default() },
             ..Options::default()
         };
         let compiled = bound.kernel.compile(&options);

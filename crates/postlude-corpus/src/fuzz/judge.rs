@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use postlude::reference::{self, Evaluated};
-use postlude::{Arguments, Backend, Compiled, Error, MathMode, Options, Problem, Tensor};
+use postlude::{Arguments, Backend, Compiled, Error, Hooks, MathMode, Options, Problem, Tensor};
 
 use super::specimen::Specimen;
 use super::tally::Tally;
@@ -115,9 +115,12 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         cache: engine.cache.clone(),
         math: specimen.way.math,
         threads: Some(1),
-        grid_limit: specimen.way.grid_limit,
-        guard: true,
-        timing: specimen.way.timing,
+        hooks: Hooks {
+            grid_limit: specimen.way.grid_limit,
+            guard: true,
+            timing: specimen.way.timing,
+            schedule: None,
+        },
         ..Options::default()
     };
     let kernel = match specimen.kernel() {
@@ -137,7 +140,10 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
     let schedule =
         tile.and_then(|number| tile::schedule(number, &compiled, &problem, &arguments, &outputs));
     let compiled = match &schedule {
-        Some(_) => kernel.compile(&Options { schedule: schedule.clone(), ..options }),
+        Some(_) => {
+            let hooks = Hooks { schedule: schedule.clone(), ..options.hooks.clone() };
+            kernel.compile(&Options { hooks, ..options })
+        }
         None => compiled,
     };
     if engine.until == Until::Emitted {
@@ -188,7 +194,7 @@ fn compare(
 }
 
 fn refused_or_wrong(error: &Error) -> Verdict {
-    if error.is_refusal() { Verdict::Refused(error.to_string()) } else { wrong(Kind::Error, error) }
+    if error.is_refusal() { Verdict::Refused(error.summary()) } else { wrong(Kind::Error, error) }
 }
 
 /// The first elements that the reference does not allow.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use postlude::runtime::Stream;
-use postlude::{Argument, Arguments, Kernel, Options, Tensor, dtype};
+use postlude::{Argument, Arguments, Hooks, Kernel, Options, Tensor, dtype};
 
 use crate::bench::Bench;
 use crate::check::{self, CHUNK_BYTES, Totalled, Verdict, sums};
@@ -50,7 +50,9 @@ fn check_small(bench: &Bench<'_>, row: &Row, ours: &Ours) -> Result<Verdict, Yar
     let problem = ours::problem(&kernel, row)?;
     let (device, stream) = (bench.device, bench.stream);
     let data = Data::new(device, stream, row, kernel.defined(), &problem)?;
-    let same = Options { schedule: Some(ours.call().schedule().clone()), ..Options::default() };
+    let schedule = Some(ours.call().schedule().clone());
+    let hooks = Hooks { schedule, ..Hooks::default() };
+    let same = Options { hooks, ..Options::default() };
     let prepare = |options: &Options| {
         Ours::prepare(device, &kernel, options, row, &data, |set| data.results(set))
     };

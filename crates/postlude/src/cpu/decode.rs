@@ -11,6 +11,8 @@ pub(super) trait Decode {
     type Bytes: Copy + for<'a> TryFrom<&'a [u8]>;
     /// Bytes in one element.
     const SIZE: usize;
+    /// Whether the bytes are those of an f32 on this machine.
+    const IS_F32: bool = false;
     /// The value.
     fn decode(bytes: Self::Bytes) -> f32;
 }
@@ -33,6 +35,7 @@ pub(super) struct U8;
 impl Decode for F32 {
     type Bytes = [u8; 4];
     const SIZE: usize = 4;
+    const IS_F32: bool = cfg!(target_endian = "little");
 
     #[inline(always)]
     fn decode(bytes: [u8; 4]) -> f32 {

@@ -10,11 +10,33 @@
 
 use super::tile::Tile;
 use super::vector::{Portable, Vector, prefetch};
+use super::vectorise::{Loop, vectorised};
 use crate::dtype::Elem;
 use crate::functions::Level;
 
 /// Most elements in any kernel's tile.
 const MAX_TILE: usize = 512;
+
+/// Rows that [`Accumulator::add_rows`] takes at once.
+pub(super) const ROWS: usize = 4;
+
+/// Several rows, each times its factor, added to a line: one rounding each, in order.
+struct AddRows<'a, const N: usize>(&'a mut [f32], [f32; N], [&'a [f32]; N]);
+
+impl<const N: usize> Loop for AddRows<'_, N> {
+    #[inline(always)]
+    fn run(self) {
+        let AddRows(line, factors, rows) = self;
+        let rows = rows.map(|row| &row[..line.len()]);
+        for (place, sum) in line.iter_mut().enumerate() {
+            let mut total = *sum;
+            for (factor, row) in factors.iter().zip(rows) {
+                total = factor.mul_add(row[place], total);
+            }
+            *sum = total;
+        }
+    }
+}
 
 /// Whether a tile begins at zero or goes on from the accumulators in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +52,8 @@ pub(super) struct Call<T> {
     k: usize,
     a: *const f32,
     b: *const f32,
+    /// Elements from one row of B to the next.
+    step: usize,
     c: *mut T,
     leading: usize,
     start: Start,
@@ -60,6 +84,8 @@ pub(crate) trait Accumulator: Copy + Default + PartialEq + Send + Sync + 'static
     unsafe fn step<V: Vector>(acc: V, a: V, b: V) -> V;
     /// Writes the register back.
     unsafe fn finish<V: Vector>(acc: V, to: *mut Self, start: Start);
+    /// Adds up to [`ROWS`] rows, each times its factor, in their order; whether it can.
+    fn add_rows(line: &mut [Self], factors: &[f32], rows: &[&[f32]]) -> bool;
 }
 
 impl Accumulator for f32 {
@@ -87,6 +113,20 @@ impl Accumulator for f32 {
     unsafe fn finish<V: Vector>(acc: V, to: *mut f32, _start: Start) {
         // SAFETY: the caller's promise is that of `Vector`.
         unsafe { acc.store(to) }
+    }
+
+    fn add_rows(line: &mut [f32], factors: &[f32], rows: &[&[f32]]) -> bool {
+        match (factors, rows) {
+            (&[a, b, c, d], &[p, q, r, s]) => {
+                vectorised(AddRows(line, [a, b, c, d], [p, q, r, s]));
+            }
+            _ => {
+                for (factor, row) in factors.iter().zip(rows) {
+                    vectorised(AddRows(line, [*factor], [row]));
+                }
+            }
+        }
+        true
     }
 }
 
@@ -117,13 +157,17 @@ impl Accumulator for i32 {
             }
         }
     }
+
+    fn add_rows(_line: &mut [i32], _factors: &[f32], _rows: &[&[f32]]) -> bool {
+        false
+    }
 }
 
 /// The kernel: `R` rows of `W` registers, from an A panel of width `MR`. Asks for the tile below meanwhile, which is
 /// the next as a rule.
 ///
-/// Safety: the CPU has `V`'s instructions; `a` is valid for `k * MR`, `b` for `k * W * LANES` elements, and `c` for
-/// `R` rows of `W * LANES` elements that are `leading` apart.
+/// Safety: the CPU has `V`'s instructions; `a` is valid for `k * MR`, `b` for `k` rows of `W * LANES` elements that are
+/// `step` apart, and `c` for `R` rows of `W * LANES` elements that are `leading` apart.
 #[inline(always)]
 unsafe fn multiply<T: Accumulator, V: Vector, const MR: usize, const R: usize, const W: usize>(
     call: &Call<T>,
@@ -150,7 +194,8 @@ unsafe fn multiply<T: Accumulator, V: Vector, const MR: usize, const R: usize, c
                 }
             }
             a = a.add(MR);
-            b = b.add(W * V::LANES);
+            // The last step may lead behind the memory, where nothing is read.
+            b = b.wrapping_add(call.step);
         }
         for (r, row) in acc.iter().enumerate() {
             for (w, register) in row.iter().enumerate() {
@@ -222,7 +267,8 @@ impl<T: Accumulator> Microkernel<T> {
         if columns == self.nr {
             let (leading, c) = (tile.leading(), tile.pointer());
             // SAFETY: `at` found the instructions present; the lengths were checked above; the tile is full width.
-            unsafe { run(&Call { k, a: a.as_ptr(), b: b.as_ptr(), c, leading, start }) };
+            let (a, b, step) = (a.as_ptr(), b.as_ptr(), self.nr);
+            unsafe { run(&Call { k, a, b, step, c, leading, start }) };
             return;
         }
         let mut full = [T::default(); MAX_TILE];
@@ -233,9 +279,37 @@ impl<T: Accumulator> Microkernel<T> {
         }
         let c = full[..rows * self.nr].as_mut_ptr();
         // SAFETY: as above; `full` holds `rows` rows of `nr` elements.
-        unsafe { run(&Call { k, a: a.as_ptr(), b: b.as_ptr(), c, leading: self.nr, start }) };
+        let (a, b, step) = (a.as_ptr(), b.as_ptr(), self.nr);
+        unsafe { run(&Call { k, a, b, step, c, leading: self.nr, start }) };
         for row in 0..rows {
             tile.row(row).copy_from_slice(&full[row * self.nr..][..columns]);
         }
+    }
+
+    /// Advances a tile of full width by a panel of A and rows of B as the caller keeps them: `b` are the bytes of aligned
+    /// f32, each row `step` elements behind the one before.
+    pub(super) fn run_in_place(
+        &self,
+        a: &[f32],
+        (b, step): (&[u8], usize),
+        tile: &mut Tile<'_, T>,
+        start: Start,
+    ) {
+        let k = a.len() / self.mr;
+        let held = b.len() / size_of::<f32>();
+        let fits = 0 < k && k <= T::LONGEST && a.len() == k * self.mr;
+        assert!(fits && (k - 1) * step + self.nr <= held, "compiler bug: panels do not match");
+        let aligned = b.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
+        assert!(aligned, "compiler bug: elements that are not aligned");
+        let (rows, columns) = (tile.rows(), tile.columns());
+        assert!(
+            0 < rows && rows <= self.run.len() && columns == self.nr,
+            "compiler bug: tile does not match"
+        );
+        let (leading, c) = (tile.leading(), tile.pointer());
+        let (a, b) = (a.as_ptr(), b.as_ptr().cast::<f32>());
+        // SAFETY: `at` found the instructions present; the lengths were checked above; the tile is full width; every bit
+        // pattern is an f32.
+        unsafe { (self.run[rows - 1])(&Call { k, a, b, step, c, leading, start }) };
     }
 }

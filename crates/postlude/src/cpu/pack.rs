@@ -5,6 +5,7 @@
 
 use super::decode::{self, Decode, decode_one, with_decoder};
 use super::storage::Storage;
+use super::transpose::{self, BLOCK};
 use crate::dtype::DType;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -57,6 +58,15 @@ impl<'a> Matrix<'a> {
     /// The element type.
     pub(super) fn dtype(&self) -> DType {
         self.operand.dtype
+    }
+
+    /// The bytes of aligned f32 from an element on, and the distance of columns, where rows lie next to each other.
+    pub(super) fn in_place(&self, row: usize, column: usize) -> Option<(&'a [u8], usize)> {
+        let Operand { dtype, bytes, row_stride, column_stride, .. } = self.operand;
+        let step = usize::try_from(column_stride).ok()?;
+        let aligned = bytes.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
+        let suits = dtype == DType::F32 && row_stride == 1 && aligned;
+        suits.then(|| (&bytes[self.index(row, column) * size_of::<f32>()..], step))
     }
 
     /// The index in memory of an element; in bounds by construction if the element exists.
@@ -223,7 +233,8 @@ fn pack_panels<D: Decode>(matrix: &Matrix<'_>, part: Part, out: &mut [f32]) {
             out.fill(0.0);
         }
         for (block, lines) in out.chunks_mut(layout.width * TRANSPOSED).enumerate() {
-            transpose::<D>(matrix, (row, from + block * TRANSPOSED), (rows, layout.width), lines);
+            let place = (row, from + block * TRANSPOSED);
+            copy_columns::<D>(matrix, place, (rows, layout.width), lines);
         }
     }
 }
@@ -243,14 +254,34 @@ fn copy_line<D: Decode>(
 }
 
 /// Copies `rows` rows from (`row`, `column`) on into lines of `width`, one line for each column.
-fn transpose<D: Decode>(
+fn copy_columns<D: Decode>(
     matrix: &Matrix<'_>,
     (row, column): (usize, usize),
     (rows, width): (usize, usize),
     lines: &mut [f32],
 ) {
     let depth = lines.len() / width;
-    for r in 0..rows {
+    let mut done = 0;
+    if matrix.operand.column_stride == 1 && depth.is_multiple_of(BLOCK) {
+        done = rows / BLOCK * BLOCK;
+        let stride = usize::try_from(matrix.operand.row_stride).ok().filter(|_| D::IS_F32);
+        for r in (0..done).step_by(BLOCK) {
+            if let Some(stride) = stride {
+                let bytes = &matrix.operand.bytes[matrix.index(row + r, column) * D::SIZE..];
+                transpose::transpose_stored(bytes, stride, depth, &mut lines[r..], width);
+                continue;
+            }
+            for (number, lines) in lines.chunks_mut(width * BLOCK).enumerate() {
+                let mut block = [[0.0; BLOCK]; BLOCK];
+                for (place, values) in block.iter_mut().enumerate() {
+                    let run = matrix.run::<D>(row + r + place, column + number * BLOCK, BLOCK);
+                    values.iter_mut().zip(run).for_each(|(slot, value)| *slot = value);
+                }
+                transpose::transpose(&block, &mut lines[r..], width);
+            }
+        }
+    }
+    for r in done..rows {
         let slots = lines[r..].iter_mut().step_by(width);
         if matrix.operand.column_stride == 1 {
             slots

@@ -21,7 +21,7 @@ use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLau
 /// ```no_run
 /// use std::collections::BTreeMap;
 ///
-/// use postlude::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
+/// use postlude::cuda::{Device, DeviceArgument, DeviceTensor, Stream};
 /// use postlude::{DType, Kernel, Options, Sizes};
 ///
 /// let kernel = Kernel::infer("D = relu(A @ W.T)", &Default::default())?;
@@ -38,7 +38,7 @@ use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLau
 ///     ("W".to_owned(), DeviceArgument::Tensor(tensor(1))),
 /// ]);
 /// let outputs = BTreeMap::from([("D".to_owned(), tensor(2))]);
-/// let call = compiled.prepare(&device, &inputs, &outputs, &Sizes::new())?;
+/// let call = compiled.prepare_on(&device, &inputs, &outputs, &Sizes::new())?;
 /// call.launch(&stream)?;
 /// stream.synchronize()?;
 /// # Ok::<(), postlude::Error>(())
@@ -88,11 +88,13 @@ impl PreparedCall {
     }
 
     /// How it is run.
+    #[doc(hidden)]
     pub fn schedule(&self) -> &Sm90Schedule {
         &self.schedule
     }
 
     /// The loaded kernel.
+    #[doc(hidden)]
     pub fn function(&self) -> &Function {
         &self.function
     }

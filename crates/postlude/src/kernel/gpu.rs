@@ -50,6 +50,7 @@ impl Compiled {
     }
 
     /// Copies a call's inputs to the first GPU and prepares it there.
+    #[doc(hidden)]
     pub fn upload(
         &self,
         problem: &Problem,
@@ -63,6 +64,7 @@ impl Compiled {
     }
 
     /// How a problem will be run on the first GPU, or why it is not.
+    #[doc(hidden)]
     pub fn gpu_schedule(
         &self,
         problem: &Problem,
@@ -72,6 +74,7 @@ impl Compiled {
     }
 
     /// How many modules of code the kernel has loaded so far, for all sizes together.
+    #[doc(hidden)]
     pub fn gpu_modules(&self) -> usize {
         self.gpu.modules()
     }
@@ -92,6 +95,7 @@ impl Call<'_> {
 #[cfg(not(feature = "cuda"))]
 impl Compiled {
     /// This build runs nothing on GPUs, and says so.
+    #[doc(hidden)]
     pub fn gpu_schedule(&self, _: &Problem, _: &Arguments) -> Result<Sm90Schedule, Error> {
         Err(NoGpus.into())
     }

@@ -37,6 +37,7 @@ impl Compiled {
     /// assert_eq!(outputs[0].values(), [64.0; 8 * 16]);
     /// # Ok::<(), postlude::Error>(())
     /// ```
+    #[doc(hidden)]
     pub fn simulate(
         &self,
         problem: &Problem,
@@ -48,6 +49,7 @@ impl Compiled {
     }
 
     /// The same, with somebody who watches: meters, a timeline.
+    #[doc(hidden)]
     pub fn simulate_observed(
         &self,
         problem: &Problem,
@@ -60,6 +62,7 @@ impl Compiled {
     }
 
     /// A call in the simulator with everything planned, emitted and laid out.
+    #[doc(hidden)]
     pub fn simulated(
         &self,
         problem: &Problem,
@@ -73,6 +76,7 @@ impl Compiled {
     }
 
     /// How a problem will be run in the simulator, or why it is not.
+    #[doc(hidden)]
     pub fn sim_schedule(
         &self,
         problem: &Problem,
@@ -83,8 +87,9 @@ impl Compiled {
 
     fn source(&self) -> Source<'_> {
         let options = &self.options;
-        let wanted = Wanted { schedule: options.schedule.as_ref(), grid_limit: options.grid_limit };
-        Source { graph: &self.optimised, math: options.math, wanted, guard: options.guard }
+        let hooks = &options.hooks;
+        let wanted = Wanted { schedule: hooks.schedule.as_ref(), grid_limit: hooks.grid_limit };
+        Source { graph: &self.optimised, math: options.math, wanted, guard: hooks.guard }
     }
 }
 
@@ -92,7 +97,7 @@ impl Compiled {
 impl Call<'_> {
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
         let compiled = self.compiled();
-        let options = SimOptions { timing: compiled.options.timing, ..SimOptions::default() };
+        let options = SimOptions { timing: compiled.options.hooks.timing, ..SimOptions::default() };
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
         let call = SimCall::new(&compiled.source(), self.problem(), &self.inputs, &outputs)?;
         sim::accept(&call.run_views(&options, &mut Nobody, &mut self.outputs)?)

@@ -57,6 +57,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Every element.
+    #[doc(hidden)]
     pub fn is_whole(self) -> bool {
         self.checked == self.elements
     }

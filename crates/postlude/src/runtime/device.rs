@@ -81,6 +81,7 @@ impl Device {
     }
 
     /// How many streaming multiprocessors it has.
+    #[doc(hidden)]
     pub fn processors(&self) -> u32 {
         self.0.processors
     }
@@ -91,36 +92,43 @@ impl Device {
     }
 
     /// Its free memory, in bytes.
+    #[doc(hidden)]
     pub fn free_memory(&self) -> Result<u64, RuntimeError> {
         Ok(self.0.context.free_memory()?.0)
     }
 
     /// The most shared memory that a CTA may ask for, in bytes.
+    #[doc(hidden)]
     pub fn shared_bytes(&self) -> u32 {
         self.0.shared_bytes
     }
 
     /// Its level-two cache, in bytes.
+    #[doc(hidden)]
     pub fn l2_bytes(&self) -> u32 {
         self.0.l2_bytes
     }
 
     /// Its compute capability: `(9, 0)` for Hopper.
+    #[doc(hidden)]
     pub fn capability(&self) -> (u32, u32) {
         self.0.capability
     }
 
     /// The same as a target.
+    #[doc(hidden)]
     pub fn target(&self) -> Target {
         Target::of_capability(self.0.capability.0, self.0.capability.1)
     }
 
     /// The version of CUDA that the driver speaks.
+    #[doc(hidden)]
     pub fn cuda_version(&self) -> CudaVersion {
         self.0.context.driver().version()
     }
 
     /// The driver's release, such as `580.65.06`, where the system tells it.
+    #[doc(hidden)]
     pub fn driver_release(&self) -> Option<&str> {
         self.0.release.as_deref()
     }
@@ -136,11 +144,13 @@ impl Device {
     }
 
     /// A kernel of a PTX text: from memory, from the user's cache on disk, or compiled now.
+    #[doc(hidden)]
     pub fn load(&self, text: &str, entry: &str) -> Result<Function, RuntimeError> {
         self.load_through(&DiskCache::standard(), text, entry)
     }
 
     /// The same through a cache of one's own choice.
+    #[doc(hidden)]
     pub fn load_through(
         &self,
         cache: &DiskCache,
@@ -151,6 +161,7 @@ impl Device {
     }
 
     /// Forgets loaded modules (those in use stay loaded) and gives back workspaces, after waiting for the GPU.
+    #[doc(hidden)]
     pub fn trim(&self) -> Result<(), RuntimeError> {
         // A kernel may still run whose module nobody holds any more.
         self.synchronize()?;

@@ -2,7 +2,7 @@
 
 use postlude::plan::sm90::{CANDIDATES, Needs, Placement, Placements, Sm90, Sm90Schedule, fit};
 use postlude::{
-    Argument, Arguments, Backend, Compiled, DType, Kernel, Options, Problem, Sizes, Tensor,
+    Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Problem, Sizes, Tensor,
 };
 use postlude_corpus::{EPILOGUES, Random, find_epilogue};
 
@@ -182,7 +182,8 @@ impl Bound {
 
 /// How a run on the GPU is watched.
 pub(crate) fn guarded(schedule: Option<Sm90Schedule>) -> Options {
-    Options { backend: Backend::Cuda, schedule, guard: true, ..Options::default() }
+    let hooks = Hooks { schedule, guard: true, ..Hooks::default() };
+    Options { backend: Backend::Cuda, hooks, ..Options::default() }
 }
 
 /// Where two tensors differ in a bit, in words.

@@ -4,7 +4,22 @@
 //! Each thread packs one panel of one block of K into its own cache, multiplies all rows by it, and forgets it.
 
 use super::*;
+use crate::cpu::microkernel::ROWS;
 use crate::cpu::pack::pack_panel;
+use zerocopy::FromBytes;
+
+/// Rows of K that pass over the columns together.
+const DEEP: usize = 16;
+/// Rows of A up to which B is read where it lies: more read it too often from there.
+const MOST_IN_PLACE: usize = 32;
+
+/// Rows of A up to which each row of B is added as a whole.
+const MOST_BY_ROWS: usize = 2;
+
+/// The first elements of aligned bytes.
+fn floats(bytes: &[u8], count: usize) -> Option<&[f32]> {
+    <[f32]>::ref_from_prefix_with_elems(bytes, count).ok().map(|(values, _)| values)
+}
 
 /// What products of few rows share.
 pub(super) struct Few<'a, T: Accumulator> {
@@ -83,13 +98,86 @@ impl<T: Accumulator> Few<'_, T> {
         );
     }
 
+    /// Computes the columns of a tile that fill panels from B as it lies, where its rows of K are contiguous; how many.
+    ///
+    /// A few rows of K at a time pass over all columns, so that B is read in long runs and accumulators stay in cache.
+    fn compute_in_place(
+        &self,
+        product: &Product<'_>,
+        a: &Panels<'_>,
+        tile: &mut Tile<'_, T>,
+        first: usize,
+    ) -> usize {
+        let (nr, kc, mr) = (self.kernel.nr, self.blocks.kc, self.kernel.mr);
+        let (rows, columns) = (tile.rows(), tile.columns() / self.kernel.nr * self.kernel.nr);
+        if rows > MOST_IN_PLACE || columns == 0 || product.b.in_place(first, 0).is_none() {
+            return 0;
+        }
+        let at_once = a.layout().group;
+        if rows <= MOST_BY_ROWS && self.compute_by_rows(product, a, tile, (first, columns)) {
+            return columns;
+        }
+        for block in 0..a.layout().blocks() {
+            let from = block * kc;
+            let depth = kc.min(product.k - from);
+            for above in (0..depth).step_by(DEEP) {
+                let deep = above..depth.min(above + DEEP);
+                let start = if from + above == 0 { Start::Zero } else { Start::Continue };
+                for column in (0..columns).step_by(nr) {
+                    let Some(b) = product.b.in_place(first + column, from + above) else {
+                        panic!("compiler bug: B moved")
+                    };
+                    for (number, row) in (0..rows).step_by(at_once).enumerate() {
+                        let a = &a.panel(block, number)[deep.start * mr..deep.end * mr];
+                        let mut part = tile.part(row, column, at_once, nr);
+                        self.kernel.run_in_place(a, b, &mut part, start);
+                    }
+                }
+            }
+        }
+        columns
+    }
+
+    /// Adds rows of B, times elements of A, to whole rows of the tile; whether these accumulators can.
+    fn compute_by_rows(
+        &self,
+        product: &Product<'_>,
+        a: &Panels<'_>,
+        tile: &mut Tile<'_, T>,
+        (first, columns): (usize, usize),
+    ) -> bool {
+        let (kc, mr, at_once) = (self.blocks.kc, self.kernel.mr, a.layout().group);
+        for row in 0..tile.rows() {
+            let line = &mut tile.row(row)[..columns];
+            line.fill(T::default());
+            for k in (0..product.k).step_by(ROWS) {
+                let mut factors = [0.0; ROWS];
+                let mut rows = [&[][..]; ROWS];
+                let count = ROWS.min(product.k - k);
+                for (place, k) in (k..k + count).enumerate() {
+                    factors[place] = a.panel(k / kc, row / at_once)[k % kc * mr + row % at_once];
+                    let held = product.b.in_place(first, k).map(|(bytes, _)| bytes);
+                    let Some(held) = held.and_then(|bytes| floats(bytes, columns)) else {
+                        return false;
+                    };
+                    rows[place] = held;
+                }
+                if !T::add_rows(line, &factors[..count], &rows[..count]) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// Computes a tile whose first column is `first`.
     fn compute(&self, product: &Product<'_>, a: &Panels<'_>, mut tile: Tile<'_, T>, first: usize) {
         let (nr, kc) = (self.kernel.nr, self.blocks.kc);
         let (rows, columns) = (tile.rows(), tile.columns());
         let at_once = a.layout().group;
+        let done = self.compute_in_place(product, a, &mut tile, first);
         self.panels.with(nr * kc, |panel| {
-            for column in (0..columns).step_by(nr) {
+            for column in (done..columns).step_by(nr) {
                 let width = nr.min(columns - column);
                 for block in 0..a.layout().blocks() {
                     let from = block * kc;
