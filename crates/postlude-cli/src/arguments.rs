@@ -450,10 +450,7 @@ pub(crate) struct Pair<T> {
     pub(crate) value: T,
 }
 
-impl<T: FromStr> FromStr for Pair<T>
-where
-    T::Err: ToString,
-{
+impl<T: PairValue> FromStr for Pair<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pair<T>, String> {
@@ -462,8 +459,50 @@ where
         if name.trim().is_empty() || value.is_empty() {
             return Err("a name, `=` and a value are expected".to_owned());
         }
-        let value = value.parse().map_err(|error: T::Err| error.to_string())?;
-        Ok(Pair { name: name.trim().to_owned(), value })
+        Ok(Pair { name: name.trim().to_owned(), value: T::read(value)? })
+    }
+}
+
+/// What may stand behind the `=` of a [`Pair`].
+pub(crate) trait PairValue: Sized {
+    /// The value that a text stands for, or what is wanted instead.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+impl PairValue for PathBuf {
+    fn read(text: &str) -> Result<PathBuf, String> {
+        Ok(text.into())
+    }
+}
+
+impl PairValue for Fill {
+    fn read(text: &str) -> Result<Fill, String> {
+        text.parse().map_err(|error: <Fill as FromStr>::Err| error.to_string())
+    }
+}
+
+impl PairValue for usize {
+    fn read(text: &str) -> Result<usize, String> {
+        let whole = text.trim().parse();
+        whole
+            .map_err(|_| format!("`{text}` is not a size: a size is a whole number such as `1024`"))
+    }
+}
+
+impl PairValue for f64 {
+    /// A number that f32 holds, as literals are; `inf` and `nan` by their names only.
+    fn read(text: &str) -> Result<f64, String> {
+        let value: f64 = text
+            .trim()
+            .parse()
+            .map_err(|_| format!("`{text}` is not a number such as `0.5` or `1e-5`"))?;
+        let named = text.contains(['i', 'I', 'n', 'N']);
+        if !named && (value as f32).is_infinite() {
+            return Err(format!(
+                "the number `{text}` is beyond the largest f32; write `inf` if that is meant"
+            ));
+        }
+        Ok(value)
     }
 }
 

@@ -59,6 +59,7 @@ impl Loaded {
             Ok(kernel) => kernel,
             Err(error) => return Err(Failure::Kernel(source, error)),
         };
+        diagnose::warn(&source, &kernel.warnings());
         for (name, given) in &mut given {
             match kernel.defined().inputs().iter().find(|input| input.name == *name) {
                 Some(input) => fit(input, given)?,

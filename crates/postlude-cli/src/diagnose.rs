@@ -5,6 +5,7 @@
 
 mod bug;
 mod excerpt;
+mod warn;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -20,6 +21,7 @@ use crate::source::Source;
 
 pub(crate) use bug::{BUG, note_bug, print_bug, remember};
 use excerpt::{Excerpt, visible};
+pub(crate) use warn::{warn, with_warnings};
 
 /// The most characters of all diagnostics together.
 const MOST_CHARACTERS: usize = 3900;
@@ -51,7 +53,7 @@ struct Failed {
     error: Described,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Described {
     message: String,
     line: Option<usize>,
@@ -96,30 +98,37 @@ fn print_json(described: Described) {
 }
 
 fn describe(failure: &Failure) -> Described {
-    let (message, place, fix) = match failure {
-        Failure::Closed => (String::new(), None, None),
+    let (message, fix) = match failure {
+        Failure::Closed => (String::new(), None),
         Failure::Usage(error) => {
             let text = error.render().to_string();
-            let line = text.lines().next().unwrap_or_default();
+            let said: Vec<&str> =
+                text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+            let line = &said.join(" ");
             let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
             let message = line.strip_prefix("error: ").unwrap_or(line).to_owned();
-            (message, None, tip.map(str::to_owned))
+            (message, tip.map(str::to_owned))
         }
         Failure::Kernel(source, error) => match error.diagnostics().first() {
-            Some(first) => (
-                first.message(),
-                first.span().map(|span| Place::of(&source.bytes, span)),
-                first.fix(),
-            ),
-            None => (error.to_string(), None, None),
+            Some(first) => return describe_one(source, first),
+            None => (error.to_string(), None),
         },
-        Failure::Mistake(mistake) => (mistake.message.clone(), None, mistake.fix.clone()),
+        Failure::Mistake(mistake) => (mistake.message.clone(), mistake.fix.clone()),
     };
+    described(&message, None, fix.as_deref())
+}
+
+fn describe_one(source: &Source, diagnostic: &Diagnostic) -> Described {
+    let place = diagnostic.span().map(|span| Place::of(&source.bytes, span));
+    described(&diagnostic.message(), place, diagnostic.fix().as_deref())
+}
+
+fn described(message: &str, place: Option<Place>, fix: Option<&str>) -> Described {
     Described {
-        message: cut(&message),
+        message: cut(message),
         line: place.map(|place| place.line),
         column: place.map(|place| place.column),
-        fix: fix.map(|fix| cut(&fix)),
+        fix: fix.map(cut),
         kernel: None,
     }
 }
@@ -163,7 +172,8 @@ fn render(renderer: &Renderer, source: &Source, error: &Error) -> String {
     let mut characters = 0;
     for (place, diagnostic) in error.diagnostics().iter().enumerate() {
         // What is counted is what is read: colours are not.
-        characters += render_one(&Renderer::plain(), source, diagnostic).chars().count() + 2;
+        characters +=
+            render_one(&Renderer::plain(), source, diagnostic, Level::ERROR).chars().count() + 2;
         if characters > MOST_CHARACTERS {
             text.push_str(&format!("\n\n(and {} more)", error.diagnostics().len() - place));
             break;
@@ -171,16 +181,21 @@ fn render(renderer: &Renderer, source: &Source, error: &Error) -> String {
         if place > 0 {
             text.push_str("\n\n");
         }
-        text.push_str(&render_one(renderer, source, diagnostic));
+        text.push_str(&render_one(renderer, source, diagnostic, Level::ERROR));
     }
     text
 }
 
-fn render_one(renderer: &Renderer, source: &Source, diagnostic: &Diagnostic) -> String {
+fn render_one(
+    renderer: &Renderer,
+    source: &Source,
+    diagnostic: &Diagnostic,
+    level: Level<'_>,
+) -> String {
     let Some(span) = diagnostic.span() else {
         return render_placeless(renderer, &diagnostic.message(), diagnostic.fix().as_deref());
     };
-    let title = Level::ERROR.primary_title(cut(&diagnostic.message()));
+    let title = level.primary_title(cut(&diagnostic.message()));
     let help = diagnostic.fix().map(|fix| Level::HELP.message(cut(&fix)));
     let place = Place::of(&source.bytes, span);
     let excerpt = Excerpt::of(&source.bytes, span);

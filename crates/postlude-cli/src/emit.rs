@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::hopper::Planned;
 use crate::launch;
 use crate::print;
-use crate::tools::Assembled;
+use crate::tools::{Assembled, Tool};
 
 /// Runs the command.
 pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
@@ -29,7 +29,7 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     } else if arguments.stats {
         let assembled = Assembled::new(&text)?;
         let instructions = entry.instructions().count();
-        stats(&schedule, &CompileLog::new(assembled.log), instructions)
+        stats(&schedule, &CompileLog::new(assembled.log), instructions)?
     } else if arguments.sass {
         Assembled::new(&text)?.sass()?
     } else {
@@ -40,9 +40,13 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
 }
 
 /// What the code takes of an SM.
-fn stats(schedule: &Sm90Schedule, log: &CompileLog, instructions: usize) -> String {
+fn stats(
+    schedule: &Sm90Schedule,
+    log: &CompileLog,
+    instructions: usize,
+) -> Result<String, Failure> {
     let Usage { registers, stack_bytes, spill_stores, spill_loads } =
-        log.usage(sm90::ENTRY).expect("compiler bug: the assembler does not name the kernel");
+        log.usage(sm90::ENTRY).ok_or_else(|| Tool::Ptxas.broken(log.text().trim()))?;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
         row("registers", registers.to_string()),
@@ -54,5 +58,5 @@ fn stats(schedule: &Sm90Schedule, log: &CompileLog, instructions: usize) -> Stri
     if log.serialises_products() {
         rows.push(row("warning", "products wait for one another (C7510)".to_owned()));
     }
-    print::table(&rows)
+    Ok(print::table(&rows))
 }

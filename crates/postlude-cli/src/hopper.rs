@@ -20,14 +20,8 @@ pub(crate) const CHIP: Sm90 = Sm90::H200;
 pub(crate) fn read_schedule(path: &Path) -> Result<Sm90Schedule, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
     text.parse().map_err(|error: ScheduleTextError| {
-        let mistake = match &error {
-            ScheduleTextError::Line(bad) => {
-                let place = text.lines().position(|line| line.contains(bad.as_str()));
-                let line = place.map_or(String::new(), |place| format!(":{}", place + 1));
-                Mistake::new(format!("{}{line}: {error}", path.display()))
-            }
-            ScheduleTextError::Missing(_) => Mistake::file(path, &error),
-        };
+        let line = error.line().map_or(String::new(), |line| format!(":{line}"));
+        let mistake = Mistake::new(format!("{}{line}: {error}", path.display()));
         let fix = "print one: `postlude explain SRC --size ... --target sm90 --stage schedule`";
         mistake.fix(fix).into()
     })

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::diagnose;
 use crate::failure::{Failure, Mistake, plain};
 
 /// Prints text as it is.
@@ -22,7 +23,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// Prints one object on one line.
 pub(crate) fn json(object: &impl Serialize) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(object).expect("compiler bug: an object without text");
+    let mut line = diagnose::with_warnings(object);
     line.push('\n');
     text(&line)
 }

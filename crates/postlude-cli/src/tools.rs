@@ -12,7 +12,7 @@ use crate::failure::{Failure, Mistake, plain};
 
 /// A tool of NVIDIA's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tool {
+pub(crate) enum Tool {
     Ptxas,
     Nvdisasm,
     Cuobjdump,
@@ -62,6 +62,19 @@ impl Tool {
         }
     }
 
+    /// A program that does not do what the tool does.
+    pub(crate) fn broken(self, log: &str) -> Mistake {
+        let path = std::env::var_os(self.variable()).unwrap_or_else(|| self.name().into());
+        let path = PathBuf::from(path);
+        let told = if log.is_empty() { String::new() } else { format!(" and says: {log}") };
+        Mistake::new(format!(
+            "{} does not work as `{}`: it writes no code{told}",
+            path.display(),
+            self.name()
+        ))
+        .fix(self.fix())
+    }
+
     fn missing(self) -> Mistake {
         Mistake::new(format!("`{}` was not found", self.name())).fix(self.fix())
     }
@@ -93,7 +106,12 @@ impl Assembled {
         ];
         let output = Tool::Ptxas.run(&arguments)?.ok_or_else(|| Tool::Ptxas.missing())?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "compiler bug: ptxas refuses the code: {log}");
+        // An assembler that read the code names the file in what it says against it; another program does not.
+        let refused = !output.status.success() && log.contains("kernel.ptx");
+        assert!(!refused, "compiler bug: ptxas refuses the code: {log}");
+        if !output.status.success() || !folder.path().join("kernel.cubin").exists() {
+            return Err(Tool::Ptxas.broken(log.trim()).into());
+        }
         Ok(Assembled { folder, log })
     }
 

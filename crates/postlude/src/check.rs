@@ -7,10 +7,13 @@
 mod call;
 mod dims;
 mod error;
+mod idioms;
 mod infer;
 mod lower;
+mod parts;
 mod product;
 mod reduce;
+mod whole;
 
 use std::collections::HashMap;
 
@@ -20,6 +23,7 @@ use crate::shape;
 use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
 pub use error::CheckError;
+pub(crate) use error::Warning;
 pub use infer::{Bindings, Bound, infer};
 
 /// Diagnostics beyond this many help nobody.
@@ -28,6 +32,7 @@ const MOST_ERRORS: usize = 5;
 /// Types a kernel that has a signature.
 pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     let signature = ast.signature.as_ref().ok_or_else(|| vec![CheckError::NoSignature])?;
+    whole::check(ast)?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
     let graph = product::find(ast, &signature.inputs, &mut errors);
@@ -45,6 +50,11 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
         panic!("compiler bug: {broken}");
     }
     Ok(graph)
+}
+
+/// What is suspicious about a kernel that types.
+pub(crate) fn warnings(ast: &Ast) -> Vec<Warning> {
+    whole::warnings(ast)
 }
 
 /// Every assigned name of a kernel that types, with its type as the user writes it.
@@ -90,6 +100,9 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
             errors.push(CheckError::HostOutput { dtype: output.dtype, at: output.type_span });
         }
     }
+    if signature.outputs.is_empty() {
+        errors.push(CheckError::NoOutputs { at: signature.name.span });
+    }
     for declaration in signature.inputs.iter().chain(&signature.outputs) {
         if declaration.dtype == DType::B1 && declaration.dims.as_ref().is_some_and(Vec::is_empty) {
             errors.push(CheckError::BitsWithoutDims { at: declaration.type_span });
@@ -115,6 +128,8 @@ struct Body<'a> {
     inputs: &'a [Declaration],
     names: HashMap<&'a str, (Lowered, Span)>,
     lowered: HashMap<ExprId, Lowered>,
+    /// What the columns of a node were divided by where a split made them, widest first; nothing for whole columns.
+    parts: HashMap<NodeId, Vec<u32>>,
     errors: Vec<CheckError>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
@@ -133,6 +148,7 @@ impl<'a> Body<'a> {
             inputs,
             names: HashMap::new(),
             lowered: HashMap::new(),
+            parts: HashMap::new(),
             errors,
             blamed_inputs: Vec::new(),
         }

@@ -5,7 +5,7 @@ mod simulation;
 
 use std::fmt;
 
-use crate::check::CheckError;
+use crate::check::{CheckError, Warning};
 use crate::plan::Refusal;
 use crate::plan::sm90::Sm90Refusal;
 use crate::problem::BindError;
@@ -42,6 +42,8 @@ enum Kind {
     Syntax(#[from] SyntaxError),
     #[error(transparent)]
     Check(#[from] CheckError),
+    #[error(transparent)]
+    Warning(#[from] Warning),
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
@@ -110,7 +112,8 @@ impl Diagnostic {
     pub fn is_refusal(&self) -> bool {
         match &self.0 {
             Kind::Plan(_) | Kind::Sm90(_) => true,
-            Kind::Syntax(_) | Kind::Check(_) | Kind::Bind(_) | Kind::Tensor(_) => false,
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
+            Kind::Bind(_) | Kind::Tensor(_) => false,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
             #[cfg(feature = "sim")]
             Kind::Simulation(_) => false,
@@ -126,7 +129,8 @@ impl Diagnostic {
             Kind::Simulation(error) => error.is_bug(),
             #[cfg(feature = "cuda")]
             Kind::Runtime(error) => error.is_bug(),
-            Kind::Syntax(_) | Kind::Check(_) | Kind::Bind(_) | Kind::Tensor(_) => false,
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
+            Kind::Bind(_) | Kind::Tensor(_) => false,
             Kind::Plan(_) | Kind::Sm90(_) | Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
         }
     }
@@ -136,7 +140,9 @@ impl Diagnostic {
         match &self.0 {
             Kind::Syntax(error) => Some(error.span()),
             Kind::Check(error) => error.span(),
-            Kind::Bind(_) | Kind::Tensor(_) | Kind::Plan(_) | Kind::Sm90(_) => None,
+            Kind::Warning(warning) => Some(warning.span()),
+            Kind::Bind(error) => error.bytes().map(place),
+            Kind::Tensor(_) | Kind::Plan(_) | Kind::Sm90(_) => None,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => None,
             #[cfg(feature = "sim")]
             Kind::Simulation(_) => None,
@@ -150,6 +156,7 @@ impl Diagnostic {
         match &self.0 {
             Kind::Syntax(error) => error.fix(),
             Kind::Check(error) => error.fix(),
+            Kind::Warning(warning) => Some(warning.fix()),
             Kind::Bind(error) => error.fix(),
             Kind::Plan(error) => error.fix(),
             Kind::Sm90(error) => error.fix(),
@@ -166,6 +173,17 @@ impl Diagnostic {
             Kind::Runtime(error) => error.fix(),
         }
     }
+}
+
+impl From<Warning> for Diagnostic {
+    fn from(warning: Warning) -> Diagnostic {
+        Diagnostic(warning.into())
+    }
+}
+
+/// Bytes of the source as a place in it.
+fn place((start, end): (u32, u32)) -> Span {
+    Span { start, end }
 }
 
 impl fmt::Display for Error {

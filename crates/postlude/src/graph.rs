@@ -111,6 +111,20 @@ pub struct Graph {
     nodes: Vec<Node>,
     outputs: Vec<Output>,
     known: HashMap<Op, NodeId>,
+    statements: Vec<Statement>,
+    /// The statement that each node was made for, as far as there is one.
+    made_for: Vec<Option<u32>>,
+    /// The statement that nodes are made for from now on.
+    current: Option<u32>,
+}
+
+/// A statement of the source: what it assigns, and where it stands. Graphs that differ in nothing else are equal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Statement {
+    /// The name before `=`.
+    pub(crate) name: String,
+    /// The bytes of the source from the name to the end of the value.
+    pub(crate) bytes: (u32, u32),
 }
 
 impl Graph {
@@ -123,7 +137,32 @@ impl Graph {
             nodes: Vec::new(),
             outputs: Vec::new(),
             known: HashMap::new(),
+            statements: Vec::new(),
+            made_for: Vec::new(),
+            current: None,
         }
+    }
+
+    /// Nodes made from now on belong to a new statement.
+    pub(crate) fn begin_statement(&mut self, statement: Statement) {
+        self.current = Some(self.statements.len() as u32);
+        self.statements.push(statement);
+    }
+
+    /// The statement that a node was made for.
+    pub(crate) fn statement(&self, node: NodeId) -> Option<&Statement> {
+        self.made_for[node.index()].map(|statement| &self.statements[statement as usize])
+    }
+
+    /// Nodes made from now on belong to the statement of another graph's node; the graph was [`emptied`](Graph::emptied)
+    /// or has taken that graph's statements.
+    pub(crate) fn continue_statement(&mut self, old: &Graph, node: NodeId) {
+        self.current = old.made_for[node.index()];
+    }
+
+    /// Takes over the statements of the graph that it is made from.
+    pub(crate) fn take_statements(&mut self, old: &Graph) {
+        self.statements.clone_from(&old.statements);
     }
 
     /// The kernel's name.
@@ -170,6 +209,7 @@ impl Graph {
         let id = NodeId(self.nodes.len() as u32);
         self.known.insert(op.clone(), id);
         self.nodes.push(Node { op, ty });
+        self.made_for.push(self.current);
         Ok(id)
     }
 
@@ -203,7 +243,9 @@ impl Graph {
 
     /// The same inputs and product with neither nodes nor outputs.
     pub(crate) fn emptied(&self) -> Graph {
-        Graph::new(self.name.clone(), self.inputs.clone(), self.product.clone())
+        let mut new = Graph::new(self.name.clone(), self.inputs.clone(), self.product.clone());
+        new.take_statements(self);
+        new
     }
 
     /// Which body dims an input varies along.

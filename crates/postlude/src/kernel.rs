@@ -11,7 +11,7 @@ use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
 use crate::cuda::{GpuKernel, Settings};
 use crate::define;
-use crate::error::Error;
+use crate::error::{Diagnostic, Error};
 use crate::graph::{Graph, MathMode};
 use crate::optimise;
 use crate::plan::sm90::Sm90Schedule;
@@ -207,6 +207,18 @@ impl Kernel {
     /// ```
     pub fn types(&self) -> Vec<(String, String)> {
         check::name_types(&self.ast)
+    }
+
+    /// What is suspicious about a kernel that types: inputs and names that nothing reads.
+    ///
+    /// ```
+    /// let source = "kernel k(A: f32[M, K], B: f32[K, N], bias: f32[N]) -> D: f32[M, N] { D = A @ B }";
+    /// let warnings = postlude::Kernel::parse(source)?.warnings();
+    /// assert_eq!(warnings[0].message(), "input `bias` is never read");
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        check::warnings(&self.ast).into_iter().map(Diagnostic::from).collect()
     }
 
     /// The typed graph before it was defined.

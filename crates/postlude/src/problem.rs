@@ -2,12 +2,16 @@
 //!
 //! In: a graph and named arguments. Out: a [`Problem`] whose sizes agree everywhere. Nothing unchecked reaches an engine.
 
+mod error;
+
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
 use crate::graph::{Axes, Graph, Input, InputId, Product};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
+
+pub use error::BindError;
 
 /// An argument of a call: a tensor, owned or borrowed, or a number.
 ///
@@ -96,83 +100,8 @@ pub type Arguments<'a> = BTreeMap<String, Argument<'a>>;
 /// Sizes of dims by name.
 pub type Sizes = BTreeMap<String, usize>;
 
-/// Why a call does not fit a kernel.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what each is.
-pub enum BindError {
-    #[error("input `{name}` is missing")]
-    Missing { name: String },
-    #[error("the kernel has no input `{name}`")]
-    Unknown { name: String },
-    #[error("`{name}` is a scalar passed by the host; a tensor was given")]
-    WantsScalar { name: String },
-    #[error("`{name}` is a tensor; a number was given")]
-    WantsTensor { name: String },
-    #[error("`{name}` is declared {declared}, but {given} was given")]
-    DType { name: String, declared: DType, given: DType },
-    #[error("`{name}` is declared with {declared} dims, but has {given}")]
-    Rank { name: String, declared: usize, given: usize },
-    #[error("`{name}` has size {given} along `{dim}`, which is {known}")]
-    Size { name: String, dim: String, given: usize, known: String },
-    #[error("size of `{dim}` is not known")]
-    Unsized { dim: String },
-    #[error("`{dim}` is {size}, which is not {}", multiple(*.by))]
-    Multiple { dim: String, size: usize, by: u32 },
-    #[error("the kernel has no dim `{dim}`")]
-    UnknownDim { dim: String },
-    #[error("the sizes of this problem are too large")]
-    TooLarge,
-    #[error("the kernel takes {wanted} inputs, and {given} were given")]
-    InputCount { wanted: usize, given: usize },
-    #[error("the kernel writes {wanted} outputs, and {given} were given")]
-    OutputCount { wanted: usize, given: usize },
-    #[error("elements of output `{name}` share memory (strides {strides:?})")]
-    SelfOverlap { name: String, strides: Vec<isize> },
-    #[error("output `{name}` does not lie as it did when the call was prepared")]
-    Moved { name: String },
-    #[error("the problem was bound for another kernel")]
-    OtherProblem,
-}
-
-impl BindError {
-    /// What to do about it, where that is known.
-    pub fn fix(&self) -> Option<String> {
-        match self {
-            BindError::Unsized { dim } => {
-                Some(format!("give it: `--size {dim}=...`, or bind an input that has it"))
-            }
-            BindError::Multiple { dim, by, .. } => Some(format!("make `{dim}` {}", multiple(*by))),
-            BindError::DType { declared, .. } => {
-                Some(format!("convert the data to {declared}, or declare what it is"))
-            }
-            BindError::OtherProblem => {
-                Some("bind the arguments with the kernel that runs them".to_owned())
-            }
-            BindError::SelfOverlap { .. } => {
-                Some("give the output memory of its own for every element".to_owned())
-            }
-            BindError::Missing { .. }
-            | BindError::Unknown { .. }
-            | BindError::WantsScalar { .. }
-            | BindError::WantsTensor { .. }
-            | BindError::Rank { .. }
-            | BindError::Size { .. }
-            | BindError::UnknownDim { .. }
-            | BindError::TooLarge
-            | BindError::InputCount { .. }
-            | BindError::Moved { .. }
-            | BindError::OutputCount { .. } => None,
-        }
-    }
-}
-
 /// Elements of any tensor and of any pass over the product: bytes and bits of as many can be counted.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 64;
-
-/// What a size has to be.
-fn multiple(by: u32) -> String {
-    if by == 2 { "even".to_owned() } else { format!("a multiple of {by}") }
-}
 
 /// The sizes of one call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -200,6 +129,12 @@ impl Problem {
                 return Err(BindError::UnknownDim { dim: dim.clone() });
             }
         }
+        let known = |dim: &&str| sizes.contains_key(*dim);
+        let missing = dim_names(graph).into_iter().filter(|dim| !known(dim));
+        let dims: Vec<String> = missing.map(str::to_owned).collect();
+        if !dims.is_empty() {
+            return Err(BindError::Unsized { dims });
+        }
         let size = |dim: &Dim| size_of(dim, sizes);
         let product = graph.product();
         let problem = Problem::measure(graph, sizes)?;
@@ -210,7 +145,8 @@ impl Problem {
         };
         for by in graph.column_multiples().into_iter().chain([problem.column_divisor]) {
             if columns % by as usize != 0 {
-                return Err(BindError::Multiple { dim, size: columns, by });
+                let bytes = graph.statement_needing(by).map(|statement| statement.bytes);
+                return Err(BindError::Multiple { dim, size: columns, by, bytes });
             }
         }
         for dims in graph
@@ -260,7 +196,7 @@ impl Problem {
             let last = dims.last().map_or(1, |dim| size_of(dim, &self.sizes).unwrap_or(1));
             if last % 8 != 0 {
                 let dim = dims.last().map_or_else(String::new, Dim::to_string);
-                return Err(BindError::Multiple { dim, size: last, by: 8 });
+                return Err(BindError::Multiple { dim, size: last, by: 8, bytes: None });
             }
         }
         Ok(())
@@ -512,9 +448,11 @@ fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {
     match dim {
         Dim::Size(size) => Ok(*size as usize),
         Dim::Name { name, divisor } => {
-            let size = *sizes.get(name).ok_or_else(|| BindError::Unsized { dim: name.clone() })?;
+            let size =
+                *sizes.get(name).ok_or_else(|| BindError::Unsized { dims: vec![name.clone()] })?;
             if size % *divisor as usize != 0 {
-                return Err(BindError::Multiple { dim: name.clone(), size, by: *divisor });
+                let (dim, by) = (name.clone(), *divisor);
+                return Err(BindError::Multiple { dim, size, by, bytes: None });
             }
             Ok(size / *divisor as usize)
         }

@@ -184,3 +184,114 @@ fn what_the_processor_ran_instead_of_a_gpu_says_why() {
     // A backend that the user named needs no reason.
     assert!(run("D = A @ B", &["--json", "--backend", "cpu"]).object()["reason"].is_null());
 }
+
+#[test]
+fn an_unknown_function_comes_first_and_alone() {
+    let errors = postlude(&["check", "D = argmin(X @ Y.T, N)"]).mistake();
+    assert_eq!(errors.matches("error:").count(), 1, "{errors}");
+    assert!(errors.contains("unknown function `argmin`") && errors.contains("col, 2147483647"));
+}
+
+#[test]
+fn several_missing_sizes_are_named_together() {
+    let errors = postlude(&["run", "D = A @ B"]).mistake();
+    assert!(errors.contains("sizes of `M`, `K` and `N` are not known"), "{errors}");
+    assert!(errors.contains("`--size M=...,K=...,N=...`"), "{errors}");
+}
+
+#[test]
+fn numbers_and_sizes_on_the_command_line_are_those_of_the_language() {
+    for (number, said) in [
+        ("alpha=1e400", "beyond the largest f32"),
+        ("alpha=-1e39", "beyond the largest f32"),
+        ("alpha=1e99", "write `inf`"),
+        ("alpha=one", "is not a number"),
+        ("alpha=", "a name, `=` and a value"),
+    ] {
+        let errors = run("D = alpha * A @ B", &["--set", number]).mistake();
+        assert!(errors.contains(said), "{number}: {errors}");
+    }
+    run("D = alpha * A @ B", &["--set", "alpha=inf"]).fine();
+    for size in ["1e3", "1k", "2.0", "-2", "0x10", "1_000"] {
+        let errors = postlude(&["run", "D = A @ B", "--size", &format!("M={size},N=2,K=2")]);
+        let errors = errors.mistake();
+        assert!(errors.contains("a size is a whole number such as `1024`"), "{size}: {errors}");
+    }
+}
+
+#[test]
+fn a_size_that_is_no_multiple_is_told_with_the_statement_that_needs_it() {
+    let errors = postlude(&["run", "z = A @ B; s = max(z, N, 3)", "--size", "M=2,N=8,K=2"]);
+    let errors = errors.mistake();
+    assert!(errors.contains("`N` is 8, which is not a multiple of 3"), "{errors}");
+    assert!(errors.contains("<text>:1:12") && errors.contains("^^^^^^^^^^^^^^^^"), "{errors}");
+}
+
+#[test]
+fn the_index_of_pick_is_i32_in_a_one_liner() {
+    let printed = postlude(&["check", "D = A @ B; d = pick(D, t[M])"]).fine();
+    assert!(printed.contains("t: i32[M]"), "{printed}");
+    run("d = pick(A @ B, t[M])", &["--fill", "t=labels", "--check"]).fine();
+}
+
+const UNUSED: &str = "kernel k(A: f32[M, K], B: f32[K, N], bias: f32[N]) -> D: f32[M, N] { z = relu(A @ B); D = z; e = D + 1.0 }";
+
+#[test]
+fn what_nothing_reads_is_a_warning_and_no_mistake() {
+    let ended = postlude(&["run", UNUSED, "--size", "M=2,N=2,K=2"]);
+    assert_eq!(ended.code, Some(0));
+    for said in
+        ["warning: input `bias` is never read", "warning: `e` is assigned, and nothing reads it"]
+    {
+        assert!(ended.errors.contains(said), "{}", ended.errors);
+    }
+    let ended = postlude(&["run", UNUSED, "--size", "M=2,N=2,K=2", "--json"]);
+    let object = ended.object();
+    assert_eq!(object["warnings"][0]["message"], "input `bias` is never read");
+    assert_eq!(object["warnings"][0]["column"], 39);
+    assert_eq!((object["kernel"].as_str(), ended.errors.as_str()), (Some("k"), ""));
+    let object = postlude(&["check", "D = A @ B", "--json"]).object();
+    assert!(object.get("warnings").is_none());
+}
+
+#[test]
+fn an_assembler_that_does_nothing_is_no_bug_of_ours() {
+    for (program, flag) in
+        [("/bin/true", "--stats"), ("/bin/true", "--sass"), ("/bin/false", "--stats")]
+    {
+        let mut emit = command(&["emit", "D = A @ W.T", "--size", "M=64,N=64,K=64", flag]);
+        let ended = super::Ended::of(&emit.env("PTXAS", program).output().unwrap());
+        let errors = ended.mistake();
+        assert!(errors.contains(&format!("{program} does not work as `ptxas`")), "{errors}");
+    }
+}
+
+/// Whole command lines that are wrong.
+#[rustfmt::skip]
+const WRONG: &[&[&str]] = &[
+    &["run"], &["run", "--json"], &["run", "D = A @ B", "--size", "M=1e3"], &["check", "D = A @@ B"],
+    &["check", "D = argmax(A @ B, N) + geluu(C) + x"], &["run", "D = A @ B", "--size", "M=2"],
+    &["run", "D = A @ B", "--set", "x=1e400"], &["run", "no_such_kernel"], &["check", "D = A @ B + A @ B"],
+    &["run", "s = max(A @ B, N, 3)", "--size", "M=2,N=8,K=2"], &["run", "D = A @ B", "--backend", "none"],
+    &["emit", "D = A @ B", "--schedule", "/nowhere", "--size", "M=8,N=8,K=8"],
+];
+
+#[test]
+fn json_carries_the_same_first_error_as_the_text() {
+    for arguments in WRONG {
+        let text = postlude(arguments).mistake();
+        let first = text.lines().next().unwrap_or_default();
+        let first = first.strip_prefix("error: ").unwrap_or(first);
+        let ended = postlude(&[arguments, &["--json"][..]].concat());
+        if arguments.contains(&"--json") || arguments[0] == "emit" {
+            continue;
+        }
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        let object = ended.object();
+        let message = object["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            message.starts_with(first.trim_end_matches(':')),
+            "{arguments:?}: {message} / {first}"
+        );
+    }
+}

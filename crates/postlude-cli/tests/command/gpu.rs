@@ -77,7 +77,10 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     let emit = || postlude(&[&["emit", RELU, "--schedule", name][..], &SIZES].concat()).mistake();
     fs::write(&path, good.replace("stages 2", "stages two")).unwrap();
     let errors = emit();
-    assert!(errors.contains("s.txt:") && errors.contains("stages two"), "{errors}");
+    assert!(
+        errors.contains("s.txt:") && errors.contains("`two` is not a value of the knob `stages`"),
+        "{errors}"
+    );
     fs::write(&path, good.replace("    walk rows 8\n", "")).unwrap();
     let errors = emit();
     assert!(errors.contains("s.txt: the schedule does not say `walk`"), "{errors}");
@@ -86,6 +89,22 @@ fn a_bad_schedule_is_named_with_file_and_line() {
         fs::write(&path, good.replace(knob, other)).unwrap();
         let errors = emit();
         assert!(errors.contains("knob"), "{errors}");
+    }
+    let slots = good.lines().find(|line| line.contains("slots")).unwrap();
+    let work = good.lines().find(|line| line.contains("    work")).unwrap();
+    let lines = good.lines().count();
+    for (text, said) in [
+        (good.replace(slots, "slots 9 9 9"), "the schedule's paths do not fit".to_owned()),
+        (good.replace(work, "work 99999"), "the schedule's paths do not fit".to_owned()),
+        (good.replace(work, &format!("{work}\n{work}")), "the knob `work` stands twice".to_owned()),
+        (good.replace(slots, "slotz 1 1 1"), "a schedule has no knob `slotz`".to_owned()),
+        (good.replace("}\n", ""), format!("s.txt:{}: expected `}}`", lines - 1)),
+        (good.replace("schedule sm90 {\n", ""), "s.txt:1: expected `schedule sm90 {`".to_owned()),
+        (String::new(), "s.txt:1: expected `schedule sm90 {`".to_owned()),
+    ] {
+        fs::write(&path, text).unwrap();
+        let errors = emit();
+        assert!(errors.contains(&said), "{said}: {errors}");
     }
     fs::remove_file(&path).unwrap();
     assert!(emit().contains("s.txt"));

@@ -216,7 +216,10 @@ impl Draw {
         let from_product = operands.iter().any(|operand| values[*operand].from_product);
         let folds = operands.iter().map(|operand| values[*operand].folds).max().unwrap_or(0);
         let name = format!("v{}", values.len());
-        values.push(Known { name, ty, about, positive: false, late, folds, from_product });
+        let splits = operands.iter().flat_map(|operand| &values[*operand].splits).copied();
+        let splits = splits.filter(|split| ty.axes.column.is_some_and(|by| *split <= by));
+        let splits = splits.collect();
+        values.push(Known { name, ty, about, positive: false, late, folds, from_product, splits });
         values.len() - 1
     }
 
@@ -262,7 +265,11 @@ impl Draw {
 
     /// The axes of values together.
     fn join(&self, values: &[ValueId]) -> Option<Axes> {
-        values.iter().try_fold(Axes::SCALAR, |axes, value| axes.join(self.ty(*value).axes))
+        let axes =
+            values.iter().try_fold(Axes::SCALAR, |axes, value| axes.join(self.ty(*value).axes))?;
+        // The parts of a split do not meet the whole.
+        let meets = |value: &ValueId| self.sketch.values[*value].meets_columns(axes.column);
+        values.iter().all(meets).then_some(axes)
     }
 }
 

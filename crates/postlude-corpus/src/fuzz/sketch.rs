@@ -22,12 +22,20 @@ pub(super) struct Known {
     pub(super) folds: u32,
     /// Whether the matrix product is among what it is made of.
     pub(super) from_product: bool,
+    /// What its columns were divided by where `halves` or `pairs` split them: it meets no value of more columns.
+    pub(super) splits: Vec<u32>,
 }
 
 impl Known {
     /// What is given and not computed: an input or an index.
     pub(super) fn given(name: String, ty: Type, about: f64, positive: bool) -> Known {
-        Known { name, ty, about, positive, late: false, folds: 0, from_product: false }
+        let (late, folds, from_product, splits) = (false, 0, false, Vec::new());
+        Known { name, ty, about, positive, late, folds, from_product, splits }
+    }
+
+    /// Whether this value and one of so many columns may be operands of one operation.
+    pub(super) fn meets_columns(&self, column: Option<u32>) -> bool {
+        column.is_none_or(|column| self.splits.iter().all(|split| *split <= column))
     }
 }
 

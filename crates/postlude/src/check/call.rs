@@ -3,7 +3,7 @@
 use crate::catalogue::{self, Entry, Group};
 use crate::dtype::{DType, Elem};
 use crate::graph::{Binary, Call, Merge, NodeId, Op, Unary};
-use crate::syntax::{ExprId, Name, Span, nearest};
+use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
 use super::{Body, Lowered};
@@ -20,7 +20,8 @@ impl Body<'_> {
         if let (Some(dtype), false) = (DType::from_name(name), grad) {
             return self.cast(dtype, arguments, at);
         }
-        let Some(entry) = catalogue::find(name) else { return self.unknown_function(function) };
+        // What is no function was reported before the body was looked at.
+        let Some(entry) = catalogue::find(name) else { return Lowered::Poison };
         if grad {
             return self.lower_grad(entry, function.span, arguments, at);
         }
@@ -35,22 +36,6 @@ impl Body<'_> {
                 self.lower_elementwise(entry, arguments, at)
             }
         }
-    }
-
-    fn unknown_function(&mut self, function: &Name) -> Lowered {
-        let name = function.text.clone();
-        let at = function.span;
-        if DType::RESERVED.contains(&name.as_str()) {
-            return self.report(CheckError::UnknownFunction {
-                name,
-                nearest: Some("bf16".to_owned()),
-                at,
-            });
-        }
-        let known =
-            catalogue::FUNCTIONS.iter().map(|entry| entry.name).chain(DType::ALL.map(DType::name));
-        let nearest = nearest(&name, known.collect::<Vec<_>>()).map(str::to_owned);
-        self.report(CheckError::UnknownFunction { name, nearest, at })
     }
 
     pub(super) fn wrong_count(

@@ -3,6 +3,8 @@
 use crate::dtype::{DType, Elem};
 use crate::syntax::Span;
 
+use super::idioms;
+
 /// A mistake in a kernel.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what each is; `at` is the place.
@@ -15,12 +17,14 @@ pub enum CheckError {
     HostScalar { dtype: DType, at: Span },
     #[error("an output lies in memory and needs dims")]
     HostOutput { dtype: DType, at: Span },
+    #[error("the kernel has no output")]
+    NoOutputs { at: Span },
     #[error("b1 is packed along its last dim, and this has none")]
     BitsWithoutDims { at: Span },
     #[error("no `@`: a kernel is one matrix product and the math after it")]
     NoProduct { at: Span },
     #[error("more than one `@`: a kernel has exactly one matrix product")]
-    SecondProduct { at: Span },
+    SecondProduct { instead: &'static str, at: Span },
     #[error("operands of `@` must be inputs, with or without `.T`")]
     OperandNotInput { at: Span },
     #[error("`{name}` has {rank} dims; an operand of `@` has two, or three with a batch")]
@@ -50,7 +54,7 @@ pub enum CheckError {
     #[error("`{name}` is a function and needs arguments")]
     FunctionAsValue { name: String, at: Span },
     #[error("`{name}` is a dim and not a value")]
-    DimAsValue { name: String, at: Span },
+    DimAsValue { name: String, divides: Option<String>, at: Span },
     #[error("unknown function `{name}`")]
     UnknownFunction { name: String, nearest: Option<String>, at: Span },
     #[error("`{name}` is assigned twice")]
@@ -61,6 +65,8 @@ pub enum CheckError {
     NeverAssigned { name: String, at: Span },
     #[error("dims disagree: [{left}] does not meet [{right}]")]
     DimsDisagree { left: String, right: String, at: Span },
+    #[error("a part of a split has dims [{part}] and does not meet the whole, [{whole}]")]
+    PartMeetsWhole { part: String, whole: String, at: Span },
     #[error("`{name}` is declared with dims [{declared}], not [{written}]")]
     Annotation { name: String, declared: String, written: String, at: Span },
     #[error("`.T` swaps the last two dims, and this has fewer")]
@@ -137,7 +143,7 @@ impl CheckError {
         use CheckError as E;
         match self {
             E::NoSignature | E::NoOutput => None,
-            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at }
+            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
             | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
             | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
@@ -167,8 +173,11 @@ impl CheckError {
             }
             E::HostOutput { dtype, .. } => format!("write `{dtype}[]` for a scalar in memory"),
             E::NoProduct { .. } => "multiply two inputs, as in `D = A @ B`".to_owned(),
-            E::SecondProduct { .. } => {
-                "give the first product a name and use the name, or split the kernel in two"
+            E::SecondProduct { instead, .. } => (*instead).to_owned(),
+            E::NoOutputs { .. } => "name what is stored, as in `-> D: bf16[M, N]`".to_owned(),
+            E::PartMeetsWhole { .. } => {
+                "put the parts together first: `concat(a, b)` for halves, `join(a, b)` for pairs; or split the other \
+                 value too"
                     .to_owned()
             }
             E::OperandNotInput { .. } => {
@@ -186,13 +195,21 @@ impl CheckError {
             E::SameDims { .. } => {
                 "give each its own name: what an operand is follows from its dims".to_owned()
             }
-            E::UnknownName { nearest: Some(nearest), .. }
-            | E::UnknownFunction { nearest: Some(nearest), .. } => {
-                format!("did you mean `{nearest}`?")
+            E::UnknownName { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            E::UnknownFunction { name, nearest, .. } => {
+                let near = nearest.as_ref().map(|nearest| format!("did you mean `{nearest}`?"));
+                return idioms::instead(name)
+                    .or(near)
+                    .or(Some("`postlude list functions` shows them all".to_owned()));
             }
             E::FunctionAsValue { name, .. } => format!("call it: `{name}(x)`"),
+            E::DimAsValue { divides: Some(mean), .. } => format!("write `{mean}`"),
             E::DimAsValue { name, .. } => {
-                format!("sizes are not values; `mean(x, {name})` divides a sum by one")
+                let scalar = format!("size_{}", name.to_lowercase());
+                format!(
+                    "a size is not a value: write the number, or declare `{scalar}: f32` and pass it \
+                     (in a one-liner just `{scalar}` and `--set {scalar}=512.0`)"
+                )
             }
             E::AssignedTwice { .. } => "give the second value another name".to_owned(),
             E::AssignsInput { .. } => "assign to another name".to_owned(),
@@ -230,6 +247,36 @@ impl CheckError {
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,
         })
+    }
+}
+
+/// What is suspicious in a kernel that types.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub(crate) enum Warning {
+    #[error("input `{name}` is never read")]
+    UnusedInput { name: String, at: Span },
+    #[error("`{name}` is assigned, and nothing reads it")]
+    Unread { name: String, at: Span },
+}
+
+impl Warning {
+    /// Where it is.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Warning::UnusedInput { at, .. } | Warning::Unread { at, .. } => *at,
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn fix(&self) -> String {
+        match self {
+            Warning::UnusedInput { name, .. } => {
+                format!("use `{name}`, or remove it from the inputs")
+            }
+            Warning::Unread { name, .. } => {
+                format!("declare `{name}` as an output, or remove the statement")
+            }
+        }
     }
 }
 

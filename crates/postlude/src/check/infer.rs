@@ -40,6 +40,7 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     if ast.signature.is_some() {
         return Ok(ast.clone());
     }
+    super::whole::check(ast)?;
     let mut errors = Vec::new();
     let inputs = infer_inputs(ast, bindings, &mut errors);
     if errors.iter().any(|error| matches!(error, CheckError::OperandRank { .. })) {
@@ -69,6 +70,10 @@ struct Use<'a> {
     name: &'a str,
     dims: Option<&'a [Dim]>,
     orientation: Orientation,
+    /// Whether it is the index of a `pick`, which is i32.
+    is_index: bool,
+    /// The mean that is meant, where it is a dim and divides a sum along it.
+    divides: Option<String>,
     span: Span,
 }
 
@@ -88,6 +93,7 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
         ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
     let skipped = dim_arguments(ast);
     let transposed = transposed(ast);
+    let indices = indices(ast);
     let mut uses: Vec<Use<'_>> = Vec::new();
     for (id, expr) in ast.exprs.iter() {
         let (name, dims) = match &expr.kind {
@@ -102,7 +108,10 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
             Some(seen) => seen.dims = seen.dims.or(dims),
             None if !known => {
                 let orientation = transposed.get(&id).copied().unwrap_or(Orientation::Plain);
-                uses.push(Use { name, dims, orientation, span: expr.span });
+                let is_index = indices.contains(name);
+                let divides = product::divided_sum(&ast.exprs, name, expr.span);
+                let span = expr.span;
+                uses.push(Use { name, dims, orientation, is_index, divides, span });
             }
             None => {}
         }
@@ -133,6 +142,21 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
         }
     }
     declarations
+}
+
+/// Names that are the index of a `pick`.
+fn indices(ast: &Ast) -> BTreeSet<&str> {
+    let index = |(_, expr): (ExprId, &Expr)| match &expr.kind {
+        ExprKind::Call { function, arguments, .. } if function.text == "pick" => {
+            arguments.get(1).copied()
+        }
+        _ => None,
+    };
+    let name = |id: ExprId| match &ast.exprs[id].kind {
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(name.as_str()),
+        _ => None,
+    };
+    ast.exprs.iter().filter_map(index).filter_map(name).collect()
 }
 
 /// What stands before a `.T`, and what it makes of it.
@@ -206,11 +230,15 @@ fn declare(
         }
         (Some(Bound::Scalar(dtype)), None) => Ok((dtype, None)),
         // A value set for something annotated fills a tensor of that shape; the engine refuses it, not the types.
+        (Some(Bound::Scalar(_)) | None, Some(dims)) if seen.is_index => {
+            Ok((DType::I32, Some(dims.to_vec())))
+        }
         (Some(Bound::Scalar(_)) | None, Some(dims)) => {
             Ok((vector_or_tile(dims, bindings), Some(dims.to_vec())))
         }
         (None, None) if matches!(seen.name, "M" | "N" | "K") => {
-            Err(CheckError::DimAsValue { name: seen.name.to_owned(), at: seen.span })
+            let divides = seen.divides.clone();
+            Err(CheckError::DimAsValue { name: seen.name.to_owned(), divides, at: seen.span })
         }
         (None, None) if seen.name.starts_with(char::is_uppercase) => {
             Ok((bindings.dtype, Some(seen.oriented(["M", "N"]))))

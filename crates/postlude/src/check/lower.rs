@@ -2,13 +2,13 @@
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, Unary};
+use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, Unary};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
 
 use super::dims::is_dim_argument;
 use super::error::CheckError;
-use super::{Body, Lowered};
+use super::{Body, Lowered, product};
 
 impl<'a> Body<'a> {
     pub(super) fn lower_statements(&mut self, ast: &'a Ast) {
@@ -18,6 +18,10 @@ impl<'a> Body<'a> {
                 .flat_map(|s| &s.targets)
                 .map(|name| name.text.as_str())
                 .collect();
+            if let Some(target) = statement.targets.first() {
+                let bytes = (target.span.start, self.exprs[statement.value].span.end);
+                self.graph.begin_statement(graph::Statement { name: target.text.clone(), bytes });
+            }
             self.lower_statement(statement, &later);
         }
     }
@@ -159,7 +163,8 @@ impl<'a> Body<'a> {
             Some(&product.inner),
         ];
         if dims.into_iter().flatten().any(|dim| dim.same_base(&Dim::name(name))) {
-            return self.report(CheckError::DimAsValue { name: name_text, at });
+            let divides = product::divided_sum(self.exprs, &name_text, at);
+            return self.report(CheckError::DimAsValue { name: name_text, divides, at });
         }
         let known = self
             .inputs
@@ -375,7 +380,11 @@ impl<'a> Body<'a> {
                     self.report(CheckError::BoolArithmetic { at });
                     None
                 }
-                (Elem::I32, Elem::F32) => Some(self.graph.make(Op::Cast(DType::F32, node))),
+                (Elem::I32, Elem::F32) => {
+                    let cast = self.graph.make(Op::Cast(DType::F32, node));
+                    self.note_parts(cast, &[node]);
+                    Some(cast)
+                }
                 _ => Some(node),
             },
         }
@@ -388,7 +397,12 @@ impl<'a> Body<'a> {
     /// Adds a node; the only type rule that can still fail is that dims meet.
     pub(super) fn node(&mut self, op: Op, at: Span) -> Lowered {
         let operands: Vec<NodeId> = op.operands().collect();
+        if let Some((part, whole)) = self.part_and_whole(&operands) {
+            let [part, whole] = [part, whole].map(|operand| self.dims_text(operand));
+            return self.report(CheckError::PartMeetsWhole { part, whole, at });
+        }
         if let Ok(node) = self.graph.add(op) {
+            self.note_parts(node, &operands);
             Lowered::Node(node)
         } else {
             let axes = |operand: NodeId| self.graph.ty(operand).axes;

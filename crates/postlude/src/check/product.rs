@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Orientation, Product};
 use crate::shape::{self, Dim};
-use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span};
 
 use super::error::CheckError;
 use super::inputs_of;
@@ -36,6 +36,23 @@ pub(super) fn oriented(exprs: &Exprs, id: ExprId) -> (ExprId, Orientation) {
     (of, orientation)
 }
 
+/// The mean that is meant where a sum along a dim is divided by the dim itself, which stands at `at`.
+pub(super) fn divided_sum(exprs: &Exprs, dim: &str, at: Span) -> Option<String> {
+    exprs.iter().find_map(|(_, expr)| {
+        let ExprKind::Infix(Infix::Divide, left, right) = expr.kind else { return None };
+        let right = exprs[right].span;
+        let ExprKind::Call { function, arguments, grad: false } = &exprs[left].kind else {
+            return None;
+        };
+        let along = arguments.get(1).is_some_and(
+            |argument| matches!(&exprs[*argument].kind, ExprKind::Name(name) if name == dim),
+        );
+        let divides = (right.start, right.end) == (at.start, at.end);
+        let summed = divides && along && function.text == "sum" && arguments.len() == 2;
+        summed.then(|| format!("mean(x, {dim})"))
+    })
+}
+
 /// The input that an operand of `@` names.
 pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
     let (of, orientation) = oriented(exprs, id);
@@ -51,14 +68,10 @@ pub(super) fn find(
     declarations: &[Declaration],
     errors: &mut Vec<CheckError>,
 ) -> Option<Graph> {
-    let mut all = products(&ast.exprs);
-    let Some((span, left, right)) = all.next() else {
+    let Some((span, left, right)) = products(&ast.exprs).next() else {
         errors.push(CheckError::NoProduct { at: body_span(ast) });
         return None;
     };
-    if let Some((second, ..)) = all.next() {
-        errors.push(CheckError::SecondProduct { at: second });
-    }
     let left = resolve(&ast.exprs, left, declarations, errors);
     let right = resolve(&ast.exprs, right, declarations, errors);
     let (left, right) = (left?, right?);

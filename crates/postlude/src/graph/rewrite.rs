@@ -22,6 +22,7 @@ impl<'a> Rewriter<'a> {
         for (id, node) in old.nodes() {
             let place = if live[id.index()] {
                 let op = node.op.map(|operand| rewriter.places[operand.index()]);
+                rewriter.new.continue_statement(old, id);
                 rule(&mut rewriter.new, op)
             } else {
                 // Never read: only live nodes have users that are rebuilt.
@@ -50,6 +51,7 @@ fn collect(graph: Graph) -> Graph {
     let mut new = graph.emptied();
     let mut places = Vec::with_capacity(graph.len());
     for (id, node) in graph.nodes() {
+        new.continue_statement(&graph, id);
         places.push(if live[id.index()] {
             new.make(node.op.map(|operand: NodeId| places[operand.index()]))
         } else {

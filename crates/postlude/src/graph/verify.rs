@@ -2,10 +2,10 @@
 
 use crate::dtype::{DType, Elem};
 
-use super::op::{Constant, Merge, Op, Run};
+use super::op::{Constant, Merge, Op, Over, Run};
 use super::ops::IndexAxis;
 use super::types::{Axes, Type};
-use super::{Graph, NodeId};
+use super::{Graph, Node, NodeId, Statement};
 
 /// How far a graph has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,6 +220,21 @@ impl Graph {
             }
             Some(_) | None => Err(Broken::Axes { op: merge.name() }),
         }
+    }
+
+    /// The first statement because of which the columns' size must be a multiple of a number.
+    pub(crate) fn statement_needing(&self, multiple: u32) -> Option<&Statement> {
+        let needing = |node: &Node| {
+            let run = match &node.op {
+                Op::Reduce(_, Over { column: Some(Run::Group(width)), .. }, a) => {
+                    self.ty(*a).axes.column.map(|divisor| divisor * width)
+                }
+                _ => None,
+            };
+            node.ty.axes.column == Some(multiple) || run == Some(multiple)
+        };
+        let mut nodes = self.nodes().filter(|(_, node)| needing(node));
+        nodes.find_map(|(id, _)| self.statement(id))
     }
 
     /// Numbers that the columns' size must be a multiple of.

@@ -134,6 +134,7 @@ pub(super) fn rewrite(graph: &Graph, context: &Context<'_>, rules: &[Rule]) -> G
     let uses = count_uses(graph, &live);
     for (id, node) in graph.nodes() {
         if live[id.index()] {
+            building.new.continue_statement(graph, id);
             building.place(&node.op, node.ty.axes, accuracies[id.index()], uses[id.index()]);
         } else {
             // Never read: only live nodes have users that are rebuilt.

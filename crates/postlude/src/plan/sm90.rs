@@ -328,35 +328,15 @@ pub fn accept(
     if !schedule.needs.covers(&needs) {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
-    let tile = schedule.tile;
-    let tiles = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
-    if !tiles {
-        return Err(Sm90Refusal::Knob);
+    if !schedule.needs.counts_agree(&needs, SlotCounts::of(graph, &schedule.needs)) {
+        return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
-    let knobs = tile.takes(&schedule.needs)
-        && schedule.needs.clone().settled() == schedule.needs
-        && [16, 32, 64].contains(&schedule.subtile)
-        && schedule.width().is_multiple_of(schedule.subtile)
-        && (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)
-        && (1..=MOST_STAGES).contains(&schedule.load_stages)
-        && (1..=MOST_STAGES).contains(&schedule.store_stages)
-        && schedule.pending <= 1
-        && (schedule.rounds == 0
-            || schedule.looped
-                && (schedule.rounds.checked_mul(schedule.span()))
-                    .is_some_and(|columns| schedule.width().is_multiple_of(columns)))
-        && (1..=Walk::MOST).contains(&schedule.walk.group);
-    if !knobs {
-        return Err(Sm90Refusal::Knob);
-    }
+    refuse_knobs(schedule)?;
     if !schedule.fragment.is_multiple_of(8)
         || schedule.fragment == 0
         || !schedule.subtile.is_multiple_of(schedule.fragment)
     {
         return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
-    }
-    if schedule.reuse && reuse::SlotCounts::of(graph, &schedule.needs) != schedule.needs.slots {
-        return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
     }
     reuse::refuse(schedule)?;
     if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
@@ -368,13 +348,43 @@ pub fn accept(
     }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
-        return Err(Sm90Refusal::Knob);
+        return Err(Sm90Refusal::Knob { knob: "walk" });
     }
     if schedule.shared_bytes() > chip.shared_bytes {
         let (need, have) = (schedule.shared_bytes(), chip.shared_bytes);
         return Err(Sm90Refusal::SharedMemory { need, have });
     }
     Ok(())
+}
+
+/// Refuses a tile or a value that no kernel can be emitted for.
+fn refuse_knobs(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
+    let tile = schedule.tile;
+    let known = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
+    let rounds = schedule.rounds.checked_mul(schedule.span());
+    let rounds_fit = schedule.rounds == 0
+        || schedule.looped
+            && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
+    let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
+    let knobs = [
+        ("tile", known && tile.takes(&schedule.needs)),
+        ("loads", schedule.needs.clone().settled() == schedule.needs),
+        (
+            "subtile",
+            [16, 32, 64].contains(&schedule.subtile)
+                && schedule.width().is_multiple_of(schedule.subtile),
+        ),
+        ("stages", (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)),
+        ("load_stages", stages(schedule.load_stages)),
+        ("store_stages", stages(schedule.store_stages)),
+        ("pending", schedule.pending <= 1),
+        ("rounds", rounds_fit),
+        ("walk", (1..=Walk::MOST).contains(&schedule.walk.group)),
+    ];
+    match knobs.into_iter().find(|(_, fits)| !fits) {
+        Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
+        None => Ok(()),
+    }
 }
 
 /// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.

@@ -30,10 +30,10 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 }
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
-    NoSignature DeclaredTwice HostScalar HostOutput BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
+    NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
     OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
-    Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount
+    PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
     TargetCount NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
@@ -123,6 +123,7 @@ const BODIES: &[(&str, &str)] = &[
     ("AssignsInput", "C = A @ B; D = C"),
     ("NeverAssigned", "z = A @ B"),
     ("DimsDisagree", "D = sum(A @ B, N, 2) + sum(C, N, 3)"),
+    ("PartMeetsWhole", "x, y = halves(C); D = A @ B + x"),
     ("Annotation", "D = A @ B + bias[M]"),
     ("Transpose", "D = A @ B + bias.T"),
     ("NotACondition", "D = where(C, A @ B, 0)"),
@@ -155,6 +156,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("HostScalar", "kernel k(A: f32[M, K], B: f32[K, N], s: bf16) -> D: f32[M, N] { D = s * A @ B }"),
     ("BitsWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
     ("HostOutput", "kernel k(A: f32[M, K], B: f32[K, N]) -> loss: f32 { loss = sum(A @ B) }"),
+    ("NoOutputs", "kernel k(A: f32[M, K], B: f32[K, N]) -> () { z = A @ B }"),
     ("OperandsDiffer", "kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("BatchDisagree", "kernel k(A: f32[L, M, K], B: f32[P, K, N]) -> D: f32[L, M, N] { D = A @ B }"),
     ("SameDims", "kernel k(A: f32[M, K], B: f32[K, M]) -> D: f32[M, M] { D = A @ B }"),

@@ -20,6 +20,9 @@ impl Draw {
         let ty = Type { elem: Elem::F32, axes };
         let about = self.about(x);
         let targets = [self.known(&[x], ty, about), self.known(&[x], ty, about)];
+        for target in targets {
+            self.sketch.values[target].splits.push(2);
+        }
         let split = *self.random.pick(&["halves", "pairs"]);
         let text = format!("{split}({{}})");
         self.sketch.statements.push(Statement {
@@ -58,10 +61,9 @@ impl Draw {
     }
 
     fn merge(&mut self, targets: [ValueId; 2], result: ValueId, about: f64) {
-        let axes = self.ty(result).axes;
         let merge = *self.random.pick(&["concat", "join"]);
         let other = targets[self.random.below(2)];
-        let Some(axes) = axes.join(self.ty(other).axes) else { return };
+        let Some(axes) = self.join(&[result, other]) else { return };
         let ty = Type { elem: Elem::F32, axes: Axes { column: Some(1), ..axes } };
         self.assign(format!("{merge}({{}}, {{}})"), &[result, other], ty, about);
         let early = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 1);
@@ -104,7 +106,9 @@ impl Draw {
             let divisor = self.bounded(divisor, 100.0);
             let (ty, about) = (self.ty(x), self.about(x) * self.about(divisor));
             let text = *self.random.pick(&["{} / {}", "{} - {}", "{} * {}"]);
-            self.assign(text, &[x, divisor], ty, about);
+            if self.join(&[x, divisor]).is_some() {
+                self.assign(text, &[x, divisor], ty, about);
+            }
         }
         if self.random.one_in(6) {
             self.reductions(width);

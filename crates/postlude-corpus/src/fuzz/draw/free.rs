@@ -134,6 +134,7 @@ impl Draw {
         let targets = [self.known(&[x], ty, about), self.known(&[x], ty, about)];
         for target in targets {
             self.sketch.values[target].positive = positive;
+            self.sketch.values[target].splits.push(by);
         }
         let (text, operands) = (format!("{function}({{}})"), vec![x]);
         self.sketch.statements.push(Statement { targets: targets.to_vec(), text, operands });

@@ -173,6 +173,15 @@ impl Needs {
             && self.whole_columns >= other.whole_columns
             && self.pass_words == other.pass_words
     }
+
+    /// Whether the counts that a schedule may leave out are those of a graph that needs `other` and takes `slots`.
+    pub(super) fn counts_agree(&self, other: &Needs, slots: SlotCounts) -> bool {
+        let agrees = |ours: u32, theirs: u32| ours == 0 || ours == theirs;
+        (self.slots == SlotCounts::default() || self.slots == slots)
+            && agrees(self.widest_fold, other.widest_fold)
+            && agrees(self.work, other.work)
+            && agrees(self.lines, other.lines)
+    }
 }
 
 impl fmt::Display for Needs {
@@ -181,7 +190,7 @@ impl fmt::Display for Needs {
             |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}",
+            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.loads),
@@ -193,7 +202,13 @@ impl fmt::Display for Needs {
             self.folds.scalars,
             self.whole_columns,
             self.pass_words,
-            self.groups
+            self.groups,
+            self.slots.loads,
+            self.slots.stores,
+            self.slots.reusable,
+            self.widest_fold,
+            self.work,
+            self.lines
         )
     }
 }

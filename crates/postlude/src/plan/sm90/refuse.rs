@@ -47,8 +47,13 @@ pub enum Sm90Refusal {
         wanted: String,
     },
     /// A given schedule that no kernel can be emitted for.
-    #[error("the schedule has a tile or a knob that sm90 kernels do not have")]
-    Knob,
+    #[error(
+        "the schedule's knob `{knob}` has a value that sm90 kernels do not have, or that does not go with its tile"
+    )]
+    Knob {
+        /// Its name.
+        knob: &'static str,
+    },
     /// A fragment that a subtile has no whole ones of.
     #[error(
         "the schedule's fragment is no multiple of 8 columns that divides its subtile of {subtile}"
@@ -160,7 +165,7 @@ impl Sm90Refusal {
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         match self {
-            Sm90Refusal::Knob => Some(
+            Sm90Refusal::Knob { .. } | Sm90Refusal::OtherNeeds { .. } => Some(
                 "print one that works: `postlude explain ... --target sm90 --stage schedule`"
                     .to_owned(),
             ),
@@ -175,7 +180,6 @@ impl Sm90Refusal {
             | Sm90Refusal::TooLarge
             | Sm90Refusal::OnRequest
             | Sm90Refusal::OperandTile
-            | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::Fragment { .. }
             | Sm90Refusal::DelayedSlot
             | Sm90Refusal::NothingToReuse

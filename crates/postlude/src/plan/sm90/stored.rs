@@ -7,7 +7,8 @@ use crate::graph::{Graph, NodeId, Op, Output};
 pub(crate) fn as_stored(graph: &Graph) -> Graph {
     let mut new = graph.emptied();
     let mut places: Vec<NodeId> = Vec::with_capacity(graph.len());
-    for (_, node) in graph.nodes() {
+    for (id, node) in graph.nodes() {
+        new.continue_statement(graph, id);
         places.push(new.make(node.op.map(|operand| places[operand.index()])));
     }
     for output in graph.outputs() {

@@ -9,7 +9,7 @@ use super::{
     Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
     fragment,
 };
-use crate::plan::ScheduleTextError;
+use crate::plan::text::{ScheduleTextError, knobs};
 
 impl fmt::Display for Sm90Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,16 +92,24 @@ const NUMBERS: [&str; 21] = [
     "lines",
 ];
 
+/// Knobs that are something else.
+const OTHERS: [&str; 9] =
+    ["tile", "cluster", "walk", "hints", "operands", "slots", "folds", "loads", "stores"];
+
 impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let mut said = Said::default();
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        for line in
-            lines.filter(|line| !line.is_empty() && *line != "}" && *line != "schedule sm90 {")
-        {
-            said.read(line).ok_or_else(|| ScheduleTextError::Line(line.to_owned()))?;
+        for (line, knob, value) in knobs(text, "schedule sm90 {")? {
+            if !NUMBERS.contains(&knob) && !OTHERS.contains(&knob) {
+                return Err(ScheduleTextError::Unknown { knob: knob.to_owned(), line });
+            }
+            said.read(knob, value).ok_or_else(|| ScheduleTextError::Value {
+                knob: knob.to_owned(),
+                value: value.to_owned(),
+                line,
+            })?;
         }
         said.schedule()
     }
@@ -123,9 +131,8 @@ struct Said {
 }
 
 impl Said {
-    /// One line more, if it can be read.
-    fn read(&mut self, line: &str) -> Option<()> {
-        let (knob, value) = line.split_once(' ').unwrap_or((line, ""));
+    /// One knob more, if its value can be read.
+    fn read(&mut self, knob: &str, value: &str) -> Option<()> {
         match knob {
             "tile" => {
                 let (rows, columns) = value.split_once('x')?;

@@ -27,7 +27,8 @@ pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<
         }
     }
     let declared = inputs.declared();
-    let new = Graph::new(graph.name(), declared, product);
+    let mut new = Graph::new(graph.name(), declared, product);
+    new.take_statements(graph);
     if inputs.is_ambiguous(&new) {
         let what = "parts of as many columns as there are rows or batches".to_owned();
         return Err(Sm90Refusal::Operation { what });
@@ -194,6 +195,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn slice(&mut self, id: NodeId, slice: Slice) -> Result<NodeId, Sm90Refusal> {
+        self.new.continue_statement(self.old, id);
         let column = self.old.ty(id).axes.column;
         let op = match &self.old[id].op {
             Op::Accumulator => self.accumulator(slice),

@@ -1,0 +1,139 @@
+//! Functions of other tools that the language does not have, and what does the same today.
+//!
+//! In: a name that is no function of the language. Out: what to write instead, with `z` for the value, `a` and `b` for
+//! two, `N` for the column dim. Every expression of the table types (tested).
+
+/// The name elsewhere, and the same here.
+#[rustfmt::skip] // A table: one line a name.
+pub(super) const IDIOMS: &[(&str, &str)] = &[
+    ("argmax", "min(where(z == max(z, N), col, 2147483647), N)"),
+    ("argmin", "min(where(z == min(z, N), col, 2147483647), N)"),
+    ("var", "mean(square(z - mean(z, N)), N)"),
+    ("std", "sqrt(mean(square(z - mean(z, N)), N))"),
+    ("norm", "sqrt(sum(square(z), N))"),
+    ("l2norm", "sqrt(sum(square(z), N))"),
+    ("l2_norm", "sqrt(sum(square(z), N))"),
+    ("normalize", "z / sqrt(sum(square(z), N))"),
+    ("any", "max(f32(z > 0), N) > 0"),
+    ("all", "min(f32(z > 0), N) > 0"),
+    ("count_nonzero", "sum(f32(z != 0), N)"),
+    ("amax", "max(z, N)"),
+    ("amin", "min(z, N)"),
+    ("fmax", "maximum(a, b)"),
+    ("fmin", "minimum(a, b)"),
+    ("clip", "clamp(z, 0, 6)"),
+    ("hardtanh", "clamp(z, -1, 1)"),
+    ("softsign", "z / (1 + abs(z))"),
+    ("logsigmoid", "-softplus(-z)"),
+    ("log_sigmoid", "-softplus(-z)"),
+    ("tanhshrink", "z - tanh(z)"),
+    ("swish", "silu(z)"),
+    ("ln", "log(z)"),
+    ("log10", "log(z) / log(10.0)"),
+    ("exp10", "exp(z * log(10.0))"),
+    ("power", "pow(a, b)"),
+    ("sqr", "square(z)"),
+    ("cbrt", "sign(z) * pow(abs(z), 0.3333333333)"),
+    ("reciprocal", "rcp(z)"),
+    ("inv", "rcp(z)"),
+    ("inverse", "rcp(z)"),
+    ("neg", "-z"),
+    ("negative", "-z"),
+    ("add", "a + b"),
+    ("sub", "a - b"),
+    ("subtract", "a - b"),
+    ("mul", "a * b"),
+    ("multiply", "a * b"),
+    ("div", "a / b"),
+    ("divide", "a / b"),
+    ("fmod", "a - b * floor(a / b)"),
+    ("mod", "a - b * floor(a / b)"),
+    ("remainder", "a - b * floor(a / b)"),
+    ("trunc", "sign(z) * floor(abs(z))"),
+    ("rint", "round(z)"),
+    ("fabs", "abs(z)"),
+    ("tan", "sin(z) / cos(z)"),
+    ("sinh", "(exp(z) - exp(-z)) / 2"),
+    ("cosh", "(exp(z) + exp(-z)) / 2"),
+    ("logaddexp", "maximum(a, b) + softplus(-abs(a - b))"),
+    ("float", "f32(z)"),
+    ("float32", "f32(z)"),
+    ("float16", "f16(z)"),
+    ("bfloat16", "bf16(z)"),
+    ("half", "f16(z)"),
+    ("int", "i32(z)"),
+    ("int32", "i32(z)"),
+    ("int8", "i8(z)"),
+    ("uint8", "u8(z)"),
+    ("select", "where(a > 0, a, b)"),
+    ("isfinite", "!(isnan(z) | isinf(z))"),
+];
+
+/// Functions that no expression stands for, and what to do.
+#[rustfmt::skip] // A table: one line a name.
+const ADVICE: &[(&str, &str)] = &[
+    ("matmul", "write the product as `A @ B`"),
+    ("dot", "write the product as `A @ B`"),
+    ("mm", "write the product as `A @ B`"),
+    ("bmm", "write the product as `A @ B`, with a leading batch dim"),
+    ("einsum", "write the product as `A @ B`, or `A @ B.T`"),
+    ("transpose", "write `A.T`"),
+    ("size", "sizes are not values: write the number, or pass it as a scalar (`--set size_n=512.0`)"),
+    ("shape", "sizes are not values: write the number, or pass it as a scalar (`--set size_n=512.0`)"),
+    ("len", "sizes are not values: write the number, or pass it as a scalar (`--set size_n=512.0`)"),
+    ("dropout", "pass a mask as an input: `where(keep[M, N], z / 0.9, 0)`"),
+    ("rand", "pass random numbers as an input"),
+    ("split", "`a, b = halves(z)` splits in two; split the parts again for four"),
+    ("chunk", "`a, b = halves(z)` splits in two; split the parts again for four"),
+    ("cat", "`concat(a, b)` puts two halves together"),
+    ("concatenate", "`concat(a, b)` puts two halves together"),
+    ("stack", "`join(a, b)` interleaves two halves"),
+    ("swiglu", "write `gate, up = halves(z); D = silu(gate) * up`, or run the library's `swiglu`"),
+    ("geglu", "write `gate, up = halves(z); D = gelu(gate) * up`, or run the library's `geglu`"),
+    ("reglu", "write `gate, up = halves(z); D = relu(gate) * up`, or run the library's `reglu`"),
+    ("glu", "write `a, gate = halves(z); D = a * sigmoid(gate)`, or run the library's `glu`"),
+    ("cross_entropy", "write `logsumexp(z, N) - pick(z, t)` with `t: i32[M]`"),
+    ("nll_loss", "write `-pick(z, t)` with `t: i32[M]`"),
+    ("gather", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
+    ("take", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
+    ("topk", "`topk_softmax(z, 8, N)` is the one use of the largest values today"),
+    ("sort", "there is no sort; `topk_softmax(z, 8, N)` is the one use of the largest values today"),
+    ("cumsum", "there are no prefix sums; store the product and scan it in a second kernel"),
+    ("if", "write `where(condition, a, b)`"),
+];
+
+/// What to write for a function that the language does not have.
+pub(super) fn instead(name: &str) -> Option<String> {
+    let idiom = IDIOMS.iter().find(|(known, _)| *known == name);
+    let advice = ADVICE.iter().find(|(known, _)| *known == name);
+    idiom
+        .map(|(_, text)| format!("write `{text}`"))
+        .or_else(|| advice.map(|(_, text)| (*text).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, syntax};
+
+    #[test]
+    fn every_idiom_types() {
+        for (name, text) in IDIOMS {
+            let source = format!(
+                "kernel k(A: bf16[M, K], B: bf16[K, N], a: f32[M, N], b: f32[M, N]) -> D: f32[M, N] \
+                 {{ z = A @ B; x = {text}; D = z + a + b + f32(x) }}"
+            );
+            let ast = syntax::parse(&source).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+            let checked = crate::check::check(&ast);
+            assert!(checked.is_ok(), "{name}: {:?}", checked.err());
+        }
+    }
+
+    #[test]
+    fn no_idiom_is_for_a_function_of_the_language() {
+        let names = IDIOMS.iter().chain(ADVICE).map(|(name, _)| *name);
+        for name in names {
+            assert!(catalogue::find(name).is_none(), "{name}");
+        }
+    }
+}

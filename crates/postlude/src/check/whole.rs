@@ -1,0 +1,91 @@
+//! What is wrong with a body as a whole: told first and alone, because everything else would follow from it.
+//!
+//! In: the tree. Out: functions that the language does not have, or products beyond the first. Names that nothing reads are
+//! found here too, as warnings.
+
+use std::collections::BTreeSet;
+
+use crate::catalogue;
+use crate::dtype::DType;
+use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, nearest};
+
+use super::error::{CheckError, Warning};
+use super::product::{operand, products};
+
+/// Refuses a body for what has to be mended before anything else can be said about it.
+pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
+    let calls = ast.exprs.iter().filter_map(|(_, expr)| match &expr.kind {
+        ExprKind::Call { function, grad, .. } => Some((function, *grad)),
+        _ => None,
+    });
+    let unknown: Vec<CheckError> = calls
+        .filter(|(name, grad)| !is_function(name, *grad))
+        .map(|(name, _)| report(name))
+        .collect();
+    if !unknown.is_empty() {
+        return Err(super::first(unknown));
+    }
+    let mut all = products(&ast.exprs);
+    let (first, second) = (all.next(), all.next());
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            let instead = instead(&ast.exprs, (first.1, first.2), (second.1, second.2));
+            Err(vec![CheckError::SecondProduct { instead, at: second.0 }])
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_function(function: &Name, grad: bool) -> bool {
+    let name = function.text.as_str();
+    catalogue::find(name).is_some() || !grad && DType::from_name(name).is_some()
+}
+
+fn report(function: &Name) -> CheckError {
+    let (name, at) = (function.text.clone(), function.span);
+    if DType::RESERVED.contains(&name.as_str()) {
+        return CheckError::UnknownFunction { name, nearest: Some("bf16".to_owned()), at };
+    }
+    let known =
+        catalogue::FUNCTIONS.iter().map(|entry| entry.name).chain(DType::ALL.map(DType::name));
+    let nearest = nearest(&name, known.collect::<Vec<_>>()).map(str::to_owned);
+    CheckError::UnknownFunction { name, nearest, at }
+}
+
+/// What does the work of a second product today.
+fn instead(exprs: &Exprs, first: (ExprId, ExprId), second: (ExprId, ExprId)) -> &'static str {
+    let names = |(left, right)| (operand(exprs, left), operand(exprs, right));
+    match (names(first), names(second)) {
+        ((Some(a), Some(b)), (Some(c), Some(d))) if a.name == c.name && b.name == d.name => {
+            "give the product a name and use the name twice: `z = A @ B`"
+        }
+        ((Some(a), Some(_)), (Some(c), Some(_))) if a.name == c.name => {
+            "stack the two right operands into one and split the product: `x, y = halves(A @ W.T)`; or write two kernels"
+        }
+        ((Some(_), Some(_)), (Some(_), Some(_))) => {
+            "a sum of products is one product of operands concatenated along K; otherwise write two kernels, and make the \
+             first one's output an input of the second"
+        }
+        _ => "write two kernels, and make the first one's output an input of the second",
+    }
+}
+
+/// Inputs and assigned names that nothing reads.
+pub(super) fn warnings(ast: &Ast) -> Vec<Warning> {
+    let Some(signature) = &ast.signature else { return Vec::new() };
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &expr.kind {
+            read.insert(name);
+        }
+    }
+    let unread = |name: &&Name| !read.contains(name.text.as_str());
+    let is_output =
+        |name: &Name| signature.outputs.iter().any(|output| output.name.text == name.text);
+    let inputs = signature.inputs.iter().map(|input| &input.name).filter(unread);
+    let inputs = inputs.map(|name| Warning::UnusedInput { name: name.text.clone(), at: name.span });
+    let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
+    let targets = targets.filter(unread).filter(|name| !is_output(name));
+    let targets = targets.map(|name| Warning::Unread { name: name.text.clone(), at: name.span });
+    inputs.chain(targets).collect()
+}
