@@ -59,6 +59,9 @@ pub(crate) enum Command {
     Cache(CacheArguments),
     /// Print a completion script for a shell
     Completions(CompletionsArguments),
+    /// Print the words that may stand at the end of a command line, for completion scripts
+    #[command(hide = true)]
+    Complete(CompleteArguments),
     /// Panic on purpose, to see what a bug looks like
     #[command(hide = true)]
     Bug(BugArguments),
@@ -70,8 +73,8 @@ pub(crate) struct SourceArguments {
     /// A kernel or one-liner as text, a path ending in `.post`, `-` for standard input, or the name of a library kernel
     #[arg(value_name = "SRC")]
     pub(crate) source: OsString,
-    /// Read an input from a `.safetensors` or `.npy` file
-    #[arg(long = "in", value_name = "NAME=FILE")]
+    /// Read an input from a `.safetensors`, `.npy` or `.npz` file, or from a checkpoint's `.index.json`
+    #[arg(long = "in", value_name = "NAME=FILE[:TENSOR]")]
     pub(crate) inputs: Vec<Pair<PathBuf>>,
     /// Give a scalar its value
     #[arg(long = "set", value_name = "NAME=VALUE", allow_hyphen_values = true)]
@@ -130,6 +133,9 @@ pub(crate) struct RunArguments {
     /// Write an output to a `.safetensors` or `.npy` file
     #[arg(long = "out", value_name = "NAME=FILE")]
     pub(crate) outputs: Vec<Pair<PathBuf>>,
+    /// Print the elements of these outputs, as NumPy does
+    #[arg(long = "print", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) print: Vec<String>,
     /// The seed of random inputs
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
@@ -330,6 +336,17 @@ pub(crate) enum CacheAction {
 pub(crate) struct CompletionsArguments {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// `postlude complete`
+#[derive(Args, Debug)]
+pub(crate) struct CompleteArguments {
+    /// The whole line as it was typed, the command's name included
+    #[arg(long, allow_hyphen_values = true, conflicts_with = "words")]
+    pub(crate) line: Option<String>,
+    /// The words behind the command's name, the last one being typed
+    #[arg(last = true)]
+    pub(crate) words: Vec<String>,
 }
 
 /// `postlude bug`

@@ -7,15 +7,14 @@ mod cuda;
 mod rows;
 mod searched;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use postlude_yardstick::measure;
 use serde::Serialize;
 
 use crate::arguments::{BenchArguments, BenchBackend};
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::print;
+use crate::{files, print};
 
 /// Runs the command.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
@@ -75,20 +74,10 @@ fn give(
 fn write(path: &Path, object: &impl Serialize) -> Result<(), Failure> {
     let mut line = serde_json::to_string(object).expect("compiler bug: an object without text");
     line.push('\n');
-    let beside = beside(path);
-    fs::write(&beside, line)
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(|error| Mistake::io(path, &error).into())
+    Ok(files::write_whole(path, line.as_bytes())?)
 }
 
 /// Whether a file could be written there, before minutes of work go into it.
 fn try_to_write(path: &Path) -> Result<(), Failure> {
-    let beside = beside(path);
-    fs::write(&beside, "")
-        .and_then(|()| fs::remove_file(&beside))
-        .map_err(|error| Mistake::io(path, &error).into())
-}
-
-fn beside(path: &Path) -> PathBuf {
-    path.with_extension("json.tmp")
+    Ok(files::require_writable(path)?)
 }

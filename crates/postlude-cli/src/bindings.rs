@@ -15,7 +15,11 @@ use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 use crate::files::Stored;
 use crate::hopper;
+use crate::shapes::{self, Misfit};
 use crate::source::Source;
+
+/// Batch, rows and columns.
+const MOST_DIMS: usize = 3;
 
 /// Where an input's values come from.
 #[derive(Debug)]
@@ -93,12 +97,20 @@ impl Loaded {
                 return Err(Mistake::new(format!("the size of `{name}` is given twice")).into());
             }
         }
-        for input in self.kernel.defined().inputs() {
-            if let Some(Given::File(stored)) = self.given.get(&input.name) {
-                problem::collect_sizes(input, stored.dtype, &stored.shape, &mut sizes)
-                    .map_err(|error| self.failure(error))?;
-            }
-        }
+        let files: Vec<(&Input, &Stored)> = self
+            .kernel
+            .defined()
+            .inputs()
+            .iter()
+            .filter_map(|input| match self.given.get(&input.name) {
+                Some(Given::File(stored)) => Some((input, stored)),
+                Some(Given::Number(_) | Given::Fill(_)) | None => None,
+            })
+            .collect();
+        shapes::collect(&files, &mut sizes).map_err(|misfit| match misfit {
+            Misfit::Declared(error) => self.failure(error),
+            Misfit::Rank(mistake) => mistake.into(),
+        })?;
         Ok(sizes)
     }
 
@@ -145,7 +157,7 @@ fn infer_bindings(given: &BTreeMap<String, Given>, dtype: DType) -> Bindings {
     let mut names = BTreeMap::new();
     for (name, given) in given {
         let bound = match given {
-            Given::File(stored) => Bound::Tensor(stored.dtype, stored.shape.len()),
+            Given::File(stored) => Bound::Tensor(stored.dtype, inferred_rank(&stored.shape)),
             Given::Number(_) => Bound::Scalar(DType::F32),
             // Labels are indices: `pick(z, t[M])` has no other way to say that `t` is i32.
             Given::Fill(Fill::Labels) => Bound::Tensor(DType::I32, 1),
@@ -156,6 +168,16 @@ fn infer_bindings(given: &BTreeMap<String, Given>, dtype: DType) -> Bindings {
     Bindings { names, dtype }
 }
 
+/// The dims of what a name without annotation is bound to: one element in a row is a scalar, and no tensor has more dims
+/// than a batch of tiles.
+fn inferred_rank(shape: &[usize]) -> usize {
+    if shape == [1] {
+        return 0;
+    }
+    let ones = shape.iter().take_while(|size| **size == 1).count();
+    shape.len() - ones.min(shape.len().saturating_sub(MOST_DIMS))
+}
+
 /// Whether an input can take what is bound to it.
 fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
     let name = &input.name;
@@ -164,7 +186,16 @@ fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
             if input.dtype == DType::B1 && stored.dtype == DType::U8 {
                 stored.unpack();
             }
-            Ok(())
+            match stored.wide_name().filter(|_| input.dtype != DType::I32) {
+                Some(wide) => {
+                    let what =
+                        format!("`{name}` is declared {}, but {wide} was given", input.dtype);
+                    let fix =
+                        "such integers are taken for i32 alone; convert them before they are saved";
+                    Err(Mistake::file(stored.path(), what).fix(fix))
+                }
+                None => Ok(()),
+            }
         }
         (Some(dims), Given::Number(_)) if !dims.is_empty() => {
             Err(Mistake::new(format!("`{name}` is a tensor; `--set` gives a single number"))

@@ -10,7 +10,7 @@ use postlude::runtime::cache as kept;
 
 use crate::arguments::{CacheAction, CacheArguments};
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::{memory, print};
+use crate::{memory, notes, print};
 
 /// Runs the command.
 pub(crate) fn cache(arguments: &CacheArguments) -> Result<Outcome, Failure> {
@@ -30,6 +30,7 @@ pub(crate) fn cache(arguments: &CacheArguments) -> Result<Outcome, Failure> {
                 fs::remove_file(entry.path())
                     .map_err(|error| Mistake::io(&entry.path(), &error))?;
             }
+            notes::forget(&folder);
             print::text(&format!("{} removed\n", kernels(entries.len())))?;
         }
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::arguments::CorpusArguments;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::print;
-use crate::progress::Progress;
+use crate::progress::{Progress, Reader};
 
 #[derive(Serialize)]
 struct Summary {
@@ -56,7 +56,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         multiply_adds: Some(MOST_MULTIPLY_ADDS),
         ..RunOptions::default()
     };
-    let progress = Progress::of(cases.len());
+    let progress = Progress::of(cases.len(), Reader::of(arguments.json));
     let mut lines = Vec::with_capacity(cases.len());
     // A case that panics is a failed case, reported with the others.
     let report_bug = panic::take_hook();

@@ -16,7 +16,7 @@ use crate::arguments::{FuzzArguments, FuzzBackend, FuzzSizes};
 use crate::corpus::require_gpu;
 use crate::failure::{Failure, INTERRUPTED, Mistake, Outcome};
 use crate::print;
-use crate::progress::Progress;
+use crate::progress::{Progress, Reader};
 
 #[derive(Serialize)]
 struct Report {
@@ -149,7 +149,10 @@ fn run(arguments: &FuzzArguments, backend: Backend, graphs: u32, stop: &AtomicBo
         shrink: Duration::from_secs(arguments.shrink),
         limit: Duration::from_secs(arguments.limit),
     };
-    let progress = Progress::of(if arguments.only.is_some() { 1 } else { graphs as usize });
+    let progress = Progress::of(
+        if arguments.only.is_some() { 1 } else { graphs as usize },
+        Reader::of(arguments.json),
+    );
     // A kernel that panics is a failure, reported with the others.
     let report_bug = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

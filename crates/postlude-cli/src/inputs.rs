@@ -24,7 +24,10 @@ pub(crate) fn make(
     let mut arguments = Arguments::new();
     for (place, input) in graph.inputs().iter().enumerate() {
         let argument = match (loaded.given.get(&input.name), &input.dims) {
-            (Some(Given::File(stored)), _) => Argument::Tensor(stored.load()?),
+            (Some(Given::File(stored)), Some(dims)) => {
+                Argument::Tensor(stored.load_as(&problem.shape(dims))?)
+            }
+            (Some(Given::File(stored)), None) => Argument::Tensor(stored.load()?),
             (Some(Given::Number(value)), Some(dims)) => {
                 let shape = problem.shape(dims);
                 let tensor = Tensor::from_values(input.dtype, shape, &[*value]);

@@ -17,6 +17,7 @@ mod comparison;
 mod completions;
 mod corpus;
 mod diagnose;
+mod display;
 mod emit;
 mod explain;
 mod failure;
@@ -29,10 +30,12 @@ mod list;
 mod machine;
 mod measure;
 mod memory;
+mod notes;
 mod print;
 mod progress;
 mod report;
 mod run;
+mod shapes;
 mod show;
 mod sim;
 mod source;
@@ -82,6 +85,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::Info(arguments) => machine::info(&arguments),
         Command::Cache(arguments) => cache::cache(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Complete(arguments) => completions::complete(&arguments),
         Command::Bug(arguments) => bug(&arguments),
     }
 }

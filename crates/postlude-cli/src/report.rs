@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use postlude::Tensor;
+use postlude::{Backend, Tensor};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::comparison::CheckReport;
 use crate::watch::Simulated;
-use crate::{measure, print};
+use crate::{display, measure, print};
 
 /// A finished run.
 #[derive(Debug, Serialize)]
@@ -36,8 +37,13 @@ pub(crate) struct OutputReport {
     absmax: Option<f64>,
     /// How many elements are nan.
     nan: usize,
+    /// The elements, where they are to be printed: null if they are many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Value>,
     #[serde(skip)]
     shown: (f64, f64),
+    #[serde(skip)]
+    elements: Option<String>,
 }
 
 impl OutputReport {
@@ -58,8 +64,16 @@ impl OutputReport {
             mean: finite(mean),
             absmax: finite(absmax),
             nan: values.iter().filter(|value| value.is_nan()).count(),
+            values: None,
             shown: (mean, absmax),
+            elements: None,
         }
+    }
+
+    /// The same with the tensor's elements.
+    pub(crate) fn with_elements(self, tensor: &Tensor) -> OutputReport {
+        let (values, elements) = (display::value(tensor), display::text(tensor));
+        OutputReport { values: Some(values), elements: Some(elements), ..self }
     }
 }
 
@@ -71,16 +85,30 @@ impl Report {
         for output in self.outputs.iter().filter(|output| output.is_all_nan()) {
             text.push_str(&format!("WARNING: every element of `{}` is nan\n", output.name));
         }
+        for output in &self.outputs {
+            if let Some(elements) = &output.elements {
+                text.push_str(&format!("{}: {}\n{elements}\n", output.name, output.type_text()));
+            }
+        }
         if let Some(check) = &self.check {
             text.push_str(&check.text());
         }
         if let Some(seconds) = self.seconds {
-            text.push_str(&format!("time  {} on {}\n", measure::duration(seconds), self.backend));
+            text.push_str(&format!("time  {} {}\n", measure::duration(seconds), self.clock()));
         }
         if let Some(simulation) = &self.simulation {
             text.push_str(&simulation.text());
         }
         text
+    }
+
+    /// Where the time was taken.
+    fn clock(&self) -> String {
+        if self.backend == Backend::Sim.name() {
+            "in the simulator: its own time, not a GPU's".to_owned()
+        } else {
+            format!("on {}", self.backend)
+        }
     }
 }
 
@@ -90,13 +118,19 @@ impl OutputReport {
     }
 
     pub(crate) fn row(&self) -> Vec<String> {
-        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         vec![
             self.name.clone(),
-            format!("{}[{}]", self.dtype, shape.join(", ")),
+            self.type_text(),
             format!("mean {}", number(self.shown.0)),
             format!("absmax {}", number(self.shown.1)),
         ]
+    }
+}
+
+impl OutputReport {
+    fn type_text(&self) -> String {
+        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
+        format!("{}[{}]", self.dtype, shape.join(", "))
     }
 }
 

@@ -2,20 +2,21 @@
 
 use std::io::Write;
 
+use postlude::graph::Output;
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
 use postlude::{Arguments, Backend, Compiled, Error, Problem, Tensor};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
-use crate::bindings::Loaded;
+use crate::bindings::{Loaded, require_output};
 use crate::comparison::CheckReport;
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::files::Targets;
+use crate::files::{Targets, require_writable};
 use crate::memory::Need;
-use crate::progress::Progress;
+use crate::progress::{Progress, Reader, Simulating, Work};
 use crate::report::{OutputReport, Report};
 use crate::watch::{Simulated, Watching};
-use crate::{diagnose, inputs, measure, print};
+use crate::{diagnose, inputs, measure, notes, print};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
@@ -28,6 +29,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let compiled = loaded.kernel.compile(&options);
     let kept = compiled.defined().outputs();
     let targets = Targets::plan(&loaded.kernel, kept, &arguments.outputs)?;
+    require_printable(&loaded, kept, &arguments.print)?;
+    if let Some(path) = &arguments.watch.trace {
+        require_writable(path)?;
+    }
     inputs::require_scalars(&loaded)?;
     let sizes = loaded.sizes(&arguments.compile.sizes)?;
     let problem =
@@ -37,7 +42,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     Need::of(compiled.defined(), &problem, likely, None).require()?;
     Need::of(compiled.defined(), &problem, likely, extent).require()?;
 
-    let progress = Progress::start();
+    let progress = Progress::start(Reader::of(arguments.json));
     progress.say("making inputs");
     let data = inputs::make(&loaded, &problem, arguments.seed)?;
     let (backend, mut reason) =
@@ -47,17 +52,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     progress.say(format!("running {} on {}", loaded.kernel.name(), backend.name()));
     let watched = backend == Backend::Sim && !arguments.time;
     let (outputs, seconds, simulation) = if watched {
-        let (outputs, simulation) = call.simulate(&arguments.watch)?;
+        let (outputs, simulation) = call.simulate(&arguments.watch, &progress)?;
         (outputs, None, Some(simulation))
     } else {
-        let ran = match call.run(arguments.time) {
+        let ran = match call.run(arguments.time, &progress) {
             // The planner found a schedule, but the emitter refused it. The user did not ask for a GPU, so the CPU runs it.
             Err(Failure::Kernel(_, refusal))
                 if fixed.is_none() && backend != Backend::Cpu && refusal.is_refusal() =>
             {
                 reason = Some(refusal);
                 call = call.on(Backend::Cpu);
-                call.run(arguments.time)
+                call.run(arguments.time, &progress)
             }
             ran => ran,
         };
@@ -65,6 +70,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         (outputs, seconds, None)
     };
     let check = extent.map(|extent| {
+        progress.spin();
         progress.say("checking against the reference");
         call.check(&outputs, extent, &|done, total| progress.share(done, total))
     });
@@ -78,7 +84,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         backend: call.backend.name(),
         reason: reason.as_ref().map(Error::summary),
         sizes: problem.sizes().clone(),
-        outputs: outputs.iter().map(|(name, tensor)| OutputReport::of(name, tensor)).collect(),
+        outputs: report_outputs(&outputs, &arguments.print),
         check,
         seconds,
         simulation,
@@ -89,6 +95,26 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     }
     print::either(arguments.json, &report, || report.text())?;
     Ok(outcome(report, arguments.json))
+}
+
+/// Refuses to print what is not computed.
+fn require_printable(loaded: &Loaded, kept: &[Output], names: &[String]) -> Result<(), Mistake> {
+    for name in names {
+        require_output(&loaded.kernel, name)?;
+        if !kept.iter().any(|output| output.name == *name) {
+            let what = format!("`{name}` is to be printed, but `--only` leaves it out");
+            return Err(Mistake::new(what).fix(format!("name it there too: `--only {name}`")));
+        }
+    }
+    Ok(())
+}
+
+fn report_outputs(outputs: &[(String, Tensor)], printed: &[String]) -> Vec<OutputReport> {
+    let report = |(name, tensor): &(String, Tensor)| {
+        let report = OutputReport::of(name, tensor);
+        if printed.contains(name) { report.with_elements(tensor) } else { report }
+    };
+    outputs.iter().map(report).collect()
 }
 
 /// What a run comes to. The simulated code is ours, and so is what is wrong with it.
@@ -126,10 +152,15 @@ fn backend(arguments: &RunArguments) -> Result<Option<Backend>, Mistake> {
     }
 }
 
-/// One line about why no GPU runs the kernel.
+/// One line about why no GPU runs the kernel: for each kernel that a GPU refuses, but once for a machine without a GPU.
 fn explain_choice(reason: &Error) {
+    let about_machine = !reason.is_refusal();
+    if about_machine && !notes::is_new(&reason.to_string()) {
+        return;
+    }
+    let once = if about_machine { " (noted once; `postlude info` says more)" } else { "" };
     // There is nobody left to tell when this fails.
-    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}");
+    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}{once}");
 }
 
 /// Outputs by name, in the order of the signature.
@@ -151,7 +182,7 @@ impl<'a> Call<'a> {
     }
 
     /// The outputs by name, and the time of one call if it is wanted.
-    fn run(&self, timed: bool) -> Result<(Outputs, Option<f64>), Failure> {
+    fn run(&self, timed: bool, progress: &Progress) -> Result<(Outputs, Option<f64>), Failure> {
         let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
@@ -160,18 +191,24 @@ impl<'a> Call<'a> {
             let seconds = seconds.map_err(|error| self.fail(error))?;
             return Ok((self.name(outputs), Some(seconds)));
         }
-        let mut call = || self.compiled.run_into(&problem, &self.arguments, &mut outputs);
         let seconds = if timed {
+            let call = || self.compiled.run_into(&problem, &self.arguments, &mut outputs);
             Some(measure::median_seconds(call).map_err(|error| self.fail(error))?)
         } else {
-            call().map_err(|error| self.fail(error))?;
+            let tell = |done: u64, total: u64| progress.share(done, total);
+            let call = self.compiled.call(&problem, &self.arguments, &mut outputs);
+            call.and_then(|mut call| call.run_telling(&tell)).map_err(|error| self.fail(error))?;
             None
         };
         Ok((self.name(outputs), seconds))
     }
 
     /// The outputs by name, and what the simulator tells.
-    fn simulate(&self, watch: &WatchArguments) -> Result<(Outputs, Simulated), Failure> {
+    fn simulate(
+        &self,
+        watch: &WatchArguments,
+        progress: &Progress,
+    ) -> Result<(Outputs, Simulated), Failure> {
         let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
@@ -181,7 +218,14 @@ impl<'a> Call<'a> {
         let timing = watch.timing.unwrap_or_default();
         let budget = watch.budget.unwrap_or(SimOptions::default().budget);
         let options = SimOptions { timing, budget };
-        let report = call.run(&options, &mut watching.observer(), &mut outputs);
+        let work = Work::MultiplyAdds(call.schedule().multiply_adds(&problem));
+        let mut simulating = Simulating::new(progress, work);
+        let mut observer = watching.observer();
+        if progress.is_shown() {
+            observer.0.push(&mut simulating);
+        }
+        let report = call.run(&options, &mut observer, &mut outputs);
+        drop(observer);
         let report = report.map_err(|error| self.fail(error))?;
         if !watch.findings {
             sim::accept(&report).map_err(|error| self.fail(error))?;

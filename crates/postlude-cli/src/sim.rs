@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::arguments::SimArguments;
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::files::Targets;
+use crate::files::{Targets, require_writable};
 use crate::launch;
 use crate::print;
+use crate::progress::{Progress, Reader, Simulating, Work};
 use crate::report::OutputReport;
 use crate::watch::{Simulated, Watching};
 
@@ -45,7 +46,17 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
         budget: watch.budget.unwrap_or(Options::default().budget),
         ..Options::default()
     };
+    if let Some(path) = &watch.trace {
+        require_writable(path)?;
+    }
+    let progress = Progress::start(Reader::of(arguments.json));
+    progress.say(format!("simulating {}", path.display()));
+    let ctas = bound.launch.grid.iter().map(|size| u64::from(*size)).product();
+    let mut simulating = Simulating::new(&progress, Work::Ctas(ctas));
     let mut observer = watching.observer();
+    if progress.is_shown() {
+        observer.0.push(&mut simulating);
+    }
     let report = run_observed(&text, &bound.launch, &mut buffers, &options, &mut observer)
         .map_err(|error| {
             let used_up = matches!(error, SimError::Budget { .. });
@@ -53,6 +64,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
             if used_up { mistake.fix("`--budget` gives it more") } else { mistake }
         })?;
     drop(observer);
+    drop(progress);
     if !watch.findings {
         sim::accept(&report).map_err(|error| {
             Mistake::file(path, error).fix("`--findings` lists them and goes on")

@@ -2,8 +2,6 @@
 //!
 //! In: the flags of the command line and what was observed. Out: one object, or text.
 
-use std::fs;
-
 use postlude::sim::{Finding, Report};
 use postlude_ptx::shared::Region;
 use postlude_sim::meters::{Counts, Meter, Reading};
@@ -13,7 +11,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::arguments::WatchArguments;
-use crate::failure::{Failure, Mistake};
+use crate::failure::Failure;
+use crate::files::write_whole;
 use crate::print;
 
 /// Lines that waste something, listed at most.
@@ -85,7 +84,7 @@ impl Watching {
         }
         if let (Some(timeline), Some(path)) = (self.timeline, &arguments.trace) {
             let events = timeline.events();
-            fs::write(path, chrome(&events)).map_err(|error| Mistake::io(path, &error))?;
+            write_whole(path, chrome(&events).as_bytes())?;
             shown.push_str(&draw(&events, 0));
             if timeline.lost() > 0 {
                 shown.push_str(&format!("{} more events are left out\n", timeline.lost()));

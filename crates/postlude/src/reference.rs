@@ -63,19 +63,22 @@ pub fn evaluate(
     arguments: &Arguments,
     math: MathMode,
 ) -> Result<Vec<Evaluated>, BindError> {
-    Ok(evaluate_inputs(graph, problem, &problem.inputs(graph, arguments)?, math))
+    let inputs = problem.inputs(graph, arguments)?;
+    Ok(evaluate_inputs(graph, problem, &inputs, math, &progress::ignore))
 }
 
-/// Evaluates a defined graph on validated arguments in the order of its signature.
+/// Evaluates a defined graph on validated arguments in the order of its signature; `tell` hears how far it is.
 pub(crate) fn evaluate_inputs(
     graph: &Graph,
     problem: &Problem,
     inputs: &[Argument<'_>],
     math: MathMode,
+    tell: Tell<'_>,
 ) -> Vec<Evaluated> {
     let call = Call { graph, problem, inputs, math };
     let parts = sample::parts(graph, problem, Extent::All);
-    let progress = Progress::new(0, &progress::ignore);
+    let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
+    let progress = Progress::new(total, tell);
     parts.iter().flat_map(|part| evaluate::evaluate(call, &part.wanted, &progress)).collect()
 }
 

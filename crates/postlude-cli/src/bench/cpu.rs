@@ -11,7 +11,7 @@ use crate::arguments::{BenchArguments, Pair, SourceArguments};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::memory::Need;
-use crate::progress::Progress;
+use crate::progress::{Progress, Reader};
 use crate::{inputs, measure, print};
 
 /// The kernels of the library that are timed: what limits them differs.
@@ -57,7 +57,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
         return Err(Mistake::new(message).fix(format!("the suite is {}", SUITE.join(", "))).into());
     }
     let options = Options { threads: arguments.threads.map(usize::from), ..Options::default() };
-    let progress = Progress::of(names.len());
+    let progress = Progress::of(names.len(), Reader::of(arguments.json == Some(None)));
     let mut kernels = Vec::new();
     for name in names {
         progress.say(name);

@@ -14,7 +14,7 @@ use crate::arguments::{BenchAgainst, BenchArguments};
 use crate::bench::{give, rows, searched, try_to_write, write};
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::hopper::read_schedule;
-use crate::progress::Progress;
+use crate::progress::{Progress, Reader};
 
 /// Measures the rows of the suites whose names contain the filter.
 pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
@@ -23,7 +23,8 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
     if let Some(file) = file {
         try_to_write(file)?;
     }
-    let mut watcher = Watcher { progress: Progress::of(wanted.rows.len()), file };
+    let reader = Reader::of(arguments.json == Some(None));
+    let mut watcher = Watcher { progress: Progress::of(wanted.rows.len(), reader), file };
     let report = measure::measure(&wanted, &mut watcher).map_err(|error| mistake(&error))?;
     drop(watcher);
     give(arguments, &report, || text(&report))?;

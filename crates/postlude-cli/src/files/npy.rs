@@ -3,11 +3,13 @@
 //! Source: NumPy's "NPY format" (`numpy.lib.format`).
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use postlude::DType;
 
-use super::{Header, Order, read_exactly};
+use super::integers::Integer;
+use super::{Elements, Header, Order, read_exactly};
 use crate::failure::Mistake;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -16,10 +18,10 @@ const MOST_HEADER: usize = 1 << 20;
 /// Headers are padded so that elements are aligned.
 const ALIGNMENT: usize = 64;
 
-/// The header of the array.
+/// The header of the array in these bytes of the file, which is read up to them.
 pub(super) fn read_header(
     file: &mut File,
-    file_length: u64,
+    bytes: Range<u64>,
     path: &Path,
 ) -> Result<Header, Mistake> {
     let corrupt = |what: &str| Mistake::file(path, format!("not an npy file: {what}"));
@@ -45,41 +47,52 @@ pub(super) fn read_header(
     let text = String::from_utf8(text).map_err(|_| corrupt("the header is not text"))?;
     let Dictionary { descr, fortran_order, shape } =
         Dictionary::read(&text).ok_or_else(|| corrupt("the header is not understood"))?;
-    let dtype = from_descr(&descr).ok_or_else(|| unsupported(path, &descr))?;
+    let found = from_descr(&descr).ok_or_else(|| unsupported(path, &descr))?;
     let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
-    let bytes = elements
-        .and_then(|elements| elements.checked_mul(dtype.bits() / 8))
+    let size = elements
+        .and_then(|elements| elements.checked_mul(found.bits() / 8))
         .ok_or_else(|| corrupt("its shape is too large"))?;
-    let offset = (MAGIC.len() + 2 + width + length) as u64;
-    if offset.checked_add(bytes as u64) != Some(file_length) {
-        return Err(corrupt("its length is not what the header says"));
+    let header = (MAGIC.len() + 2 + width + length) as u64;
+    let given = bytes.end - bytes.start;
+    if header.checked_add(size as u64) != Some(given) {
+        let wanted = u128::from(header) + size as u128;
+        return Err(corrupt(&format!(
+            "its length is not what the header says: {given} bytes instead of {wanted}"
+        )));
     }
     let order = if fortran_order { Order::ColumnMajor } else { Order::RowMajor };
-    Ok(Header { dtype, shape, order, offset, length: bytes })
+    Ok(Header { elements: found, shape, order, offset: bytes.start + header, length: size })
 }
 
 fn unsupported(path: &Path, descr: &str) -> Mistake {
     let mistake = Mistake::file(path, format!("elements of type `{descr}` are not supported"));
     let is_foreign =
         descr.strip_prefix('>').is_some_and(|rest| from_descr(&format!("<{rest}")).is_some());
-    if is_foreign {
+    if descr == "<f8" {
+        mistake.fix("save it as float32: `array.astype(numpy.float32)`")
+    } else if is_foreign {
         mistake
             .fix("save it in little-endian order: `array.astype(array.dtype.newbyteorder(\"<\"))`")
     } else {
         mistake.fix(
-            "use float32, float16, int8, uint8, int32 or bool; `.safetensors` has bf16 and fp8 too",
+            "use float32, float16, int8, uint8, int32, int64 or bool; `.safetensors` has bf16 and fp8 too",
         )
     }
 }
 
-fn from_descr(descr: &str) -> Option<DType> {
+fn from_descr(descr: &str) -> Option<Elements> {
     Some(match descr {
-        "<f4" => DType::F32,
-        "<f2" => DType::F16,
-        "|i1" | "<i1" => DType::I8,
-        "|u1" | "<u1" => DType::U8,
-        "<i4" => DType::I32,
-        "|b1" | "<b1" | "?" => DType::Bool,
+        "<f4" => Elements::Of(DType::F32),
+        "<f2" => Elements::Of(DType::F16),
+        "|i1" | "<i1" => Elements::Of(DType::I8),
+        "|u1" | "<u1" => Elements::Of(DType::U8),
+        "<i4" => Elements::Of(DType::I32),
+        "|b1" | "<b1" | "?" => Elements::Of(DType::Bool),
+        "<i2" => Elements::Integers(Integer::I16),
+        "<u2" => Elements::Integers(Integer::U16),
+        "<u4" => Elements::Integers(Integer::U32),
+        "<i8" => Elements::Integers(Integer::I64),
+        "<u8" => Elements::Integers(Integer::U64),
         _ => return None,
     })
 }

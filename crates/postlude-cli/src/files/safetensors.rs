@@ -1,14 +1,18 @@
 //! `.safetensors`: the length of a JSON header, the header, the elements of every tensor.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
 use postlude::DType;
-use postlude::syntax::nearest;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
+use serde::Deserialize;
 
-use super::{Header, Order, read_exactly};
+use super::integers::Integer;
+use super::names::choose;
+use super::unique::Unique;
+use super::{Elements, Header, Order, read_exactly};
 use crate::failure::Mistake;
 
 /// The format's own limit on the header.
@@ -18,62 +22,105 @@ const LENGTH: usize = 8;
 /// Headers are padded so that elements are aligned.
 const ALIGNMENT: usize = 8;
 
-/// The header of the tensor of that name, or of the only one.
+/// What the header says of a tensor.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    /// From the header's end.
+    data_offsets: (u64, u64),
+}
+
+/// Every tensor of a file, and where its elements begin.
+struct Directory {
+    tensors: BTreeMap<String, Entry>,
+    data: u64,
+}
+
+/// The header of the tensor of that name; without one, of the tensor named as the input, or of the only one.
 pub(super) fn read_header(
     file: &mut File,
     file_length: u64,
     path: &Path,
-    name: &str,
+    (tensor, input): (Option<&str>, &str),
 ) -> Result<Header, Mistake> {
-    let corrupt = |what: &str| Mistake::file(path, format!("not a safetensors file: {what}"));
-    let length = read_exactly(file, LENGTH, path)?
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u64::from_le_bytes)
-        .ok_or_else(|| corrupt("it is shorter than a header"))?;
-    if length > MOST_HEADER || length > file_length {
-        return Err(corrupt("the header is longer than the file"));
+    let Directory { tensors, data } = Directory::read(file, file_length, path)?;
+    let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
+    let name = choose(path, &names, tensor, input)?;
+    let Entry { dtype, shape, data_offsets: (start, end) } = &tensors[name];
+    let elements = from_format(dtype).ok_or_else(|| unsupported(path, name, dtype))?;
+    let bits = elements.bits() as u64;
+    let count = shape.iter().try_fold(1u64, |product, size| product.checked_mul(*size as u64));
+    let bytes = count.and_then(|count| count.checked_mul(bits)).map(|bits| bits / 8);
+    if bytes != Some(end - start) {
+        let what = format!(
+            "not a safetensors file: `{name}` has shape {shape:?} of {dtype}, and {} bytes",
+            end - start
+        );
+        return Err(Mistake::file(path, what));
     }
-    let header = read_exactly(file, length as usize, path)?
-        .ok_or_else(|| corrupt("it ends inside the header"))?;
-    let metadata: Metadata =
-        serde_json::from_slice(&header).map_err(|error| corrupt(&error.to_string()))?;
-    let data = LENGTH as u64 + length;
-    if data.checked_add(metadata.data_len() as u64) != Some(file_length) {
-        return Err(corrupt("its length is not what the header says"));
-    }
-    let info = find(&metadata, path, name)?;
-    let dtype = from_format(info.dtype).ok_or_else(|| {
-        Mistake::file(path, format!("elements of type {:?} are not supported", info.dtype))
-            .fix("use F32, F16, BF16, F8_E4M3, F8_E5M2, I8, U8, I32 or BOOL")
-    })?;
-    let (start, end) = info.data_offsets;
-    Ok(Header {
-        dtype,
-        shape: info.shape.clone(),
-        order: Order::RowMajor,
-        offset: data + start as u64,
-        length: end - start,
-    })
+    let length = usize::try_from(end - start)
+        .map_err(|_| Mistake::file(path, "too large for this machine's memory"))?;
+    let order = Order::RowMajor;
+    Ok(Header { elements, shape: shape.clone(), order, offset: data + start, length })
 }
 
-fn find<'a>(metadata: &'a Metadata, path: &Path, name: &str) -> Result<&'a TensorInfo, Mistake> {
-    if let Some(info) = metadata.info(name) {
-        return Ok(info);
-    }
-    let names = metadata.offset_keys();
-    match names.as_slice() {
-        [] => Err(Mistake::file(path, "it holds no tensor")),
-        [only] => metadata
-            .info(only)
-            .ok_or_else(|| Mistake::file(path, format!("it holds no tensor `{name}`"))),
-        _ => {
-            let near = nearest(name, names.iter().map(String::as_str));
-            let fix = near.map_or_else(
-                || format!("it holds {}", names.join(", ")),
-                |near| format!("it holds {} tensors, among them `{near}`", names.len()),
-            );
-            Err(Mistake::file(path, format!("it holds no tensor `{name}`")).fix(fix))
+/// The names of all tensors.
+pub(super) fn names(file: &mut File, length: u64, path: &Path) -> Result<Vec<String>, Mistake> {
+    Ok(Directory::read(file, length, path)?.tensors.into_keys().collect())
+}
+
+impl Directory {
+    /// Reads the header and compares it with the file's length.
+    fn read(file: &mut File, file_length: u64, path: &Path) -> Result<Directory, Mistake> {
+        let corrupt = |what: &str| Mistake::file(path, format!("not a safetensors file: {what}"));
+        let length = read_exactly(file, LENGTH, path)?
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes)
+            .ok_or_else(|| corrupt("it is shorter than a header"))?;
+        if length > MOST_HEADER || length > file_length {
+            return Err(corrupt("the header is longer than the file"));
         }
+        let header = read_exactly(file, length as usize, path)?
+            .ok_or_else(|| corrupt("it ends inside the header"))?;
+        let tensors: Unique<Entry> =
+            serde_json::from_slice(&header).map_err(|error| corrupt(&error.to_string()))?;
+        let directory = Directory { tensors: tensors.0, data: LENGTH as u64 + length };
+        directory.check(file_length).map_err(|what| corrupt(&what))?;
+        Ok(directory)
+    }
+
+    /// Tensors lie one after the other, from the header to the end of the file.
+    fn check(&self, file_length: u64) -> Result<(), String> {
+        let mut all: Vec<(&str, (u64, u64))> =
+            self.tensors.iter().map(|(name, one)| (name.as_str(), one.data_offsets)).collect();
+        all.sort_unstable_by_key(|(_, offsets)| *offsets);
+        let mut expected = 0;
+        for (name, (start, end)) in all {
+            if start != expected || end < start {
+                return Err(format!(
+                    "`{name}` lies at bytes {start} to {end}, and should begin at {expected}"
+                ));
+            }
+            expected = end;
+        }
+        match self.data.checked_add(expected) {
+            Some(wanted) if wanted == file_length => Ok(()),
+            Some(wanted) => Err(format!(
+                "its length is not what the header says: {file_length} bytes instead of {wanted}"
+            )),
+            None => Err("its length is not what the header says".to_owned()),
+        }
+    }
+}
+
+fn unsupported(path: &Path, name: &str, dtype: &str) -> Mistake {
+    let mistake =
+        Mistake::file(path, format!("elements of type {dtype}, as of `{name}`, are not supported"));
+    if dtype == "F64" {
+        mistake.fix("save it as F32: `tensor.float()`")
+    } else {
+        mistake.fix("use F32, F16, BF16, F8_E4M3, F8_E5M2, I8, U8, I32, I64 or BOOL")
     }
 }
 
@@ -96,18 +143,22 @@ pub(super) fn header(tensors: &[(&str, DType, &[usize])]) -> Vec<u8> {
     bytes
 }
 
-fn from_format(dtype: Dtype) -> Option<DType> {
-    // The format has more types than the language, and may get others.
+fn from_format(dtype: &str) -> Option<Elements> {
     Some(match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::F8_E4M3 => DType::F8E4M3,
-        Dtype::F8_E5M2 => DType::F8E5M2,
-        Dtype::I8 => DType::I8,
-        Dtype::U8 => DType::U8,
-        Dtype::I32 => DType::I32,
-        Dtype::BOOL => DType::Bool,
+        "F32" => Elements::Of(DType::F32),
+        "F16" => Elements::Of(DType::F16),
+        "BF16" => Elements::Of(DType::BF16),
+        "F8_E4M3" => Elements::Of(DType::F8E4M3),
+        "F8_E5M2" => Elements::Of(DType::F8E5M2),
+        "I8" => Elements::Of(DType::I8),
+        "U8" => Elements::Of(DType::U8),
+        "I32" => Elements::Of(DType::I32),
+        "BOOL" => Elements::Of(DType::Bool),
+        "I16" => Elements::Integers(Integer::I16),
+        "U16" => Elements::Integers(Integer::U16),
+        "U32" => Elements::Integers(Integer::U32),
+        "I64" => Elements::Integers(Integer::I64),
+        "U64" => Elements::Integers(Integer::U64),
         _ => return None,
     })
 }

@@ -56,6 +56,10 @@ impl Targets {
             return Err(Mistake::new(format!("`{name}` is written twice")));
         }
         let format = Format::of(path)?;
+        if matches!(format, Format::Index | Format::Npz) {
+            let mistake = Mistake::file(path, "files of this format are read, not written");
+            return Err(mistake.fix("use a name ending in `.safetensors` or `.npy`"));
+        }
         if format == Format::Npy && npy::descr(dtype).is_none() {
             let what = format!("npy files cannot hold `{name}`, which is {dtype}");
             return Err(Mistake::file(path, what).fix("write a `.safetensors` file"));
@@ -69,7 +73,7 @@ impl Targets {
             );
         }
         target.names.push(name.to_owned());
-        Ok(())
+        require_writable(&path)
     }
 
     /// Writes every file, then puts each in its place.
@@ -121,11 +125,27 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn write_file(
-    path: &Path,
-    format: Format,
-    tensors: &[(&str, &Tensor)],
-) -> io::Result<NamedTempFile> {
+/// Writes a file that is whole or as it was.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Mistake> {
+    let path = &resolve(path)?;
+    let write = || {
+        let mut file = temporary(path)?;
+        for piece in bytes.chunks(PIECE) {
+            file.write_all(piece)?;
+        }
+        unfinished::place(file, path)
+    };
+    write().map_err(|error| Mistake::io(path, &error))
+}
+
+/// Refuses a place that takes no file, before work goes into what would be written there.
+pub(crate) fn require_writable(path: &Path) -> Result<(), Mistake> {
+    let path = resolve(path)?;
+    temporary(&path).map(drop).map_err(|error| Mistake::io(folder_of(&path), &error))
+}
+
+/// A file in the same folder, removed if it is not put in its place.
+fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".postlude-").suffix(".tmp");
     #[cfg(unix)]
@@ -134,9 +154,19 @@ fn write_file(
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = unfinished::make(|| builder.tempfile_in(folder_of(path)))?;
+    unfinished::make(|| builder.tempfile_in(folder_of(path)))
+}
+
+fn write_file(
+    path: &Path,
+    format: Format,
+    tensors: &[(&str, &Tensor)],
+) -> io::Result<NamedTempFile> {
+    let mut file = temporary(path)?;
     let mut writer = BufWriter::new(&mut file);
     match format {
+        // Refused as a target.
+        Format::Index | Format::Npz => {}
         Format::Safetensors => {
             let infos: Vec<_> = tensors
                 .iter()

@@ -5,7 +5,7 @@ use std::fs;
 use postlude::plan::sm90::Sm90Schedule;
 use serde_json::json;
 
-use super::{command, postlude, postlude_in, repository};
+use super::{Ended, command, postlude, postlude_in, repository};
 
 const SIZES: [&str; 2] = ["--size", "M=512,N=512,K=256"];
 const RELU: &str = "D = relu(A @ W.T + bias[N])";
@@ -18,7 +18,9 @@ fn explain(stage: &str) -> String {
 #[test]
 fn auto_says_why_the_processor_runs_a_kernel_and_json_does_not() {
     let run = ["run", "D = A @ W.T", "--size", "M=2,N=3,K=4"];
-    let ended = postlude(&run);
+    let cache = tempfile::tempdir().unwrap();
+    let output = command(&run).env("POSTLUDE_CACHE_DIR", cache.path()).output().unwrap();
+    let ended = Ended::of(&output);
     assert!(ended.note.is_some_and(|note| note.len() > 40), "{}", ended.errors);
     let ended = postlude(&[&run[..], &["--json"]].concat());
     assert_eq!((ended.note.as_deref(), ended.errors.as_str()), (None, ""));

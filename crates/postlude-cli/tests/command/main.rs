@@ -1,6 +1,11 @@
 //! The command as a user meets it: what goes in on the command line, what comes out, and the exit code.
 
+#[cfg(unix)]
+mod bad_inputs;
+mod checkpoints;
+mod completed;
 mod documented;
+mod elements;
 mod errors;
 mod files;
 mod fuzz;
@@ -10,6 +15,7 @@ mod json;
 mod others;
 mod run;
 mod simulator;
+mod waiting;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -65,10 +71,11 @@ impl Ended {
 /// How the note about a GPU that did not run a kernel begins.
 const NOTE: &str = "note: this ran on the processor: ";
 
-/// A command that finds no GPU, so that it does the same on every machine.
+/// A command that finds no GPU, so that it does the same on every machine, and leaves the user's cache alone.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postlude"));
     command.args(arguments).stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", "");
+    command.env("POSTLUDE_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 

@@ -54,11 +54,18 @@ impl<'c> Call<'c> {
 
     /// Runs it on the kernel's backend.
     pub fn run(&mut self) -> Result<(), Error> {
+        self.run_telling(&|_, _| {})
+    }
+
+    /// Runs it on the kernel's backend; `tell` hears how much of how much work the reference has done, and nothing of the
+    /// other backends, which take less time.
+    #[doc(hidden)]
+    pub fn run_telling(&mut self, tell: Tell<'_>) -> Result<(), Error> {
         match self.compiled.options.backend {
             Backend::Reference => {
                 let compiled = self.compiled;
                 let (graph, math) = (&compiled.defined, compiled.options.math);
-                let all = reference::evaluate_inputs(graph, self.problem, &self.inputs, math);
+                let all = reference::evaluate_inputs(graph, self.problem, &self.inputs, math, tell);
                 for (output, evaluated) in self.outputs.iter_mut().zip(all) {
                     output.copy_from(evaluated.tensor()?.view());
                 }
