@@ -10,7 +10,7 @@ pub(super) type Member<'a> = (&'a str, &'a str, &'a [usize], Vec<u8>);
 
 /// The bytes of a safetensors file.
 pub(super) fn safetensors(members: &[Member<'_>]) -> Vec<u8> {
-    let (mut header, mut data) = (Vec::new(), Vec::new());
+    let (mut header, mut data) = (Vec::new(), Vec::<u8>::new());
     for (name, dtype, shape, bytes) in members {
         let start = data.len();
         data.extend(bytes);
