@@ -84,7 +84,7 @@ impl Format {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         match name.rsplit_once('.') {
             Some((_, "safetensors")) => Ok(Format::Safetensors),
-            Some((start, "json")) if start.ends_with(".index") => Ok(Format::Index),
+            Some((start, "json")) if Path::new(start).extension() == Some("index".as_ref()) => Ok(Format::Index),
             Some((_, "npz")) => Ok(Format::Npz),
             Some((_, "npy")) => Ok(Format::Npy),
             Some(_) | None => Err(Mistake::file(path, "the format is not known")

@@ -124,7 +124,7 @@ pub fn fill(
     labels: usize,
     seed: u64,
 ) -> Result<Tensor, TensorError> {
-    let mut tensor = Tensor::zeros(dtype, shape.to_vec())?;
+    let mut tensor = Tensor::zeros(dtype, shape)?;
     let count = tensor.len();
     let chunks = tensor.bytes_mut().par_chunks_mut(dtype.bytes_for(CHUNK));
     chunks.enumerate().for_each(|(chunk, bytes)| {

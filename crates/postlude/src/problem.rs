@@ -520,12 +520,10 @@ pub fn body_strides(product: &Product, dims: &[Dim], strides: &[isize]) -> [isiz
     result
 }
 
-impl Graph {
-    /// The tensor bound to an input of a validated call.
-    pub(crate) fn tensor<'a>(&self, inputs: &'a [Argument<'_>], input: InputId) -> TensorView<'a> {
-        match inputs[input.0 as usize].tensor() {
-            Some(tensor) => tensor,
-            None => panic!("compiler bug: a scalar was bound to a tensor input"),
-        }
+/// The tensor bound to an input of a validated call.
+pub(crate) fn input_tensor<'a>(inputs: &'a [Argument<'_>], input: InputId) -> TensorView<'a> {
+    match inputs[input.0 as usize].tensor() {
+        Some(tensor) => tensor,
+        None => panic!("compiler bug: a scalar was bound to a tensor input"),
     }
 }

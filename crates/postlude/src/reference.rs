@@ -1,7 +1,7 @@
 //! The definition: what a kernel computes, with everything a conforming engine may make of it.
 //!
 //! In: a defined graph and arguments. Out: for every output, every element as a [`Value`] after the store's rounding.
-//! Slow, obvious, complete: one array for every node, no tiles, no order that matters. Of large problems [`check`] may look
+//! Slow, obvious, complete: one array for every node, no tiles, no order that matters. Of large problems a check may look
 //! at some rows and columns only, and says which.
 
 mod accumulate;
@@ -106,7 +106,7 @@ pub(crate) fn check(
     comparisons
 }
 
-/// How many values [`check`] holds at most.
+/// How many values a check holds at most.
 pub fn held_elements(graph: &Graph, problem: &Problem, extent: Extent) -> u64 {
     sample::parts(graph, problem, extent).iter().map(|part| part.elements).max().unwrap_or(0)
 }

@@ -109,7 +109,7 @@ fn a_schedule_whose_regions_would_share_bytes_is_not_run() {
     let source = "kernel k(A: f32[M, K], B: f32[K, N]) -> D: b1[M, N] { D = A @ B > 0 }";
     let compiled = Kernel::parse(source).expect("a kernel").compile(&Options::default());
     let zeros = |shape: [usize; 2]| {
-        Argument::Tensor(Tensor::zeros(DType::F32, shape.to_vec()).expect("a small tensor"))
+        Argument::Tensor(Tensor::zeros(DType::F32, shape).expect("a small tensor"))
     };
     let arguments =
         Arguments::from([("A".to_owned(), zeros([2, 3])), ("B".to_owned(), zeros([3, 16]))]);

@@ -112,7 +112,9 @@ fn prepared_calls_give_the_bits_of_others_whatever_the_threads_and_rows() {
     }
 }
 
-/// Every way to call a kernel wrongly, and a part of what is said.
+type Change = fn(&mut Arguments<'static>, &mut Vec<Tensor>);
+
+/// Every way to call a kernel wrongly, and a part of what the error says.
 #[test]
 fn a_call_that_does_not_fit_is_an_error_on_every_backend() {
     let kernel = Kernel::parse(
@@ -127,7 +129,6 @@ fn a_call_that_does_not_fit_is_an_error_on_every_backend() {
             ("s".to_owned(), 1.0.into()),
         ])
     };
-    type Change = fn(&mut Arguments<'static>, &mut Vec<Tensor>);
     let changes: [(Change, &str); 11] = [
         (|a, _| _ = a.remove("A"), "`A` is missing"),
         (|a, _| _ = a.insert("B".to_owned(), 1.0.into()), "no input `B`"),

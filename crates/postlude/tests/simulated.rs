@@ -108,7 +108,7 @@ fn check_on(
 }
 
 fn zeros(tensor: &Tensor) -> Tensor {
-    Tensor::zeros(tensor.dtype(), tensor.shape().to_vec()).expect("it fits")
+    Tensor::zeros(tensor.dtype(), tensor.shape()).expect("it fits")
 }
 
 /// Does something for every element on two threads, for the simulator uses one.

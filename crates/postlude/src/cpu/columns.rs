@@ -3,7 +3,7 @@
 use crate::functions::Accuracy;
 use crate::graph::{Graph, IndexAxis, NodeId, Op};
 use crate::plan::{Sweeps, Width, crosses_regions};
-use crate::problem::{Argument, Problem};
+use crate::problem::{Argument, Problem, input_tensor};
 
 use super::buffer::{Array, Buffer, View};
 use super::leaves::{Leaf, LeafAxes};
@@ -85,14 +85,14 @@ fn finish(
             array.data.set_single(count);
         }
         Op::Index(IndexAxis::Column) => leaves::count_from(0, &mut array.data),
-        Op::Input(input) => match leaves::host_scalar(context.graph, context.inputs, *input) {
-            Some(value) => array.data.set_single(value),
-            None => {
-                let axes = context.leaves[input.0 as usize];
-                let leaf = Leaf::new(context.graph.tensor(context.inputs, *input), axes);
-                each_batch(array, &mut memory.line, |batch, out| leaf.load(batch, 0, 0, out));
+        Op::Input(input) => {
+            if let Some(value) = leaves::host_scalar(context.graph, context.inputs, *input) {
+                return array.data.set_single(value);
             }
-        },
+            let axes = context.leaves[input.0 as usize];
+            let leaf = Leaf::new(input_tensor(context.inputs, *input), axes);
+            each_batch(array, &mut memory.line, |batch, out| leaf.load(batch, 0, 0, out));
+        }
         Op::Reduce(fold, over, of) if over.batch => {
             let source = operand(finished, *of);
             let slots = array.extents.iter().product();

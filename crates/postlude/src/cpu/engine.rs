@@ -13,7 +13,7 @@ use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, accuracies};
 use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
-use crate::problem::{Argument, Problem};
+use crate::problem::{Argument, Problem, input_tensor};
 use crate::tensor::TensorViewMut;
 
 use super::buffer::{Array, Buffer, View};
@@ -73,7 +73,7 @@ enum ProductMemory {
 }
 
 impl Engine {
-    /// Prepares a kernel for a problem. The schedule has to suit them: [`Schedule::suits`].
+    /// Prepares a kernel for a problem. The schedule has to suit them.
     ///
     /// # Panics
     /// If the schedule was not planned for this graph and problem, and regions of it would write to the same bytes.
@@ -355,7 +355,7 @@ fn operand<'a>(
     batch: usize,
     outer_first: Orientation,
 ) -> Operand<'a> {
-    let tensor = context.graph.tensor(context.inputs, input);
+    let tensor = input_tensor(context.inputs, input);
     let strides = tensor.strides();
     let rank = strides.len();
     let start = if rank == 3 { batch as isize * strides[0] } else { 0 };

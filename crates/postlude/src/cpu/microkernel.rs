@@ -286,30 +286,26 @@ impl<T: Accumulator> Microkernel<T> {
         }
     }
 
-    /// Advances a tile of full width by a panel of A and rows of B as the caller keeps them: `b` are the bytes of aligned
-    /// f32, each row `step` elements behind the one before.
+    /// Advances a tile of full width by a panel of A and rows of B as the caller keeps them, each row `step` elements behind
+    /// the one before.
     pub(super) fn run_in_place(
         &self,
         a: &[f32],
-        (b, step): (&[u8], usize),
+        (b, step): (&[f32], usize),
         tile: &mut Tile<'_, T>,
         start: Start,
     ) {
         let k = a.len() / self.mr;
-        let held = b.len() / size_of::<f32>();
         let fits = 0 < k && k <= T::LONGEST && a.len() == k * self.mr;
-        assert!(fits && (k - 1) * step + self.nr <= held, "compiler bug: panels do not match");
-        let aligned = b.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
-        assert!(aligned, "compiler bug: elements that are not aligned");
+        assert!(fits && (k - 1) * step + self.nr <= b.len(), "compiler bug: panels do not match");
         let (rows, columns) = (tile.rows(), tile.columns());
         assert!(
             0 < rows && rows <= self.run.len() && columns == self.nr,
             "compiler bug: tile does not match"
         );
         let (leading, c) = (tile.leading(), tile.pointer());
-        let (a, b) = (a.as_ptr(), b.as_ptr().cast::<f32>());
-        // SAFETY: `at` found the instructions present; the lengths were checked above; the tile is full width; every bit
-        // pattern is an f32.
+        let (a, b) = (a.as_ptr(), b.as_ptr());
+        // SAFETY: `at` found the instructions present; the lengths were checked above; the tile is full width.
         unsafe { (self.run[rows - 1])(&Call { k, a, b, step, c, leading, start }) };
     }
 }

@@ -9,6 +9,7 @@ use super::transpose::{self, BLOCK};
 use crate::dtype::DType;
 use rayon::prelude::*;
 use std::ops::Range;
+use zerocopy::FromBytes;
 
 /// An operand in memory. Rows run along M (or N), columns along K; offset and strides count elements and may be
 /// zero or negative.
@@ -60,13 +61,16 @@ impl<'a> Matrix<'a> {
         self.operand.dtype
     }
 
-    /// The bytes of aligned f32 from an element on, and the distance of columns, where rows lie next to each other.
-    pub(super) fn in_place(&self, row: usize, column: usize) -> Option<(&'a [u8], usize)> {
+    /// The elements from one on, and the distance of columns, where they are aligned f32 and rows lie next to each other.
+    pub(super) fn in_place(&self, row: usize, column: usize) -> Option<(&'a [f32], usize)> {
         let Operand { dtype, bytes, row_stride, column_stride, .. } = self.operand;
         let step = usize::try_from(column_stride).ok()?;
-        let aligned = bytes.as_ptr().cast::<f32>().is_aligned() && cfg!(target_endian = "little");
-        let suits = dtype == DType::F32 && row_stride == 1 && aligned;
-        suits.then(|| (&bytes[self.index(row, column) * size_of::<f32>()..], step))
+        if dtype != DType::F32 || row_stride != 1 || cfg!(target_endian = "big") {
+            return None;
+        }
+        let whole = bytes.len() / size_of::<f32>() * size_of::<f32>();
+        let values = <[f32]>::ref_from_bytes(&bytes[..whole]).ok()?;
+        Some((&values[self.index(row, column)..], step))
     }
 
     /// The index in memory of an element; in bounds by construction if the element exists.

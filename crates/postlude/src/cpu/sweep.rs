@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use crate::dtype::Elem;
 use crate::graph::{IndexAxis, Op};
 use crate::plan::Schedule;
+use crate::problem::input_tensor;
 
 use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, stretch};
@@ -279,7 +280,7 @@ impl Sweep<'_> {
             Step::Evaluate { node, operands, .. } => match &self.context.graph[*node].op {
                 Op::Input(input) => {
                     let axes = self.context.leaves[input.0 as usize];
-                    let tensor = self.context.graph.tensor(self.context.inputs, *input);
+                    let tensor = input_tensor(self.context.inputs, *input);
                     let own = Some(self.context.problem.column_divisor);
                     let is_own = self.context.graph.ty(*node).axes.column == own;
                     let start = if is_own { place.region.columns.start } else { 0 };

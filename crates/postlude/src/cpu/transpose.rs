@@ -50,7 +50,9 @@ pub(super) fn transpose_stored(
         if crate::functions::Level::best() != crate::functions::Level::Portable {
             let rows: [*const f32; BLOCK] =
                 std::array::from_fn(|row| bytes[(row * stride + column) * VALUE..].as_ptr().cast());
-            rows.iter().for_each(|row| prefetch(row.wrapping_byte_add(AHEAD)));
+            for row in rows {
+                prefetch(row.wrapping_byte_add(AHEAD));
+            }
             // SAFETY: every level but the portable one has AVX2; rows and lines lie in their memory, as was checked.
             unsafe { transpose_avx2(rows, to[column * width..].as_mut_ptr(), width) };
             continue;

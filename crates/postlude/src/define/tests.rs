@@ -19,7 +19,7 @@ fn chain(first: &str, count: usize, step: &str, last: &str) -> String {
     let mut source = format!("z = A @ B\nc = C > 0.0\nx0 = {first}\n");
     for number in 0..count {
         let step = step.replace('X', &format!("x{number}")).replace('#', &number.to_string());
-        source.push_str(&format!("x{} = {step}\n", number + 1));
+        let _ = writeln!(source, "x{} = {step}", number + 1);
     }
     source + &last.replace('X', &format!("x{count}"))
 }

@@ -33,7 +33,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 /// # Ok::<(), postlude::Error>(())
 /// ```
 pub struct Call<'c> {
-    compiled: &'c Compiled,
+    pub(super) compiled: &'c Compiled,
     problem: &'c Problem,
     /// In the order of the signature.
     pub(super) inputs: Vec<Argument<'c>>,
@@ -86,11 +86,6 @@ impl<'c> Call<'c> {
         let (graph, math) = (&self.compiled.defined, self.compiled.options.math);
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
         reference::check(graph, self.problem, (&self.inputs, &outputs), math, (extent, tell))
-    }
-
-    /// The kernel.
-    pub(super) fn compiled(&self) -> &'c Compiled {
-        self.compiled
     }
 
     /// The sizes.

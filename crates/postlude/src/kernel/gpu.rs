@@ -85,7 +85,7 @@ impl Call<'_> {
     pub(super) fn run_on_gpu(&mut self) -> Result<(), Error> {
         let device = Device::open(FIRST)?;
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
-        let kernel = &self.compiled().gpu;
+        let kernel = &self.compiled.gpu;
         let call = HostCall::upload(kernel, &device, self.problem(), &self.inputs, &outputs)?;
         call.launch()?;
         call.download_views(&mut self.outputs)

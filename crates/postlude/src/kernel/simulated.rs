@@ -96,7 +96,7 @@ impl Compiled {
 #[cfg(feature = "sim")]
 impl Call<'_> {
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
-        let compiled = self.compiled();
+        let compiled = self.compiled;
         let options = SimOptions { timing: compiled.options.hooks.timing, ..SimOptions::default() };
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
         let call = SimCall::new(&compiled.source(), self.problem(), &self.inputs, &outputs)?;

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::dtype::{self, Elem};
 use crate::graph::{InputId, Orientation, Value, lowest_bit, sums_exactly};
+use crate::problem::input_tensor;
 
 use super::array::{Frame, Places};
 use super::evaluate::Call;
@@ -75,7 +76,7 @@ fn matrix(
     side: Side,
 ) -> Matrix {
     let inner = call.problem.inner;
-    let tensor = call.graph.tensor(call.inputs, operand.0);
+    let tensor = input_tensor(call.inputs, operand.0);
     let rank = tensor.shape().len();
     let (first, second) = (rank - 2, rank - 1);
     let outer_first = (side == Side::Left) == (operand.1 == Orientation::Plain);

@@ -5,7 +5,7 @@ use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
     Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
 };
-use crate::problem::{Argument, Problem, body_strides};
+use crate::problem::{Argument, Problem, body_strides, input_tensor};
 
 use super::alternatives::{self, Alternatives};
 use super::array::{Array, Assumed, Frame, View, each, each_row};
@@ -244,7 +244,7 @@ impl Evaluation<'_> {
         if let Argument::Scalar(value) = &inputs[input.0 as usize] {
             return vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()];
         }
-        let tensor = graph.tensor(inputs, input);
+        let tensor = input_tensor(inputs, input);
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.product(), dims, tensor.strides());
         each(frame, |place| {

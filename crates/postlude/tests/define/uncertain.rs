@@ -58,7 +58,7 @@ impl Draws {
 }
 
 fn tensor(shape: [usize; 2], values: &[f64]) -> Argument<'static> {
-    Argument::Tensor(Tensor::from_values(DType::F32, shape.to_vec(), values).expect("a tensor"))
+    Argument::Tensor(Tensor::from_values(DType::F32, shape, values).expect("a tensor"))
 }
 
 fn compile(output: &str, body: &str) -> Compiled {

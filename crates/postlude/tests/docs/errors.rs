@@ -257,7 +257,7 @@ fn call(change: fn(&mut Arguments, &mut Sizes)) -> Vec<(&'static str, String, Op
 }
 
 fn zeros(dtype: DType, shape: &[usize]) -> Argument<'static> {
-    Argument::Tensor(Tensor::zeros(dtype, shape.to_vec()).expect("a small tensor"))
+    Argument::Tensor(Tensor::zeros(dtype, shape).expect("a small tensor"))
 }
 
 /// Sizes alone, as `explain` and random inputs use them.
@@ -269,8 +269,8 @@ fn size(sizes: &[(&str, usize)]) -> Vec<(&'static str, String, Option<String>)> 
 }
 
 /// An error of the Rust interface alone.
-fn found(error: BindError) -> Vec<(&'static str, String, Option<String>)> {
-    vec![(bind_variant(&error), error.to_string(), error.fix())]
+fn found(error: &BindError) -> Vec<(&'static str, String, Option<String>)> {
+    vec![(bind_variant(error), error.to_string(), error.fix())]
 }
 
 /// What a call to an example kernel may get wrong: what was done, and what came of it.
@@ -288,11 +288,11 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("Multiple", "`--size M=2,N=5,K=3`".into(), size(&[("M", 2), ("N", 5), ("K", 3)])),
         row("UnknownDim", "`--size M=2,N=4,K=3,P=5`".into(), size(&[("M", 2), ("N", 4), ("K", 3), ("P", 5)])),
         row("TooLarge", "sizes that no memory holds".into(), size(&[("M", 1 << 40), ("N", 1 << 40), ("K", 3)])),
-        row("InputCount", "`Prepared::run` with two arguments".into(), found(BindError::InputCount { wanted: 3, given: 2 })),
-        row("OutputCount", "`Compiled::call` without an output".into(), found(BindError::OutputCount { wanted: 1, given: 0 })),
-        row("SelfOverlap", "an output of one row repeated".into(), found(BindError::SelfOverlap { name: "D".into(), strides: vec![0, 1] })),
-        row("Moved", "an output with other strides than when the call was prepared".into(), found(BindError::Moved { name: "D".into() })),
-        row("OtherProblem", "a problem that another kernel bound".into(), found(BindError::OtherProblem)),
+        row("InputCount", "`Prepared::run` with two arguments".into(), found(&BindError::InputCount { wanted: 3, given: 2 })),
+        row("OutputCount", "`Compiled::call` without an output".into(), found(&BindError::OutputCount { wanted: 1, given: 0 })),
+        row("SelfOverlap", "an output of one row repeated".into(), found(&BindError::SelfOverlap { name: "D".into(), strides: vec![0, 1] })),
+        row("Moved", "an output with other strides than when the call was prepared".into(), found(&BindError::Moved { name: "D".into() })),
+        row("OtherProblem", "a problem that another kernel bound".into(), found(&BindError::OtherProblem)),
     ];
     in_order(rows, BIND_ERRORS)
 }

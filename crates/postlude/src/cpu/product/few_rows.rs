@@ -3,10 +3,13 @@
 //! In: a product whose rows fit one group. Out: as of the parent module, the same bits.
 //! Each thread packs one panel of one block of K into its own cache, multiplies all rows by it, and forgets it.
 
-use super::*;
+use super::{
+    Accumulator, Blocks, Buffers, Layout, Microkernel, PIECES, Panels, Product, Region, Start,
+    Storage, Tile,
+};
 use crate::cpu::microkernel::ROWS;
 use crate::cpu::pack::pack_panel;
-use zerocopy::FromBytes;
+use rayon::prelude::*;
 
 /// Rows of K that pass over the columns together.
 const DEEP: usize = 16;
@@ -15,11 +18,6 @@ const MOST_IN_PLACE: usize = 32;
 
 /// Rows of A up to which each row of B is added as a whole.
 const MOST_BY_ROWS: usize = 2;
-
-/// The first elements of aligned bytes.
-fn floats(bytes: &[u8], count: usize) -> Option<&[f32]> {
-    <[f32]>::ref_from_prefix_with_elems(bytes, count).ok().map(|(values, _)| values)
-}
 
 /// What products of few rows share.
 pub(super) struct Few<'a, T: Accumulator> {
@@ -156,11 +154,8 @@ impl<T: Accumulator> Few<'_, T> {
                 let count = ROWS.min(product.k - k);
                 for (place, k) in (k..k + count).enumerate() {
                     factors[place] = a.panel(k / kc, row / at_once)[k % kc * mr + row % at_once];
-                    let held = product.b.in_place(first, k).map(|(bytes, _)| bytes);
-                    let Some(held) = held.and_then(|bytes| floats(bytes, columns)) else {
-                        return false;
-                    };
-                    rows[place] = held;
+                    let Some((held, _)) = product.b.in_place(first, k) else { return false };
+                    rows[place] = &held[..columns];
                 }
                 if !T::add_rows(line, &factors[..count], &rows[..count]) {
                     return false;

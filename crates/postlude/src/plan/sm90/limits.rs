@@ -182,7 +182,7 @@ impl Sm90Schedule {
         let most = u64::from(words.rows.max(words.columns).max(words.scalars));
         let counters = product(&[units + tiles + 1, batch + 1]);
         product(&[units, tiles, batch]) <= MOST_COUNTED
-            && counters.max(product(&[most + 1, batch])) <= u64::from(u32::MAX)
+            && u32::try_from(counters.max(product(&[most + 1, batch]))).is_ok()
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
             let mut source = "x0 = A @ W.T\n".to_owned();
             for number in 0..count {
                 let step = step.replace('X', &format!("x{number}"));
-                source.push_str(&format!("x{} = {step}\n", number + 1));
+                let _ = writeln!(source, "x{} = {step}", number + 1);
             }
             source + &format!("D = f32(x{count})")
         };
