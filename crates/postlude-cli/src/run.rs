@@ -4,7 +4,8 @@ use std::io::Write;
 
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
-use postlude::{Arguments, Backend, Compiled, Error, Options, Problem, Tensor};
+use postlude::syntax::Place;
+use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Options, Problem, Tensor};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::Loaded;
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     };
     drop(progress);
     if let Some(reason) = reason.filter(|_| !arguments.json) {
-        explain_choice(&reason);
+        explain_choice(&loaded, &reason);
     }
     print::either(arguments.json, &report, || report.text())?;
     Ok(outcome(report, arguments.json))
@@ -129,9 +130,16 @@ fn backend(arguments: &RunArguments) -> Result<Option<Backend>, Mistake> {
 }
 
 /// One line about why no GPU runs the kernel.
-fn explain_choice(reason: &Error) {
+fn explain_choice(loaded: &Loaded, reason: &Error) {
+    let refused = reason.diagnostics().first().filter(|first| first.is_refusal());
+    let place = refused.and_then(Diagnostic::span).map(|span| {
+        let place = Place::of(&loaded.source.bytes, span);
+        format!(" (line {}, column {})", place.line, place.column)
+    });
+    let place = place.unwrap_or_default();
+    let fix = refused.and_then(Diagnostic::fix).map(|fix| format!("; {fix}")).unwrap_or_default();
     // There is nobody left to tell when this fails.
-    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}");
+    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}{place}{fix}");
 }
 
 /// Outputs by name, in the order of the signature.

@@ -1,5 +1,6 @@
 //! The command as a user meets it: what goes in on the command line, what comes out, and the exit code.
 
+mod bad_inputs;
 mod documented;
 mod errors;
 mod files;
