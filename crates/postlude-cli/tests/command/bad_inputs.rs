@@ -75,7 +75,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("kernel k(A: f16[M, K], B: f16[K, N]) -> D: f32[N] { D = A @ B }", "dims disagree"),
     ("kernel k(A: f16[M, K], B: f16[K, N]) -> D: f31[M, N] { D = A @ B }", "unknown dtype"),
     ("kernel k(A: i4[M, K], B: i4[K, N]) -> D: f32[M, N] { D = A @ B }", "not in this version"),
-    ("kernel k(A: f16[M, K], B: f16[K, N]) -> D: f32[M, N] { D = A @ B } }", "text after"),
+    ("kernel k(A: f16[M, K], B: f16[K, N]) -> D: f32[M, N] { D = A @ B } }", "closes nothing"),
     ("kernel k(A: f16[M, K], B: f16[K, N]) -> D: f32[M, N] { D = A @ B", "never closed"),
     ("kernel k(A: f16[M, K, B: f16[K, N]) -> D: f32[M, N] { D = A @ B }", "error"),
     ("kernel k(A: f16[M, K+1], B: f16[K, N]) -> D: f32[M, N] { D = A @ B }", "is not a dim"),
@@ -198,13 +198,13 @@ const LINES: &[(&[&str], &str)] = &[
     (&["emit", "D = softmax(A @ W.T, N)", "--size", "M=8,N=2048,K=8"], "at most 1024 columns"),
     (&["emit", "z = A @ W.T; D = z - mean(z, M)", "--size", "M=8,N=8,K=8"], "two launches"),
     (&["explain", "D = A @ B", "--stage", "nothing"], "schedule"),
-    (&["sim", "/nowhere.ptx"], "nowhere"),
+    (&["sim", "/nowhere.ptx"], "--launch"),
     (&["show", "no_such_kernel"], "no kernel"),
     (&["corpus", "--backend", "none"], "cpu"),
     (&["fuzz", "--graphs", "0"], "0"),
     (&["completions", "tcsh"], "bash"),
     (&["--no-such-flag"], "--no-such-flag"),
-    (&["rn", "D = A @ B"], "run"),
+    (&["rn", "D = A @ B"], "unrecognized subcommand"),
 ];
 
 #[test]
