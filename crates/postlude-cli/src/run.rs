@@ -5,7 +5,8 @@ use std::io::Write;
 use postlude::graph::Output;
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
-use postlude::{Arguments, Backend, Compiled, Error, Problem, Tensor};
+use postlude::syntax::Place;
+use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Problem, Tensor};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::{Loaded, require_output};
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     };
     drop(progress);
     if let Some(reason) = reason.filter(|_| !arguments.json) {
-        explain_choice(&reason);
+        explain_choice(&loaded, &reason);
     }
     print::either(arguments.json, &report, || report.text())?;
     Ok(outcome(report, arguments.json))
@@ -153,14 +154,25 @@ fn backend(arguments: &RunArguments) -> Result<Option<Backend>, Mistake> {
 }
 
 /// One line about why no GPU runs the kernel: for each kernel that a GPU refuses, but once for a machine without a GPU.
-fn explain_choice(reason: &Error) {
+fn explain_choice(loaded: &Loaded, reason: &Error) {
     let about_machine = !reason.is_refusal();
-    if about_machine && !notes::is_new(&reason.to_string()) {
+    let summary = reason.summary();
+    if about_machine && !notes::is_new(&summary) {
         return;
     }
+    let refused = reason.diagnostics().first().filter(|first| first.is_refusal());
+    let place = refused.and_then(Diagnostic::span).map(|span| {
+        let place = Place::of(&loaded.source.bytes, span);
+        format!(" (line {}, column {})", place.line, place.column)
+    });
+    let place = place.unwrap_or_default();
+    let fix = refused.and_then(Diagnostic::fix).map(|fix| format!("; {fix}")).unwrap_or_default();
     let once = if about_machine { " (noted once; `postlude info` says more)" } else { "" };
     // There is nobody left to tell when this fails.
-    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}{once}");
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "note: this ran on the processor: {summary}{place}{fix}{once}"
+    );
 }
 
 /// Outputs by name, in the order of the signature.

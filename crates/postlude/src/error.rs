@@ -142,7 +142,8 @@ impl Diagnostic {
             Kind::Check(error) => error.span(),
             Kind::Warning(warning) => Some(warning.span()),
             Kind::Bind(error) => error.bytes().map(place),
-            Kind::Tensor(_) | Kind::Plan(_) | Kind::Sm90(_) => None,
+            Kind::Sm90(refusal) => refusal.bytes().map(place),
+            Kind::Tensor(_) | Kind::Plan(_) => None,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => None,
             #[cfg(feature = "sim")]
             Kind::Simulation(_) => None,

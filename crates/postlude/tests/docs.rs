@@ -4,6 +4,8 @@
 
 #[path = "docs/errors.rs"]
 mod errors;
+#[path = "docs/refusals.rs"]
+mod refusals;
 #[path = "docs/stability.rs"]
 mod stability;
 mod workspace;
@@ -205,4 +207,17 @@ fn the_accuracy_table_is_what_functions_state() {
 fn the_stability_table_is_the_rules() {
     let rows = stability::RULES.iter().map(|(_, naive, stable)| vec![code(naive), code(stable)]);
     keep("numerics.md", "stability", &table(&["written", "computed as"], rows));
+}
+
+#[test]
+fn every_refusal_is_listed_with_its_cure() {
+    assert!(refusals::is_listed(&postlude::plan::sm90::Sm90Refusal::TooLarge));
+    for (marker, rows) in [
+        ("refusals", refusals::body_rows()),
+        ("schedules", refusals::schedule_rows()),
+        ("cpu_refusals", refusals::cpu_rows()),
+    ] {
+        let rows = rows.into_iter().map(|row| vec![row.cause, row.message, row.fix]);
+        keep("refusals.md", marker, &table(&["refused", "message", "instead"], rows));
+    }
 }

@@ -248,7 +248,7 @@ fn what_nothing_reads_is_a_warning_and_no_mistake() {
     let ended = postlude(&["run", UNUSED, "--size", "M=2,N=2,K=2", "--json"]);
     let object = ended.object();
     assert_eq!(object["warnings"][0]["message"], "input `bias` is never read");
-    assert_eq!(object["warnings"][0]["column"], 39);
+    assert_eq!(object["warnings"][0]["column"], 38);
     assert_eq!((object["kernel"].as_str(), ended.errors.as_str()), (Some("k"), ""));
     let object = postlude(&["check", "D = A @ B", "--json"]).object();
     assert!(object.get("warnings").is_none());

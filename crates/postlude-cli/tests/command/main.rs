@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod bad_inputs;
+mod bad_kernels;
 mod checkpoints;
 mod completed;
 mod documented;

@@ -1,5 +1,7 @@
 //! Kernels on which a rule could recurse or grow without bound.
 
+use std::fmt::Write;
+
 use crate::check::{self, Bindings};
 use crate::{define, syntax};
 

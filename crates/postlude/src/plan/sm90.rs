@@ -21,6 +21,7 @@ mod reuse;
 mod slots;
 mod stored;
 mod text;
+mod unsupported;
 mod views;
 mod walk;
 mod work;
@@ -52,6 +53,7 @@ pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
 use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
+pub(crate) use unsupported::Unsupported;
 pub(crate) use views::Viewed;
 pub use walk::{Side, Walk};
 
@@ -321,8 +323,8 @@ pub fn accept(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(&needs)?;
-    groups::refuse_width(&needs)?;
+    again::refuse(graph, &needs)?;
+    groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_code(graph, &needs)?;
     if !schedule.needs.covers(&needs) {

@@ -66,10 +66,14 @@ pub(super) fn pass_words(graph: &Graph) -> u32 {
 }
 
 /// Refuses rows that no cluster's tiles hold.
-pub(super) fn refuse(needs: &Needs) -> Result<(), Sm90Refusal> {
+pub(super) fn refuse(graph: &Graph, needs: &Needs) -> Result<(), Sm90Refusal> {
     let most = CANDIDATES.iter().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
     if needs.whole_columns > most {
-        return Err(Sm90Refusal::LongRows { columns: needs.whole_columns, most });
+        let passes = passes(graph);
+        let mut again = graph.nodes().filter(|(id, _)| passes[id.index()] > 0);
+        let statement = again.find_map(|(id, _)| graph.statement(id));
+        let bytes = statement.map(|statement| statement.bytes);
+        return Err(Sm90Refusal::LongRows { columns: needs.whole_columns, most, bytes });
     }
     Ok(())
 }

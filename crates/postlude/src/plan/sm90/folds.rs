@@ -11,7 +11,7 @@ use crate::dtype::Elem;
 use crate::graph::{Axes, Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
-use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, again, groups};
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, Unsupported, again, groups};
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
@@ -209,20 +209,24 @@ pub(crate) fn late(graph: &Graph) -> Vec<bool> {
 
 /// Refuses reductions that no kernel finishes.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
-    let refuse = |what: String| Err(Sm90Refusal::Operation { what });
     let (live, late, passes) = (graph.live(), late(graph), again::passes(graph));
-    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
-            return refuse(format!("largest of more than {MOST_LARGEST}"));
+            return Err(Unsupported::ManyLargest.at(graph, id));
         }
     }
-    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
+    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
+        let refuse = |rule: Unsupported| Err(rule.at(graph, id));
         let home = Home::of(graph, node.ty.axes);
-        if let Op::Reduce(fold, over, _) = node.op {
+        if let Op::Reduce(_, over, _) = node.op {
             let whole = !matches!(over.column, Some(Run::Group(_)));
             // Batches alone leave a tile, and nobody comes back to all batches' tiles.
             if home.kind == Kind::Tile || !whole {
-                return refuse(format!("{} {over}", fold.name()));
+                return refuse(if whole {
+                    Unsupported::FoldLeavesTile
+                } else {
+                    Unsupported::OtherColumns
+                });
             }
             continue;
         }
@@ -233,18 +237,18 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             // Who finishes reads the index again, and knows nothing of passes over tiles.
             let known = !late[terms.index()] && !late[index.index()] && passes[index.index()] == 0;
             if !simple || !known {
-                return refuse("pick".to_owned());
+                return refuse(Unsupported::PickOfFinished);
             }
             continue;
         }
         if node.op.operands().any(|operand| passes[operand.index()] > 0) {
-            return refuse("a reduction's result beside one that meets its tile again".to_owned());
+            return refuse(Unsupported::FinishedMeetsPass);
         }
         let apart = |operand: NodeId| {
             late[operand.index()] && Home::of(graph, graph[operand].ty.axes) != home
         };
         if home.kind == Kind::Tile || node.op.operands().any(apart) {
-            return refuse("a reduction's result beside what varies otherwise".to_owned());
+            return refuse(Unsupported::FinishedMeetsOther);
         }
     }
     Ok(())
@@ -255,7 +259,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
 pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
     let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
     if problem.batch == 0 && graph.outputs().iter().any(|output| wanted(&output.dims)) {
-        return Err(Sm90Refusal::Operation { what: "a reduction of nothing".to_owned() });
+        return Err(Unsupported::NoBatches.anywhere());
     }
     Ok(())
 }

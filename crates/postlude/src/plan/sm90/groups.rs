@@ -6,7 +6,7 @@
 use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
 
 use super::folds::late;
-use super::{CANDIDATES, Needs, Sm90Refusal};
+use super::{CANDIDATES, Needs, Sm90Refusal, Unsupported};
 
 /// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
 fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
@@ -99,6 +99,12 @@ pub(crate) fn levels(graph: &Graph) -> Vec<usize> {
     levels
 }
 
+/// The statement that knows runs of so many columns.
+fn needing(graph: &Graph, run: u32) -> Option<(u32, u32)> {
+    let multiple = run.saturating_mul(graph.product().column.divisor());
+    graph.statement_needing(multiple).map(|statement| statement.bytes)
+}
+
 /// What a tile's columns must be a multiple of, so that it holds whole runs.
 pub(super) fn multiple(graph: &Graph) -> u32 {
     lengths(graph).into_iter().fold(1, least_common_multiple)
@@ -115,13 +121,10 @@ pub(crate) fn least_common_multiple(a: u32, b: u32) -> u32 {
 
 /// Refuses values of fewer columns that no tile knows.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
-    let fewer = || {
-        let what = "values with fewer columns than the product".to_owned();
-        Err(Sm90Refusal::Operation { what })
-    };
     let (live, late, runs) = (graph.live(), late(graph), runs(graph));
     let own = graph.product().column.divisor();
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        let fewer = || Err(Unsupported::OtherColumns.at(graph, id));
         // A count of elements is a scalar, and is computed from the product's columns.
         let counted = if let Op::Extent(axes) = node.op { axes.column } else { None };
         let columns = [node.ty.axes.column, counted];
@@ -141,22 +144,25 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         }
     }
     let single = |id: NodeId| matches!(graph[id].op, Op::Reduce(_, over, _) if over.column == Some(Run::Group(1)));
-    if graph.nodes().any(|(id, _)| live[id.index()] && single(id)) {
-        return Err(Sm90Refusal::UnevenGroups { run: 1 });
+    let mut alone = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()] && single(*id));
+    if let Some(id) = alone.next() {
+        let bytes = graph.statement(id).map(|statement| statement.bytes);
+        return Err(Sm90Refusal::UnevenGroups { run: 1, bytes });
     }
     // Four lanes hold eight neighbouring columns, two each.
     match lengths(graph).into_iter().find(|run| ![2, 4].contains(run) && run % 8 != 0) {
-        Some(run) => Err(Sm90Refusal::UnevenGroups { run }),
+        Some(run) => Err(Sm90Refusal::UnevenGroups { run, bytes: needing(graph, run) }),
         None => Ok(()),
     }
 }
 
 /// Refuses runs that no tile is a multiple of.
-pub(super) fn refuse_width(needs: &Needs) -> Result<(), Sm90Refusal> {
+pub(super) fn refuse_width(graph: &Graph, needs: &Needs) -> Result<(), Sm90Refusal> {
     let fits = CANDIDATES.iter().any(|tile| {
         tile.columns.is_multiple_of(needs.products)
             && needs.width(*tile).is_multiple_of(needs.groups)
     });
     let run = needs.groups;
-    if fits { Ok(()) } else { Err(Sm90Refusal::LongGroups { run }) }
+    let longest = lengths(graph).first().copied().unwrap_or(run);
+    if fits { Ok(()) } else { Err(Sm90Refusal::LongGroups { run, bytes: needing(graph, longest) }) }
 }

@@ -188,6 +188,8 @@ impl Sm90Schedule {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
     use crate::check::{self, Bindings};
     use crate::plan::sm90::{Placements, Sm90, fit, plan};

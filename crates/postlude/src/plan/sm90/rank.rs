@@ -49,8 +49,8 @@ pub fn candidates(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(&needs)?;
-    groups::refuse_width(&needs)?;
+    again::refuse(graph, &needs)?;
+    groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_parameters(graph, &needs)?;
     limits::refuse_code(graph, &needs)?;

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
-use super::{CANDIDATES, Needs, again, folds, groups};
+use super::{CANDIDATES, Needs, Unsupported, again, folds, groups};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -18,10 +18,14 @@ pub enum Sm90Refusal {
         dtype: DType,
     },
     /// An operation that needs more than its own element.
-    #[error("sm90 does not run `{what}` in the epilogue yet")]
+    #[error("{message}")]
     Operation {
-        /// In the user's words.
-        what: String,
+        /// What the limit is.
+        message: &'static str,
+        /// What to write instead.
+        instead: &'static str,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// An output whose bytes hold bits of several batches, which different tiles compute.
     #[error("sm90 packs bits along rows or columns; output `{name}` has batches last")]
@@ -106,19 +110,23 @@ pub enum Sm90Refusal {
     OperandTile,
     /// Rows that meet a reduction of theirs again, and are longer than the tiles of a cluster.
     #[error(
-        "sm90 finishes a reduction for its own rows where the tiles of a cluster hold them: at most {most} columns, not {columns} columns"
+        "this row's elements meet a reduction of their own row, which sm90 finishes in rows of at most {most} columns, the tiles of a cluster; these rows have {columns} columns"
     )]
     LongRows {
         /// Columns of the product.
         columns: u32,
         /// Columns of the widest tiles side by side.
         most: u32,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// Groups of columns that do not go with how lanes hold a tile.
     #[error("sm90 reduces groups of 2, 4 or a multiple of 8 columns, not of {run}")]
     UnevenGroups {
         /// Columns of a group.
         run: u32,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// Groups of columns that no tile holds whole.
     #[error(
@@ -127,6 +135,8 @@ pub enum Sm90Refusal {
     LongGroups {
         /// What a tile's columns would be a multiple of.
         run: u32,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// Products of parts of B that no tile has the columns for.
     #[error(
@@ -162,35 +172,64 @@ pub enum Sm90Refusal {
 }
 
 impl Sm90Refusal {
-    /// What to do about it, where that is known.
-    pub fn fix(&self) -> Option<String> {
+    /// The bytes of the statement that is refused, where it is one.
+    pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
         match self {
-            Sm90Refusal::Knob { .. } | Sm90Refusal::OtherNeeds { .. } => Some(
-                "print one that works: `postlude explain ... --target sm90 --stage schedule`"
-                    .to_owned(),
-            ),
-            Sm90Refusal::SharedMemory { .. } => Some("take fewer stages".to_owned()),
-            Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {
-                Some("split the kernel in two, or run it on the CPU".to_owned())
+            Sm90Refusal::Operation { bytes, .. }
+            | Sm90Refusal::LongRows { bytes, .. }
+            | Sm90Refusal::UnevenGroups { bytes, .. }
+            | Sm90Refusal::LongGroups { bytes, .. } => *bytes,
+            _ => None,
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> Option<String> {
+        let fix = match self {
+            Sm90Refusal::OperandDType { dtype: DType::F32, .. } => {
+                "convert the operands to bf16 or f16; the CPU multiplies f32"
             }
-            Sm90Refusal::OperandDType { .. }
-            | Sm90Refusal::Operation { .. }
-            | Sm90Refusal::PackedBatches { .. }
-            | Sm90Refusal::NotATile { .. }
-            | Sm90Refusal::TooLarge
-            | Sm90Refusal::OnRequest
-            | Sm90Refusal::OperandTile
+            Sm90Refusal::OperandDType { .. } => {
+                "convert the operands to bf16 or f16; the CPU multiplies every dtype"
+            }
+            Sm90Refusal::Operation { instead, .. } => instead,
+            Sm90Refusal::PackedBatches { .. } => {
+                "declare the output with rows or columns last, or as `bool`"
+            }
+            Sm90Refusal::NotATile { .. } => {
+                "declare the output with the dims of its value; a second kernel repeats it"
+            }
+            Sm90Refusal::TooLarge => "split the batch, the rows or the columns over several calls",
+            Sm90Refusal::Knob { .. }
+            | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::Fragment { .. }
             | Sm90Refusal::DelayedSlot
             | Sm90Refusal::NothingToReuse
             | Sm90Refusal::ReuseOfSpans { .. }
-            | Sm90Refusal::ReuseOfFewSlots { .. }
-            | Sm90Refusal::LongRows { .. }
-            | Sm90Refusal::UnevenGroups { .. }
-            | Sm90Refusal::LongGroups { .. }
-            | Sm90Refusal::ManyProducts { .. }
-            | Sm90Refusal::NoCandidate => None,
-        }
+            | Sm90Refusal::ReuseOfFewSlots { .. } => {
+                "print one that works: `postlude explain ... --target sm90 --stage schedule`"
+            }
+            Sm90Refusal::SharedMemory { .. } => "take fewer stages, or a smaller tile",
+            Sm90Refusal::OnRequest | Sm90Refusal::OperandTile => {
+                "name another tile in a schedule: `--schedule FILE`"
+            }
+            Sm90Refusal::LongRows { .. } => {
+                "store the reduction as an output (`logsumexp(z, N)`, `mean(square(z), N)`) and apply it in a second kernel, or run it on the CPU"
+            }
+            Sm90Refusal::UnevenGroups { run: 1, .. } => {
+                "leave the reduction out: of one column it is the value itself"
+            }
+            Sm90Refusal::UnevenGroups { .. } => "pad the groups to a multiple of 8 columns",
+            Sm90Refusal::LongGroups { .. } => {
+                "reduce groups of at most 256 columns, and those results further (`max(max(z, N, 128), N/128, 8)`) in a second kernel"
+            }
+            Sm90Refusal::ManyProducts { .. } => "compute some of the parts in a second kernel",
+            Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {
+                "split the kernel in two, or run it on the CPU"
+            }
+            Sm90Refusal::NoCandidate => "split the kernel in two, or run it on the CPU",
+        };
+        Some(fix.to_owned())
     }
 }
 
@@ -202,8 +241,8 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     let (lates, passes) = (folds::late(graph), again::passes(graph));
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        if let Some(what) = refused_operation(graph, id) {
-            return Err(Sm90Refusal::Operation { what });
+        if is_whole(graph, id) {
+            return Err(Unsupported::Whole.at(graph, id));
         }
     }
     for output in graph.outputs() {
@@ -223,12 +262,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
                 || grouped && !late;
         let finished = finished || is_plain(graph, &lates, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
-            let what = format!("a vector or a scalar as {}", output.dtype);
-            return Err(Sm90Refusal::Operation { what });
+            return Err(Unsupported::PackedVector.at(graph, output.value));
         }
         if tile && late {
-            let what = "a reduction's result repeated in a tile".to_owned();
-            return Err(Sm90Refusal::Operation { what });
+            return Err(Unsupported::FinishedInTile.at(graph, output.value));
         }
         if !tile && !finished {
             return Err(Sm90Refusal::NotATile { name: name() });
@@ -284,10 +321,9 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
     Ok(())
 }
 
-/// What of a node the epilogue does not do, in the user's words.
-fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
-    let node = &graph[id];
-    match &node.op {
+/// Whether planning should have made something else of a node.
+fn is_whole(graph: &Graph, id: NodeId) -> bool {
+    match &graph[id].op {
         Op::Accumulator
         | Op::FurtherAccumulator(_)
         | Op::Constant(_)
@@ -298,12 +334,10 @@ fn refused_operation(graph: &Graph, id: NodeId) -> Option<String> {
         | Op::Binary(..)
         | Op::Fma(..)
         | Op::Select(..)
-        | Op::Cast(..) => None,
+        | Op::Cast(..) => false,
         // Those that can be finished are told apart beforehand.
-        Op::Reduce(..) | Op::Pick(..) => None,
-        Op::Part(part, _) => Some(part.name().to_owned()),
-        Op::Merge(merge, ..) => Some(merge.name().to_owned()),
-        Op::Call(call, _) => Some(call.function.to_owned()),
+        Op::Reduce(..) | Op::Pick(..) => false,
+        Op::Part(..) | Op::Merge(..) | Op::Call(..) => true,
     }
 }
 
@@ -366,14 +400,14 @@ mod tests {
         // Of a run's columns only the first knows its result.
         let source = "kernel k(A: f16[M, K], W: f16[N, K], x: f32[N]) -> d: f32[N] { d = x * sum(max(A @ W.T, N, 8), M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
-        assert!(refusal.contains("fewer columns than the product"), "{refusal}");
+        assert!(refusal.contains("this one has other columns"), "{refusal}");
         // Nobody comes back to the tiles once their columns are finished.
         let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
-        assert!(refusal.contains("repeated in a tile"), "{refusal}");
+        assert!(refusal.contains("repeated in every element of a tile"), "{refusal}");
         for (body, wanted) in [
-            ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "beside what varies otherwise"),
-            ("D = topk_softmax(A @ W.T, 17, N)", "largest of more than 16"),
+            ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "varies along other dims than the result"),
+            ("D = topk_softmax(A @ W.T, 17, N)", "at most 16 largest"),
             // Who finishes would not know the index in time.
             ("Z = A @ W.T\nt = pick(Z, i32(max(Z, N)))", "`pick`"),
         ] {
@@ -421,7 +455,7 @@ mod tests {
         for (output, value, wanted) in [
             ("D: f32[M, N]", "sum(Z, B)", "`sum over batch`"),
             ("D: f32[B]", "sum(Z)", "output `D` is neither"),
-            ("D: f32[B]", "sum(Z, M, N) / sum(Z)", "beside what varies otherwise"),
+            ("D: f32[B]", "sum(Z, M, N) / sum(Z)", "varies along other dims than the result"),
         ] {
             let refusal = batched_refusal(output, value).unwrap_or_default();
             assert!(refusal.contains(wanted), "{refusal}");

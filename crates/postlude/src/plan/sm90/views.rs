@@ -14,11 +14,11 @@ use std::borrow::Cow;
 
 use postlude_ptx::launch::{Buffer, Parameter};
 
-use crate::graph::{Dependence, Graph, IndexAxis, Kind, Node, NodeId, Op};
+use crate::graph::{Dependence, Graph, IndexAxis, Kind, NodeId, Op};
 use crate::problem::Problem;
 use crate::shape::Dim;
 
-use super::{Placement, Placements, Sm90Refusal, refuse};
+use super::{Placement, Placements, Sm90Refusal, Unsupported, refuse};
 pub(super) use asked::MOST_PRODUCTS;
 use asked::Target;
 use slice::{MOST_DEPTH, Slice, Way};
@@ -87,22 +87,19 @@ impl<'a> Viewed<'a> {
     /// Refuses sizes that slices do not divide, and numbers of columns that the size of a slice, which is a float, would not
     /// give exactly.
     pub(crate) fn refuse(&self, problem: &Problem) -> Result<(), Sm90Refusal> {
-        let operation = |what: String| Err(Sm90Refusal::Operation { what });
         let numbered = |op: &Op| *op == Op::Index(IndexAxis::Column);
         if matches!(self.graph, Cow::Borrowed(_)) {
             return Ok(());
         }
         let columns = problem.columns;
         let uneven = |divisor: &u32| !columns.is_multiple_of(*divisor as usize);
-        if let Some(divisor) = self.graph.column_multiples().into_iter().find(uneven) {
-            let what =
-                format!("parts of runs where {columns} columns are no multiple of {divisor}");
-            return operation(what);
+        if self.graph.column_multiples().iter().any(uneven) {
+            return Err(Unsupported::UnevenParts.anywhere());
         }
         if problem.product_columns() > MOST_NUMBERED
             && self.graph.nodes().any(|(_, node)| numbered(&node.op))
         {
-            return operation("`col` of more than 2^25 columns beside halves or pairs".to_owned());
+            return Err(Unsupported::ManyNumbered.anywhere());
         }
         Ok(())
     }
@@ -247,21 +244,26 @@ fn targets(graph: &Graph, live: &[bool], tiles: bool) -> Vec<Target> {
 
 /// Why values are not split as they would have to be.
 fn refused(graph: &Graph, obstacle: Option<NodeId>) -> Sm90Refusal {
-    let what = match obstacle.map(|id| &graph[id]) {
-        Some(Node { op: Op::Reduce(fold, ..), .. }) => {
-            format!("{} of full width beside halves or pairs", fold.name())
-        }
-        Some(Node { op: Op::Pick(..), .. }) => {
-            "pick of full width beside halves or pairs".to_owned()
-        }
-        Some(Node { op: Op::Input(input), .. }) => {
-            format!("parts of the packed bits `{}`", graph.inputs()[input.0 as usize].name)
-        }
-        Some(_) => "halves or pairs of a value that cannot be split so".to_owned(),
-        None => "halves and pairs that need too many products, or parts of parts nested too deeply"
-            .to_owned(),
+    let Some(id) = obstacle else { return Unsupported::ManyParts.anywhere() };
+    let rule = match &graph[id].op {
+        Op::Reduce(..) => Unsupported::WholeFoldBesideParts,
+        Op::Pick(..) => Unsupported::PickBesideParts,
+        Op::Input(_) => Unsupported::PackedParts,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Unary(..)
+        | Op::Binary(..)
+        | Op::Fma(..)
+        | Op::Select(..)
+        | Op::Cast(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Call(..) => Unsupported::NoSlice,
     };
-    Sm90Refusal::Operation { what }
+    rule.at(graph, id)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::graph::{
 };
 use crate::shape::Dim;
 
-use super::super::Sm90Refusal;
+use super::super::{Sm90Refusal, Unsupported};
 use super::asked::{Asked, operand_slice, reduced_slices};
 use super::slice::{SLICES, Slice};
 use super::{View, Viewed};
@@ -30,8 +30,7 @@ pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<
     let mut new = Graph::new(graph.name(), declared, product);
     new.take_statements(graph);
     if inputs.is_ambiguous(&new) {
-        let what = "parts of as many columns as there are rows or batches".to_owned();
-        return Err(Sm90Refusal::Operation { what });
+        return Err(Unsupported::AmbiguousParts.anywhere());
     }
     let lowering = Lowering { old: graph, divisor, asked, inputs, new, made: HashMap::new() };
     lowering.run()
@@ -282,8 +281,7 @@ impl<'a> Lowering<'a> {
     fn reduced(&mut self, fold: Fold, over: Over, terms: NodeId) -> Result<NodeId, Sm90Refusal> {
         let axes = self.new.ty(terms).axes;
         if over.batch && !axes.batch {
-            let what = format!("{} {over} of parts that batches share", fold.name());
-            return Err(Sm90Refusal::Operation { what });
+            return Err(Unsupported::SharedParts.at(&self.new, terms));
         }
         let terms = if over.row && !axes.row { self.repeated(terms) } else { terms };
         Ok(self.new.make(Op::Reduce(fold, over, terms)))

@@ -80,10 +80,10 @@ fn vectors_are_split_beside_a_whole_product() {
 fn columns_that_lie_in_no_one_place_are_refused() {
     let signature = "A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M]";
     let exponentials = "z = A @ W.T\n a, b = halves(z)\n D = logsumexp(z, N) + max(a * b, N/2)";
-    assert!(refusal(&defined(signature, exponentials)).contains("logsumexp of full width"));
+    assert!(refusal(&defined(signature, exponentials)).contains("a reduction of all columns"));
     let bits = "A: bf16[M, K], W: bf16[N, K], keep: b1[M, N]) -> D: bf16[M, N/2]";
     let masked = "a, b = halves(where(keep, A @ W.T, 0.0))\n D = a * b";
-    assert!(refusal(&defined(bits, masked)).contains("packed bits `keep`"));
+    assert!(refusal(&defined(bits, masked)).contains("packed bits"));
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! Tables: what each backend refuses, with an example that is refused so, and the cure.
+
+use postlude::plan::Refusal;
+use postlude::plan::sm90::{self, Placements, Sm90, Sm90Refusal};
+use postlude::{DType, Error, Kernel, Options, Problem};
+
+/// One line of a table of refusals.
+pub(crate) struct Refused {
+    pub(crate) cause: String,
+    pub(crate) message: String,
+    pub(crate) fix: String,
+}
+
+/// A signature for bodies alone.
+const SIGNATURE: &str =
+    "kernel k(A: f16[M, K], W: f16[N, K], x: f32[N], t: i32[M], keep: b1[M, N])";
+/// Sizes where an example does not ask for others.
+const SIZES: &[(&str, usize)] = &[("M", 64), ("N", 64), ("K", 64), ("L", 2)];
+
+/// What a body stores, the body, what differs in the sizes, and words of the refusal.
+type Body = (&'static str, &'static str, &'static [(&'static str, usize)], &'static str);
+
+#[rustfmt::skip]
+const BODIES: &[Body] = &[
+    ("t1: f32[M]", "s = sum(A @ W.T, N); t1 = s - max(s, M)", &[], "varies along other dims"),
+    ("D: f32[M, N]", "z = A @ W.T; D = z - mean(z, M)", &[], "varies along other dims"),
+    ("D: f32[M, N]", "D = sum(A @ W.T, M)", &[], "repeated in every element"),
+    ("(D: f32[M, N], d: f32[M])", "z = A @ W.T; D = softmax(z, N); d = max(z, N) + sum(z)", &[], "beside one of its own row"),
+    ("D: f32[M, N]", "D = topk_softmax(A @ W.T, 17, N)", &[], "16 largest"),
+    ("d: f32[M]", "z = A @ W.T; d = pick(z, i32(max(z, N)))", &[], "the index and the values of `pick`"),
+    ("d: f32[N]", "d = x * sum(max(A @ W.T, N, 8), M)", &[], "other columns"),
+    ("d: b1[M]", "d = max(A @ W.T, N) > 0", &[], "packs bits of tiles"),
+    ("(D: f32[M, N/2], s: f32[M, N/8])", "z = A @ W.T; a, b = halves(z); D = a * b; s = max(z, N, 8)", &[("N", 24)], "a multiple of both"),
+    ("D: f32[M, N/2]", "a, b = halves(col); c, d = halves(A @ W.T); D = where(a < 9, c, d)", &[("N", 1 << 26), ("M", 1)], "2^25 columns"),
+    ("(D: f32[M, N/2], s: f32[M])", "z = A @ W.T; a, b = halves(z); D = a * b; s = logsumexp(z, N)", &[], "does not combine from its parts"),
+    ("(D: f32[M, N/2], s: f32[M])", "z = A @ W.T; a, b = halves(z); D = a * b; s = pick(z, t)", &[], "`pick` of all columns"),
+    ("D: f32[M, N/2]", "p, q = halves(keep); a, b = halves(A @ W.T); D = where(p, a, b)", &[], "packed bits"),
+    ("D: f32[M, N/16]", "a, b = halves(A @ W.T); c, d = halves(a); e, f = halves(c); g, h = halves(e); D = g * h", &[], "at most three times"),
+    ("D: f32[M, N]", "D = softmax(A @ W.T, N)", &[("N", 2048)], "at most 1024 columns"),
+    ("s: f32[M, N/3]", "s = max(A @ W.T, N, 3)", &[("N", 24)], "groups of 2, 4 or a multiple of 8"),
+    ("s: f32[M, N/512]", "s = max(A @ W.T, N, 512)", &[("N", 1024)], "divide a tile"),
+    ("D: f32[M, N]", "D = A @ W.T", &[("M", 1 << 33)], "31 bits"),
+];
+
+/// Whole kernels.
+#[rustfmt::skip]
+const KERNELS: &[(&str, &[(&str, usize)], &str)] = &[
+    ("kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }", &[], "multiplies f16 and bf16"),
+    ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, L) }", &[], "the batch alone"),
+    ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> s: f32[M] { s = sum(A @ W.T, L, N) }", &[("L", 0)], "size 0"),
+    ("kernel k(A: f16[L, M, K], W: f16[N/2, K], C: f32[M, N/2]) -> s: f32[M] { z = A @ W.T; D = concat(z, C); s = sum(D, L, N) }", &[], "share a part"),
+    ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> D: b1[M, N, L] { D = A @ W.T > 0 }", &[("L", 8)], "batches last"),
+    ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> d: f32[L, M] { d = max(A @ W.T, L, N) }", &[], "is neither"),
+];
+
+/// The refusal of a kernel on Hopper, at sizes that are changed as the example wants.
+fn refusal(source: &str, sizes: &[(&str, usize)]) -> Result<Error, String> {
+    let kernel = Kernel::parse(source).map_err(|error| error.to_string())?;
+    let compiled = kernel.compile(&Options::default());
+    let all = SIZES.iter().chain(sizes).map(|(dim, size)| ((*dim).to_owned(), *size));
+    let mut all: std::collections::BTreeMap<String, usize> = all.collect();
+    let names = postlude::problem::dim_names(kernel.defined());
+    all.retain(|dim, _| names.contains(&dim.as_str()));
+    let problem = Problem::new(compiled.defined(), &all).map_err(|error| error.to_string())?;
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planned = sm90::plan(compiled.optimised(), &problem, &placements, Sm90::H200);
+    planned.err().map(Error::from).ok_or_else(|| "it is planned".to_owned())
+}
+
+fn example(cause: String, found: Result<Error, String>, words: &str) -> Result<Refused, String> {
+    let error = found.map_err(|why| format!("{cause}: {why}"))?;
+    let first = &error.diagnostics()[0];
+    let (message, fix) = (first.message(), first.fix().unwrap_or_default());
+    if message.contains(words) && !fix.is_empty() {
+        Ok(Refused { cause, message, fix })
+    } else {
+        Err(format!("{cause}: {message}, not {words}"))
+    }
+}
+
+fn at(sizes: &[(&str, usize)]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(|(dim, size)| format!("{dim}={size}")).collect();
+    if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(",")) }
+}
+
+/// Bodies that no Hopper kernel computes.
+pub(crate) fn body_rows() -> Vec<Refused> {
+    let mut rows = Vec::new();
+    let read = |names: &str, body: &str| -> String {
+        // Inputs that a body does not read are left out, as a user would.
+        let inputs = ["x: f32[N]", "t: i32[M]", "keep: b1[M, N]"];
+        let mut signature = SIGNATURE.to_owned();
+        for input in inputs {
+            let name = input.split(':').next().unwrap_or_default();
+            let words: Vec<&str> = body.split(|c: char| !c.is_alphanumeric()).collect();
+            if !words.contains(&name) {
+                signature = signature.replace(&format!(", {input}"), "");
+            }
+        }
+        format!("{signature} -> {names} {{ {body} }}")
+    };
+    for (stored, body, sizes, words) in BODIES {
+        let cause = format!("`{body}`{}", at(sizes));
+        rows.push(example(cause, refusal(&read(stored, body), sizes), words));
+    }
+    for (source, sizes, words) in KERNELS {
+        let cause = format!("`{source}`{}", at(sizes));
+        rows.push(example(cause, refusal(source, sizes), words));
+    }
+    let inputs: String = (0..600).map(|place| format!(", x{place}: f32[N]")).collect();
+    let sum: String = (0..600).map(|place| format!(" + x{place}")).collect();
+    let source = format!(
+        "kernel k(A: f16[M, K], W: f16[N, K]{inputs}) -> D: f32[M, N] {{ D = A @ W.T{sum} }}"
+    );
+    rows.push(example("600 inputs".to_owned(), refusal(&source, &[]), "parameters of a launch"));
+    let (good, bad): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
+    let bad: Vec<String> = bad.into_iter().filter_map(Result::err).collect();
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    good.into_iter().filter_map(Result::ok).collect()
+}
+
+fn shown(cause: &str, refusal: Sm90Refusal) -> Refused {
+    let error = Error::from(refusal);
+    let first = &error.diagnostics()[0];
+    let fix = first.fix().unwrap_or_default();
+    assert!(!fix.is_empty(), "{cause}");
+    Refused { cause: cause.to_owned(), message: first.message(), fix }
+}
+
+/// Refusals of schedules and tiles.
+#[rustfmt::skip]
+pub(crate) fn schedule_rows() -> Vec<Refused> {
+    use Sm90Refusal as R;
+    vec![
+        shown("`tile 96 x 96`", R::Knob { knob: "tile" }),
+        shown("a schedule of another kernel", R::OtherNeeds { wanted: "...".to_owned() }),
+        shown("`fragment 12`", R::Fragment { subtile: 32 }),
+        shown("`delay 1` with `store_stages 1`", R::DelayedSlot),
+        shown("`reuse 1` without a tile operand", R::NothingToReuse),
+        shown("`reuse 1` beside runs of columns", R::ReuseOfSpans { span: 128 }),
+        shown("`reuse 1` with `load_stages 1`", R::ReuseOfFewSlots { need: 2 }),
+        shown("`stages 12` with a large tile", R::SharedMemory { need: 300_000, have: 232_448 }),
+        shown("a tile of the table that is not usual", R::OnRequest),
+        shown("a tile that the operands do not fill", R::OperandTile),
+        shown("eight parts of B that lies in slabs", R::ManyProducts { products: 8 }),
+        shown("a body of very many statements", R::LongCode { lines: 100_000, most: 50_000 }),
+        shown("no tile of the table fits", R::NoCandidate),
+    ]
+}
+
+/// Refusals of the CPU.
+pub(crate) fn cpu_rows() -> Vec<Refused> {
+    let memory = Refusal::Memory { what: "retained accumulators", need: 1 << 50, have: 1 << 40 };
+    let all = [
+        ("sizes that no memory holds", memory),
+        ("`--threads 1024`", Refusal::Threads { threads: 1024 }),
+    ];
+    let row = |(cause, refusal): (&str, Refusal)| Refused {
+        cause: cause.to_owned(),
+        message: refusal.to_string(),
+        fix: refusal.fix().unwrap_or_default(),
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// A new variant does not compile until it is listed, and then has a line on the page.
+#[rustfmt::skip]
+pub(crate) fn is_listed(refusal: &Sm90Refusal) -> bool {
+    use Sm90Refusal as R;
+    match refusal {
+        R::OperandDType { dtype, .. } => *dtype != DType::F16,
+        R::Operation { .. } | R::PackedBatches { .. } | R::NotATile { .. } | R::TooLarge | R::OtherNeeds { .. }
+        | R::Knob { .. } | R::Fragment { .. } | R::DelayedSlot | R::NothingToReuse | R::ReuseOfSpans { .. }
+        | R::ReuseOfFewSlots { .. } | R::SharedMemory { .. } | R::OnRequest | R::OperandTile | R::LongRows { .. }
+        | R::UnevenGroups { .. } | R::LongGroups { .. } | R::ManyProducts { .. } | R::Parameters { .. }
+        | R::LongCode { .. } | R::NoCandidate => true,
+    }
+}
