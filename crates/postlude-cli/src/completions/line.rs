@@ -9,7 +9,7 @@ pub(super) fn split(line: &str) -> Vec<String> {
     while let Some(letter) = letters.next() {
         let word = words.len() - 1;
         match (letter, quote) {
-            ('\'', None) | ('"', None) => {
+            ('\'' | '"', None) => {
                 quote = Some(letter);
                 is_begun = true;
             }
