@@ -17,8 +17,10 @@ use crate::print;
 const BASH: &str = r#"
 _postlude_or_words() {
     local line="${COMP_LINE:0:COMP_POINT}" word head=""
-    local IFS=$'\n'
-    COMPREPLY=($("$1" complete --line "$line" 2>/dev/null))
+    COMPREPLY=()
+    while IFS= read -r word; do
+        COMPREPLY+=("$word")
+    done < <("$1" complete --line "$line" 2>/dev/null)
     if ((${#COMPREPLY[@]} == 0)); then
         _postlude "$@"
         return

@@ -78,7 +78,7 @@ impl Words {
         match dtype {
             DType::Bool | DType::B1 => Words::Truths { width: if is_scalar { 0 } else { 5 } },
             DType::I32 | DType::I8 | DType::U8 => {
-                let width = values.iter().map(|value| format!("{}", *value as i64).len()).max();
+                let width = values.iter().map(|value| (*value as i64).to_string().len()).max();
                 Words::Integers { width: width.unwrap_or(0) }
             }
             DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {

@@ -82,12 +82,13 @@ enum Format {
 impl Format {
     fn of(path: &Path) -> Result<Format, Mistake> {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        match name.rsplit_once('.') {
-            Some((_, "safetensors")) => Ok(Format::Safetensors),
-            Some((start, "json")) if Path::new(start).extension() == Some("index".as_ref()) => Ok(Format::Index),
-            Some((_, "npz")) => Ok(Format::Npz),
-            Some((_, "npy")) => Ok(Format::Npy),
-            Some(_) | None => Err(Mistake::file(path, "the format is not known")
+        let mut endings = name.rsplit('.');
+        match (endings.next(), endings.next()) {
+            (Some("safetensors"), Some(_)) => Ok(Format::Safetensors),
+            (Some("json"), Some("index")) => Ok(Format::Index),
+            (Some("npz"), Some(_)) => Ok(Format::Npz),
+            (Some("npy"), Some(_)) => Ok(Format::Npy),
+            _ => Err(Mistake::file(path, "the format is not known")
                 .fix("use a name ending in `.safetensors` or `.npy`")),
         }
     }

@@ -67,12 +67,16 @@ impl Progress {
             if let Ok(style) = ProgressStyle::with_template(template) {
                 self.0.set_style(style);
             }
+            // What was done before this work says nothing about its pace.
+            self.0.reset_eta();
         }
         self.0.set_position(done.min(total));
     }
 
     /// Work of unknown length again.
     pub(crate) fn spin(&self) {
+        self.0.unset_length();
+        self.0.set_position(0);
         self.0.set_style(ProgressStyle::default_spinner());
     }
 

@@ -121,7 +121,7 @@ fn bad_safetensors() -> Vec<BadFile> {
         format!("{{{},{}}}", entry("F32", "[2,3]", "[0,24]"), entry("F32", "[2,3]", "[0,24]"));
     let two = safetensors(&[
         ("x", "F32", &[2, 3], floats(&[0.0; 6])),
-        ("y\u{1b}[31m", "F32", &[2, 3], floats(&[0.0; 6])),
+        (r"y\u001b[31m", "F32", &[2, 3], floats(&[0.0; 6])),
     ]);
     let overlapping = format!(
         r#"{{{},"B":{{"dtype":"F32","shape":[2,3],"data_offsets":[12,36]}}}}"#,
@@ -168,6 +168,11 @@ fn bad_safetensors() -> Vec<BadFile> {
         ("two.safetensors", two, "`--in A=two.safetensors:NAME`"),
         ("nested.safetensors", with_header(&"{\"a\":".repeat(5000), 0), "not a safetensors file"),
         ("bytes.safetensors", with_header("\u{fffd}", 0), "not a safetensors file"),
+    ]
+}
+
+fn bad_indices_and_endings() -> Vec<BadFile> {
+    vec![
         ("a.index.json", b"{}".to_vec(), "missing field `weight_map`"),
         ("b.index.json", b"not json".to_vec(), "not the index of a checkpoint"),
         ("c.index.json", br#"{"weight_map": {}}"#.to_vec(), "it holds no tensor"),
@@ -200,7 +205,8 @@ fn load(folder: &Path, file: &str) -> Ended {
 #[test]
 fn bad_files_are_named_and_described() {
     let folder = tempfile::tempdir().unwrap();
-    let files = [bad_arrays(), bad_archives(), bad_safetensors()].concat();
+    let files =
+        [bad_arrays(), bad_archives(), bad_safetensors(), bad_indices_and_endings()].concat();
     assert!(files.len() > 80, "{}", files.len());
     for (name, bytes, said) in files {
         fs::write(folder.path().join(name), bytes).unwrap();
@@ -320,10 +326,10 @@ fn bad_command_lines_are_answered() {
         (&["--trace", ".", "--backend", "sim"], "not a regular file"),
         (&["--schedule", "missing.txt"], "missing.txt"),
         (&["--schedule", "."], "directory"),
-        (&["--set", "A=1"], "is a tensor"),
+        (&["--set", "A=1"], "`A`"),
         (&["--set", "alpha=1"], "no input `alpha`"),
         (&["--fill", "A=nothing"], "nothing"),
-        (&["--seed", "-1"], "--seed"),
+        (&["--seed", "-1"], "-1"),
         (&["--seed", "18446744073709551616"], "--seed"),
         (&["--threads", "1025"], "1024"),
         (&["--backend", "gpu"], "gpu"),

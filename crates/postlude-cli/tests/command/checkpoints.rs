@@ -46,7 +46,7 @@ pub(super) fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 
 /// The bytes of an archive as `numpy.savez` writes it, or with another method than storing.
 pub(super) fn npz(members: &[(&str, Vec<u8>)], method: u16) -> Vec<u8> {
-    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    let (mut bytes, mut directory) = (Vec::<u8>::new(), Vec::<u8>::new());
     for (name, data) in members {
         let name = format!("{name}.npy");
         let local = bytes.len() as u32;

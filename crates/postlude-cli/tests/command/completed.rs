@@ -1,13 +1,14 @@
 //! Words that a shell completes.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use super::checkpoints::{floats, safetensors};
 use super::{postlude, postlude_in};
 
 /// The words for the end of a line.
-fn words(folder: &std::path::Path, line: &str) -> Vec<String> {
+fn words(folder: &Path, line: &str) -> Vec<String> {
     let output = postlude_in(folder, &["complete", "--line", line]).fine();
     output.lines().map(str::to_owned).collect()
 }
@@ -73,11 +74,12 @@ fn bash_completes_kernels_and_tensors() {
     let script = postlude(&["completions", "bash"]).fine();
     fs::write(folder.path().join("script"), script).unwrap();
     let ask = |line: &str| {
-        let program = env!("CARGO_BIN_EXE_postlude");
+        let program = Path::new(env!("CARGO_BIN_EXE_postlude"));
+        let folder_of_program = program.parent().unwrap().display();
         let text = format!(
-            "source ./script; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; \
+            "PATH=\"{folder_of_program}:$PATH\"; source ./script; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; \
              read -ra COMP_WORDS <<< \"$COMP_LINE\"; COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-             _postlude_or_words {program} \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
+             _postlude_or_words postlude \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
         let output = Command::new("bash").args(["-c", &text]).current_dir(folder.path()).output();

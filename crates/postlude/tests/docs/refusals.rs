@@ -42,9 +42,12 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N]", "D = A @ W.T", &[("M", 1 << 33)], "31 bits"),
 ];
 
+/// A kernel's text, the sizes of its problem, and what the table says of it.
+type Example = (&'static str, &'static [(&'static str, usize)], &'static str);
+
 /// Whole kernels.
 #[rustfmt::skip]
-const KERNELS: &[(&str, &[(&str, usize)], &str)] = &[
+const KERNELS: &[Example] = &[
     ("kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }", &[], "multiplies f16 and bf16"),
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, L) }", &[], "the batch alone"),
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> s: f32[M] { s = sum(A @ W.T, L, N) }", &[("L", 0)], "size 0"),
@@ -107,8 +110,9 @@ pub(crate) fn body_rows() -> Vec<Refused> {
         let cause = format!("`{source}`{}", at(sizes));
         rows.push(example(cause, refusal(source, sizes), words));
     }
-    let inputs: String = (0..600).map(|place| format!(", x{place}: f32[N]")).collect();
-    let sum: String = (0..600).map(|place| format!(" + x{place}")).collect();
+    let all = |text: fn(usize) -> String| (0..600).map(text).collect::<Vec<_>>().concat();
+    let inputs = all(|place| format!(", x{place}: f32[N]"));
+    let sum = all(|place| format!(" + x{place}"));
     let source = format!(
         "kernel k(A: f16[M, K], W: f16[N, K]{inputs}) -> D: f32[M, N] {{ D = A @ W.T{sum} }}"
     );
