@@ -139,7 +139,8 @@ fn explain_choice(loaded: &Loaded, reason: &Error) {
     let place = place.unwrap_or_default();
     let fix = refused.and_then(Diagnostic::fix).map(|fix| format!("; {fix}")).unwrap_or_default();
     // There is nobody left to tell when this fails.
-    let _ = writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}{place}{fix}");
+    let _ =
+        writeln!(std::io::stderr().lock(), "note: this ran on the processor: {reason}{place}{fix}");
 }
 
 /// Outputs by name, in the order of the signature.
