@@ -118,11 +118,9 @@ pub struct Graph {
     current: Option<u32>,
 }
 
-/// A statement of the source: what it assigns, and where it stands. Graphs that differ in nothing else are equal.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A statement of the source, by where it stands. Graphs that differ in nothing else are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Statement {
-    /// The name before `=`.
-    pub(crate) name: String,
     /// The bytes of the source from the name to the end of the value.
     pub(crate) bytes: (u32, u32),
 }

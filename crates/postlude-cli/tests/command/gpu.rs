@@ -96,8 +96,8 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     let work = good.lines().find(|line| line.contains("    work")).unwrap();
     let lines = good.lines().count();
     for (text, said) in [
-        (good.replace(slots, "slots 9 9 9"), "the schedule's paths do not fit".to_owned()),
-        (good.replace(work, "work 99999"), "the schedule's paths do not fit".to_owned()),
+        (good.replace(slots, "slots 9 9 9"), "the schedule does not fit".to_owned()),
+        (good.replace(work, "work 99999"), "the schedule does not fit".to_owned()),
         (good.replace(work, &format!("{work}\n{work}")), "the knob `work` stands twice".to_owned()),
         (good.replace(slots, "slotz 1 1 1"), "a schedule has no knob `slotz`".to_owned()),
         (good.replace("}\n", ""), format!("s.txt:{}: expected `}}`", lines - 1)),

@@ -20,7 +20,7 @@ impl<'a> Body<'a> {
                 .collect();
             if let Some(target) = statement.targets.first() {
                 let bytes = (target.span.start, self.exprs[statement.value].span.end);
-                self.graph.begin_statement(graph::Statement { name: target.text.clone(), bytes });
+                self.graph.begin_statement(graph::Statement { bytes });
             }
             self.lower_statement(statement, &later);
         }

@@ -45,7 +45,7 @@ pub enum Sm90Refusal {
     #[error("sm90 counts rows, columns and tiles in 31 bits; this problem has more")]
     TooLarge,
     /// A given schedule was made for another epilogue.
-    #[error("the schedule's paths do not fit this problem, which has {wanted}")]
+    #[error("the schedule does not fit this problem, which has {wanted}")]
     OtherNeeds {
         /// What they would have to be.
         wanted: String,
@@ -174,13 +174,14 @@ pub enum Sm90Refusal {
 impl Sm90Refusal {
     /// The bytes of the statement that is refused, where it is one.
     pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
-        match self {
-            Sm90Refusal::Operation { bytes, .. }
-            | Sm90Refusal::LongRows { bytes, .. }
-            | Sm90Refusal::UnevenGroups { bytes, .. }
-            | Sm90Refusal::LongGroups { bytes, .. } => *bytes,
-            _ => None,
-        }
+        let (Sm90Refusal::Operation { bytes, .. }
+        | Sm90Refusal::LongRows { bytes, .. }
+        | Sm90Refusal::UnevenGroups { bytes, .. }
+        | Sm90Refusal::LongGroups { bytes, .. }) = self
+        else {
+            return None;
+        };
+        *bytes
     }
 
     /// What to do about it.
@@ -221,7 +222,7 @@ impl Sm90Refusal {
             }
             Sm90Refusal::UnevenGroups { .. } => "pad the groups to a multiple of 8 columns",
             Sm90Refusal::LongGroups { .. } => {
-                "reduce groups of at most 256 columns, and those results further (`max(max(z, N, 128), N/128, 8)`) in a second kernel"
+                "reduce groups of at most 256 columns (`max(z, N, 128)`), store them, and reduce those further afterwards"
             }
             Sm90Refusal::ManyProducts { .. } => "compute some of the parts in a second kernel",
             Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {

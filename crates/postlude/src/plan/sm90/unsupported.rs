@@ -45,7 +45,7 @@ pub(crate) enum Unsupported {
     PackedParts,
     /// Parts that are no slice of what they are made of.
     NoSlice,
-    /// Too many products, or parts of parts of parts of parts.
+    /// More products than threads have accumulators for.
     ManyParts,
 }
 
@@ -95,10 +95,10 @@ impl Unsupported {
             }
             Unsupported::PackedParts => "sm90 does not take halves or pairs of packed bits",
             Unsupported::NoSlice => {
-                "halves or pairs of this value are no slices (first or second half, every other column) of the inputs and the product that it is made of"
+                "halves or pairs of this value are no slices (first or second half, every other column) of the inputs and the product that it is made of, or lie more than three splits deep"
             }
             Unsupported::ManyParts => {
-                "sm90 splits columns at most three times, one split behind the other, and multiplies at most 8 parts of B"
+                "sm90 multiplies at most 8 parts of B; these halves and pairs need more"
             }
         }
     }
@@ -137,7 +137,7 @@ impl Unsupported {
             Unsupported::PickBesideParts => "pick in a second kernel",
             Unsupported::PackedParts => "pass the mask as `bool`",
             Unsupported::NoSlice => {
-                "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it"
+                "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it; take deeper parts in a second kernel"
             }
             Unsupported::ManyParts => "compute some of the parts in a second kernel",
         }
@@ -170,13 +170,14 @@ mod tests {
         Unsupported::NoBatches,
         Unsupported::OtherColumns,
         Unsupported::PackedVector,
+        Unsupported::AmbiguousParts,
         Unsupported::SharedParts,
         Unsupported::UnevenParts,
         Unsupported::ManyNumbered,
         Unsupported::WholeFoldBesideParts,
         Unsupported::PickBesideParts,
         Unsupported::PackedParts,
-        Unsupported::ManyParts,
+        Unsupported::NoSlice,
     ];
 
     #[test]
