@@ -31,9 +31,9 @@ fn folder() -> tempfile::TempDir {
 fn kernels_names_files_and_tensors_are_known() {
     let folder = folder();
     for (line, wanted) in [
-        ("postlude run bce_", &["bce_loss"][..]),
-        ("postlude show softc", &["softcap"]),
-        ("postlude run --seed 1 softc", &["softcap"]),
+        ("postlude run bce_loss_", &["bce_loss_gradient"][..]),
+        ("postlude show softcap_", &["softcap_cross_entropy"]),
+        ("postlude run --seed 1 softcap_", &["softcap_cross_entropy"]),
         ("postlude run softcap --in ", &["A=", "W="]),
         ("postlude run softcap --set c", &["cap="]),
         ("postlude run softcap --out ", &["D="]),
@@ -85,7 +85,7 @@ fn bash_completes_kernels_and_tensors() {
         let output = Command::new("bash").args(["-c", &text]).current_dir(folder.path()).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    assert_eq!(ask("postlude show softc"), "softcap\n");
+    assert_eq!(ask("postlude show softcap_"), "softcap_cross_entropy\n");
     // Bash replaces what follows the last colon.
     assert_eq!(ask("postlude run softcap --in W=model.safetensors:no"), "norm\n");
     assert_eq!(ask("postlude run softcap --in W=mod"), "model.safetensors:\n");

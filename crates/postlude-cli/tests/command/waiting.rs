@@ -25,24 +25,24 @@ fn on_a_terminal(line: &str) -> Option<String> {
 #[cfg(target_os = "linux")]
 fn long_work_shows_a_share_and_an_estimate() {
     for line in [
-        "run 'D = A @ B' --size M=800,N=800,K=800 --check=all",
-        "run 'D = A @ B' --size M=800,N=800,K=800 --backend reference",
-        "run 'D = A @ B' --size M=512,N=512,K=512 --backend sim",
-        "fuzz --backend cpu --graphs 100",
+        "run 'D = A @ B' --size M=400,N=400,K=400 --check=all",
+        "run 'D = A @ B' --size M=400,N=400,K=400 --backend reference",
+        "run 'D = A @ B' --size M=256,N=256,K=256 --backend sim",
+        "fuzz --backend cpu --graphs 50",
     ] {
         // Without a terminal to try it on there is nothing to see.
         let Some(shown) = on_a_terminal(line) else { return };
         assert!(shown.contains("% ") || shown.contains("%, "), "{line}: {shown:?}");
         assert!(shown.contains(" left"), "{line}: {shown:?}");
     }
-    let objects = "run 'D = A @ B' --size M=800,N=800,K=800 --check=all --json";
+    let objects = "run 'D = A @ B' --size M=400,N=400,K=400 --check=all --json";
     let shown = on_a_terminal(objects).unwrap_or_default();
     assert!(shown.trim_start().starts_with('{') && !shown.contains(" left"), "{shown:?}");
 }
 
 #[test]
 fn nothing_is_shown_without_a_terminal() {
-    let ended = postlude(&["run", "D = A @ B", "--size", "M=600,N=600,K=600", "--check=all"]);
+    let ended = postlude(&["run", "D = A @ B", "--size", "M=200,N=200,K=200", "--check=all"]);
     assert_eq!(ended.errors, "");
 }
 
