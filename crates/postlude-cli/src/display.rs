@@ -168,7 +168,7 @@ fn fill(words: &[String], prefix: &str, width: usize) -> String {
         if line.len() + word.len() > width && line.len() > prefix.len() {
             text.push_str(line.trim_end());
             text.push('\n');
-            line = prefix.to_owned();
+            prefix.clone_into(&mut line);
         }
         line.push_str(word);
     }
