@@ -1,6 +1,6 @@
 //! Types a kernel.
 //!
-//! In: an [`Ast`] with a signature ([`infer`] gives a one-liner its own). Out: a typed [`Graph`] that may hold calls, or at
+//! In: an [`Ast`] with a signature (`infer` gives a one-liner its own). Out: a typed [`Graph`] that may hold calls, or at
 //! most five diagnostics in the user's words. Invariant: sizes are not known here; whatever this accepts, every engine's
 //! type rules accept.
 

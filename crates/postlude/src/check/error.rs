@@ -175,11 +175,7 @@ impl CheckError {
             E::NoProduct { .. } => "multiply two inputs, as in `D = A @ B`".to_owned(),
             E::SecondProduct { instead, .. } => (*instead).to_owned(),
             E::NoOutputs { .. } => "name what is stored, as in `-> D: bf16[M, N]`".to_owned(),
-            E::PartMeetsWhole { .. } => {
-                "put the parts together first: `concat(a, b)` for halves, `join(a, b)` for pairs; or split the other \
-                 value too"
-                    .to_owned()
-            }
+            E::PartMeetsWhole { .. } => PARTS_TOGETHER.to_owned(),
             E::OperandNotInput { .. } => {
                 "move the math behind the product, or make it an input".to_owned()
             }
@@ -197,20 +193,11 @@ impl CheckError {
             }
             E::UnknownName { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
             E::UnknownFunction { name, nearest, .. } => {
-                let near = nearest.as_ref().map(|nearest| format!("did you mean `{nearest}`?"));
-                return idioms::instead(name)
-                    .or(near)
-                    .or(Some("`postlude list functions` shows them all".to_owned()));
+                function_instead(name, nearest.as_deref())
             }
             E::FunctionAsValue { name, .. } => format!("call it: `{name}(x)`"),
             E::DimAsValue { divides: Some(mean), .. } => format!("write `{mean}`"),
-            E::DimAsValue { name, .. } => {
-                let scalar = format!("size_{}", name.to_lowercase());
-                format!(
-                    "a size is not a value: write the number, or declare `{scalar}: f32` and pass it \
-                     (in a one-liner just `{scalar}` and `--set {scalar}=512.0`)"
-                )
-            }
+            E::DimAsValue { name, .. } => size_instead(name),
             E::AssignedTwice { .. } => "give the second value another name".to_owned(),
             E::AssignsInput { .. } => "assign to another name".to_owned(),
             E::NeverAssigned { name, .. } => {
@@ -248,6 +235,25 @@ impl CheckError {
             _ => return None,
         })
     }
+}
+
+const PARTS_TOGETHER: &str = "put the parts together first: `concat(a, b)` for halves, `join(a, b)` for pairs; or \
+                              split the other value too";
+
+/// What to write instead of a function that does not exist.
+fn function_instead(name: &str, nearest: Option<&str>) -> String {
+    let near = || nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+    let all = || "`postlude list functions` shows them all".to_owned();
+    idioms::instead(name).or_else(near).unwrap_or_else(all)
+}
+
+/// What to write instead of a dim where a number is wanted.
+fn size_instead(dim: &str) -> String {
+    let scalar = format!("size_{}", dim.to_lowercase());
+    format!(
+        "a size is not a value: write the number, or declare `{scalar}: f32` and pass it \
+         (in a one-liner just `{scalar}` and `--set {scalar}=512.0`)"
+    )
 }
 
 /// What is suspicious in a kernel that types.
