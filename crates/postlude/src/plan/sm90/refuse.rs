@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn what_no_batch_finishes_is_refused() {
         for (output, value, wanted) in [
-            ("D: f32[M, N]", "sum(Z, B)", "`sum over batch`"),
+            ("D: f32[M, N]", "sum(Z, B)", "a reduction over the batch alone"),
             ("D: f32[B]", "sum(Z)", "output `D` is neither"),
             ("D: f32[B]", "sum(Z, M, N) / sum(Z)", "varies along other dims than the result"),
         ] {
