@@ -110,7 +110,6 @@ const RELAXED: &[&str] = &[
     "o = logsumexp(logsumexp(A @ B, N), M)",
     "o = max(A @ B + r[M], N)",
     "o = sum(f32(col == t[M]) * (A @ B), N)",
-    "z = A @ B; loss = mean(logsumexp(z, N) - pick(z, t[M]))",
     "D = f32(layer_norm(A @ B + bias[N], N, 1e-5) * g[N] * h[N] + b[N] + c[N])",
     "D = f32(rms_norm(A @ B, N, 1e-5) * g[N] * s * 2.0)",
     "D = f32(softmax(A @ B * s, N) * r[M])",
