@@ -102,9 +102,9 @@ fn describe(failure: &Failure) -> Described {
         Failure::Closed => (String::new(), None),
         Failure::Usage(error) => {
             let text = error.render().to_string();
-            let said: Vec<&str> =
+            let messages: Vec<&str> =
                 text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-            let line = &said.join(" ");
+            let line = &messages.join(" ");
             let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
             let message = line.strip_prefix("error: ").unwrap_or(line).to_owned();
             (message, tip.map(str::to_owned))

@@ -129,7 +129,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What stands at an index; lines but the first are indented by so many spaces.
+    /// What stands at an index; lines but the first are indented by this many spaces.
     fn lines(&self, words: &Words, index: &mut Vec<usize>, indent: usize, width: usize) -> String {
         let dims_left = self.tensor.shape().len() - index.len();
         if dims_left == 0 {

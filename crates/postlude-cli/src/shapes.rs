@@ -68,7 +68,7 @@ fn fitting(input: &Input, stored: &Stored, sizes: &Sizes) -> Vec<(Vec<usize>, Si
     reshaped(&stored.shape, dims.len()).into_iter().filter_map(fits).collect()
 }
 
-/// Every shape of so many dims that adds dims of size 1, or leaves some out.
+/// Every shape of this many dims that adds dims of size 1, or leaves some out.
 fn reshaped(shape: &[usize], rank: usize) -> Vec<Vec<usize>> {
     let others: Vec<usize> = shape.iter().copied().filter(|size| *size != 1).collect();
     if others.len() > rank {
@@ -80,7 +80,7 @@ fn reshaped(shape: &[usize], rank: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Every shape of so many dims that begins with `start`, with the other sizes in their order and ones between them.
+/// Every shape of this many dims that begins with `start`, with the other sizes in their order and ones between them.
 fn place_ones(others: &[usize], rank: usize, start: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
     let left = rank - start.len();
     if left == 0 {

@@ -83,7 +83,7 @@ impl Tool {
 /// Assembled code in a folder of its own, which goes when this goes.
 pub(crate) struct Assembled {
     folder: tempfile::TempDir,
-    /// What the assembler said.
+    /// The assembler's output.
     pub(crate) log: String,
 }
 
@@ -125,8 +125,8 @@ impl Assembled {
             let arguments: Vec<OsString> = flags.chain([cubin.clone()]).collect();
             let Some(output) = tool.run(&arguments)? else { continue };
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(Mistake::new(format!("{} failed: {said}", tool.name())).into());
+                let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Mistake::new(format!("{} failed: {stderr}", tool.name())).into());
             }
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }

@@ -27,7 +27,7 @@ pub fn lay_out(tensor: &Tensor, layout: Layout) -> Result<Tensor, TensorError> {
     at_strides(tensor, strides, offset, elements)
 }
 
-/// The same values at these strides in memory for so many elements, all ones in between.
+/// The same values at these strides in memory for this many elements, all ones in between.
 pub(crate) fn at_strides(
     tensor: &Tensor,
     strides: Vec<isize>,

@@ -45,7 +45,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }

@@ -15,9 +15,9 @@ pub(crate) struct Request {
     suites: Vec<String>,
     /// Only rows whose names contain this.
     filter: String,
-    /// At most so many rounds a row.
+    /// At most this many rounds a row.
     rounds: usize,
-    /// No row is begun after so many seconds.
+    /// No row is begun after this many seconds.
     seconds: Option<u64>,
     /// Whether cuBLASLt takes part.
     cublaslt: bool,

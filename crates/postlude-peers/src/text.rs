@@ -25,7 +25,7 @@ fn measured(found: &Measured) -> String {
         .first()
         .map_or_else(String::new, |ours| format!("{:.1} us", 1e6 * ours.seconds.median));
     for other in found.beside.iter().flat_map(|beside| &beside.others) {
-        let said = match (&other.ours_over_this, &other.absent) {
+        let ratio = match (&other.ours_over_this, &other.absent) {
             (Some(ratio), _) => format!(
                 "{:.3}x of {} ({:.3}..{:.3})",
                 ratio.median, other.name, ratio.low, ratio.high
@@ -34,7 +34,7 @@ fn measured(found: &Measured) -> String {
             (None, None) => format!("no {}", other.name),
         };
         text.push_str("; ");
-        text.push_str(&said);
+        text.push_str(&ratio);
     }
     if let Some(over) = found.over_limit {
         let sign = if over.holds { "<=" } else { ">" };

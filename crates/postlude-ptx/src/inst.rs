@@ -272,7 +272,7 @@ instructions! {
     CopyAsync "cp" ["async", cache: CopyCache, "shared", "global"] (to: Address, from: Address, bytes: Use, read: Trailing);
     /// Closes a group of such copies.
     CopyCommit "cp" ["async", "commit_group"] ();
-    /// Waits until so many groups are pending.
+    /// Waits until this many groups are pending.
     CopyWait "cp" ["async", "wait_group"] (pending: Use);
     /// Copy of bytes into shared memory.
     BulkLoad "cp" ["async", "bulk", "shared::cluster", "global", "mbarrier::complete_tx::bytes"] (to: Address, from: Address, bytes: Use, barrier: Address);
@@ -294,7 +294,7 @@ instructions! {
     TensorReduce "cp" ["reduce", "async", "bulk", "tensor", dims: Dims, "global", "shared::cta", reduction: Reduction, "bulk_group"] (to: TensorAddress, from: Address);
     /// Closes a group of copies out of shared memory.
     BulkCommit "cp" ["async", "bulk", "commit_group"] ();
-    /// Waits until so many groups are pending.
+    /// Waits until this many groups are pending.
     BulkWait "cp" ["async", "bulk", "wait_group", wait: WaitFor] (pending: Use);
     /// Brings a tensor map, given as a parameter, into the cache.
     PrefetchMap "prefetch" ["param", "tensormap"] (map: Address);
@@ -311,7 +311,7 @@ instructions! {
     Wgmma "wgmma" ["mma_async", "sync", "aligned", shape: Shape, overflow: SumOverflow, sum: Scalar, a_type: Scalar, b_type: Scalar] (d: Accumulators, a: MatrixA, b: Use, keep: Use, immediates: Immediates);
     /// Closes a group of matrix products.
     WgmmaCommit "wgmma" ["commit_group", "sync", "aligned"] ();
-    /// Waits until so many groups are pending.
+    /// Waits until this many groups are pending.
     WgmmaWait "wgmma" ["wait_group", "sync", "aligned"] (pending: Use);
     /// Matrix product of a warp.
     Mma "mma" ["sync", "aligned", shape: Shape, "row", "col", sum: Scalar, a_type: Scalar, b_type: Scalar, from: Scalar] (d: DefVector, a: UseVector, b: UseVector, c: UseVector);
@@ -328,7 +328,7 @@ instructions! {
 
     /// Jump.
     Branch "bra" (to: Label);
-    /// Sleep of about so many nanoseconds.
+    /// Sleep of about this many nanoseconds.
     Sleep "nanosleep" ["u32"] (nanoseconds: Use);
     /// End of the kernel for this thread.
     Ret "ret" ();

@@ -211,12 +211,12 @@ pub struct Attributes<A> {
 }
 
 impl<A: Architecture> Attributes<A> {
-    /// A kernel of CTAs with so many threads.
+    /// A kernel of CTAs with this many threads.
     pub fn new(threads: u32) -> Self {
         Attributes { threads, cluster: None, blocks_per_multiprocessor: None, target: PhantomData }
     }
 
-    /// Registers are limited so that so many CTAs fit one multiprocessor.
+    /// Registers are limited so that this many CTAs fit one multiprocessor.
     pub fn blocks_per_multiprocessor(self, blocks: u32) -> Self {
         Attributes { blocks_per_multiprocessor: Some(blocks), ..self }
     }

@@ -176,7 +176,7 @@ pub enum Receivers<'k> {
 }
 
 impl<'k, A: Tma> Slot<'_, 'k, A> {
-    /// Copies a box of so many bytes, which a box beyond the tensor's edge has, too; the slot is full when all
+    /// Copies a box of this many bytes, which a box beyond the tensor's edge has, too; the slot is full when all
     /// copies to it have arrived.
     pub fn load(
         &self,
@@ -438,7 +438,7 @@ impl<'k, A: Tma> Ring<'k, A> {
         at.cursor.phase.set(at.cursor.phase.get() ^ (rounds & 1));
     }
 
-    /// How far so many slots are: a division, which a loop does not need to repeat.
+    /// How far this many slots are: a division, which a loop does not need to repeat.
     pub fn far(&self, slots: Reg<'k, U32>) -> Far<'k> {
         let rounds = slots / self.stages;
         Far { rounds, rest: slots - rounds * self.stages }

@@ -27,7 +27,7 @@ impl Mbarrier {
         Mbarrier { count, pending: count, bytes: 0, phase: 0 }
     }
 
-    /// Arrives so many times; whether that completed the phase.
+    /// Arrives this many times; whether that completed the phase.
     pub(crate) fn arrive(&mut self, count: u32) -> Result<bool, TooManyArrivals> {
         self.pending = self.pending.checked_sub(count).ok_or(TooManyArrivals)?;
         Ok(self.settle())

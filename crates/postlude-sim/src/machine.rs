@@ -131,7 +131,7 @@ pub(crate) struct Machine<'r> {
 }
 
 impl<'r> Machine<'r> {
-    /// A machine with so many buffers, which are still empty, and its own scratch memory.
+    /// A machine with this many buffers, which are still empty, and its own scratch memory.
     pub(crate) fn new(
         program: &'r Program,
         launch: &'r Launch,

@@ -65,7 +65,7 @@ impl Clock {
         }
     }
 
-    /// Which of so many splits that can go on is next; `last` is the one that ran before, and `over` its turn.
+    /// Which of this many splits that can go on is next; `last` is the one that ran before, and `over` its turn.
     pub(crate) fn next(&mut self, count: usize, last: usize, over: bool) -> usize {
         match self.timing {
             Timing::Eager => (last + 1) % count,
@@ -89,7 +89,7 @@ impl Clock {
         }
     }
 
-    /// Which of so many operations completes.
+    /// Which of this many operations completes.
     pub(crate) fn pick(&mut self, count: usize) -> usize {
         match self.timing {
             Timing::Eager | Timing::Lazy => 0,

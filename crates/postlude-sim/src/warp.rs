@@ -38,7 +38,7 @@ pub(crate) enum Wait {
     Phases(Vec<(u32, u64)>),
     /// So many matrix products of the warpgroup.
     Products { count: u64 },
-    /// Copies out of shared memory, by lanes, until so many groups are under way.
+    /// Copies out of shared memory, by lanes, until this many groups are under way.
     Bulk { lanes: u32, pending: usize, until: WaitFor },
     /// Copies of sm_80, by lanes.
     Copies { lanes: u32, pending: usize },

@@ -14,7 +14,7 @@ use postlude_ptx::launch::Launch;
 use postlude_ptx::text::{self, StatementKind};
 use postlude_sim::{Options, Timing, run};
 
-/// Texts without `POSTLUDE_FUZZ`, and how many of those that read well are run for so many texts.
+/// Texts without `POSTLUDE_FUZZ`, and how many of those that read well are run for this many texts.
 const FEW: usize = 1500;
 const RUN_ONE_IN: usize = 50;
 /// Warp instructions of a damaged run.

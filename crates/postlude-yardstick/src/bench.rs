@@ -18,7 +18,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) library: Option<&'a CublasLt>,
     pub(crate) peers: Option<&'a dyn Peers>,
     pub(crate) copy_bytes_per_second: f64,
-    /// At most so many rounds a row.
+    /// At most this many rounds a row.
     pub(crate) rounds: usize,
 }
 

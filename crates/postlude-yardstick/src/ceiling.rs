@@ -110,7 +110,7 @@ impl Ceiling {
         Ok(Ceiling { device: device.clone(), half, data, sums })
     }
 
-    /// A launch of at least so many floating-point operations, and how many they are.
+    /// A launch of at least this many floating-point operations, and how many they are.
     pub fn launch(&self, operations: f64) -> Result<(PreparedLaunch, f64), RuntimeError> {
         let a_step = f64::from(self.device.processors()) * operations_of_a_step();
         let steps = (operations / a_step).ceil().max(1.0);

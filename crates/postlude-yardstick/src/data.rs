@@ -311,7 +311,7 @@ fn indices(input: &Placed, below: usize, seed: u32) -> Vec<u8> {
     bytes
 }
 
-/// Sets of so many bytes that exceed twice the L2 even without the one in use; two at least, since checks compare.
+/// Sets of this many bytes that exceed twice the L2 even without the one in use; two at least, since checks compare.
 fn set_count(set_bytes: u64, l2_bytes: u64) -> usize {
     (2 * l2_bytes / set_bytes.max(1) + 2).min(64) as usize
 }

@@ -22,7 +22,7 @@ const fn milliseconds(count: u64) -> Duration {
 }
 
 impl Effort {
-    /// The final rounds, of which there are at most so many; more than usual take as much longer.
+    /// The final rounds, of which there are at most this many; more than usual take as much longer.
     pub fn rounds(self, most: usize) -> Plan {
         let (warm_up, rounds, fewest, budget) = match self {
             Effort::Full => (milliseconds(1000), most, 10, milliseconds(1500)),

@@ -57,7 +57,7 @@ pub struct Wanted<'a> {
     pub seed: u64,
     /// Whether first use is measured too.
     pub first_use: FirstUseWanted,
-    /// At most so many rounds a row.
+    /// At most this many rounds a row.
     pub rounds: usize,
     /// No row is begun after so long.
     pub limit: Option<Duration>,

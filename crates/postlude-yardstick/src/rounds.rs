@@ -35,9 +35,9 @@ pub struct Competitor<'a> {
 pub struct Plan {
     /// Load before the first sample, for the clock to settle.
     pub warm_up: Duration,
-    /// At most so many rounds.
+    /// At most this many rounds.
     pub rounds: usize,
-    /// At least so many, whatever the budget.
+    /// At least this many, whatever the budget.
     pub fewest: usize,
     /// What all rounds may take.
     pub budget: Duration,
@@ -83,7 +83,7 @@ pub const LEAST_SAMPLE: f64 = 1e-3;
 /// More launches than this in a round might fill the driver's queue, and the host would wait.
 const MOST_LAUNCHES: usize = 600;
 
-/// How many launches make a sample, when one takes about so long and so many competitors share a round.
+/// How many launches make a sample, when one takes about so long and this many competitors share a round.
 pub fn launches_of_a_sample(seconds: f64, competitors: usize) -> u32 {
     let most = (MOST_LAUNCHES / competitors.max(1)).max(1) as f64;
     (LEAST_SAMPLE / seconds).ceil().clamp(1.0, most) as u32

@@ -45,7 +45,7 @@ impl Sleep {
         Ok(Sleep { launches: POWERS.map(prepare).collect::<Result<_, RuntimeError>>()? })
     }
 
-    /// Queues the shortest sleep of at least so many nanoseconds, or the longest; says how long it is.
+    /// Queues the shortest sleep of at least this many nanoseconds, or the longest; says how long it is.
     pub fn at_least(&self, nanoseconds: u64, stream: &Stream) -> Result<u64, RuntimeError> {
         let place = self.launches.partition_point(|(length, _)| *length < nanoseconds);
         let (length, launch) = &self.launches[place.min(self.launches.len() - 1)];

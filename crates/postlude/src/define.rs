@@ -35,3 +35,5 @@ pub fn define(checked: &Graph) -> Graph {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::defined;

@@ -143,26 +143,6 @@ impl Tensor {
         TensorViewMut { layout: self.layout, bytes: &mut self.bytes }
     }
 
-    /// The element type.
-    pub fn dtype(&self) -> DType {
-        self.layout.dtype
-    }
-
-    /// The sizes.
-    pub fn shape(&self) -> &[usize] {
-        self.layout.shape()
-    }
-
-    /// How far apart neighbours are, in elements.
-    pub fn strides(&self) -> &[isize] {
-        self.layout.strides()
-    }
-
-    /// Where the first element is, in elements.
-    pub fn offset(&self) -> usize {
-        self.layout.offset
-    }
-
     /// The memory.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -171,27 +151,6 @@ impl Tensor {
     /// The memory, to write.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
-    }
-
-    /// How many elements there are.
-    pub fn len(&self) -> usize {
-        self.layout.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether elements follow one another without gaps, in order.
-    pub fn is_contiguous(&self) -> bool {
-        self.layout.is_contiguous()
-    }
-
-    /// Where an element is in memory, in elements.
-    #[doc(hidden)]
-    pub fn place(&self, index: &[usize]) -> usize {
-        self.layout.place(index)
     }
 
     /// One element.

@@ -23,10 +23,10 @@ pub(crate) struct BenchArguments {
     /// What to measure against on a GPU, beside its limits
     #[arg(long)]
     pub(crate) against: Option<BenchAgainst>,
-    /// At most so many rounds a row on a GPU [default: 60]
+    /// At most this many rounds a row on a GPU [default: 60]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) rounds: Option<u16>,
-    /// Begin no row on a GPU after so many seconds
+    /// Begin no row on a GPU after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: Option<u32>,
     /// What the sizes of the suite `random` are drawn from [default: 60]

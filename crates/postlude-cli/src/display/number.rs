@@ -28,7 +28,7 @@ pub(super) struct Floats {
 
 enum Form {
     Plain,
-    /// With so many digits behind the point, and in the exponent.
+    /// With this many digits behind the point, and in the exponent.
     Exponent {
         digits: usize,
         exponent: usize,

@@ -35,7 +35,7 @@ pub(super) fn follow(
     let file = Path::new(&map[name]);
     let is_beside = file.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_beside || Format::of(file).ok() != Some(Format::Safetensors) {
-        let what = format!("`{name}` is said to be in `{}`", file.display());
+        let what = format!("it places `{name}` in `{}`", file.display());
         let mistake = Mistake::file(path, what);
         return Err(mistake.fix("an index names `.safetensors` files in its own folder"));
     }

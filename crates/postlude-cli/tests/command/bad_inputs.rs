@@ -7,10 +7,10 @@ use std::path::Path;
 use super::checkpoints::{floats, npy, npz, safetensors};
 use super::{Ended, command, postlude_in};
 
-/// A file by its name and bytes, and what is said about it.
+/// A file by its name and bytes, and words of the error message.
 type BadFile = (&'static str, Vec<u8>, &'static str);
 
-/// A safetensors file with this header and so many bytes behind it.
+/// A safetensors file with this header and this many bytes behind it.
 fn with_header(header: &str, data: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.bytes());
@@ -208,10 +208,10 @@ fn bad_files_are_named_and_described() {
     let files =
         [bad_arrays(), bad_archives(), bad_safetensors(), bad_indices_and_endings()].concat();
     assert!(files.len() > 80, "{}", files.len());
-    for (name, bytes, said) in files {
+    for (name, bytes, wanted) in files {
         fs::write(folder.path().join(name), bytes).unwrap();
         let errors = load(folder.path(), name).mistake();
-        assert!(errors.contains(said), "{name}: {errors}");
+        assert!(errors.contains(wanted), "{name}: {errors}");
         assert!(errors.chars().all(|letter| letter == '\n' || !letter.is_control()), "{errors:?}");
         let names_place = errors.contains(name)
             || errors.contains("<text>:1")
@@ -247,7 +247,7 @@ fn what_is_not_a_regular_file_is_not_read() {
     std::os::unix::fs::symlink("loop.npy", folder.path().join("loop.npy")).unwrap();
     let pipe = folder.path().join("pipe.npy");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    for (name, said) in [
+    for (name, wanted) in [
         ("folder.npy", "this is a folder"),
         ("folder.index.json", "this is a folder"),
         ("link.npy", "no such file"),
@@ -262,7 +262,7 @@ fn what_is_not_a_regular_file_is_not_read() {
             continue;
         }
         let errors = load(folder.path(), name).mistake();
-        assert!(errors.contains(said), "{name}: {errors}");
+        assert!(errors.contains(wanted), "{name}: {errors}");
     }
 }
 
@@ -290,7 +290,7 @@ fn bad_command_lines_are_answered() {
     fs::write(here.join("file"), "").unwrap();
     fs::create_dir(here.join("D.safetensors")).unwrap();
     let run = ["run", "D = A @ B", "--size", "M=2,N=2,K=3", "--dtype", "f32"];
-    for (more, said) in [
+    for (more, wanted) in [
         (&["--in"][..], "a value is required"),
         (&["--in", "A"], "a name, `=` and a value"),
         (&["--in", "=A.npy"], "a name, `=` and a value"),
@@ -343,7 +343,7 @@ fn bad_command_lines_are_answered() {
         (&["--math", "sloppy"], "accurate"),
     ] {
         let errors = postlude_in(here, &[&run[..], more].concat()).mistake();
-        assert!(errors.contains(said), "{more:?}: {errors}");
+        assert!(errors.contains(wanted), "{more:?}: {errors}");
     }
     let left: Vec<_> =
         fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -3,7 +3,7 @@
 
 use super::postlude;
 
-/// Kernels and one-liners that are wrong, and words of what is said about them. Each has a place in the source.
+/// Kernels and one-liners that are wrong, and words of the error message. Each message names a place in the source.
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str)] = &[
     // Functions of other tools.
@@ -156,7 +156,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("return A @ B", "error"),
 ];
 
-/// Command lines that are wrong, and words of what is said about them.
+/// Command lines that are wrong, and words of the error message.
 #[rustfmt::skip]
 const LINES: &[(&[&str], &str)] = &[
     (&["run"], "<SRC>"),

@@ -160,7 +160,7 @@ fn an_index_leads_to_the_file_that_holds_the_tensor() {
         let output = sums(folder.path(), &format!("{file}:{name}")).fine();
         assert!(output.ends_with(&format!("{wanted}\n")), "{output}");
     }
-    for (name, said) in [
+    for (name, wanted) in [
         ("lost", "part-3.safetensors: no such file"),
         ("moved", "part-1.safetensors: it holds no tensor `moved`"),
         ("up", "files in its own folder"),
@@ -168,7 +168,7 @@ fn an_index_leads_to_the_file_that_holds_the_tensor() {
         ("layers.3", "`layers.1`"),
     ] {
         let errors = sums(folder.path(), &format!("{file}:{name}")).mistake();
-        assert!(errors.contains(said), "{name}: {errors}");
+        assert!(errors.contains(wanted), "{name}: {errors}");
     }
     index(r#""layers.1":"part-1.safetensors""#);
     sums(folder.path(), file).fine();

@@ -81,7 +81,7 @@ fn a_dim_that_nobody_sized_is_named() {
 
 #[test]
 fn sizes_are_checked() {
-    for (sizes, said) in [
+    for (sizes, wanted) in [
         ("M=2,N=2,K=2,Q=1", "no dim `Q`"),
         ("M=2,M=2,N=2,K=2", "given twice"),
         ("M=-1,N=2,K=2", "invalid"),
@@ -91,7 +91,7 @@ fn sizes_are_checked() {
         ("M=1000000,N=1000000,K=1", "are missing"),
     ] {
         let errors = postlude(&["run", "D = A @ B", "--size", sizes]).mistake();
-        assert!(errors.contains(said), "{sizes}: {errors}");
+        assert!(errors.contains(wanted), "{sizes}: {errors}");
     }
     let errors = postlude(&["run", "swiglu", "--size", "M=2,N=3,K=2"]).mistake();
     assert!(errors.contains("not even"), "{errors}");
@@ -100,7 +100,7 @@ fn sizes_are_checked() {
 #[test]
 fn bindings_are_checked() {
     let scaled = "D = alpha * (A @ B)";
-    for (source, more, said) in [
+    for (source, more, wanted) in [
         (scaled, &[][..], "--set alpha=1.0"),
         (scaled, &["--set", "alpha=1", "--set", "alpha=2"], "bound twice"),
         (scaled, &["--set", "alpha=x"], "invalid"),
@@ -120,7 +120,7 @@ fn bindings_are_checked() {
         ("missing.post", &[], "missing.post: no such file"),
     ] {
         let errors = run(source, more).mistake();
-        assert!(errors.contains(said), "{source} {more:?}: {errors}");
+        assert!(errors.contains(wanted), "{source} {more:?}: {errors}");
     }
 }
 
@@ -201,7 +201,7 @@ fn several_missing_sizes_are_named_together() {
 
 #[test]
 fn numbers_and_sizes_on_the_command_line_are_those_of_the_language() {
-    for (number, said) in [
+    for (number, wanted) in [
         ("alpha=1e400", "beyond the largest f32"),
         ("alpha=-1e39", "beyond the largest f32"),
         ("alpha=1e99", "write `inf`"),
@@ -209,7 +209,7 @@ fn numbers_and_sizes_on_the_command_line_are_those_of_the_language() {
         ("alpha=", "a name, `=` and a value"),
     ] {
         let errors = run("D = alpha * A @ B", &["--set", number]).mistake();
-        assert!(errors.contains(said), "{number}: {errors}");
+        assert!(errors.contains(wanted), "{number}: {errors}");
     }
     run("D = alpha * A @ B", &["--set", "alpha=inf"]).fine();
     for size in ["1e3", "1k", "2.0", "-2", "0x10", "1_000"] {
@@ -240,10 +240,10 @@ const UNUSED: &str = "kernel k(A: f32[M, K], B: f32[K, N], bias: f32[N]) -> D: f
 fn what_nothing_reads_is_a_warning_and_no_mistake() {
     let ended = postlude(&["run", UNUSED, "--size", "M=2,N=2,K=2"]);
     assert_eq!(ended.code, Some(0));
-    for said in
+    for wanted in
         ["warning: input `bias` is never read", "warning: `e` is assigned, and nothing reads it"]
     {
-        assert!(ended.errors.contains(said), "{}", ended.errors);
+        assert!(ended.errors.contains(wanted), "{}", ended.errors);
     }
     let ended = postlude(&["run", UNUSED, "--size", "M=2,N=2,K=2", "--json"]);
     let object = ended.object();

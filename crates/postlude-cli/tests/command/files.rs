@@ -112,7 +112,7 @@ fn arrays_that_lie_are_refused() {
         let arguments = ["run", "D = A @ B", "--in", "A=a.npy", "--dtype", "f32", "--size", "N=2"];
         postlude_in(folder.path(), &arguments)
     };
-    for (shape, elements, said) in [
+    for (shape, elements, wanted) in [
         ("(2, 3)", 5, "length is not what the header says"),
         ("(2, 3)", 7, "length is not what the header says"),
         ("(99999999999, 99999999999)", 6, "too large"),
@@ -125,7 +125,7 @@ fn arrays_that_lie_are_refused() {
             elements,
         );
         let errors = load().mistake();
-        assert!(errors.contains(said), "{shape}: {errors}");
+        assert!(errors.contains(wanted), "{shape}: {errors}");
     }
     for descr in ["'<f8'", "'>f4'", "'|V2'", "[('x', '<f4')]"] {
         npy(
@@ -165,7 +165,7 @@ fn safetensors_that_lie_are_refused() {
     let info = |dtype: &str, shape: &str, end: &str| {
         format!(r#"{{"A":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{end}]}}}}"#)
     };
-    for (header, data, said) in [
+    for (header, data, wanted) in [
         (info("F32", "[2,3]", "24"), 23, "length is not"),
         (info("F32", "[2,3]", "24"), 25, "length is not"),
         (info("F32", "[99999999999,99999999999]", "24"), 24, "not a safetensors file"),
@@ -178,7 +178,7 @@ fn safetensors_that_lie_are_refused() {
     ] {
         write(&header, data);
         let errors = load().mistake();
-        assert!(errors.contains(said), "{header:.80}: {errors}");
+        assert!(errors.contains(wanted), "{header:.80}: {errors}");
     }
     for bytes in [&b""[..], &[255; 8], &[255; 100], &[0; 8], &[1, 0, 0, 0, 0, 0, 0, 0, b'{']] {
         fs::write(&path, bytes).unwrap();
@@ -190,7 +190,7 @@ fn safetensors_that_lie_are_refused() {
 fn shapes_and_dtypes_have_to_be_the_declared_ones() {
     let folder = tempfile::tempdir().unwrap();
     npy(folder.path(), "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", 6);
-    for (source, more, said) in [
+    for (source, more, wanted) in [
         ("linear", &[][..], "declared bf16, but f32 was given"),
         ("D = A @ B", &["--size", "M=3"], "has size 2 along `M`, which is 3"),
         ("D = A @ A", &[], ""),
@@ -202,7 +202,7 @@ fn shapes_and_dtypes_have_to_be_the_declared_ones() {
     ] {
         let arguments = ["run", source, "--in", "A=a.npy", "--dtype", "f32", "--size", "N=2"];
         let errors = postlude_in(folder.path(), &[&arguments[..], more].concat()).mistake();
-        assert!(errors.contains(said), "{source}: {errors}");
+        assert!(errors.contains(wanted), "{source}: {errors}");
     }
     let agreeing =
         ["run", "D = A @ B", "--in", "A=a.npy", "--dtype", "f32", "--size", "M=2,N=2,K=3"];

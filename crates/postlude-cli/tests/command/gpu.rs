@@ -95,7 +95,7 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     let slots = good.lines().find(|line| line.contains("slots")).unwrap();
     let work = good.lines().find(|line| line.contains("    work")).unwrap();
     let lines = good.lines().count();
-    for (text, said) in [
+    for (text, wanted) in [
         (good.replace(slots, "slots 9 9 9"), "the schedule does not fit".to_owned()),
         (good.replace(work, "work 99999"), "the schedule does not fit".to_owned()),
         (good.replace(work, &format!("{work}\n{work}")), "the knob `work` stands twice".to_owned()),
@@ -106,7 +106,7 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     ] {
         fs::write(&path, text).unwrap();
         let errors = emit();
-        assert!(errors.contains(&said), "{said}: {errors}");
+        assert!(errors.contains(&wanted), "{wanted}: {errors}");
     }
     fs::remove_file(&path).unwrap();
     assert!(emit().contains("s.txt"));

@@ -27,7 +27,7 @@ use serde_json::Value;
 struct Ended {
     code: Option<i32>,
     output: String,
-    /// What was said beside the output, but for the note below.
+    /// Standard error without the note below.
     errors: String,
     /// Why the processor ran a kernel that a GPU might have run.
     note: Option<String>,
@@ -35,17 +35,17 @@ struct Ended {
 
 impl Ended {
     fn of(output: &Output) -> Ended {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_note = |line: &&str| line.starts_with(NOTE);
         Ended {
             code: output.status.code(),
             output: String::from_utf8_lossy(&output.stdout).into_owned(),
-            errors: said.split_inclusive('\n').filter(|line| !is_note(line)).collect(),
-            note: said.lines().find(is_note).map(str::to_owned),
+            errors: stderr.split_inclusive('\n').filter(|line| !is_note(line)).collect(),
+            note: stderr.lines().find(is_note).map(str::to_owned),
         }
     }
 
-    /// The output of a command that went well, with nothing else said.
+    /// The output of a command that succeeded and wrote nothing to standard error.
     #[track_caller]
     fn fine(self) -> String {
         assert_eq!((self.code, self.errors.as_str()), (Some(0), ""), "{}", self.output);
@@ -59,7 +59,7 @@ impl Ended {
         serde_json::from_str(&self.output).expect("JSON")
     }
 
-    /// What is said about a user's mistake, with exit code 2 and nothing on standard output.
+    /// The error message about a user's mistake, with exit code 2 and nothing on standard output.
     #[track_caller]
     fn mistake(self) -> String {
         assert_eq!((self.code, self.output.as_str()), (Some(2), ""), "{}", self.errors);

@@ -27,7 +27,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A random place for a tensor of so many dims; only what is read may have a dim that stands still.
+    /// A random place for a tensor of this many dims; only what is read may have a dim that stands still.
     pub(super) fn any(random: &mut Random, rank: usize, read: bool) -> Place {
         let mut place = Place::default();
         if rank == 0 || random.one_in(3) {

@@ -33,7 +33,7 @@ impl Known {
         Known { name, ty, about, positive, late, folds, from_product, splits }
     }
 
-    /// Whether this value and one of so many columns may be operands of one operation.
+    /// Whether this value and one of this many columns may be operands of one operation.
     pub(super) fn meets_columns(&self, column: Option<u32>) -> bool {
         column.is_none_or(|column| self.splits.iter().all(|split| *split <= column))
     }

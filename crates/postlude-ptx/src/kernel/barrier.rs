@@ -25,13 +25,13 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         self.code.push(Inst::BarSync { barrier, threads: Trailing(None) });
     }
 
-    /// Waits at a named barrier until so many threads have arrived.
+    /// Waits at a named barrier until this many threads have arrived.
     pub fn sync_named(self, barrier: impl Into<Src<'k, U32>>, threads: u32) {
         let threads = Trailing(Some(Operand::Integer(threads.into())));
         self.code.push(Inst::BarSync { barrier: barrier.into().use_(), threads });
     }
 
-    /// Arrives at a named barrier of so many threads, without waiting.
+    /// Arrives at a named barrier of this many threads, without waiting.
     pub fn arrive_named(self, barrier: impl Into<Src<'k, U32>>, threads: u32) {
         let threads = Use(Operand::Integer(threads.into()));
         self.code.push(Inst::BarArrive { barrier: barrier.into().use_(), threads });
@@ -57,7 +57,7 @@ impl<A: Clusters> Kernel<'_, A> {
 }
 
 impl<'k, A: Tma> Kernel<'k, A> {
-    /// Makes a barrier whose phase ends with so many arrivals.
+    /// Makes a barrier whose phase ends with this many arrivals.
     pub fn barrier_init(self, barrier: Barrier<'k>, count: u32) {
         let count = Use(Operand::Integer(count.into()));
         self.code.push(Inst::BarrierInit { barrier: barrier.0.slot(), count });
@@ -82,7 +82,7 @@ impl<'k, A: Tma> Kernel<'k, A> {
         self.code.push(Inst::BarrierArrive { published, window, sink: Sink, barrier, count });
     }
 
-    /// Arrives once, and promises that copies will bring so many bytes in this phase.
+    /// Arrives once, and promises that copies will bring this many bytes in this phase.
     pub fn barrier_expect(self, barrier: Barrier<'k>, bytes: impl Into<Src<'k, U32>>) {
         let (barrier, bytes) = (barrier.0.slot(), bytes.into().use_());
         let window = Window::Cta;

@@ -188,7 +188,7 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         self.code.push(Inst::Trap {});
     }
 
-    /// Sleeps about so many nanoseconds.
+    /// Sleeps about this many nanoseconds.
     pub fn sleep(self, nanoseconds: impl Into<Src<'k, U32>>) {
         self.code.push(Inst::Sleep { nanoseconds: nanoseconds.into().use_() });
     }

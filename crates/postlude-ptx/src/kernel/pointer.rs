@@ -72,7 +72,7 @@ impl<'k> GlobalPointer<'k> {
         if self.offset == 0 { self.base } else { self.base + self.offset as u64 }
     }
 
-    /// The element at `index`, each of so many bytes.
+    /// The element at `index`, each of this many bytes.
     pub fn element(self, index: Reg<'k, U32>, bytes: u32) -> Self {
         GlobalPointer { base: index.mad_wide(bytes, self.base), ..self }
     }
@@ -119,7 +119,7 @@ impl ClusterBarrier<'_> {
 }
 
 impl<'k> ClusterBarrier<'k> {
-    /// The barrier so many bytes on.
+    /// The barrier this many bytes on.
     pub fn advance(self, bytes: impl Into<Src<'k, U32>>) -> Self {
         ClusterBarrier { base: self.base + bytes.into(), ..self }
     }
@@ -137,7 +137,7 @@ impl ClusterAddress<'_> {
         address(self.base, self.offset.into())
     }
 
-    /// The address so many bytes on.
+    /// The address this many bytes on.
     pub fn advance(self, bytes: u32) -> Self {
         ClusterAddress { offset: self.offset + bytes, ..self }
     }
@@ -148,13 +148,13 @@ impl ClusterAddress<'_> {
 pub struct Descriptor<'k>(pub(super) Reg<'k, U64>);
 
 impl<'k> Descriptor<'k> {
-    /// The matrix so many bytes on: a multiple of 16.
+    /// The matrix this many bytes on: a multiple of 16.
     pub fn advance(self, bytes: u32) -> Self {
         assert!(bytes.is_multiple_of(16), "compiler bug: a descriptor between 16-byte units");
         if bytes == 0 { self } else { Descriptor(self.0 + u64::from(bytes / 16)) }
     }
 
-    /// The matrix `index` times so many bytes on: a multiple of 16.
+    /// The matrix `index` times this many bytes on: a multiple of 16.
     pub fn element(self, index: Reg<'k, U32>, bytes: u32) -> Self {
         assert!(bytes.is_multiple_of(16), "compiler bug: a descriptor between 16-byte units");
         Descriptor(index.mad_wide(bytes / 16, self.0))

@@ -307,7 +307,7 @@ impl Machine<'_> {
         Outcome::Next
     }
 
-    /// Whether at most so many groups of each lane are under way.
+    /// Whether at most this many groups of each lane are under way.
     pub(crate) fn bulk_done(&self, warp: &Warp, mask: u32, pending: usize, until: WaitFor) -> bool {
         let mut waited = lanes(mask).flat_map(|lane| warp.bulk[lane].before(pending));
         waited.all(|number| match self.operations.get(&number).map(|each| &each.work) {
@@ -361,7 +361,7 @@ impl Machine<'_> {
         Outcome::Next
     }
 
-    /// Whether at most so many groups of each lane are under way.
+    /// Whether at most this many groups of each lane are under way.
     pub(crate) fn copies_done(&self, warp: &Warp, mask: u32, pending: usize) -> bool {
         let mut waited = lanes(mask).flat_map(|lane| warp.copies[lane].before(pending));
         waited.all(|number| !self.operations.contains_key(&number))

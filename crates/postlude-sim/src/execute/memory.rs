@@ -99,7 +99,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Up to 32 bytes, if there are so many.
+    /// Up to 32 bytes, if there are that many.
     pub(super) fn read_global(
         &mut self,
         warp: &Warp,

@@ -77,7 +77,7 @@ impl Machine<'_> {
         self.blame(Self::blamed(warp), now.line, Diagnosis::Diverged, message)
     }
 
-    /// A warp issues its part of a product, which another warp issued after so many `setmaxnreg`.
+    /// A warp issues its part of a product, which another warp issued after this many `setmaxnreg`.
     pub(super) fn compare_resizes(
         &mut self,
         warp: &Warp,

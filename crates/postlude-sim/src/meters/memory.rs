@@ -26,7 +26,7 @@ pub struct GlobalCost {
     pub lines: (u64, u64),
 }
 
-/// Units of so many bytes that some pieces touch, each once.
+/// Units of this many bytes that some pieces touch, each once.
 fn units(pieces: &[(u64, u32)], unit: u64) -> Vec<u64> {
     let touched = |(address, bytes): &(u64, u32)| {
         let last = address + u64::from(*bytes).max(1) - 1;

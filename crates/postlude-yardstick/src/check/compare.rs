@@ -45,7 +45,7 @@ impl Tolerance {
         Tolerance { absolute, relative: 0.0, dtype: row.dtype }
     }
 
-    /// For the sums of so many elements of which each is allowed this: errors of either sign, an eighth of the bound on
+    /// For the sums of this many elements of which each is allowed this: errors of either sign, an eighth of the bound on
     /// the mean, add up to eight deviations; so do the roundings of two chains.
     pub fn summed(self, terms: usize) -> Tolerance {
         let absolute = self.absolute * (terms as f64).sqrt();

@@ -12,7 +12,7 @@ use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, nearest};
 use super::error::{CheckError, Warning};
 use super::product::{operand, products};
 
-/// Refuses a body for what has to be mended before anything else can be said about it.
+/// Refuses a body for what has to be mended before any other check makes sense.
 pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
     let calls = ast.exprs.iter().filter_map(|(_, expr)| match &expr.kind {
         ExprKind::Call { function, grad, .. } => Some((function, *grad)),

@@ -22,13 +22,10 @@ use super::leaves::LeafAxes;
 use super::microkernel::Accumulator;
 use super::outputs::{Destination, Tile, spare_dtype};
 use super::pack::Operand;
-use super::product::{Product, Regions, Scratch, for_each_region};
+use super::product::{Product, Regions, Scratch, WORTH_SHARING, for_each_region};
 use super::program::{Program, program};
 use super::sweep::{self, Grid, Sweep, SweepMemory};
 
-/// Elements of work below which handing it to other threads costs more than it saves: multiply-adds, and for each element
-/// of the tile about as many as its math costs.
-const WORTH_SHARING: usize = 1 << 20;
 /// What a step of the math costs for each element, in multiply-adds.
 const STEP_COST: usize = 16;
 

@@ -84,8 +84,8 @@ pub(crate) trait Accumulator: Copy + Default + PartialEq + Send + Sync + 'static
     unsafe fn step<V: Vector>(acc: V, a: V, b: V) -> V;
     /// Writes the register back.
     unsafe fn finish<V: Vector>(acc: V, to: *mut Self, start: Start);
-    /// Adds up to [`ROWS`] rows, each times its factor, in their order; whether it can.
-    fn add_rows(line: &mut [Self], factors: &[f32], rows: &[&[f32]]) -> bool;
+    /// Adds up to [`ROWS`] rows, each times its factor, in their order.
+    fn add_rows(line: &mut [Self], factors: &[f32], rows: &[&[f32]]);
 }
 
 impl Accumulator for f32 {
@@ -115,7 +115,7 @@ impl Accumulator for f32 {
         unsafe { acc.store(to) }
     }
 
-    fn add_rows(line: &mut [f32], factors: &[f32], rows: &[&[f32]]) -> bool {
+    fn add_rows(line: &mut [f32], factors: &[f32], rows: &[&[f32]]) {
         match (factors, rows) {
             (&[a, b, c, d], &[p, q, r, s]) => {
                 vectorised(AddRows(line, [a, b, c, d], [p, q, r, s]));
@@ -126,7 +126,6 @@ impl Accumulator for f32 {
                 }
             }
         }
-        true
     }
 }
 
@@ -158,8 +157,13 @@ impl Accumulator for i32 {
         }
     }
 
-    fn add_rows(_line: &mut [i32], _factors: &[f32], _rows: &[&[f32]]) -> bool {
-        false
+    fn add_rows(line: &mut [i32], factors: &[f32], rows: &[&[f32]]) {
+        for (factor, row) in factors.iter().zip(rows) {
+            for (sum, value) in line.iter_mut().zip(*row) {
+                // Exact: products of two bytes.
+                *sum = sum.wrapping_add((factor * value) as i32);
+            }
+        }
     }
 }
 

@@ -310,16 +310,7 @@ fn finish_exponentials(fold: Fold, peak: f64, sum: f64) -> f32 {
 }
 
 fn wanted(fold: Fold) -> usize {
-    match fold {
-        Fold::Largest(count) => count.max(1) as usize,
-        Fold::Sum
-        | Fold::Prod
-        | Fold::Max
-        | Fold::Min
-        | Fold::AbsMax
-        | Fold::LogSumExp
-        | Fold::LogSumExpAboveMax => 1,
-    }
+    if let Fold::Largest(count) = fold { count.max(1) as usize } else { 1 }
 }
 
 /// Nan counts as larger than anything, so that it is never dropped.

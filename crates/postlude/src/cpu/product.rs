@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Multiply-adds below which handing work to other threads costs more than it saves.
-const WORTH_SHARING: usize = 1 << 20;
+pub(super) const WORTH_SHARING: usize = 1 << 20;
 /// Panels of A that low regions are put together to: enough work for each panel of B that passes by.
 const TALL: usize = 8;
 /// Accumulators up to which regions are put together: 32 MiB.

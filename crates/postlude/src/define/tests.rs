@@ -3,15 +3,19 @@
 use std::fmt::Write;
 
 use crate::check::{self, Bindings};
-use crate::{define, syntax};
+use crate::graph::Graph;
+use crate::syntax;
+
+/// The meaning of a kernel or of a one-liner.
+pub(crate) fn defined(source: &str) -> Graph {
+    let ast = syntax::parse(source).expect("it parses");
+    let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
+    super::define(&check::check(&ast).expect("it types"))
+}
 
 /// Nodes of a one-liner's meaning, found on the stack of an ordinary thread.
 fn nodes(source: String) -> usize {
-    let define = move || {
-        let ast = syntax::parse(&source).expect("it parses");
-        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
-        define::define(&check::check(&ast).expect("it types")).len()
-    };
+    let define = move || defined(&source).len();
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(define);
     thread.expect("a thread").join().expect("it is defined")
 }

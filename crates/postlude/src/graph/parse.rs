@@ -226,16 +226,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
 }
 
 fn with_count(fold: Fold, count: u32) -> Fold {
-    match fold {
-        Fold::Largest(_) => Fold::Largest(count),
-        Fold::Sum
-        | Fold::Prod
-        | Fold::Max
-        | Fold::Min
-        | Fold::AbsMax
-        | Fold::LogSumExp
-        | Fold::LogSumExpAboveMax => fold,
-    }
+    if let Fold::Largest(_) = fold { Fold::Largest(count) } else { fold }
 }
 
 fn read_unary(word: &str, a: NodeId) -> Option<Op> {

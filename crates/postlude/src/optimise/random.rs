@@ -60,7 +60,7 @@ impl Random {
         (self.next() % count.max(1) as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }

@@ -70,7 +70,7 @@ impl Sm90 {
     /// An H200 or H100 SXM.
     pub const H200: Sm90 = Sm90 { processors: 132, shared_bytes: 232_448 };
 
-    /// CTAs, one an SM, that run at a time in clusters of so many. A cluster stays within a group of SMs: larger ones
+    /// CTAs, one an SM, that run at a time in clusters of this many. A cluster stays within a group of SMs: larger ones
     /// leave some of each group idle, on an H200 twelve of all.
     pub const fn together(self, blocks: u32) -> u32 {
         let whole = if blocks > 2 { self.processors / 11 * 10 } else { self.processors };

@@ -52,7 +52,7 @@ pub(super) fn knobs<'t>(
     };
     match lines.last() {
         Some((_, "}")) => lines.pop(),
-        _ => return bracket("}", text.lines().count().max(1)),
+        Some(_) | None => return bracket("}", text.lines().count().max(1)),
     };
     let mut knobs: Vec<Knob<'_>> = Vec::new();
     for (line, text) in lines {
@@ -111,7 +111,7 @@ impl FromStr for Schedule {
                 ("accumulators", "retained") => accumulators = Some(Accumulators::Retained),
                 ("threads", value) => threads = Some(number(value)?),
                 ("width" | "accumulators", _) => return Err(bad()),
-                _ => return Err(ScheduleTextError::Unknown { knob: knob.to_owned(), line }),
+                (_, _) => return Err(ScheduleTextError::Unknown { knob: knob.to_owned(), line }),
             }
         }
         let missing = ScheduleTextError::Missing;

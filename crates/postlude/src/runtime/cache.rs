@@ -81,7 +81,7 @@ impl DiskCache {
         DiskCache { folder: None, limit: LIMIT }
     }
 
-    /// The same with room for so many bytes; what was not used for longest goes first.
+    /// The same with room for this many bytes; what was not used for longest goes first.
     pub fn with_limit(self, limit: u64) -> DiskCache {
         DiskCache { limit, ..self }
     }

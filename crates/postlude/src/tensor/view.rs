@@ -3,6 +3,8 @@
 //! In: slices of numbers or bytes, with a shape and strides. Out: views that kernels read and write in place.
 //! Invariant: as of [`Tensor`](super::Tensor): no element lies outside the bytes.
 
+use std::fmt;
+
 use super::layout::Layout;
 use super::{Element, Tensor, TensorError, advance};
 use crate::dtype::{self, DType};
@@ -83,12 +85,6 @@ impl<'a> TensorView<'a> {
     /// The memory.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
-    }
-
-    /// Where an element is in memory, in elements.
-    #[doc(hidden)]
-    pub fn place(&self, index: &[usize]) -> usize {
-        self.layout.place(index)
     }
 
     /// One element.
@@ -204,8 +200,8 @@ impl<'a> From<&'a mut Tensor> for TensorViewMut<'a> {
 }
 
 macro_rules! layout_of {
-    ($($view:ident),*) => {$(
-        impl $view<'_> {
+    ($($tensor:ident $(<$life:lifetime>)?),*) => {$(
+        impl $tensor $(<$life>)? {
             /// The element type.
             pub fn dtype(&self) -> DType {
                 self.layout.dtype
@@ -240,14 +236,27 @@ macro_rules! layout_of {
             pub fn is_contiguous(&self) -> bool {
                 self.layout.is_contiguous()
             }
-        }
 
-        impl std::fmt::Debug for $view<'_> {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{}({:?})", stringify!($view), self.layout)
+            /// Where an element is in memory, in elements.
+            #[doc(hidden)]
+            pub fn place(&self, index: &[usize]) -> usize {
+                self.layout.place(index)
             }
         }
     )*};
 }
 
-layout_of!(TensorView, TensorViewMut);
+layout_of!(Tensor, TensorView<'_>, TensorViewMut<'_>);
+
+// A view may be of a model's weights: it shows what it is, not every byte.
+impl fmt::Debug for TensorView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorView({:?})", self.layout)
+    }
+}
+
+impl fmt::Debug for TensorViewMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorViewMut({:?})", self.layout)
+    }
+}

@@ -5,7 +5,7 @@ use crate::engines::{elementwise, run_row};
 use crate::forms::Where::{Above, Below, Everywhere, Within};
 use crate::forms::{Form, Unit, VANISHES};
 use crate::textbook::exactly_or_quickly;
-use crate::variants::{Variant, to_base_two, written};
+use crate::variants::{to_base_two, ways};
 
 /// Where forms are tried: both signs of each.
 const SIZES: [f32; 15] =
@@ -65,18 +65,6 @@ const FORMS: &[Form] = &[
     ("sigmoid(x) - sigmoid(-x)", 4.0, 0.0, Everywhere),
     ("square(1.0 - sigmoid(x)) * log(sigmoid(x))", 10.0, 1e-33, Everywhere),
 ];
-
-/// The form itself, and every other way to write it.
-fn ways(form: &str) -> Vec<String> {
-    let mut ways = vec![form.to_owned()];
-    for variant in Variant::ALL {
-        let other = written(form, variant);
-        if !ways.contains(&other) {
-            ways.push(other);
-        }
-    }
-    ways
-}
 
 #[test]
 fn naive_forms_are_exact_however_they_are_written() {

@@ -4,7 +4,7 @@
 use crate::accuracy::{Allowed, Worst, judge};
 use crate::engines::{elementwise, run_row};
 use crate::textbook::exactly_or_quickly;
-use crate::variants::{Variant, written};
+use crate::variants::ways;
 
 /// 1e-5 of the result, in units of its last place, which are at most 2^-23 of it.
 const ULPS: f64 = 84.0;
@@ -132,17 +132,6 @@ const CANCELLING_ROWS: &[&str] = &[
 
 const SIZES: [f32; 10] = [0.0, 1e-4, 0.01, 0.5, 3.0, 10.0, 30.0, 90.0, 1e3, 1e4];
 
-fn ways(form: &str) -> Vec<String> {
-    let mut ways = vec![form.to_owned()];
-    for variant in Variant::ALL {
-        let other = written(form, variant);
-        if !ways.contains(&other) {
-            ways.push(other);
-        }
-    }
-    ways
-}
-
 #[test]
 fn elementwise_forms_of_practice_are_right_for_any_logit() {
     let points: Vec<f32> = SIZES.iter().flat_map(|size| [-size, *size]).collect();
@@ -156,10 +145,10 @@ fn elementwise_forms_of_practice_are_right_for_any_logit() {
                 })
                 .collect();
             for way in ways(form) {
-                let said = elementwise(&way, &points, &[("y", y)]);
+                let computed = elementwise(&way, &points, &[("y", y)]);
                 let mut worst = Worst::default();
-                for ((said, exact), x) in said.into_iter().zip(&exact).zip(&points) {
-                    judge(&mut worst, allowed, said, *exact, &format!("{x:e}, {y}"));
+                for ((computed, exact), x) in computed.into_iter().zip(&exact).zip(&points) {
+                    judge(&mut worst, allowed, computed, *exact, &format!("{x:e}, {y}"));
                 }
                 if worst.part > 1.0 {
                     wrong.push(format!("{way}: {:.2e}: {}", worst.part, worst.place));
@@ -196,10 +185,10 @@ fn forms_of_practice_over_a_row_are_right_for_any_logit() {
             let exact = exactly_or_quickly(form, &names);
             for way in ways(form) {
                 let mut worst = Worst::default();
-                let said = run_row(&way, row, &weights, label);
-                for (column, said) in said.into_iter().enumerate() {
+                let computed = run_row(&way, row, &weights, label);
+                for (column, computed) in computed.into_iter().enumerate() {
                     let exact = exact[if exact.len() == 1 { 0 } else { column }];
-                    judge(&mut worst, allowed, said, exact, &format!("column {column}"));
+                    judge(&mut worst, allowed, computed, exact, &format!("column {column}"));
                 }
                 if worst.part > 1.0 {
                     let what = format!("{:.2e}: {}", worst.part, worst.place);

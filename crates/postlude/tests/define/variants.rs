@@ -22,6 +22,18 @@ impl Variant {
         [Variant::Commuted, Variant::Negated, Variant::Added, Variant::Reciprocal, Variant::Named];
 }
 
+/// The expression as it stands and in every variant that differs.
+pub(crate) fn ways(expression: &str) -> Vec<String> {
+    let mut ways = vec![expression.to_owned()];
+    for variant in Variant::ALL {
+        let other = written(expression, variant);
+        if !ways.contains(&other) {
+            ways.push(other);
+        }
+    }
+    ways
+}
+
 /// Statements and the value they end in, separated by semicolons.
 pub(crate) fn written(expression: &str, variant: Variant) -> String {
     let (exprs, root) = syntax::parse_expression(expression).expect("an expression");

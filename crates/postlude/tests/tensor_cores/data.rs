@@ -68,7 +68,7 @@ fn element(random: &mut Random, of: MatrixType, manner: Manner) -> u32 {
     }
 }
 
-/// Operands of so many CTAs: mostly ordinary, some of every other manner.
+/// Operands of this many CTAs: mostly ordinary, some of every other manner.
 pub(crate) fn data(a: MatrixType, b: MatrixType, blocks: u32, seed: u64) -> Data {
     let random = &mut Random::new(seed);
     let mut data = Data { a: Vec::new(), b: Vec::new(), before: Vec::new() };

@@ -19,7 +19,7 @@ pub(crate) const ROW_BYTES: u32 = 32;
 const LAYOUT: DescriptorLayout =
     DescriptorLayout { leading: 128, stride: 256, swizzle: Swizzle::None };
 
-/// The instruction on these types, for so many CTAs. Buffers: A, B, the accumulators before, and after.
+/// The instruction on these types, for this many CTAs. Buffers: A, B, the accumulators before, and after.
 pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> Program {
     let entry = build("one_instruction", Attributes::<Sm90a>::new(128), |k| {
         if matches!(a, MatrixType::S8 | MatrixType::U8) {

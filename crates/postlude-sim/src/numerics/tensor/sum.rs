@@ -125,7 +125,7 @@ impl Sum {
         63 - self.total.unsigned_abs().leading_zeros() as i32 + self.unit
     }
 
-    /// Single precision with so many significant bits, cut off toward zero.
+    /// Single precision with this many significant bits, cut off toward zero.
     #[inline(always)]
     pub(super) fn truncated(self, kept: u32) -> u32 {
         if self.total == 0 {

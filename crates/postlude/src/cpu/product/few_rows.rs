@@ -108,11 +108,13 @@ impl<T: Accumulator> Few<'_, T> {
     ) -> usize {
         let (nr, kc, mr) = (self.kernel.nr, self.blocks.kc, self.kernel.mr);
         let (rows, columns) = (tile.rows(), tile.columns() / self.kernel.nr * self.kernel.nr);
-        if rows > MOST_IN_PLACE || columns == 0 || product.b.in_place(first, 0).is_none() {
+        if rows > MOST_IN_PLACE || columns == 0 {
             return 0;
         }
+        let Some((b, step)) = product.b.in_place(first, 0) else { return 0 };
         let at_once = a.layout().group;
-        if rows <= MOST_BY_ROWS && self.compute_by_rows(product, a, tile, (first, columns)) {
+        if rows <= MOST_BY_ROWS {
+            self.compute_by_rows((b, step), product.k, a, &mut tile.part(0, 0, rows, columns));
             return columns;
         }
         for block in 0..a.layout().blocks() {
@@ -122,9 +124,7 @@ impl<T: Accumulator> Few<'_, T> {
                 let deep = above..depth.min(above + DEEP);
                 let start = if from + above == 0 { Start::Zero } else { Start::Continue };
                 for column in (0..columns).step_by(nr) {
-                    let Some(b) = product.b.in_place(first + column, from + above) else {
-                        panic!("compiler bug: B moved")
-                    };
+                    let b = (&b[(from + above) * step + column..], step);
                     for (number, row) in (0..rows).step_by(at_once).enumerate() {
                         let a = &a.panel(block, number)[deep.start * mr..deep.end * mr];
                         let mut part = tile.part(row, column, at_once, nr);
@@ -136,33 +136,29 @@ impl<T: Accumulator> Few<'_, T> {
         columns
     }
 
-    /// Adds rows of B, times elements of A, to whole rows of the tile; whether these accumulators can.
+    /// Adds rows of B, `step` apart, times elements of A to whole rows of the tile.
     fn compute_by_rows(
         &self,
-        product: &Product<'_>,
+        (b, step): (&[f32], usize),
+        depth: usize,
         a: &Panels<'_>,
         tile: &mut Tile<'_, T>,
-        (first, columns): (usize, usize),
-    ) -> bool {
+    ) {
         let (kc, mr, at_once) = (self.blocks.kc, self.kernel.mr, a.layout().group);
         for row in 0..tile.rows() {
-            let line = &mut tile.row(row)[..columns];
+            let line = tile.row(row);
             line.fill(T::default());
-            for k in (0..product.k).step_by(ROWS) {
+            for k in (0..depth).step_by(ROWS) {
                 let mut factors = [0.0; ROWS];
                 let mut rows = [&[][..]; ROWS];
-                let count = ROWS.min(product.k - k);
+                let count = ROWS.min(depth - k);
                 for (place, k) in (k..k + count).enumerate() {
                     factors[place] = a.panel(k / kc, row / at_once)[k % kc * mr + row % at_once];
-                    let Some((held, _)) = product.b.in_place(first, k) else { return false };
-                    rows[place] = &held[..columns];
+                    rows[place] = &b[k * step..][..line.len()];
                 }
-                if !T::add_rows(line, &factors[..count], &rows[..count]) {
-                    return false;
-                }
+                T::add_rows(line, &factors[..count], &rows[..count]);
             }
         }
-        true
     }
 
     /// Computes a tile whose first column is `first`.

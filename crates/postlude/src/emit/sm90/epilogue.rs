@@ -318,7 +318,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         })
     }
 
-    /// Where a thread is in a block, so many columns behind the tile's first.
+    /// Where a thread is in a block, this many columns behind the tile's first.
     fn spot(
         &self,
         corner: &Corner<'k>,

@@ -174,7 +174,7 @@ impl<'k> Operand<'k> {
         }
     }
 
-    /// The same operand as it arrives so many bytes behind a slot's start, if it is staggered.
+    /// The same operand as it arrives this many bytes behind a slot's start, if it is staggered.
     pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>, offset: u32) -> Option<Staggered<'_, 'k>> {
         match &self.given {
             Given::Staggered(classes) => Some(Staggered { k, part: self.part, classes, offset }),

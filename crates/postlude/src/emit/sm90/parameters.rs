@@ -205,12 +205,12 @@ impl<'k> Memory<'k> {
         }
     }
 
-    /// An element that lies so many columns behind another, whatever is between two.
+    /// An element that lies this many columns behind another, whatever is between two.
     pub(super) fn beyond(&self, from: Location<'k>, columns: u32) -> Location<'k> {
         self.along(from, Path::Strided, columns)
     }
 
-    /// An element that lies so many columns behind another.
+    /// An element that lies this many columns behind another.
     pub(super) fn along(&self, from: Location<'k>, path: Path, columns: u32) -> Location<'k> {
         let strided = || self.strides[2].load() * u64::from(columns);
         match (path, from) {

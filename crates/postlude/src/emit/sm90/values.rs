@@ -134,7 +134,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds what is chosen of the nodes that are used that have one value for so many columns, for a group of them. The place's
+    /// Adds what is chosen of the nodes that are used that have one value for this many columns, for a group of them. The place's
     /// column is the group's number.
     pub(super) fn extend_group(
         &self,

@@ -3,7 +3,7 @@
 use super::{Approximations, ordinary_quotient, quotient, root};
 use crate::functions::machine::Scalar;
 
-/// Guesses that are off by so many units in the last place; `None` for a number that depends on the operand.
+/// Guesses that are off by this many units in the last place; `None` for a number that depends on the operand.
 #[derive(Clone, Copy, Debug)]
 struct Off(Option<i32>);
 

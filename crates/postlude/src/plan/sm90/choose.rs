@@ -10,7 +10,7 @@ use super::{Placements, Sm90, Sm90Refusal, Sm90Schedule, accept, plan_all};
 pub struct Wanted<'a> {
     /// This schedule and no other.
     pub schedule: Option<&'a Sm90Schedule>,
-    /// At most so many CTAs.
+    /// At most this many CTAs.
     pub grid_limit: Option<u32>,
 }
 

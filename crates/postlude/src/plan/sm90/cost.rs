@@ -81,7 +81,7 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
     FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
 }
 
-/// Cycles of one stage while so many CTAs run.
+/// Cycles of one stage while this many CTAs run.
 fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     let tile = schedule.tile;
     let waits = match (tile.takes_turns(), tile.consumers) {

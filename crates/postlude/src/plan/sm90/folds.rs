@@ -258,10 +258,11 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
 /// have a tile.
 pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
     let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
-    if problem.batch == 0 && graph.outputs().iter().any(|output| wanted(&output.dims)) {
-        return Err(Unsupported::NoBatches.anywhere());
+    let output = graph.outputs().iter().find(|output| wanted(&output.dims));
+    match output.filter(|_| problem.batch == 0) {
+        Some(output) => Err(Unsupported::NoBatches.at(graph, output.value)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Where partial results lie in the launch's workspace, in bytes, behind the counters. All of it is zero whenever no kernel

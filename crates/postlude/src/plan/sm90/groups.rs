@@ -99,7 +99,7 @@ pub(crate) fn levels(graph: &Graph) -> Vec<usize> {
     levels
 }
 
-/// The statement that knows runs of so many columns.
+/// The statement that knows runs of this many columns.
 fn needing(graph: &Graph, run: u32) -> Option<(u32, u32)> {
     let multiple = run.saturating_mul(graph.product().column.divisor());
     graph.statement_needing(multiple).map(|statement| statement.bytes)

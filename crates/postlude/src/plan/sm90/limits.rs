@@ -99,10 +99,7 @@ pub(crate) fn body_inputs(graph: &Graph) -> Vec<InputId> {
     let mut inputs: Vec<InputId> = graph
         .nodes()
         .filter(|(id, _)| live[id.index()])
-        .filter_map(|(_, node)| match node.op {
-            Op::Input(input) => Some(input),
-            _ => None,
-        })
+        .filter_map(|(_, node)| if let Op::Input(input) = node.op { Some(input) } else { None })
         .collect();
     inputs.sort_unstable();
     inputs
@@ -191,21 +188,14 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
-    use crate::check::{self, Bindings};
+    use crate::define::defined;
     use crate::plan::sm90::{Placements, Sm90, fit, plan};
-    use crate::{define, syntax};
-
-    fn graph(source: &str) -> Graph {
-        let ast = syntax::parse(source).expect("it parses");
-        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
-        define::define(&check::check(&ast).expect("it types"))
-    }
 
     fn planned(
         source: &str,
         sizes: &[(&str, usize)],
     ) -> Result<(Graph, Sm90Schedule), Sm90Refusal> {
-        let graph = graph(source);
+        let graph = defined(source);
         let sizes = sizes.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect();
         let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
         let placements = Placements::packed(&graph, &problem);

@@ -54,7 +54,7 @@ impl Feed {
     }
 }
 
-/// Classes of rows of a staggered operand: 16 bytes are so many 16-bit elements.
+/// Classes of rows of a staggered operand: 16 bytes are this many 16-bit elements.
 pub(crate) const STAGGER: u32 = 8;
 
 /// Elements between neighbours of an operand.

@@ -27,7 +27,7 @@ pub struct Ranked {
     pub cycles: f64,
 }
 
-/// Numbers of rows that tiles are chosen for: so many from each power of two to the next.
+/// Numbers of rows that tiles are chosen for: this many from each power of two to the next.
 const BETWEEN: usize = 8;
 const LEAST_ROWS: f64 = 64.0;
 const POWERS: usize = 8;
@@ -152,15 +152,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::check::{self, Bindings};
+    use crate::define::defined;
     use crate::plan::sm90::plan;
-    use crate::{define, syntax};
-
-    fn graph(source: &str) -> Graph {
-        let ast = syntax::parse(source).expect("it parses");
-        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
-        define::define(&check::check(&ast).expect("it types"))
-    }
 
     fn problem(graph: &Graph, rows: usize) -> Problem {
         let sizes = [("M", rows), ("N", 4096), ("K", 4096)];
@@ -170,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_best_candidate_comes_first() {
-        let graph = graph("D = relu(A @ W.T + bias[N])");
+        let graph = defined("D = relu(A @ W.T + bias[N])");
         let problem = problem(&graph, 4096);
         let placements = Placements::packed(&graph, &problem);
         let all = plan_all(&graph, &problem, &placements, Sm90::H200);
@@ -186,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_does_not_fit_says_how_much_is_missing() {
-        let graph = graph("D = A @ W.T");
+        let graph = defined("D = A @ W.T");
         let problem = problem(&graph, 4096);
         let placements = Placements::packed(&graph, &problem);
         let small = Sm90 { shared_bytes: 100_000, ..Sm90::H200 };
@@ -211,7 +204,7 @@ mod tests {
     /// Code depends on the schedule without its limit: a module for each that differs.
     #[test]
     fn two_hundred_different_sizes_compile_few_modules() {
-        let graph = graph("D = relu(A @ W.T + bias[N])");
+        let graph = defined("D = relu(A @ W.T + bias[N])");
         for step in [1, 7, 37, 128] {
             let mut modules = HashSet::new();
             for count in 1..=200 {

@@ -1,7 +1,7 @@
 //! What Hopper kernels do not run yet: named rules, so that `explain` can say why.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, Kind, NodeId, Op, Output};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
 use super::{CANDIDATES, Needs, Unsupported, again, folds, groups};
@@ -16,6 +16,8 @@ pub enum Sm90Refusal {
         name: String,
         /// Its element type.
         dtype: DType,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// An operation that needs more than its own element.
     #[error("{message}")]
@@ -32,6 +34,8 @@ pub enum Sm90Refusal {
     PackedBatches {
         /// The output.
         name: String,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// An output that no tile can write by itself.
     #[error(
@@ -40,6 +44,8 @@ pub enum Sm90Refusal {
     NotATile {
         /// The output.
         name: String,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
     },
     /// Sizes beyond 32-bit coordinates.
     #[error("sm90 counts rows, columns and tiles in 31 bits; this problem has more")]
@@ -175,6 +181,9 @@ impl Sm90Refusal {
     /// The bytes of the statement that is refused, where it is one.
     pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
         let (Sm90Refusal::Operation { bytes, .. }
+        | Sm90Refusal::OperandDType { bytes, .. }
+        | Sm90Refusal::PackedBatches { bytes, .. }
+        | Sm90Refusal::NotATile { bytes, .. }
         | Sm90Refusal::LongRows { bytes, .. }
         | Sm90Refusal::UnevenGroups { bytes, .. }
         | Sm90Refusal::LongGroups { bytes, .. }) = self
@@ -248,8 +257,9 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     }
     for output in graph.outputs() {
         let name = || output.name.clone();
+        let bytes = bytes_of(graph, output.value);
         let Some(axes) = graph.product().axes(&output.dims) else {
-            return Err(Sm90Refusal::NotATile { name: name() });
+            return Err(Sm90Refusal::NotATile { name: name(), bytes });
         };
         let whole = graph.product().accumulator_axes();
         let tile = axes.row && axes.column == whole.column;
@@ -269,10 +279,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return Err(Unsupported::FinishedInTile.at(graph, output.value));
         }
         if !tile && !finished {
-            return Err(Sm90Refusal::NotATile { name: name() });
+            return Err(Sm90Refusal::NotATile { name: name(), bytes });
         }
         if output.dtype == DType::B1 && packed_major(graph.product(), &output.dims).is_none() {
-            return Err(Sm90Refusal::PackedBatches { name: name() });
+            return Err(Sm90Refusal::PackedBatches { name: name(), bytes });
         }
     }
     Ok(())
@@ -316,43 +326,41 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
                 dtype: declared.dtype,
+                bytes: first(graph, |op| *op == Op::Accumulator)
+                    .and_then(|node| bytes_of(graph, node)),
             });
         }
     }
     Ok(())
 }
 
+/// The bytes of the statement that a node is from.
+pub(super) fn bytes_of(graph: &Graph, node: NodeId) -> Option<(u32, u32)> {
+    graph.statement(node).map(|statement| statement.bytes)
+}
+
+/// The first node with such an operation.
+pub(super) fn first(graph: &Graph, is_such: impl Fn(&Op) -> bool) -> Option<NodeId> {
+    graph.nodes().find(|(_, node)| is_such(&node.op)).map(|(id, _)| id)
+}
+
 /// Whether planning should have made something else of a node.
 fn is_whole(graph: &Graph, id: NodeId) -> bool {
-    match &graph[id].op {
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Constant(_)
-        | Op::Input(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Fma(..)
-        | Op::Select(..)
-        | Op::Cast(..) => false,
-        // Those that can be finished are told apart beforehand.
-        Op::Reduce(..) | Op::Pick(..) => false,
-        Op::Part(..) | Op::Merge(..) | Op::Call(..) => true,
+    match graph[id].op.dependence() {
+        Dependence::Source | Dependence::Elementwise(_) => false,
+        // The caller asked before which of them finish inside a tile.
+        Dependence::Reduce(..) | Dependence::Pick(..) => false,
+        Dependence::Part(..) | Dependence::Merge(..) | Dependence::Call => true,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{self, Bindings};
-    use crate::{define, syntax};
+    use crate::define::defined;
 
     fn refusal(source: &str) -> Option<String> {
-        let ast = syntax::parse(source).expect("it parses");
-        let ast = check::infer(&ast, &Bindings::default()).expect("it has a signature");
-        let graph = define::define(&check::check(&ast).expect("it types"));
-        refuse(&graph).err().map(|refusal| refusal.to_string())
+        refuse(&defined(source)).err().map(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -422,8 +430,7 @@ mod tests {
             "kernel k(A: f16[B, M, K], W: f16[N, K], keep: b1[{dims}]) -> D: {dtype}[{dims}] \
              {{ D = keep & (A @ W.T > 0.0) }}"
         );
-        let ast = syntax::parse(&source).expect("it parses");
-        let graph = define::define(&check::check(&ast).expect("it types"));
+        let graph = defined(&source);
         refuse(&graph).err().map(|refusal| refusal.to_string())
     }
 

@@ -100,24 +100,24 @@ impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
-        let mut said = Said::default();
+        let mut knobs_read = Knobs::default();
         for (line, knob, value) in knobs(text, "schedule sm90 {")? {
             if !NUMBERS.contains(&knob) && !OTHERS.contains(&knob) {
                 return Err(ScheduleTextError::Unknown { knob: knob.to_owned(), line });
             }
-            said.read(knob, value).ok_or_else(|| ScheduleTextError::Value {
+            knobs_read.read(knob, value).ok_or_else(|| ScheduleTextError::Value {
                 knob: knob.to_owned(),
                 value: value.to_owned(),
                 line,
             })?;
         }
-        said.schedule()
+        knobs_read.schedule()
     }
 }
 
-/// What the lines of a schedule say.
+/// The knobs of a schedule that were read so far.
 #[derive(Default)]
-struct Said {
+struct Knobs {
     numbers: HashMap<&'static str, u32>,
     tile: Option<[u32; 2]>,
     cluster: Option<Cluster>,
@@ -130,7 +130,7 @@ struct Said {
     folds: FoldWords,
 }
 
-impl Said {
+impl Knobs {
     /// One knob more, if its value can be read.
     fn read(&mut self, knob: &str, value: &str) -> Option<()> {
         match knob {

@@ -2,9 +2,10 @@
 //!
 //! In: the rule that a node breaks. Out: a refusal that knows the statement. docs/refusals.md lists them all.
 
-use crate::graph::{Graph, NodeId};
+use crate::graph::{Graph, NodeId, Op};
 
 use super::Sm90Refusal;
+use super::refuse::{bytes_of, first};
 
 /// A rule of the epilogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,8 +146,13 @@ impl Unsupported {
 
     /// The refusal of a node.
     pub(super) fn at(self, graph: &Graph, node: NodeId) -> Sm90Refusal {
-        let bytes = graph.statement(node).map(|statement| statement.bytes);
+        let bytes = bytes_of(graph, node);
         Sm90Refusal::Operation { message: self.message(), instead: self.instead(), bytes }
+    }
+
+    /// The refusal of the first node with such an operation, or of the whole body.
+    pub(super) fn at_first(self, graph: &Graph, is_such: impl Fn(&Op) -> bool) -> Sm90Refusal {
+        first(graph, is_such).map_or_else(|| self.anywhere(), |node| self.at(graph, node))
     }
 
     /// The refusal of a whole body.

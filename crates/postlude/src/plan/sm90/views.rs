@@ -97,9 +97,9 @@ impl<'a> Viewed<'a> {
             return Err(Unsupported::UnevenParts.anywhere());
         }
         if problem.product_columns() > MOST_NUMBERED
-            && self.graph.nodes().any(|(_, node)| numbered(&node.op))
+            && let Some(node) = refuse::first(&self.graph, numbered)
         {
-            return Err(Unsupported::ManyNumbered.anywhere());
+            return Err(Unsupported::ManyNumbered.at(&self.graph, node));
         }
         Ok(())
     }
@@ -244,24 +244,18 @@ fn targets(graph: &Graph, live: &[bool], tiles: bool) -> Vec<Target> {
 
 /// Why values are not split as they would have to be.
 fn refused(graph: &Graph, obstacle: Option<NodeId>) -> Sm90Refusal {
-    let Some(id) = obstacle else { return Unsupported::ManyParts.anywhere() };
-    let rule = match &graph[id].op {
-        Op::Reduce(..) => Unsupported::WholeFoldBesideParts,
-        Op::Pick(..) => Unsupported::PickBesideParts,
-        Op::Input(_) => Unsupported::PackedParts,
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
-        | Op::Constant(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Fma(..)
-        | Op::Select(..)
-        | Op::Cast(..)
-        | Op::Part(..)
-        | Op::Merge(..)
-        | Op::Call(..) => Unsupported::NoSlice,
+    let Some(id) = obstacle else {
+        return Unsupported::ManyParts.at_first(graph, |op| matches!(op, Op::Part(..)));
+    };
+    let rule = match graph[id].op.dependence() {
+        Dependence::Reduce(..) => Unsupported::WholeFoldBesideParts,
+        Dependence::Pick(..) => Unsupported::PickBesideParts,
+        Dependence::Source if matches!(graph[id].op, Op::Input(_)) => Unsupported::PackedParts,
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Call => Unsupported::NoSlice,
     };
     rule.at(graph, id)
 }

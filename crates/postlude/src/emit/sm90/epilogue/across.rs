@@ -28,7 +28,7 @@ pub(in super::super) struct Across<'k> {
     blocks: u32,
     first: Reg<'k, U32>,
     step: u32,
-    /// This warp's places, each of so many bytes, and its barrier.
+    /// This warp's places, each of this many bytes, and its barrier.
     places: SharedAddress<'k>,
     bytes: u32,
     barrier: Barrier<'k>,

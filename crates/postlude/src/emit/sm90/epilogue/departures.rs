@@ -86,7 +86,7 @@ impl<'k> Ready<'k> {
 /// Who fills a slot together, and issues its copies; always the same lane does.
 #[derive(Clone, Copy)]
 enum Senders<'k> {
-    /// Each warp its own rows, which begin so many rows behind the slot's first.
+    /// Each warp its own rows, which begin this many rows behind the slot's first.
     Warp { row: Reg<'k, U32> },
     /// All warps, which meet at a barrier; one of them issues.
     Warpgroup { barrier: Reg<'k, U32>, issues: Reg<'k, Pred> },
@@ -330,7 +330,7 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Waits until copies have read all operands' slots but so many, and says which.
+    /// Waits until copies have read all operands' slots but this many, and says which.
     pub(super) fn left(&self, kept: usize) -> Vec<Borrowed<'k>> {
         let waiting = self.waiting.get().is_some_and(|outgoing| outgoing.borrowed.is_some());
         let mut reused = self.reused.borrow_mut();

@@ -54,7 +54,7 @@ impl<'k> Further<'k> {
         }
     }
 
-    /// Leaves the block's partial results, by its number among so many of a batch.
+    /// Leaves the block's partial results, by its number among this many of a batch.
     pub(super) fn leave(
         self,
         folding: &Folding<'_, 'k>,

@@ -77,7 +77,7 @@ impl<'k> Counts<'k> {
     }
 }
 
-/// For a column of a chunk that begins so many columns from the tile's first.
+/// For a column of a chunk that begins this many columns from the tile's first.
 pub(super) fn counts(run: u32, own: Reg<'_, U32>, offset: u32, column: u32) -> Counts<'_> {
     match run {
         1 => Counts::Always,

@@ -49,7 +49,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// A map of [batches, lines, elements], which begins so many bytes from the first element.
+    /// A map of [batches, lines, elements], which begins this many bytes from the first element.
     fn map(&self, offset: i64, [elements, lines]: [usize; 2], stride: isize) -> Parameter {
         let Operand { dtype, input, strides, .. } = *self.operand;
         let sizes = [elements, lines, self.batches].map(|size| size.max(1));

@@ -45,7 +45,7 @@ const WHOLE: u32 = 0x3210;
 /// The selector of rows that begin in the middle of a word.
 const HALVES: u32 = 0x5432;
 
-/// What a launch passes for rows that so many elements lie before: their bytes in whole words, and the selector.
+/// What a launch passes for rows that this many elements lie before: their bytes in whole words, and the selector.
 pub(in super::super) fn shift(before: u32) -> [u32; 2] {
     [before / 2 * 4, if before.is_multiple_of(2) { WHOLE } else { HALVES }]
 }

@@ -223,7 +223,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Whether an element counts, so many columns behind this one of a row of which this is known; `None` if it does.
+    /// Whether an element counts, this many columns behind this one of a row of which this is known; `None` if it does.
     pub(in super::super) fn fold_takes(
         folded: Folded,
         known: &Known<'k>,

@@ -30,7 +30,7 @@ pub(super) fn lower(graph: &Graph, divisor: u32, asked: Asked) -> Result<Viewed<
     let mut new = Graph::new(graph.name(), declared, product);
     new.take_statements(graph);
     if inputs.is_ambiguous(&new) {
-        return Err(Unsupported::AmbiguousParts.anywhere());
+        return Err(Unsupported::AmbiguousParts.at_first(graph, |op| matches!(op, Op::Part(..))));
     }
     let lowering = Lowering { old: graph, divisor, asked, inputs, new, made: HashMap::new() };
     lowering.run()

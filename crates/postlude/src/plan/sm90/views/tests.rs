@@ -1,12 +1,11 @@
 //! What becomes of graphs that split columns.
 
 use super::*;
+use crate::graph;
 use crate::graph::Stage;
-use crate::{check, define, graph, syntax};
 
 fn defined(signature: &str, body: &str) -> Graph {
-    let ast = syntax::parse(&format!("kernel k({signature} {{ {body} }}")).expect("it parses");
-    define::define(&check::check(&ast).expect("it types"))
+    crate::define::defined(&format!("kernel k({signature} {{ {body} }}"))
 }
 
 fn refusal(graph: &Graph) -> String {
