@@ -22,6 +22,7 @@ const NAMED: usize = 15;
 const FULL_ONLY: &[(&str, &str)] = &[
     ("simulated", "every tile, every operand load and every epilogue in the simulator"),
     ("resources", "hundreds of kernels through ptxas"),
+    ("define", "the stability of every form in high precision"),
     ("zoo_order", "every broken kernel under every timing"),
     ("kernels", "every epilogue in the simulator"),
     ("zoo_lanes", "every broken kernel under every timing"),

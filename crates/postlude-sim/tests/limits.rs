@@ -3,6 +3,7 @@
 mod plain;
 
 use plain::Plain;
+use postlude_corpus::pick;
 use postlude_ptx::launch::{Buffer, Launch, Parameter};
 use postlude_sim::{Diagnosis, Options, SimError, Timing, run};
 
@@ -21,7 +22,7 @@ fn run_long(mut plain: Plain) -> (Vec<u8>, u64) {
 
 #[test]
 fn a_long_loop_of_loads_is_no_deadlock() {
-    for timing in TIMINGS {
+    for timing in pick(&TIMINGS, "loads", 1) {
         let mut plain = Plain::new(
             "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\nL1:\nld.global.b32 %r3, [%rd0+64];\nadd.u32 %r2, %r2, %r3;
 add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p0, %r1, 500000;\n@%p0 bra L1;
@@ -37,7 +38,7 @@ mov.u32 %r4, %tid.x;\nmul.wide.u32 %rd2, %r4, 4;\nadd.u64 %rd2, %rd2, %rd0;\nst.
 
 #[test]
 fn a_long_loop_is_no_deadlock_while_others_wait_for_it() {
-    for timing in TIMINGS {
+    for timing in pick(&TIMINGS, "waits", 1) {
         let mut plain = Plain::new(
             "mov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra L1;\nmbarrier.init.shared::cta.b64 [shared_memory], 32;\nL1:\nbar.sync 0;
 setp.ge.u32 %p1, %r0, 32;\n@%p1 bra L3;\nmov.b32 %r1, 0;\nL2:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p0, %r1, 700000;\n@%p0 bra L2;
@@ -61,7 +62,7 @@ fn a_long_loop_that_counts_its_questions_is_no_deadlock() {
 #[test]
 fn a_naive_product_of_plain_loads_runs_under_every_timing() {
     // Each of 32 x 32 threads sums over K = 2048.
-    for timing in TIMINGS {
+    for timing in pick(&TIMINGS, "product", 1) {
         let mut plain = Plain::new(
             "mov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmov.b32 %f0, 0f00000000;\nmov.b32 %r2, 0;
 mul.wide.u32 %rd2, %r1, 8192;\nadd.u64 %rd2, %rd2, %rd0;\nmul.wide.u32 %rd3, %r0, 4;\nadd.u64 %rd3, %rd3, %rd0;\nL1:

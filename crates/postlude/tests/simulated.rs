@@ -63,10 +63,15 @@ fn tiles(test: usize) -> impl Iterator<Item = &'static Tile> {
     CANDIDATES.iter().skip(first).step_by(step)
 }
 
-/// Runs a problem on every grid, each under a timing that the problem picks, into outputs laid out so; the schedule it
-/// had.
+/// Runs a problem on a grid and under a timing that it picks, into outputs laid out so; the schedule it had.
 fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Schedule {
-    check_on(&GRIDS, bound, given, layout)
+    let tile = given.map(|schedule| schedule.tile);
+    check_on(
+        &pick(&GRIDS, &format!("{} {tile:?} {layout:?}", bound.about), 1),
+        bound,
+        given,
+        layout,
+    )
 }
 
 /// The same on these grids.

@@ -10,33 +10,11 @@
 
 use super::tile::Tile;
 use super::vector::{Portable, Vector, prefetch};
-use super::vectorise::{Loop, vectorised};
 use crate::dtype::Elem;
 use crate::functions::Level;
 
 /// Most elements in any kernel's tile.
 const MAX_TILE: usize = 512;
-
-/// Rows that [`Accumulator::add_rows`] takes at once.
-pub(super) const ROWS: usize = 4;
-
-/// Several rows, each times its factor, added to a line: one rounding each, in order.
-struct AddRows<'a, const N: usize>(&'a mut [f32], [f32; N], [&'a [f32]; N]);
-
-impl<const N: usize> Loop for AddRows<'_, N> {
-    #[inline(always)]
-    fn run(self) {
-        let AddRows(line, factors, rows) = self;
-        let rows = rows.map(|row| &row[..line.len()]);
-        for (place, sum) in line.iter_mut().enumerate() {
-            let mut total = *sum;
-            for (factor, row) in factors.iter().zip(rows) {
-                total = factor.mul_add(row[place], total);
-            }
-            *sum = total;
-        }
-    }
-}
 
 /// Whether a tile begins at zero or goes on from the accumulators in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,8 +62,8 @@ pub(crate) trait Accumulator: Copy + Default + PartialEq + Send + Sync + 'static
     unsafe fn step<V: Vector>(acc: V, a: V, b: V) -> V;
     /// Writes the register back.
     unsafe fn finish<V: Vector>(acc: V, to: *mut Self, start: Start);
-    /// Adds up to [`ROWS`] rows, each times its factor, in their order.
-    fn add_rows(line: &mut [Self], factors: &[f32], rows: &[&[f32]]);
+    /// The same accumulators as numbers, if they are f32: those of f32 operands.
+    fn as_floats(accumulators: &mut [Self]) -> Option<&mut [f32]>;
 }
 
 impl Accumulator for f32 {
@@ -115,17 +93,8 @@ impl Accumulator for f32 {
         unsafe { acc.store(to) }
     }
 
-    fn add_rows(line: &mut [f32], factors: &[f32], rows: &[&[f32]]) {
-        match (factors, rows) {
-            (&[a, b, c, d], &[p, q, r, s]) => {
-                vectorised(AddRows(line, [a, b, c, d], [p, q, r, s]));
-            }
-            _ => {
-                for (factor, row) in factors.iter().zip(rows) {
-                    vectorised(AddRows(line, [*factor], [row]));
-                }
-            }
-        }
+    fn as_floats(accumulators: &mut [f32]) -> Option<&mut [f32]> {
+        Some(accumulators)
     }
 }
 
@@ -157,13 +126,8 @@ impl Accumulator for i32 {
         }
     }
 
-    fn add_rows(line: &mut [i32], factors: &[f32], rows: &[&[f32]]) {
-        for (factor, row) in factors.iter().zip(rows) {
-            for (sum, value) in line.iter_mut().zip(*row) {
-                // Exact: products of two bytes.
-                *sum = sum.wrapping_add((factor * value) as i32);
-            }
-        }
+    fn as_floats(_accumulators: &mut [i32]) -> Option<&mut [f32]> {
+        None
     }
 }
 

@@ -61,16 +61,20 @@ impl<'a> Matrix<'a> {
         self.operand.dtype
     }
 
-    /// The elements from one on, and the distance of columns, where they are aligned f32 and rows lie next to each other.
-    pub(super) fn in_place(&self, row: usize, column: usize) -> Option<(&'a [f32], usize)> {
-        let Operand { dtype, bytes, row_stride, column_stride, .. } = self.operand;
-        let step = usize::try_from(column_stride).ok()?;
-        if dtype != DType::F32 || row_stride != 1 || cfg!(target_endian = "big") {
+    /// The matrix as lines of f32 in memory, where it is aligned and rows or columns lie without gaps.
+    pub(super) fn lines(&self) -> Option<Lines<'a>> {
+        let Operand { dtype, bytes, row_stride, column_stride, offset } = self.operand;
+        if dtype != DType::F32 || cfg!(target_endian = "big") {
             return None;
         }
         let whole = bytes.len() / size_of::<f32>() * size_of::<f32>();
         let values = <[f32]>::ref_from_bytes(&bytes[..whole]).ok()?;
-        Some((&values[self.index(row, column)..], step))
+        let values = values.get(usize::try_from(offset).ok()?..)?;
+        match [row_stride, column_stride].map(usize::try_from) {
+            [Ok(1), Ok(step)] => Some(Lines::Columns { values, step }),
+            [Ok(step), Ok(1)] => Some(Lines::Rows { values, step }),
+            [_, _] => None,
+        }
     }
 
     /// The index in memory of an element; in bounds by construction if the element exists.
@@ -84,6 +88,15 @@ impl<'a> Matrix<'a> {
         let bytes = &self.operand.bytes[self.index(row, column) * D::SIZE..][..count * D::SIZE];
         bytes.chunks_exact(D::SIZE).map(decode_one::<D>)
     }
+}
+
+/// A matrix in the caller's memory, read where it lies; `step` elements from one line to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lines<'a> {
+    /// Each row lies without gaps.
+    Rows { values: &'a [f32], step: usize },
+    /// Each column lies without gaps.
+    Columns { values: &'a [f32], step: usize },
 }
 
 /// Which rows become panels: `rows` of the matrix from `first` on, in groups that begin a new panel.

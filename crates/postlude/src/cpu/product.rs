@@ -10,6 +10,7 @@
 //! seldom to write it to memory once more: [`few_rows`] packs a panel at a time, in cache.
 
 mod few_rows;
+mod single_rows;
 
 use super::blocks::{Blocks, Caches};
 use super::microkernel::{Accumulator, Microkernel, Start};

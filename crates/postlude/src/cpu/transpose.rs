@@ -26,7 +26,7 @@ pub(super) fn transpose(block: &[[f32; BLOCK]; BLOCK], to: &mut [f32], width: us
 }
 
 /// How far ahead of a block its rows are asked for, in bytes.
-const AHEAD: usize = 1024;
+pub(super) const AHEAD: usize = 1024;
 
 /// Eight rows of f32 as a machine stores them, `stride` values apart, as `depth` lines of `to`, `width` values apart;
 /// `depth` is a multiple of [`BLOCK`].
@@ -72,9 +72,24 @@ pub(super) fn transpose_stored(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_avx2(rows: [*const f32; BLOCK], to: *mut f32, width: usize) {
+    // SAFETY: the caller vouches for eight values in each row.
+    let columns = unsafe { columns_avx2(rows) };
+    for (place, column) in columns.into_iter().enumerate() {
+        // SAFETY: the caller vouches for eight lines of eight values.
+        unsafe { std::arch::x86_64::_mm256_storeu_ps(to.add(place * width), column) };
+    }
+}
+
+/// The columns of a block, each in a register.
+///
+/// Safety: the CPU has AVX2, and each row is valid for `BLOCK` values, aligned or not.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn columns_avx2(rows: [*const f32; BLOCK]) -> [std::arch::x86_64::__m256; BLOCK] {
     use std::arch::x86_64::{
-        __m256, _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
-        _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+        __m256, _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_unpackhi_ps,
+        _mm256_unpacklo_ps,
     };
     // SAFETY: the caller vouches for eight values in each row.
     let row = |place: usize| unsafe { _mm256_loadu_ps(rows[place]) };
@@ -93,15 +108,9 @@ unsafe fn transpose_avx2(rows: [*const f32; BLOCK], to: *mut f32, width: usize) 
         ]
     };
     let (upper, lower) = (four(pair(0), pair(2)), four(pair(4), pair(6)));
-    for place in 0..4 {
-        let left = _mm256_permute2f128_ps::<0x20>(upper[place], lower[place]);
-        let right = _mm256_permute2f128_ps::<0x31>(upper[place], lower[place]);
-        // SAFETY: the caller vouches for eight lines of eight values.
-        unsafe {
-            _mm256_storeu_ps(to.add(place * width), left);
-            _mm256_storeu_ps(to.add((place + 4) * width), right);
-        }
-    }
+    let left = |place: usize| _mm256_permute2f128_ps::<0x20>(upper[place], lower[place]);
+    let right = |place: usize| _mm256_permute2f128_ps::<0x31>(upper[place], lower[place]);
+    [left(0), left(1), left(2), left(3), right(0), right(1), right(2), right(3)]
 }
 
 #[cfg(test)]

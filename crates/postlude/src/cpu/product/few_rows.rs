@@ -5,19 +5,15 @@
 
 use super::{
     Accumulator, Blocks, Buffers, Layout, Microkernel, PIECES, Panels, Product, Region, Start,
-    Storage, Tile,
+    Storage, Tile, single_rows,
 };
-use crate::cpu::microkernel::ROWS;
-use crate::cpu::pack::pack_panel;
+use crate::cpu::pack::{Lines, pack_panel};
 use rayon::prelude::*;
 
 /// Rows of K that pass over the columns together.
 const DEEP: usize = 16;
 /// Rows of A up to which B is read where it lies: more read it too often from there.
 const MOST_IN_PLACE: usize = 32;
-
-/// Rows of A up to which each row of B is added as a whole.
-const MOST_BY_ROWS: usize = 2;
 
 /// What products of few rows share.
 pub(super) struct Few<'a, T: Accumulator> {
@@ -38,16 +34,14 @@ impl<T: Accumulator> Few<'_, T> {
         body: &F,
     ) {
         let (m, n) = (product.a.rows(), product.b.rows());
-        // Panels of as many rows each: 14 and 2 rows take longer than 8 and 8.
-        let rows = m.div_ceil(m.div_ceil(self.kernel.mr));
-        let layout = Layout {
-            first: 0,
-            rows: m,
-            group: rows,
-            width: self.kernel.mr,
-            k: product.k,
-            kc: self.blocks.kc,
+        // Panels of as many rows each: 14 and 2 rows take longer than 8 and 8. A single row is its own panel.
+        let is_single = single_rows::takes(product);
+        let (group, panel, kc) = if is_single {
+            (1, 1, product.k.max(1))
+        } else {
+            (m.div_ceil(m.div_ceil(self.kernel.mr)), self.kernel.mr, self.blocks.kc)
         };
+        let layout = Layout { first: 0, rows: m, group, width: panel, k: product.k, kc };
         let a = Panels::pack(&product.a, layout, packed_a, false);
         let stripes = n.div_ceil(width);
         // Too few regions to keep every thread busy are divided further.
@@ -111,12 +105,9 @@ impl<T: Accumulator> Few<'_, T> {
         if rows > MOST_IN_PLACE || columns == 0 {
             return 0;
         }
-        let Some((b, step)) = product.b.in_place(first, 0) else { return 0 };
+        let Some(Lines::Columns { values, step }) = product.b.lines() else { return 0 };
+        let b = &values[first..];
         let at_once = a.layout().group;
-        if rows <= MOST_BY_ROWS {
-            self.compute_by_rows((b, step), product.k, a, &mut tile.part(0, 0, rows, columns));
-            return columns;
-        }
         for block in 0..a.layout().blocks() {
             let from = block * kc;
             let depth = kc.min(product.k - from);
@@ -136,33 +127,11 @@ impl<T: Accumulator> Few<'_, T> {
         columns
     }
 
-    /// Adds rows of B, `step` apart, times elements of A to whole rows of the tile.
-    fn compute_by_rows(
-        &self,
-        (b, step): (&[f32], usize),
-        depth: usize,
-        a: &Panels<'_>,
-        tile: &mut Tile<'_, T>,
-    ) {
-        let (kc, mr, at_once) = (self.blocks.kc, self.kernel.mr, a.layout().group);
-        for row in 0..tile.rows() {
-            let line = tile.row(row);
-            line.fill(T::default());
-            for k in (0..depth).step_by(ROWS) {
-                let mut factors = [0.0; ROWS];
-                let mut rows = [&[][..]; ROWS];
-                let count = ROWS.min(depth - k);
-                for (place, k) in (k..k + count).enumerate() {
-                    factors[place] = a.panel(k / kc, row / at_once)[k % kc * mr + row % at_once];
-                    rows[place] = &b[k * step..][..line.len()];
-                }
-                T::add_rows(line, &factors[..count], &rows[..count]);
-            }
-        }
-    }
-
     /// Computes a tile whose first column is `first`.
     fn compute(&self, product: &Product<'_>, a: &Panels<'_>, mut tile: Tile<'_, T>, first: usize) {
+        if single_rows::takes(product) {
+            return single_rows::multiply(product, a, &mut tile, first);
+        }
         let (nr, kc) = (self.kernel.nr, self.blocks.kc);
         let (rows, columns) = (tile.rows(), tile.columns());
         let at_once = a.layout().group;
