@@ -7,6 +7,8 @@
 
 #![cfg(feature = "sim")]
 
+#[path = "simulated/calls.rs"]
+mod calls;
 #[path = "simulated/knobs.rs"]
 mod knobs;
 #[path = "simulated/nested.rs"]
@@ -572,30 +574,4 @@ fn batches_empty_contractions_and_ragged_sizes_are_right() {
     for_each(varieties, |(name, sizes)| {
         check(&bound(name, *sizes, Layout::Packed), None, Layout::Packed);
     });
-}
-
-#[test]
-fn nothing_is_launched_for_nothing() {
-    let bound = bound("plain", [1, 0, 8, 8], Layout::Packed);
-    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
-    let mut outputs = compiled.outputs(&bound.problem).unwrap();
-    let report = compiled
-        .simulate(&bound.problem, &bound.arguments, &mut outputs, &SimOptions::default())
-        .unwrap();
-    assert_eq!((report.instructions, report.finished), (0, true));
-}
-
-#[test]
-fn outputs_of_another_type_or_shape_are_refused() {
-    let bound = bound("plain", [1, 8, 8, 8], Layout::Packed);
-    let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
-    for (dtype, shape, wanted) in [
-        (DType::F32, vec![8, 8], "`D` is declared bf16, but f32 was given"),
-        (DType::BF16, vec![8], "`D` is declared with 2 dims, but has 1"),
-        (DType::BF16, vec![8, 9], "`D` has size 9 along `N`, which is 8"),
-    ] {
-        let mut outputs = [Tensor::zeros(dtype, shape).unwrap()];
-        let error = compiled.run_into(&bound.problem, &bound.arguments, &mut outputs).unwrap_err();
-        assert_eq!(error.summary(), wanted);
-    }
 }

@@ -9,6 +9,11 @@ use postlude_ptx::modifier::Approx;
 
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
+/// The number, or the one NaN. By its bits: a compiler may take any NaN for another where floats are selected.
+pub(super) fn with_one_nan(value: f32) -> f32 {
+    f32::from_bits(if value.is_nan() { NAN.to_bits() } else { value.to_bits() })
+}
+
 /// Whether subnormal operands and results are zeros of their sign (`.ftz`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subnormals {
@@ -45,7 +50,7 @@ fn flushed(x: f32, subnormals: Subnormals) -> f32 {
 /// The function in f64, with both ends flushed where asked, and one NaN.
 fn through(x: f32, subnormals: Subnormals, function: impl Fn(f64) -> f64) -> f32 {
     let result = function(f64::from(flushed(x, subnormals))) as f32;
-    if result.is_nan() { NAN } else { flushed(result, subnormals) }
+    with_one_nan(flushed(result, subnormals))
 }
 
 /// 2 to the power of x: at -Inf +0, at +Inf +Inf.
@@ -90,8 +95,7 @@ pub fn cos(x: f32, subnormals: Subnormals) -> f32 {
 
 /// `div.full`: here the quotient rounded to nearest; off by at most 2 units in the last place (PTX ISA, "div").
 pub fn divide_full(a: f32, b: f32) -> f32 {
-    let quotient = a / b;
-    if quotient.is_nan() { NAN } else { quotient }
+    with_one_nan(a / b)
 }
 
 /// Units in the last place that `div.full` may be off.

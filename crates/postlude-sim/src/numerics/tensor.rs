@@ -20,6 +20,8 @@ mod tests;
 pub use postlude_ptx::kernel::{MatrixType as Operand, Sign};
 use postlude_ptx::modifier::SumOverflow;
 
+use super::approx::with_one_nan;
+
 pub use prepare::Prepared;
 use sum::{Alignment, Lanes, Term};
 
@@ -59,7 +61,7 @@ impl Accumulator for f32 {
         f32::from_bits(sum.truncated(kept))
     }
     fn of_special(value: f32) -> Self {
-        if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
+        with_one_nan(value)
     }
 }
 

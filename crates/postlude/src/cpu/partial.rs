@@ -315,8 +315,7 @@ fn wanted(fold: Fold) -> usize {
 
 /// Nan counts as larger than anything, so that it is never dropped.
 fn descending(a: f32, b: f32) -> std::cmp::Ordering {
-    let rank = |x: f32| if x.is_nan() { f32::NAN.abs() } else { x };
-    rank(b).total_cmp(&rank(a))
+    b.is_nan().cmp(&a.is_nan()).then(b.total_cmp(&a))
 }
 
 fn collect_largest(fold: Fold, seen: &mut Vec<f32>, values: &[f32]) {
