@@ -88,8 +88,8 @@ impl<'a> Planned<'a> {
                 }
                 Err(refusal) => format!("refused: {refusal}"),
             };
-            let turns = if tile.takes_turns() { ", tiles in turn" } else { "" };
-            text.push_str(&format!("# {size:<9} cluster {}{turns}: {verdict}\n", tile.cluster));
+            let (kernel, cluster) = (tile.kernel.name(), tile.cluster);
+            text.push_str(&format!("# {size:<9} cluster {cluster}, {kernel}: {verdict}\n"));
         }
         if on_request > 0 {
             let refusal = Sm90Refusal::OnRequest;

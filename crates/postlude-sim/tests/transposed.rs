@@ -108,8 +108,8 @@ fn every_transposed_tile_on_the_large_tile_of_a_cluster_is_right() {
 }
 
 #[test]
-fn warpgroups_that_alternate_transpose_their_tiles() {
-    let tiles = CANDIDATES.iter().filter(|tile| tile.takes_turns());
+fn ping_pong_kernels_transpose_their_tiles() {
+    let tiles = CANDIDATES.iter().filter(|tile| tile.is_ping_pong());
     for (at, tile) in tiles.enumerate() {
         for (name, source, names) in KERNELS.iter().skip(at % 4).step_by(4) {
             let sizes = [1, 296, 280, 72];

@@ -135,7 +135,7 @@ fn every_tile_of_the_table_is_right() {
             (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
         let sizes = [1, rows as usize + 8, columns as usize - 8, 136];
         // Where CTAs share a contraction, nobody loads tile operands.
-        let name = if tile.cluster.parts() > 1 { "two_outputs" } else { name };
+        let name = if tile.cluster.split_k() > 1 { "two_outputs" } else { name };
         let bound = bound(name, sizes, Layout::Packed);
         let schedule = schedule(&bound, **tile);
         assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, **tile);
@@ -352,7 +352,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     let varieties: Vec<(&Tile, [Stored; 2])> = CANDIDATES
         .iter()
         .flat_map(|tile| {
-            let pairs = match (tile.cluster, tile.cluster.parts()) {
+            let pairs = match (tile.cluster, tile.cluster.split_k()) {
                 (Cluster::ONE, _) => &written[..],
                 (_, 1) => &shared[..],
                 _ => &shared[..1],
@@ -364,7 +364,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
         let (rows, columns) = (tile.rows * 2 + 16, tile.columns + 24);
         let sizes = [1, rows as usize, columns as usize, 88];
         let random = &mut Random::new(u64::from(rows));
-        let alone = tile.cluster.parts() == 1;
+        let alone = tile.cluster.split_k() == 1;
         let name = if tile.columns == 128 && alone { "residual" } else { "bias_relu" };
         let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
         if let Some(schedule) = fitted(&bound, **tile) {

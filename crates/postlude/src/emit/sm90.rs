@@ -1,9 +1,8 @@
-//! The Hopper kernel: one warpgroup loads or two do, the others multiply and finish their rows.
+//! The Hopper kernel: one or two load warpgroups, and math warpgroups that multiply and run the epilogue.
 //!
-//! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares loads.
-//! Each warpgroup of the others multiplies its rows, applies the graph to its accumulators in registers and sends the
-//! tile out through a small ring of store slots. Sizes and strides are parameters: the code depends on the schedule and on
-//! dtypes alone.
+//! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a cluster.
+//! Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the tile
+//! through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes alone.
 
 mod epilogue;
 mod host;
@@ -13,13 +12,13 @@ mod machine;
 mod multiply;
 mod operand;
 mod parameters;
-mod parts;
 mod ranges;
 mod raster;
-mod seat;
 mod short;
 mod slot;
+mod split_k;
 mod values;
+mod warpgroup;
 
 use std::ops::Range;
 
@@ -79,17 +78,17 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Warps that move staggered rows: all that load but one.
+    /// Warps that move staggered rows: all load warps but one.
     fn movers(&self) -> u32 {
         self.schedule.loaders() * 4 - 1
     }
 
-    /// The warpgroups whose tile operands each load warp but the first sees to: one, or all of a team where there are more
-    /// than those warps.
+    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there are
+    /// more math warpgroups than such warps.
     fn served(&self) -> impl Iterator<Item = Range<u32>> {
         let tile = self.schedule.tile;
-        let each = if tile.consumers < 4 { 1 } else { tile.sharers() };
-        (0..tile.consumers / each).map(move |number| number * each..(number + 1) * each)
+        let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
+        (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
     }
 
     /// The ring that staggered operands arrive in.
@@ -190,7 +189,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             // One more has the other operand copied.
             [true, false] | [false, true] => writers + 1,
         },
-        consumers: Consumers::Warpgroups(schedule.tile.sharers()),
+        consumers: Consumers::Warpgroups(schedule.tile.warpgroups_per_tile()),
         // What threads write is their own CTA's.
         grid: if schedule.needs.operands.iter().any(|feed| feed.is_written()) {
             Grid::ONE
@@ -224,8 +223,8 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
                 });
             } else {
                 k.if_(warp.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
-                if schedule.tile.cluster.parts() > 1 {
-                    k.if_(warp.ge(1), || raster.for_each(|_| parts::attend(k)));
+                if schedule.tile.cluster.split_k() > 1 {
+                    k.if_(warp.ge(1), || raster.for_each(|_| split_k::attend(k)));
                 }
             }
             for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
@@ -250,7 +249,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
 fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
     ring.initialise();
     if plan.schedule.load_bytes() > 0 {
-        let all = 0..plan.schedule.consumers();
+        let all = 0..plan.schedule.math_warpgroups();
         all.for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
     }
     if plan.schedule.staging_bytes() > 0 {

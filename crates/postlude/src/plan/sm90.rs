@@ -30,7 +30,7 @@ use crate::graph::Graph;
 use crate::problem::Problem;
 
 pub(crate) use again::{folded_by, passes, terms_of};
-pub use candidates::{CANDIDATES, Cluster, Tile};
+pub use candidates::{CANDIDATES, Cluster, KernelSchedule, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
 pub(crate) use folds::{Batches, Folded, Home, How, Source, Workspace, folded, folds_of, late};
@@ -126,9 +126,9 @@ pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 pub const SLOT_ROWS: u32 = 64;
 
 impl Sm90Schedule {
-    /// Warpgroups that multiply.
-    pub fn consumers(&self) -> u32 {
-        self.tile.consumers
+    /// Math warpgroups of a CTA.
+    pub fn math_warpgroups(&self) -> u32 {
+        self.tile.math_warpgroups
     }
 
     /// Warpgroups that load.
@@ -138,7 +138,7 @@ impl Sm90Schedule {
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        128 * (self.loaders() + self.consumers())
+        128 * (self.loaders() + self.math_warpgroups())
     }
 
     /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their own.
@@ -171,7 +171,7 @@ impl Sm90Schedule {
     /// Bytes of all slots that tile operands arrive in.
     pub fn load_bytes(&self) -> u32 {
         if self.needs.maps_loads() {
-            self.consumers() * self.load_stages * self.slot_bytes()
+            self.math_warpgroups() * self.load_stages * self.slot_bytes()
         } else {
             0
         }
@@ -180,7 +180,7 @@ impl Sm90Schedule {
     /// Bytes of all slots that tile outputs leave through.
     pub fn store_bytes(&self) -> u32 {
         if self.has_store_slots() {
-            self.consumers() * self.store_stages * self.slot_bytes()
+            self.math_warpgroups() * self.store_stages * self.slot_bytes()
         } else {
             0
         }
@@ -193,7 +193,7 @@ impl Sm90Schedule {
 
     /// Bytes of the values along columns of all tiles that are under way.
     pub fn column_bytes(&self) -> u32 {
-        self.tile_column_bytes() * self.tile.teams
+        self.tile_column_bytes() * self.tile.tiles_in_flight()
     }
 
     /// Bytes of staggered operands in the order in which they arrive, before they are moved to their stages.
@@ -208,15 +208,15 @@ impl Sm90Schedule {
         rows.sum::<u32>() * STAGGERED_ROW_BYTES
     }
 
-    /// Bytes of a tile's sums, where its contraction is computed in parts.
+    /// Bytes of a tile's partial sums, where its CTAs split K.
     pub fn partial_bytes(&self) -> u32 {
-        let parts = self.tile.cluster.parts();
-        if parts > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
+        let splits = self.tile.cluster.split_k();
+        if splits > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
     }
 
     /// Bytes that warpgroups fold reductions through.
     pub fn fold_bytes(&self) -> u32 {
-        self.consumers() * self.needs.folds.shared_bytes(self.width())
+        self.math_warpgroups() * self.needs.folds.shared_bytes(self.width())
     }
 
     /// Whether the tiles of a cluster hold rows together that none of them holds.
@@ -226,18 +226,19 @@ impl Sm90Schedule {
 
     /// Bytes through which warps tell those of other CTAs what they have of such rows: a warp has 16 of them.
     pub(crate) fn across_bytes(&self) -> u32 {
-        let warps = 4 * self.consumers();
+        let warps = 4 * self.math_warpgroups();
         if self.has_rows_across() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
     }
 
     /// Bytes of a barrier for each of these warps.
     pub(crate) fn across_barrier_bytes(&self) -> u32 {
-        if self.has_rows_across() { 4 * self.consumers() * 8 } else { 0 }
+        if self.has_rows_across() { 4 * self.math_warpgroups() * 8 } else { 0 }
     }
 
     /// Bytes of a full and an empty barrier for each slot that something arrives in.
     pub fn barrier_bytes(&self) -> u32 {
-        let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
+        let loads =
+            if self.load_bytes() > 0 { self.math_warpgroups() * self.load_stages } else { 0 };
         let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
         16 * (self.stages + loads + staging)
     }
@@ -410,7 +411,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
     // Where threads are what takes long, wide subtiles are worth more than a deep ring.
     let wide =
         all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
-    wide.filter(|_| needs.is_heavy() && tile.takes_turns())
+    wide.filter(|_| needs.is_heavy() && tile.is_ping_pong())
         .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
         .map(|(stages, Slots { subtile, load_stages, store_stages, .. })| Sm90Schedule {
@@ -437,8 +438,8 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
 /// Whether subtiles are a loop: where there is much code for many accumulators.
 fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
     (needs.is_heavy() || needs.folds.any())
-        && tile.takes_turns()
-        && tile.sharers() == 1
+        && tile.is_ping_pong()
+        && tile.warpgroups_per_tile() == 1
         && needs.width(tile) > least_common_multiple(needs.groups, subtile)
 }
 
@@ -568,7 +569,7 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let loads = if tile.cluster.parts() == 1 { Path::ALL.to_vec() } else { Vec::new() };
+            let loads = if tile.cluster.split_k() == 1 { Path::ALL.to_vec() } else { Vec::new() };
             let needs = Needs { loads, ..Needs::plain() };
             let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
             let needs = Needs { slots, ..needs };

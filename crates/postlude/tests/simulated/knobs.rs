@@ -62,14 +62,17 @@ fn with_tiles(kernel: usize, sizes: [usize; 4], layout: Layout) -> Bound {
     bound
 }
 
-/// Tiles of every way to share work that load tile operands.
+/// Tiles of every kernel schedule that load tile operands.
 fn tiles() -> Vec<Tile> {
-    let wanted = [(64, 64, 1), (128, 128, 1), (128, 192, 2), (192, 128, 1)];
-    let of = |(rows, columns, teams): (u32, u32, u32)| {
-        let like = |tile: &&Tile| (tile.rows, tile.columns, tile.teams) == (rows, columns, teams);
+    let wanted = [(64, 64, false), (128, 128, false), (128, 192, true), (192, 128, false)];
+    let of = |(rows, columns, ping_pong): (u32, u32, bool)| {
+        let like = |tile: &&Tile| {
+            (tile.rows, tile.columns, tile.is_ping_pong()) == (rows, columns, ping_pong)
+        };
         *CANDIDATES.iter().find(like).expect("a tile of the table")
     };
-    let four = CANDIDATES.iter().find(|tile| tile.consumers == 4).expect("teams of two");
+    let four =
+        CANDIDATES.iter().find(|tile| tile.math_warpgroups == 4).expect("two warpgroups a tile");
     wanted.into_iter().map(of).chain([*four]).collect()
 }
 

@@ -33,8 +33,8 @@ use crate::plan::sm90::{Path, SLOT_ROWS, terms_of};
 use super::Plan;
 use super::parameters::{Location, Parameters};
 use super::raster::{Corner, Raster};
-use super::seat::Seat;
 use super::values::{Evaluator, Known, Place, Value};
+use super::warpgroup::WarpgroupIndex;
 pub(super) use across::Across;
 use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
@@ -48,7 +48,7 @@ pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    seat: Seat<'k>,
+    warpgroup: WarpgroupIndex<'k>,
     /// This thread in its warpgroup.
     rank: Reg<'k, U32>,
     /// This thread's first row of a 64-row block, and its first column of an 8-column group.
@@ -133,28 +133,28 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         raster: &Raster<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let folding = Folding::new(k, plan, parameters, raster, seat, rank);
+        let folding = Folding::new(k, plan, parameters, raster, warpgroup, rank);
         let wanted = wanted(plan, folding.as_ref());
-        let arrivals = Arrivals::new(k, plan, parameters, seat, rank);
+        let arrivals = Arrivals::new(k, plan, parameters, warpgroup, rank);
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
             plan,
             parameters,
-            seat,
+            warpgroup,
             rank,
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, seat, rank, (lane & 3) * 2),
+            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals,
-            departures: Departures::new(k, plan, parameters, seat, rank),
-            across: Across::new(k, plan, raster, seat, rank),
+            departures: Departures::new(k, plan, parameters, warpgroup, rank),
+            across: Across::new(k, plan, raster, warpgroup, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
@@ -174,7 +174,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let whole = Place { at: [corner.batch, zero, zero], inside: None };
         evaluator.ask(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
-        let first = self.seat.member.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
+        let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));

@@ -1,5 +1,5 @@
-//! The load roles: one warp keeps the ring of the product full, one for each warpgroup that multiplies its tile operands',
-//! or one for each team where there are four of them.
+//! The load roles: one warp keeps the ring of the product full, one for each math warpgroup its ring of tile operands, or
+//! one for each tile in flight where there are four math warpgroups.
 //! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full; where one is
 //! staggered, one load warp has it copied, and the others move it.
 
@@ -16,9 +16,9 @@ use crate::plan::sm90::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER};
 use super::Plan;
 use super::operand::{Copies, Elements, Mover, Piece};
 use super::parameters::{Parameters, Source};
-use super::parts;
 use super::raster::{Corner, Raster};
 use super::slot::SlotLayout;
+use super::split_k;
 
 /// Runs `body` for every step of every tile, with the pieces of A and of B in every product.
 fn for_steps<'k>(
@@ -43,7 +43,7 @@ fn for_steps<'k>(
             body(&batches.iter().enumerate().map(piece).collect::<Vec<_>>());
         });
         if raster.first_step().is_some() {
-            parts::attend(k);
+            split_k::attend(k);
         }
     });
 }
@@ -197,8 +197,8 @@ impl<'a, 'k> Beside<'a, 'k> {
     }
 }
 
-/// The tile operands of some warpgroups of a team, in the order in which their epilogues read them. By a warp of their
-/// own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
+/// The tile operands of some math warpgroups of one tile, in the order in which their epilogues read them. By a warp of
+/// their own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
 pub(super) fn load_tiles<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -215,13 +215,13 @@ pub(super) fn load_tiles<'k>(
             Source::Host(_) | Source::Memory(_) => None,
         })
         .collect();
-    let (bytes, sharers) = (schedule.slot_bytes(), schedule.tile.sharers());
-    let team = warpgroups.start / sharers;
+    let (bytes, per_tile) = (schedule.slot_bytes(), schedule.tile.warpgroups_per_tile());
+    let order = warpgroups.start / per_tile;
     let receivers: Vec<_> = warpgroups
         .map(|warpgroup| {
             let ring = plan.arrivals(k, k.imm(warpgroup));
             let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
-            (ring.producer(), ring, slots, warpgroup % sharers * schedule.tile.blocks())
+            (ring.producer(), ring, slots, warpgroup % per_tile * schedule.tile.blocks())
         })
         .collect();
     let subtile = |corner: &Corner<'k>, block: u32, offset: Reg<'k, U32>| {
@@ -246,7 +246,7 @@ pub(super) fn load_tiles<'k>(
         1 => body(k.imm(0)),
         _ => k.for_(0, columns, schedule.subtile, body),
     };
-    raster.for_own(k.imm(team), |corner| {
+    raster.for_own(k.imm(order), |corner| {
         if schedule.visits_columns() {
             k.for_(0, schedule.width(), span, |before| {
                 blocks().for_each(|block| {

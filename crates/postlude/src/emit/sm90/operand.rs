@@ -35,14 +35,14 @@ pub(super) struct Part {
     pub(super) feed: Feed,
     /// Rows of A's tile, or columns of B's.
     pub(super) size: u32,
-    /// CTAs that load it together, each a share for all: those of a row of the cluster load A, those of a column B.
-    pub(super) sharers: u32,
+    /// CTAs that it is multicast to, each of which loads a part for all: A over a row of the cluster, B over a column.
+    pub(super) multicast: u32,
     pub(super) along: Along,
     /// Bytes from the stage's start.
     pub(super) offset: u32,
 }
 
-/// Which CTAs of a cluster share an operand.
+/// Which CTAs of a cluster an operand is multicast to.
 #[derive(Clone, Copy)]
 pub(super) enum Along {
     Row(Grid),
@@ -58,28 +58,28 @@ impl Part {
         let left = Part {
             feed: left,
             size: tile.rows,
-            sharers: grid.columns,
+            multicast: grid.columns,
             along: Along::Row(grid),
             offset: 0,
         };
         let right = |product: u32| Part {
             feed,
             size,
-            sharers: grid.rows,
+            multicast: grid.rows,
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
         };
         [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
 
-    /// For the CTA at this row and column of its cluster: its number among those that share the operand, and all of
-    /// them.
-    fn shared<'k>(
+    /// For the CTA at this row and column of its cluster: its number among those that the operand is multicast to, and all
+    /// of them.
+    fn receivers<'k>(
         &self,
         k: Kernel<'k, Sm90a>,
         [row, column]: [Reg<'k, U32>; 2],
     ) -> Option<(Reg<'k, U32>, Receivers<'k>)> {
-        let count = self.sharers;
+        let count = self.multicast;
         if count == 1 {
             return None;
         }
@@ -103,8 +103,8 @@ impl Part {
     /// The box of one copy: innermost first, without the batch.
     pub(super) fn box_sizes(&self) -> [u32; 2] {
         match self.feed {
-            Feed::Inner => [STAGE_DEPTH, self.size / self.sharers],
-            Feed::Outer => [BLOCK, STAGE_DEPTH / self.sharers],
+            Feed::Inner => [STAGE_DEPTH, self.size / self.multicast],
+            Feed::Outer => [BLOCK, STAGE_DEPTH / self.multicast],
             Feed::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
             Feed::InnerElements | Feed::OuterElements => {
                 panic!("compiler bug: a box of what no map copies")
@@ -167,8 +167,8 @@ impl<'k> Operand<'k> {
     ) -> Option<Copies<'k>> {
         match &self.given {
             Given::Map(map) => {
-                let (part, shared) = (self.part, self.part.shared(k, place));
-                Some(Copies { part, map: map.address(), policy, shared })
+                let (part, multicast) = (self.part, self.part.receivers(k, place));
+                Some(Copies { part, map: map.address(), policy, multicast })
             }
             Given::Staggered(_) | Given::Memory(_) => None,
         }
@@ -188,8 +188,8 @@ pub(super) struct Copies<'k> {
     part: Part,
     map: TensorMap<'k>,
     policy: Option<Policy<'k>>,
-    /// This CTA's number among those that share the copies, and all of them.
-    shared: Option<(Reg<'k, U32>, Receivers<'k>)>,
+    /// This CTA's number among the receivers, and all of them.
+    multicast: Option<(Reg<'k, U32>, Receivers<'k>)>,
 }
 
 impl<'k> Copies<'k> {
@@ -202,13 +202,13 @@ impl<'k> Copies<'k> {
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();
-        let (bytes, share) = (inner * outer * 2, outer * LINE_BYTES);
-        let receivers = self.shared.map_or(Receivers::Own, |(_, receivers)| receivers);
-        // A share's place among the sharers', in rows and in bytes.
-        let own = self.shared.map(|(own, _)| own);
+        let (bytes, part_bytes) = (inner * outer * 2, outer * LINE_BYTES);
+        let receivers = self.multicast.map_or(Receivers::Own, |(_, receivers)| receivers);
+        // Where the part that this CTA loads for all begins, in rows and in bytes.
+        let own = self.multicast.map(|(own, _)| own);
         let beside = |from: Reg<'k, U32>| own.map_or(from, |rank| rank.mad(outer, from));
         let to = stage + part.offset;
-        let to = own.map_or(to, |rank| to + rank * share);
+        let to = own.map_or(to, |rank| to + rank * part_bytes);
         let copy = |coordinates: [Reg<'k, U32>; 3], offset: u32| {
             slot.load(
                 to + offset,

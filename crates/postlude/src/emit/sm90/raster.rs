@@ -5,11 +5,11 @@ use postlude_ptx::ring::Grid;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Cluster, Path, STAGE_DEPTH, Sm90Schedule};
+use crate::plan::sm90::{Cluster, KernelSchedule, Path, STAGE_DEPTH, Sm90Schedule};
 
 use super::parameters::Parameters;
 
-/// The CTAs of a cluster as they share loads.
+/// The CTAs of a cluster as loads are multicast to them.
 pub(super) fn grid(cluster: Cluster) -> Grid {
     Grid { rows: cluster.rows(), columns: cluster.columns() }
 }
@@ -30,8 +30,7 @@ pub(super) struct Raster<'k> {
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
     place: [Reg<'k, U32>; 2],
-    /// Steps along the contraction, or along this CTA's part of it; at least one, since the first product clears the
-    /// accumulators.
+    /// Steps along K, or along this CTA's part of a split K; at least one, since the first product clears the accumulators.
     pub(super) steps: Reg<'k, U32>,
 }
 
@@ -70,9 +69,9 @@ impl<'k> Raster<'k> {
         let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
         let steps = up(parameters.inner, STAGE_DEPTH).max(1);
-        // Every part has as many steps; those beyond the contraction add zeros.
-        let parts = tile.cluster.parts();
-        let steps = if parts > 1 { up(steps, parts) } else { steps };
+        // Every CTA of a split K has as many steps; those beyond K add zeros.
+        let splits = tile.cluster.split_k();
+        let steps = if splits > 1 { up(steps, splits) } else { steps };
         let rank = k.cluster_rank();
         Raster {
             k,
@@ -89,9 +88,9 @@ impl<'k> Raster<'k> {
         }
     }
 
-    /// The first step of this CTA's part of the contraction, where there are several.
+    /// The first step of this CTA's part of a split K.
     pub(super) fn first_step(&self) -> Option<Reg<'k, U32>> {
-        (self.schedule.tile.cluster.parts() > 1).then(|| self.rank * self.steps)
+        (self.schedule.tile.cluster.split_k() > 1).then(|| self.rank * self.steps)
     }
 
     /// This CTA's number in its cluster.
@@ -114,9 +113,9 @@ impl<'k> Raster<'k> {
         self.per_batch
     }
 
-    /// How far apart the tiles of a team are.
+    /// How far apart the tiles of a math warpgroup are.
     pub(super) fn apart(&self) -> Reg<'k, U32> {
-        self.k.clusters() * self.schedule.tile.teams
+        self.k.clusters() * self.schedule.tile.tiles_in_flight()
     }
 
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
@@ -125,21 +124,21 @@ impl<'k> Raster<'k> {
         k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.corner(number)));
     }
 
-    /// Runs `body` for every tile of a team: all of this CTA's, or those whose turn it is.
-    pub(super) fn for_own(&self, team: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
-        let (start, step) = self.own(team);
+    /// Runs `body` for every tile of a math warpgroup: all of this CTA's, or in ping-pong every other one.
+    pub(super) fn for_own(&self, order: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
+        let (start, step) = self.own(order);
         self.k.for_(start, self.total, step, |number| body(&self.corner(number)));
     }
 
     /// The same with `after` behind every tile, and once more behind the last: whether there was a tile is its argument.
     pub(super) fn for_own_and_after(
         &self,
-        team: Reg<'k, U32>,
+        order: Reg<'k, U32>,
         body: impl FnOnce(&Corner<'k>),
         after: impl FnOnce(Reg<'k, Pred>),
     ) {
         let k = self.k;
-        let (start, step) = self.own(team);
+        let (start, step) = self.own(order);
         let number = k.var(start);
         k.do_while(|| {
             let real = number.get().lt(self.total);
@@ -150,12 +149,12 @@ impl<'k> Raster<'k> {
         });
     }
 
-    /// The number of a team's first tile, and how far the next one is.
-    fn own(&self, team: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
+    /// The number of a math warpgroup's first tile, and how far the next one is.
+    fn own(&self, order: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
         let k = self.k;
-        match self.schedule.tile.teams {
-            1 => (k.cluster(), k.clusters()),
-            _ => (team.mad(k.clusters(), k.cluster()), self.apart()),
+        match self.schedule.tile.kernel {
+            KernelSchedule::Cooperative => (k.cluster(), k.clusters()),
+            KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
         }
     }
 

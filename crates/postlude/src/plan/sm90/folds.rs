@@ -283,7 +283,7 @@ impl Workspace {
         let tile = schedule.tile;
         let [rows, columns] = schedule.clusters(problem).map(|count| count.max(1));
         let (rows, columns) = (
-            rows * u64::from(tile.cluster.rows() * tile.sharers()),
+            rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile()),
             columns * u64::from(tile.cluster.columns()),
         );
         let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));

@@ -142,7 +142,7 @@ fn code_lines(tile: Tile, needs: &Needs, vectors: [u64; 3]) -> u64 {
     let round = super::least_common_multiple(needs.groups, super::NARROWEST);
     let elements = u64::from(tile.blocks()) * u64::from(round) / 2;
     let [rows, columns, scalars] = vectors;
-    let turns = u64::from(needs.width(tile).div_ceil(128 * tile.sharers()));
+    let turns = u64::from(needs.width(tile).div_ceil(128 * tile.warpgroups_per_tile()));
     (u64::from(needs.lines).saturating_mul(elements))
         .saturating_add(rows.saturating_mul(2 * u64::from(tile.blocks())))
         .saturating_add(columns.saturating_mul(turns + 1))
@@ -174,7 +174,7 @@ impl Sm90Schedule {
         if !words.any() {
             return true;
         }
-        let units = rows * u64::from(tile.cluster.rows() * tile.sharers());
+        let units = rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile());
         let tiles = columns * u64::from(tile.cluster.columns());
         let most = u64::from(words.rows.max(words.columns).max(words.scalars));
         let counters = product(&[units + tiles + 1, batch + 1]);

@@ -134,7 +134,7 @@ pub fn plan_all(
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
     let needs = Needs::of(graph, problem, placements)?;
     let smaller = CANDIDATES.iter().filter(|tile| {
-        let alone = tile.cluster == Cluster::ONE && !tile.takes_turns();
+        let alone = tile.cluster == Cluster::ONE && !tile.is_ping_pong();
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
     let viewed = Viewed::of(graph)?;

@@ -21,8 +21,8 @@ pub(super) struct Slots {
 pub(super) fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
     let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
     let width = needs.width(tile);
-    // Teams of several warpgroups have few registers, and each has slots of its own.
-    let widest = if tile.takes_turns() && tile.sharers() > 1 { 32 } else { 64 };
+    // In ping-pong with two warpgroups a tile, each has few registers and slots of its own.
+    let widest = if tile.is_ping_pong() && tile.warpgroups_per_tile() > 1 { 32 } else { 64 };
     let long = |subtile: u32| code_lines(tile, needs, subtile) > MOST_LINES && subtile > 16;
     let fits =
         |subtile: &u32| *subtile <= widest && width.is_multiple_of(*subtile) && !long(*subtile);

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::views::MOST_PRODUCTS;
 use super::{
-    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
-    fragment,
+    Cluster, Feed, FoldWords, Hints, KernelSchedule, Needs, Path, Side, SlotCounts, Sm90Schedule,
+    Tile, Walk, fragment,
 };
 use crate::plan::text::{ScheduleTextError, knobs};
 
@@ -15,8 +15,8 @@ impl fmt::Display for Sm90Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "schedule sm90 {{")?;
         writeln!(f, "    tile {} x {}", self.tile.rows, self.tile.columns)?;
-        writeln!(f, "    consumers {}", self.tile.consumers)?;
-        writeln!(f, "    teams {}", self.tile.teams)?;
+        writeln!(f, "    consumers {}", self.tile.math_warpgroups)?;
+        writeln!(f, "    teams {}", self.tile.tiles_in_flight())?;
         writeln!(f, "    cluster {}", self.tile.cluster)?;
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    subtile {}", self.subtile)?;
@@ -195,8 +195,12 @@ impl Knobs {
             tile: Tile {
                 rows,
                 columns,
-                consumers: knob("consumers")?,
-                teams: knob("teams")?.max(1),
+                kernel: if knob("teams")? > 1 {
+                    KernelSchedule::PingPong
+                } else {
+                    KernelSchedule::Cooperative
+                },
+                math_warpgroups: knob("consumers")?,
                 cluster: self.cluster.ok_or(missing("cluster"))?,
             },
             stages: knob("stages")?,

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use super::{Cluster, Tile};
 
 /// Bytes of what a group shares that stay in L2 beside what comes and goes, and the most clusters that are worth it: the
-/// best of what was timed where warpgroups take turns.
+/// best of what was timed for ping-pong.
 const GROUP_BYTES: usize = 10 << 20;
 const MOST_CLUSTERS: usize = 16;
 
@@ -52,7 +52,7 @@ impl Walk {
     /// What serves a problem.
     pub(super) fn of(tile: Tile, problem: &Problem) -> Walk {
         let usual = Walk::usual(tile.cluster);
-        if !tile.takes_turns() {
+        if !tile.is_ping_pong() {
             return usual;
         }
         let shared = match usual.grouped {

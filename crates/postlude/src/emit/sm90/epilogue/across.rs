@@ -14,9 +14,9 @@ use crate::plan::sm90::Folded;
 
 use super::super::Plan;
 use super::super::raster::Raster;
-use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::{Evaluator, State};
+use super::super::warpgroup::WarpgroupIndex;
 
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
@@ -54,7 +54,7 @@ impl<'k> Across<'k> {
         k: Kernel<'k, Sm90a>,
         plan: &Plan<'_>,
         raster: &Raster<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Across<'k>> {
         let (schedule, cluster) = (plan.schedule, plan.schedule.tile.cluster);
@@ -62,7 +62,7 @@ impl<'k> Across<'k> {
             return None;
         }
         let bytes = schedule.needs.pass_words * WARP_ROWS * 4;
-        let warp = seat.warpgroup.mad(4, rank >> 5);
+        let warp = warpgroup.in_cta.mad(4, rank >> 5);
         Some(Across {
             k,
             rank,

@@ -12,9 +12,9 @@ use crate::plan::sm90::{Major, Path, tile_operands};
 
 use super::super::Plan;
 use super::super::parameters::{Location, Parameters, Source};
-use super::super::seat::Seat;
 use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
+use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
 use super::{Spot, Subtile};
 
@@ -79,7 +79,7 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let operands: Vec<(InputId, DType, Path)> = tile_operands(plan.graph)
@@ -88,10 +88,10 @@ impl<'a, 'k> Arrivals<'a, 'k> {
             .map(|(input, path)| (input, plan.graph.inputs()[input.0 as usize].dtype, *path))
             .collect();
         let ring = (plan.schedule.load_bytes() > 0).then(|| {
-            let ring = plan.arrivals(k, seat.warpgroup);
+            let ring = plan.arrivals(k, warpgroup.in_cta);
             let at = ring.consumer(rank & 31);
             let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
-            (ring, at, k.region(&plan.loads) + seat.warpgroup * bytes)
+            (ring, at, k.region(&plan.loads) + warpgroup.in_cta * bytes)
         });
         let slots = operands.iter().filter_map(|(_, dtype, path)| {
             path.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())

@@ -10,8 +10,8 @@ use crate::plan::sm90::column_values;
 
 use super::super::Plan;
 use super::super::raster::Corner;
-use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, Place, Value};
+use super::super::warpgroup::WarpgroupIndex;
 
 /// The values along columns of a tile.
 pub(super) struct Columns<'a, 'k> {
@@ -36,21 +36,21 @@ impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
         column: Reg<'k, U32>,
     ) -> Self {
         let schedule = plan.schedule;
         // Warpgroups' own barriers come first.
-        let barrier = seat.team + (schedule.consumers() + 1);
-        let start = k.region(&plan.columns) + seat.team * schedule.tile_column_bytes();
+        let barrier = warpgroup.order + (schedule.math_warpgroups() + 1);
+        let start = k.region(&plan.columns) + warpgroup.order * schedule.tile_column_bytes();
         Columns {
             k,
             plan,
             nodes: column_values(plan.graph),
             start,
             own: start + column * 4,
-            worker: seat.member.mad(128, rank),
+            worker: warpgroup.in_tile.mad(128, rank),
             barrier,
         }
     }
@@ -144,6 +144,6 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     fn workers(&self) -> u32 {
-        128 * self.plan.schedule.tile.sharers()
+        128 * self.plan.schedule.tile.warpgroups_per_tile()
     }
 }

@@ -13,9 +13,9 @@ use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, is_shared, packed_major};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, Memory, Parameters};
-use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
+use super::super::warpgroup::WarpgroupIndex;
 use super::arrivals::KeptSlot;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
@@ -130,11 +130,11 @@ impl<'a, 'k> Departures<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
-        let slots = k.region(&plan.stores) + seat.warpgroup * bytes;
+        let slots = k.region(&plan.stores) + warpgroup.in_cta * bytes;
         let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
         Departures {
             k,
@@ -143,7 +143,10 @@ impl<'a, 'k> Departures<'a, 'k> {
             senders: if plan.schedule.needs.stores_by_warps() {
                 Senders::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
             } else {
-                Senders::Warpgroup { barrier: seat.barrier(), issues: k.uniform(rank >> 5).eq(0) }
+                Senders::Warpgroup {
+                    barrier: warpgroup.barrier(),
+                    issues: k.uniform(rank >> 5).eq(0),
+                }
             },
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             bits: packs_bits.then(|| BitLane::new(k, rank)),
@@ -384,7 +387,7 @@ impl<'a, 'k> Departures<'a, 'k> {
     /// Waits until all but the latest copies have read their slots.
     fn await_reads(&self, latest: u32) {
         let k = self.k;
-        if self.plan.schedule.tile.takes_turns() {
+        if self.plan.schedule.tile.is_ping_pong() {
             // Who has sent nothing has nothing to wait for: no branch.
             k.bulk_wait(latest, WaitFor::Read);
         } else {

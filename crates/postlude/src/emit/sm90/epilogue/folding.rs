@@ -14,8 +14,8 @@ use crate::plan::sm90::{Batches, Folded, SLOT_ROWS, Source, folds_of};
 use super::super::Plan;
 use super::super::parameters::Parameters;
 use super::super::raster::{Corner, Raster};
-use super::super::seat::Seat;
 use super::super::values::{Evaluator, Known, State};
+use super::super::warpgroup::WarpgroupIndex;
 use super::Spot;
 use super::finishing::of_known;
 use super::groups;
@@ -27,7 +27,7 @@ use super::tally::{
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
 /// Lanes of a warp that have rows of the same columns.
-const SHARERS: usize = 8;
+const SHARING_LANES: usize = 8;
 
 pub(super) struct Folding<'a, 'k> {
     pub(super) k: Kernel<'k, Sm90a>,
@@ -36,7 +36,7 @@ pub(super) struct Folding<'a, 'k> {
     pub(super) rows: Vec<Folded>,
     pub(super) columns: Vec<Folded>,
     pub(super) scalars: Vec<Folded>,
-    pub(super) seat: Seat<'k>,
+    pub(super) warpgroup: WarpgroupIndex<'k>,
     /// This thread in its warpgroup.
     pub(super) rank: Reg<'k, U32>,
     /// Its first column of an 8-column group.
@@ -58,7 +58,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         raster: &Raster<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Self> {
         let words = plan.schedule.needs.folds;
@@ -71,11 +71,11 @@ impl<'a, 'k> Folding<'a, 'k> {
             rows: of(Kind::AlongRows),
             columns: of(Kind::AlongColumns),
             scalars: of(Kind::Scalar),
-            seat,
+            warpgroup,
             rank,
             column: (rank & 3) * 2,
             tiles: raster.tiles(),
-            shared: k.region(&plan.folds) + seat.warpgroup * bytes,
+            shared: k.region(&plan.folds) + warpgroup.in_cta * bytes,
             deferred: None,
             kept: None,
         })?;
@@ -86,7 +86,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         {
             let evaluator = Evaluator { k, plan, parameters };
             let tile = plan.schedule.tile;
-            folding.kept = Some(Kept::new(&evaluator, &folding.scalars, raster, seat, tile));
+            folding.kept = Some(Kept::new(&evaluator, &folding.scalars, raster, warpgroup, tile));
         }
         Some(folding)
     }
@@ -94,7 +94,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// The share of the first tile of all.
     pub(super) fn grid(&self) -> Share<'k> {
         let (zero, [rows, tiles]) = (self.k.imm(0), self.tiles);
-        let units = rows * self.plan.schedule.tile.sharers();
+        let units = rows * self.plan.schedule.tile.warpgroups_per_tile();
         Share { batch: zero, unit: zero, units, tile: zero, tiles }
     }
 
@@ -111,11 +111,11 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     pub(super) fn share(&self, corner: &Corner<'k>) -> Share<'k> {
-        let sharers = self.plan.schedule.tile.sharers();
+        let per_tile = self.plan.schedule.tile.warpgroups_per_tile();
         let [row, tile] = corner.tile;
-        let unit = row.mad(sharers, self.seat.member);
+        let unit = row.mad(per_tile, self.warpgroup.in_tile);
         let [rows, tiles] = self.tiles;
-        Share { batch: corner.batch, unit, units: rows * sharers, tile, tiles }
+        Share { batch: corner.batch, unit, units: rows * per_tile, tile, tiles }
     }
 
     pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
@@ -203,7 +203,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         states: &[Running<'k>],
     ) {
         // Sharing takes registers for every word, and eight lanes share as many columns.
-        let together = if folded.registers() == 1 { states.len().min(SHARERS) } else { 1 };
+        let together = if folded.registers() == 1 { states.len().min(SHARING_LANES) } else { 1 };
         for (place, states) in (0..).step_by(together).zip(states.chunks(together)) {
             let place = (word, first + 8 * (place / 2) + place % 2, turn);
             let states = states.iter().map(Running::state).collect();
@@ -516,7 +516,7 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// The warpgroup meets.
     pub(super) fn sync(&self) {
-        self.k.sync_named(self.seat.barrier(), 128);
+        self.k.sync_named(self.warpgroup.barrier(), 128);
     }
 
     fn column_place(

@@ -11,8 +11,8 @@ use crate::graph::Fold;
 use crate::plan::sm90::{Batches, Folded, How, Tile};
 
 use super::super::raster::{Corner, Raster};
-use super::super::seat::Seat;
 use super::super::values::{Evaluator, State};
+use super::super::warpgroup::WarpgroupIndex;
 use super::tally::{Running, Tally};
 
 pub(super) struct Kept<'k> {
@@ -87,13 +87,17 @@ impl<'k> Kept<'k> {
         evaluator: &Evaluator<'_, 'k>,
         scalars: &[Folded],
         raster: &Raster<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         tile: Tile,
     ) -> Kept<'k> {
         let k: Kernel<'k, Sm90a> = evaluator.k;
-        let sharers = tile.sharers();
+        let per_tile = tile.warpgroups_per_tile();
         let tiles = tile.cluster.rows() * tile.cluster.columns();
-        let worker = if tiles > 1 { raster.rank().mad(sharers, seat.member) } else { seat.member };
+        let worker = if tiles > 1 {
+            raster.rank().mad(per_tile, warpgroup.in_tile)
+        } else {
+            warpgroup.in_tile
+        };
         Kept {
             totals: scalars.iter().map(|one| Total::begin(evaluator, *one)).collect(),
             complete: k.var(false),
@@ -101,7 +105,7 @@ impl<'k> Kept<'k> {
             batch_tiles: raster.batch_tiles(),
             apart: raster.apart(),
             worker,
-            workers: tiles * sharers,
+            workers: tiles * per_tile,
         }
     }
 

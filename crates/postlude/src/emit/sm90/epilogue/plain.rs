@@ -30,7 +30,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
         let (k, zero) = (self.k, self.k.imm(0));
         // One warpgroup of those that work on a tile.
-        let first_row = corner.tile[0].eq(0) & self.seat.member.eq(0);
+        let first_row = corner.tile[0].eq(0) & self.warpgroup.in_tile.eq(0);
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
