@@ -2,18 +2,18 @@
 //!
 //! A knob that schedules have got is one more line in [`variations`].
 
-use postlude::plan::sm90::{CANDIDATES, Hints, Needs, Side, Sm90, Sm90Schedule, fit};
+use postlude::plan::sm90::{CANDIDATES, Hints, Needs, RasterOrder, Sm90, Sm90Schedule, fit};
 
-/// Clusters that are walked together.
+/// Clusters of a group of the raster.
 const GROUPS: &[u32] = &[4, 8, 16, 32];
 
-/// A schedule in every variation, itself first: every walk, and what changes code with the usual walk.
+/// A schedule in every variation, itself first: every raster, and what changes code with the usual raster.
 pub fn variations(schedule: &Sm90Schedule) -> Vec<Sm90Schedule> {
-    let walked = vary(vec![schedule.clone()], GROUPS, |each, group| each.walk.group = group);
-    let walked = vary(walked, &Side::ALL, |each, side| each.walk.grouped = side);
+    let rasters = vary(vec![schedule.clone()], GROUPS, |each, group| each.raster.group = group);
+    let rasters = vary(rasters, &RasterOrder::ALL, |each, order| each.raster.order = order);
     let hinted = vary(vec![schedule.clone()], &Hints::ALL, |each, hints| each.hints = hints);
     let coded = vary(hinted, &[0, 1], |each, pending| each.pending = pending);
-    let mut all = walked;
+    let mut all = rasters;
     let new: Vec<Sm90Schedule> = coded.into_iter().filter(|each| !all.contains(each)).collect();
     all.extend(new);
     all
@@ -86,7 +86,7 @@ mod tests {
         let schedule = &all[0];
         assert_eq!(variations(schedule)[0], *schedule);
         let groups: HashSet<u32> =
-            variations(schedule).iter().map(|schedule| schedule.walk.group).collect();
+            variations(schedule).iter().map(|schedule| schedule.raster.group).collect();
         assert!(GROUPS.iter().all(|group| groups.contains(group)));
     }
 

@@ -13,10 +13,10 @@ mod multiply;
 mod operand;
 mod parameters;
 mod ranges;
-mod raster;
 mod short;
 mod slot;
 mod split_k;
+mod tile_scheduler;
 mod values;
 mod warpgroup;
 
@@ -39,7 +39,7 @@ use crate::plan::sm90::{
 
 pub use launch::launch;
 use parameters::Parameters;
-use raster::Raster;
+use tile_scheduler::TileScheduler;
 
 /// The kernel's name in the PTX.
 pub const ENTRY: &str = "postlude";
@@ -93,7 +93,7 @@ impl Plan<'_> {
 
     /// The ring that staggered operands arrive in.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
-        let grid = raster::grid(self.schedule.tile.cluster);
+        let grid = tile_scheduler::grid(self.schedule.tile.cluster);
         let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
@@ -194,7 +194,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         grid: if schedule.needs.operands.iter().any(|feed| feed.is_written()) {
             Grid::ONE
         } else {
-            raster::grid(schedule.tile.cluster)
+            tile_scheduler::grid(schedule.tile.cluster)
         },
     };
     let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
@@ -207,7 +207,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         initialise(k, plan, &ring);
     });
     meet(k, schedule);
-    let raster = Raster::new(k, &parameters, schedule);
+    let scheduler = TileScheduler::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
     k.if_else(
@@ -215,28 +215,28 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         || {
             k.decrease_registers(load_registers);
             if by_elements {
-                load::load_elements(k, plan, &parameters, &raster, &ring);
+                load::load_elements(k, plan, &parameters, &scheduler, &ring);
             } else if staggered {
-                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &raster));
+                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &scheduler));
                 k.if_(warp.ge(1), || {
-                    load::move_staggered(k, plan, &parameters, &raster, &ring);
+                    load::move_staggered(k, plan, &parameters, &scheduler, &ring);
                 });
             } else {
-                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
+                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &scheduler, &ring));
                 if schedule.tile.cluster.split_k() > 1 {
-                    k.if_(warp.ge(1), || raster.for_each(|_| split_k::attend(k)));
+                    k.if_(warp.ge(1), || scheduler.for_each(|_| split_k::attend(k)));
                 }
             }
             for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
                 k.if_(warp.eq(warp_of), || {
-                    load::load_tiles(k, plan, &parameters, &raster, served);
+                    load::load_tiles(k, plan, &parameters, &scheduler, served);
                 });
             }
         },
         || {
             k.increase_registers(multiply_registers);
             let number = warpgroup - schedule.loaders();
-            multiply::multiply(k, plan, &parameters, &raster, &ring, number);
+            multiply::multiply(k, plan, &parameters, &scheduler, &ring, number);
         },
     );
     if schedule.tile.cluster.blocks() > 1 {

@@ -16,6 +16,7 @@ mod needs;
 mod operand;
 mod place;
 mod rank;
+mod raster;
 mod refuse;
 mod reuse;
 mod slots;
@@ -23,7 +24,6 @@ mod stored;
 mod text;
 mod unsupported;
 mod views;
-mod walk;
 mod work;
 
 use crate::graph::Graph;
@@ -47,6 +47,7 @@ pub(crate) use operand::{Operand, operands};
 pub use place::{Major, Path, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
+pub use raster::{Raster, RasterOrder};
 pub use refuse::Sm90Refusal;
 pub(crate) use refuse::{is_plain, is_shared};
 pub use reuse::SlotCounts;
@@ -55,7 +56,6 @@ use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
 pub(crate) use unsupported::Unsupported;
 pub(crate) use views::Viewed;
-pub use walk::{Side, Walk};
 
 /// What the chip offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,8 +108,8 @@ pub struct Sm90Schedule {
     pub pending: u32,
     /// What L2 is told to keep.
     pub hints: Hints,
-    /// The order in which tiles are walked.
-    pub walk: Walk,
+    /// The order in which work tiles are computed.
+    pub raster: Raster,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub grid_limit: Option<u32>,
     /// What the epilogue needs beside the accumulators.
@@ -272,7 +272,7 @@ impl Sm90Schedule {
 
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
     pub fn code(&self) -> Sm90Schedule {
-        Sm90Schedule { grid_limit: None, walk: Walk::usual(self.tile.cluster), ..self.clone() }
+        Sm90Schedule { grid_limit: None, raster: Raster::usual(self.tile.cluster), ..self.clone() }
     }
 
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
@@ -350,7 +350,7 @@ pub fn accept(
         return Err(Sm90Refusal::TooLarge);
     }
     let [rows, columns] = schedule.clusters(problem);
-    if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
+    if rows.max(columns) * u64::from(schedule.raster.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob { knob: "walk" });
     }
     if schedule.shared_bytes() > chip.shared_bytes {
@@ -382,7 +382,7 @@ fn refuse_knobs(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("store_stages", stages(schedule.store_stages)),
         ("pending", schedule.pending <= 1),
         ("rounds", rounds_fit),
-        ("walk", (1..=Walk::MOST).contains(&schedule.walk.group)),
+        ("walk", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {
         Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
@@ -427,7 +427,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
             rounds: rounds(tile, needs, subtile),
             pending: pending(stages, needs),
             hints: Hints::None,
-            walk: Walk::usual(tile.cluster),
+            raster: Raster::usual(tile.cluster),
             grid_limit: None,
             needs: needs.clone(),
         })

@@ -32,7 +32,7 @@ use crate::plan::sm90::{Path, SLOT_ROWS, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
-use super::raster::{Corner, Raster};
+use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::values::{Evaluator, Known, Place, Value};
 use super::warpgroup::WarpgroupIndex;
 pub(super) use across::Across;
@@ -132,12 +132,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        raster: &Raster<'k>,
+        scheduler: &TileScheduler<'k>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let folding = Folding::new(k, plan, parameters, raster, warpgroup, rank);
+        let folding = Folding::new(k, plan, parameters, scheduler, warpgroup, rank);
         let wanted = wanted(plan, folding.as_ref());
         let arrivals = Arrivals::new(k, plan, parameters, warpgroup, rank);
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
@@ -154,7 +154,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             arrivals,
             departures: Departures::new(k, plan, parameters, warpgroup, rank),
-            across: Across::new(k, plan, raster, warpgroup, rank),
+            across: Across::new(k, plan, scheduler, warpgroup, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
@@ -167,18 +167,18 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     }
 
     /// Asks for what a tile's epilogue will need, so that it is there when the products are.
-    pub(super) fn begin(&self, corner: &Corner<'k>) -> Begun<'k> {
+    pub(super) fn begin(&self, work_tile: &WorkTile<'k>) -> Begun<'k> {
         let (k, evaluator, length) = (self.k, self.evaluator(), self.plan.graph.len());
         let mut scalars: Known<'k> = vec![None; length];
         let zero = k.imm(0);
-        let whole = Place { at: [corner.batch, zero, zero], inside: None };
+        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
         evaluator.ask(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
-        let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
+        let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));
-            let place = Place { at: [corner.batch, row, zero], inside };
+            let place = Place { at: [work_tile.batch, row, zero], inside };
             let mut known: Known<'k> = vec![None; length];
             evaluator.ask(&mut known, Kind::AlongRows, &place);
             (place, known)
@@ -187,41 +187,41 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         Begun {
             scalars,
             rows: rows.collect(),
-            columns: self.columns.ask(&evaluator, corner, self.parameters.columns),
+            columns: self.columns.ask(&evaluator, work_tile, self.parameters.columns),
         }
     }
 
     /// Finishes one tile.
     pub(super) fn finish(
         &self,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         begun: Begun<'k>,
         blocks: &[Vec<Var<'k, F32>>],
     ) {
         let (k, evaluator) = (self.k, self.evaluator());
         let Begun { mut scalars, rows, columns } = begun;
         let zero = k.imm(0);
-        let whole = Place { at: [corner.batch, zero, zero], inside: None };
+        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
-        self.write_plain(&evaluator, corner, &scalars);
-        let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
+        self.write_plain(&evaluator, work_tile, &scalars);
+        let folding = self.folding.as_ref().map(|folding| (folding, folding.share(work_tile)));
         let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
         let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
         let mut rows = rows.into_iter();
         for (first, some) in blocks.chunks(together).enumerate() {
             let prepare = |sums| {
                 let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
-                let block = self.prepare(&evaluator, corner, rows, &scalars, sums);
+                let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
                 if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
                     folding.visit_rows(&evaluator, &block.spot, share, &block.known, tally);
                 }
-                self.write_rows(corner, &block.places, &block.known);
+                self.write_rows(work_tile, &block.places, &block.known);
                 block
             };
             let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
             let folded = (tally.as_ref(), folding.map(|(_, share)| share));
-            self.visit_blocks(&evaluator, corner, (first > 0, &prepared), folded);
+            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), folded);
             for block in &prepared {
                 if let (Some((folding, share)), Some(rows)) = (folding, &block.rows) {
                     folding.end_block(&evaluator, &block.spot, share, rows);
@@ -230,7 +230,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
         self.send_all();
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
-            folding.end_tile(&evaluator, corner, share, &tally);
+            folding.end_tile(&evaluator, work_tile, share, &tally);
             folding.end(&evaluator, share);
         }
     }
@@ -239,20 +239,20 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     fn prepare<'e>(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         rows: [(Place<'k>, Known<'k>); 2],
         scalars: &Known<'k>,
         sums: &'e [Var<'k, F32>],
     ) -> Block<'e, 'k> {
         let accumulators: Vec<_> = sums.iter().map(|sum| sum.get()).collect();
         let places = rows.each_ref().map(|(place, _)| *place);
-        let spot = self.spot(corner, &places, None);
+        let spot = self.spot(work_tile, &places, None);
         let mut known = rows.map(|(place, mut known)| {
             Evaluator::fill(&mut known, scalars);
             evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
             known
         });
-        self.pass_over(evaluator, corner, (&spot, &places), &mut known, (sums, &accumulators));
+        self.pass_over(evaluator, work_tile, (&spot, &places), &mut known, (sums, &accumulators));
         let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
         Block { places, spot, known, sums, accumulators, rows }
     }
@@ -261,14 +261,14 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     fn visit_blocks(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
         (tally, share): (Option<&Tally<'k>>, Option<Share<'k>>),
     ) {
         let last = if joins { Turn::Joins } else { Turn::Ends };
         let visit = |at: Option<Reg<'k, U32>>, columns: u32| {
             let spots: Vec<Spot<'k>> =
-                blocks.iter().map(|block| self.spot(corner, &block.places, at)).collect();
+                blocks.iter().map(|block| self.spot(work_tile, &block.places, at)).collect();
             let spans: Vec<_> =
                 blocks.iter().map(|block| self.spans(&block.accumulators)).collect();
             for number in (0..).take_while(|number| {
@@ -321,19 +321,19 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// Where a thread is in a block, this many columns behind the tile's first.
     fn spot(
         &self,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         before: Option<Reg<'k, U32>>,
     ) -> Spot<'k> {
         let rows = places.map(|place| place.at[1]);
-        let tile_column = before.map_or(corner.column, |before| corner.column + before);
+        let tile_column = before.map_or(work_tile.column, |before| work_tile.column + before);
         let column = tile_column + self.column;
         let mut spot = Spot {
-            batch: corner.batch,
+            batch: work_tile.batch,
             block_row: rows[0] - self.row,
             tile_column,
             before,
-            whole: self.is_whole(corner),
+            whole: self.is_whole(work_tile),
             rows,
             inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
             column,
@@ -394,12 +394,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
 
     /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element. Not in
     /// code without a loop, which is long already, and slower with branches.
-    fn is_whole(&self, corner: &Corner<'k>) -> Option<Reg<'k, Pred>> {
+    fn is_whole(&self, work_tile: &WorkTile<'k>) -> Option<Reg<'k, Pred>> {
         let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
         (folds && self.plan.schedule.looped).then(|| {
-            let rows = (corner.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
+            let rows = (work_tile.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
             let width = self.plan.schedule.width();
-            rows & (corner.column + width).le(self.parameters.columns)
+            rows & (work_tile.column + width).le(self.parameters.columns)
         })
     }
 

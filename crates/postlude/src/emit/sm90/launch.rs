@@ -7,8 +7,8 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, body_inputs, operands,
-    tile_operands,
+    Major, Path, Placements, RasterOrder, Sm90, Sm90Schedule, Viewed, Workspace, body_inputs,
+    operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
@@ -56,8 +56,8 @@ fn facts(
     }
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
-    let walk = [schedule.walk.group, u32::from(schedule.walk.grouped == Side::Columns)];
-    parameters.extend(walk.map(Parameter::U32));
+    let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
+    parameters.extend(raster.map(Parameter::U32));
     let tiles = tile_operands(graph);
     for input in body_inputs(graph) {
         let declared = &graph.inputs()[input.0 as usize];

@@ -13,8 +13,8 @@ use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
 use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
-use super::raster::{Corner, Raster};
 use super::split_k::SplitK;
+use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::warpgroup::WarpgroupIndex;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
@@ -34,7 +34,7 @@ pub(super) fn multiply<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    raster: &Raster<'k>,
+    scheduler: &TileScheduler<'k>,
     ring: &Ring<'k, Sm90a>,
     in_cta: Reg<'k, U32>,
 ) {
@@ -45,19 +45,19 @@ pub(super) fn multiply<'k>(
     let products = Products::new(k, plan, warpgroup);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
-    let epilogue = Epilogue::new(k, plan, parameters, raster, warpgroup, rank);
+    let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
     let number = in_cta.mad(128, rank);
-    let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, raster, number));
+    let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, scheduler, number));
     let at = ring.consumer(rank);
-    let others = ring.far(raster.steps * (tile.tiles_in_flight() - 1));
+    let others = ring.far(scheduler.steps * (tile.tiles_in_flight() - 1));
     let ordered = tile.is_ping_pong().then(|| OrderBarrier::new(k, tile, warpgroup));
     if let Some(ordered) = &ordered {
         // In ping-pong the second tile's stages come behind the first's.
-        ring.skip(&at, &ring.far(warpgroup.order * raster.steps));
+        ring.skip(&at, &ring.far(warpgroup.order * scheduler.steps));
         ordered.arrive_for_first();
     }
-    let tile_of = |corner: &Corner<'k>| {
-        let begun = epilogue.begin(corner);
+    let tile_of = |work_tile: &WorkTile<'k>| {
+        let begun = epilogue.begin(work_tile);
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
@@ -71,9 +71,9 @@ pub(super) fn multiply<'k>(
         // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
         // those registers.
         step(true);
-        k.for_(1, raster.steps, 1, |_| step(false));
+        k.for_(1, scheduler.steps, 1, |_| step(false));
         if let Some(ordered) = &ordered {
-            k.when(corner.followed, || ordered.arrive());
+            k.when(work_tile.followed, || ordered.arrive());
         }
         k.wgmma_wait(0);
         if schedule.pending > 0 {
@@ -83,9 +83,9 @@ pub(super) fn multiply<'k>(
             ring.skip(&at, &others);
         }
         if let Some(split_k) = &split_k {
-            split_k.gather(&blocks, |sums| epilogue.finish(corner, begun, sums));
+            split_k.gather(&blocks, |sums| epilogue.finish(work_tile, begun, sums));
         } else {
-            epilogue.finish(corner, begun, &blocks);
+            epilogue.finish(work_tile, begun, &blocks);
         }
     };
     if epilogue.answers_later() {
@@ -94,9 +94,9 @@ pub(super) fn multiply<'k>(
             let finished = split_k.as_ref().map_or(real, |split| real & split.is_first());
             epilogue.answer(finished);
         };
-        raster.for_own_and_after(warpgroup.order, tile_of, after);
+        scheduler.for_own_and_after(warpgroup.order, tile_of, after);
     } else {
-        raster.for_own(warpgroup.order, tile_of);
+        scheduler.for_own(warpgroup.order, tile_of);
     }
     epilogue.drain();
 }

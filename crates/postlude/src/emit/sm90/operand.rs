@@ -18,7 +18,7 @@ use crate::dtype::DType;
 use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER, Sm90Schedule};
 
 use super::parameters::Memory;
-use super::raster;
+use super::tile_scheduler;
 
 pub(super) use elements::Elements;
 use staggered::Classes;
@@ -54,7 +54,7 @@ impl Part {
     pub(super) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
         let (tile, size) = (schedule.tile, schedule.width());
         let [left, feed] = schedule.needs.operands;
-        let grid = raster::grid(tile.cluster);
+        let grid = tile_scheduler::grid(tile.cluster);
         let left = Part {
             feed: left,
             size: tile.rows,

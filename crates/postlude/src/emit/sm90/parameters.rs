@@ -79,9 +79,9 @@ pub(super) struct Parameters<'k> {
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
-    /// The order of tiles: how many are grouped, and 1 where columns are, not rows.
+    /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
-    pub(super) columns_grouped: Reg<'k, U32>,
+    pub(super) along_m: Reg<'k, U32>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
@@ -109,7 +109,7 @@ impl<'k> Parameters<'k> {
             .collect();
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
-        let [group, columns_grouped] = ["group", "columns_grouped"].map(number);
+        let [group, along_m] = ["group", "columns_grouped"].map(number);
         let tiles = tile_operands(graph);
         let sources = body_inputs(graph)
             .into_iter()
@@ -154,7 +154,7 @@ impl<'k> Parameters<'k> {
             inner,
             batches,
             group,
-            columns_grouped,
+            along_m,
             sources,
             destinations,
             workspace,

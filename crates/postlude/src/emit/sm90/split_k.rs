@@ -7,7 +7,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use super::Plan;
-use super::raster::Raster;
+use super::tile_scheduler::TileScheduler;
 
 /// Floats that are moved at once.
 const AT_ONCE: usize = 4;
@@ -27,14 +27,14 @@ impl<'k> SplitK<'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &Plan<'_>,
-        raster: &Raster<'k>,
+        scheduler: &TileScheduler<'k>,
         number: Reg<'k, U32>,
     ) -> SplitK<'k> {
         let bytes = AT_ONCE as u32 * 4;
         let own = k.region(&plan.partials) + number * bytes;
         let stride = 128 * plan.schedule.math_warpgroups() * bytes;
         let count = plan.schedule.tile.cluster.split_k();
-        SplitK { k, count, rank: raster.rank(), own, stride }
+        SplitK { k, count, rank: scheduler.rank(), own, stride }
     }
 
     /// Whether this CTA is the first, which adds all partial sums.

@@ -3,7 +3,7 @@
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, Walk,
+    CANDIDATES, Cluster, Needs, Placements, Raster, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
     again, cost, fit, folds, groups, least_bytes, limits, place, refuse,
 };
 use crate::graph::Graph;
@@ -70,8 +70,8 @@ pub fn candidates(
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) => {
                 let cycles = cost::cycles(schedule, problem, chip);
-                let walk = Walk::of(*tile, problem);
-                Ok(Ranked { schedule: Sm90Schedule { walk, ..schedule.clone() }, cycles })
+                let raster = Raster::of(*tile, problem);
+                Ok(Ranked { schedule: Sm90Schedule { raster, ..schedule.clone() }, cycles })
             }
             _ if !tile.takes(&needs) => Err(Sm90Refusal::OperandTile),
             None if fit(*tile, &needs, chip).is_some_and(|one| !one.counts(problem)) => {

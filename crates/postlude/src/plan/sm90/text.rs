@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::views::MOST_PRODUCTS;
 use super::{
-    Cluster, Feed, FoldWords, Hints, KernelSchedule, Needs, Path, Side, SlotCounts, Sm90Schedule,
-    Tile, Walk, fragment,
+    Cluster, Feed, FoldWords, Hints, KernelSchedule, Needs, Path, Raster, RasterOrder, SlotCounts,
+    Sm90Schedule, Tile, fragment,
 };
 use crate::plan::text::{ScheduleTextError, knobs};
 
@@ -31,7 +31,7 @@ impl fmt::Display for Sm90Schedule {
         }
         writeln!(f, "    pending {}", self.pending)?;
         writeln!(f, "    hints {}", self.hints.name())?;
-        writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
+        writeln!(f, "    walk {} {}", self.raster.order.name(), self.raster.group)?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
@@ -121,7 +121,7 @@ struct Knobs {
     numbers: HashMap<&'static str, u32>,
     tile: Option<[u32; 2]>,
     cluster: Option<Cluster>,
-    walk: Option<Walk>,
+    raster: Option<Raster>,
     hints: Option<Hints>,
     operands: Option<[Feed; 2]>,
     loads: Option<Vec<Path>>,
@@ -142,7 +142,7 @@ impl Knobs {
                 let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
                 self.cluster = Some(found?);
             }
-            "walk" => self.walk = Some(a_walk(value)?),
+            "walk" => self.raster = Some(a_raster(value)?),
             "hints" => {
                 let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
                 self.hints = Some(found?);
@@ -214,7 +214,7 @@ impl Knobs {
             rounds: given("rounds").unwrap_or(0),
             pending: knob("pending")?,
             hints: self.hints.ok_or(missing("hints"))?,
-            walk: self.walk.ok_or(missing("walk"))?,
+            raster: self.raster.ok_or(missing("walk"))?,
             grid_limit: given("grid_limit"),
             needs,
         })
@@ -225,11 +225,11 @@ fn number(text: &str) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The order of tiles by its words.
-fn a_walk(text: &str) -> Option<Walk> {
-    let (side, group) = text.split_once(' ')?;
-    let grouped = Side::ALL.into_iter().find(|each| each.name() == side)?;
-    Some(Walk { grouped, group: group.trim().parse().ok()? })
+/// A raster by its words.
+fn a_raster(text: &str) -> Option<Raster> {
+    let (order, group) = text.split_once(' ')?;
+    let order = RasterOrder::ALL.into_iter().find(|each| each.name() == order)?;
+    Some(Raster { order, group: group.trim().parse().ok()? })
 }
 
 fn three(text: &str) -> Option<[u32; 3]> {

@@ -13,8 +13,8 @@ use postlude_ptx::types::{F32, U32};
 use crate::plan::sm90::Folded;
 
 use super::super::Plan;
-use super::super::raster::Raster;
 use super::super::slot::WARP_ROWS;
+use super::super::tile_scheduler::TileScheduler;
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
 
@@ -53,7 +53,7 @@ impl<'k> Across<'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &Plan<'_>,
-        raster: &Raster<'k>,
+        scheduler: &TileScheduler<'k>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Across<'k>> {
@@ -67,7 +67,7 @@ impl<'k> Across<'k> {
             k,
             rank,
             blocks: cluster.columns(),
-            first: raster.place()[0],
+            first: scheduler.place()[0],
             step: cluster.rows(),
             places: k.region(&plan.across) + warp * (2 * bytes),
             bytes,

@@ -9,14 +9,14 @@ use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State};
 use super::finishing::store;
-use super::{Corner, Elements, Epilogue, Spot, Terms, groups, of_group};
+use super::{Elements, Epilogue, Spot, Terms, WorkTile, groups, of_group};
 
 impl<'k> Epilogue<'_, 'k> {
     /// Adds to what is known of a thread's two rows of a block what follows from their own reductions.
     pub(super) fn pass_over(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         (spot, places): (&Spot<'k>, &[Place<'k>; 2]),
         known: &mut [Known<'k>; 2],
         (sums, accumulators): (&[Var<'k, F32>], &[Reg<'k, F32>]),
@@ -29,7 +29,7 @@ impl<'k> Epilogue<'_, 'k> {
             let states = if self.plan.schedule.rounds > 0 {
                 self.fold_rounds(
                     evaluator,
-                    corner,
+                    work_tile,
                     places,
                     known,
                     (sums, accumulators),
@@ -64,7 +64,7 @@ impl<'k> Epilogue<'_, 'k> {
     fn fold_rounds(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         known: &[Known<'k>; 2],
         (sums, accumulators): (&[Var<'k, F32>], &[Reg<'k, F32>]),
@@ -82,7 +82,7 @@ impl<'k> Epilogue<'_, 'k> {
             })
         };
         self.rotate_over(sums, columns, |before| {
-            let spot = self.spot(corner, places, Some(before));
+            let spot = self.spot(work_tile, places, Some(before));
             let part = (accumulators, columns);
             let states = self.fold_rows(evaluator, &spot, known, part, folded, now());
             for (to, from) in carried.iter().flatten().zip(states.iter().flatten()) {
@@ -156,7 +156,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// Writes outputs along rows that are known once the passes are done, and those that need none.
     pub(super) fn write_rows(
         &self,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         known: &[Known<'k>; 2],
     ) {
@@ -173,9 +173,9 @@ impl<'k> Epilogue<'_, 'k> {
                         panic!("compiler bug: an output without a value")
                     };
                     // The first of the four lanes that have the row, in the tile that has its columns.
-                    let first = self.column.eq(0) & corner.tile[1].eq(0);
+                    let first = self.column.eq(0) & work_tile.index[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
-                    let inside = self.written(output, corner.batch, Some(inside));
+                    let inside = self.written(output, work_tile.batch, Some(inside));
                     let to = memory.element(k, place.at);
                     store(k, output.dtype, to, value, inside);
                 }

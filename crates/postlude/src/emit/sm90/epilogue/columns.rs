@@ -9,7 +9,7 @@ use crate::graph::{Kind, NodeId};
 use crate::plan::sm90::column_values;
 
 use super::super::Plan;
-use super::super::raster::Corner;
+use super::super::tile_scheduler::WorkTile;
 use super::super::values::{Evaluator, Known, Place, Value};
 use super::super::warpgroup::WarpgroupIndex;
 
@@ -59,7 +59,7 @@ impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn ask(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         limit: Reg<'k, U32>,
     ) -> Asked<'k> {
         if self.nodes.is_empty() {
@@ -68,10 +68,10 @@ impl<'a, 'k> Columns<'a, 'k> {
         let workers = self.workers();
         let columns = (0..self.plan.schedule.width().div_ceil(workers)).map(|turn| {
             let within = self.worker + turn * workers;
-            let column = corner.column + within;
+            let column = work_tile.column + within;
             let in_tile = within.lt(self.plan.schedule.width());
             let inside = column.lt(limit) & in_tile;
-            let at = [corner.batch, self.k.imm(0), column];
+            let at = [work_tile.batch, self.k.imm(0), column];
             let place = Place { at, inside: Some(inside) };
             let mut known = vec![None; self.plan.graph.len()];
             evaluator.ask(&mut known, Kind::AlongColumns, &place);

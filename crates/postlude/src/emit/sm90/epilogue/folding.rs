@@ -13,7 +13,7 @@ use crate::plan::sm90::{Batches, Folded, SLOT_ROWS, Source, folds_of};
 
 use super::super::Plan;
 use super::super::parameters::Parameters;
-use super::super::raster::{Corner, Raster};
+use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Evaluator, Known, State};
 use super::super::warpgroup::WarpgroupIndex;
 use super::Spot;
@@ -57,7 +57,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        raster: &Raster<'k>,
+        scheduler: &TileScheduler<'k>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Self> {
@@ -74,7 +74,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             warpgroup,
             rank,
             column: (rank & 3) * 2,
-            tiles: raster.tiles(),
+            tiles: scheduler.tiles(),
             shared: k.region(&plan.folds) + warpgroup.in_cta * bytes,
             deferred: None,
             kept: None,
@@ -86,7 +86,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         {
             let evaluator = Evaluator { k, plan, parameters };
             let tile = plan.schedule.tile;
-            folding.kept = Some(Kept::new(&evaluator, &folding.scalars, raster, warpgroup, tile));
+            folding.kept =
+                Some(Kept::new(&evaluator, &folding.scalars, scheduler, warpgroup, tile));
         }
         Some(folding)
     }
@@ -110,12 +111,12 @@ impl<'a, 'k> Folding<'a, 'k> {
         numbered(&self.scalars).enumerate().filter(move |(_, (_, folded))| of_tile(folded))
     }
 
-    pub(super) fn share(&self, corner: &Corner<'k>) -> Share<'k> {
+    pub(super) fn share(&self, work_tile: &WorkTile<'k>) -> Share<'k> {
         let per_tile = self.plan.schedule.tile.warpgroups_per_tile();
-        let [row, tile] = corner.tile;
+        let [row, tile] = work_tile.index;
         let unit = row.mad(per_tile, self.warpgroup.in_tile);
         let [rows, tiles] = self.tiles;
-        Share { batch: corner.batch, unit, units: rows * per_tile, tile, tiles }
+        Share { batch: work_tile.batch, unit, units: rows * per_tile, tile, tiles }
     }
 
     pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
@@ -388,15 +389,15 @@ impl<'a, 'k> Folding<'a, 'k> {
     pub(super) fn end_tile(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         share: Share<'k>,
         tally: &Tally<'k>,
     ) {
         if let Some(kept) = &self.kept {
-            kept.add(evaluator, corner, tally);
+            kept.add(evaluator, work_tile, tally);
             return self.k.if_(kept.complete.get(), || {
                 let tally = kept.take(evaluator);
-                self.leave_scalars(evaluator, share, kept.place(corner), &tally);
+                self.leave_scalars(evaluator, share, kept.place(work_tile), &tally);
             });
         }
         if self.columns.is_empty() && self.of_tiles().next().is_none() {
@@ -420,7 +421,7 @@ impl<'a, 'k> Folding<'a, 'k> {
                 let state = Self::in_order(evaluator, folded, warps);
                 let state = Self::once(evaluator, folded, share, state);
                 self.leave(folded, &state, |each| {
-                    self.column_part(share, word + each, share.unit, corner.column + within)
+                    self.column_part(share, word + each, share.unit, work_tile.column + within)
                 });
             }
         });

@@ -10,7 +10,7 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::graph::Fold;
 use crate::plan::sm90::{Batches, Folded, How, Tile};
 
-use super::super::raster::{Corner, Raster};
+use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
 use super::tally::{Running, Tally};
@@ -86,7 +86,7 @@ impl<'k> Kept<'k> {
     pub(super) fn new(
         evaluator: &Evaluator<'_, 'k>,
         scalars: &[Folded],
-        raster: &Raster<'k>,
+        scheduler: &TileScheduler<'k>,
         warpgroup: WarpgroupIndex<'k>,
         tile: Tile,
     ) -> Kept<'k> {
@@ -94,7 +94,7 @@ impl<'k> Kept<'k> {
         let per_tile = tile.warpgroups_per_tile();
         let tiles = tile.cluster.rows() * tile.cluster.columns();
         let worker = if tiles > 1 {
-            raster.rank().mad(per_tile, warpgroup.in_tile)
+            scheduler.rank().mad(per_tile, warpgroup.in_tile)
         } else {
             warpgroup.in_tile
         };
@@ -102,8 +102,8 @@ impl<'k> Kept<'k> {
             totals: scalars.iter().map(|one| Total::begin(evaluator, *one)).collect(),
             complete: k.var(false),
             arrived: k.var(false),
-            batch_tiles: raster.batch_tiles(),
-            apart: raster.apart(),
+            batch_tiles: scheduler.batch_tiles(),
+            apart: scheduler.apart(),
             worker,
             workers: tiles * per_tile,
         }
@@ -113,13 +113,13 @@ impl<'k> Kept<'k> {
     pub(super) fn add(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         tally: &Tally<'k>,
     ) {
         for (total, more) in self.totals.iter().zip(&tally.0) {
             total.add(evaluator, &more.state());
         }
-        self.complete.set((corner.within + self.apart).ge(self.batch_tiles));
+        self.complete.set((work_tile.within + self.apart).ge(self.batch_tiles));
     }
 
     /// Takes what is there, and begins anew.
@@ -128,8 +128,8 @@ impl<'k> Kept<'k> {
     }
 
     /// The number of this warpgroup's partial result among those of a batch.
-    pub(super) fn place(&self, corner: &Corner<'k>) -> Reg<'k, U32> {
-        let first = corner.within - corner.within / self.apart * self.apart;
+    pub(super) fn place(&self, work_tile: &WorkTile<'k>) -> Reg<'k, U32> {
+        let first = work_tile.within - work_tile.within / self.apart * self.apart;
         first.mad(self.workers, self.worker)
     }
 

@@ -8,7 +8,7 @@ use crate::graph::{Kind, Output};
 use crate::plan::sm90::{is_plain, is_shared, output_run};
 
 use super::super::parameters::{Destination, Memory};
-use super::super::raster::Corner;
+use super::super::tile_scheduler::WorkTile;
 use super::super::values::{Evaluator, Known, Place};
 use super::Epilogue;
 use super::finishing::store_at;
@@ -21,7 +21,7 @@ impl<'k> Epilogue<'_, 'k> {
     pub(super) fn write_plain(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         scalars: &Known<'k>,
     ) {
         let (columns, single) = (self.plain(Kind::AlongColumns), self.plain(Kind::Scalar));
@@ -30,25 +30,25 @@ impl<'k> Epilogue<'_, 'k> {
         }
         let (k, zero) = (self.k, self.k.imm(0));
         // One warpgroup of those that work on a tile.
-        let first_row = corner.tile[0].eq(0) & self.warpgroup.in_tile.eq(0);
+        let first_row = work_tile.index[0].eq(0) & self.warpgroup.in_tile.eq(0);
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
-                    let column = corner.column + within;
+                    let column = work_tile.column + within;
                     let inside = column.lt(self.parameters.columns);
-                    let at = [corner.batch, zero, column];
+                    let at = [work_tile.batch, zero, column];
                     let place = Place { at, inside: Some(inside) };
                     let mut known = scalars.clone();
                     evaluator.extend_column(&mut known, &place);
-                    self.write_all(&columns, corner, &place, &known);
+                    self.write_all(&columns, work_tile, &place, &known);
                 });
             });
         }
         if !single.is_empty() {
-            let first = first_row & corner.tile[1].eq(0) & self.rank.eq(0);
+            let first = first_row & work_tile.index[1].eq(0) & self.rank.eq(0);
             k.if_(first, || {
-                let place = Place { at: [corner.batch, zero, zero], inside: None };
-                self.write_all(&single, corner, &place, scalars);
+                let place = Place { at: [work_tile.batch, zero, zero], inside: None };
+                self.write_all(&single, work_tile, &place, scalars);
             });
         }
     }
@@ -69,7 +69,7 @@ impl<'k> Epilogue<'_, 'k> {
     fn write_all(
         &self,
         outputs: &[(&Output, &Memory<'k>)],
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         place: &Place<'k>,
         known: &Known<'k>,
     ) {
@@ -78,7 +78,7 @@ impl<'k> Epilogue<'_, 'k> {
                 panic!("compiler bug: an output without a value")
             };
             let run = output_run(self.plan.graph, output);
-            let inside = self.written(output, corner.batch, place.inside);
+            let inside = self.written(output, work_tile.batch, place.inside);
             store_at(self.k, (output, memory, run), place.at, value, inside);
         }
     }
