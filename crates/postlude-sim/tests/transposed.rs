@@ -5,7 +5,7 @@ mod bound;
 use bound::{Bound, tile};
 use postlude::DType;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Needs, Path, Placement, Placements, Tile};
+use postlude::plan::sm90::{CANDIDATES, EpilogueTransfer, Needs, Placement, Placements, Tile};
 use postlude::problem::Problem;
 use postlude_corpus::is_thorough;
 use postlude_sim::meters::Meter;
@@ -58,8 +58,9 @@ fn transpose(names: &[&str], graph: &Graph, problem: &Problem, placements: &mut 
         }
     }
     let needs = Needs::of(graph, problem, placements).expect("it is not refused");
-    let paths = needs.loads.iter().chain(&needs.stores);
-    let transposed = paths.filter(|path| **path == Path::MapTransposed).count();
+    let transfers = needs.epilogue_loads.iter().chain(&needs.epilogue_stores);
+    let transposed =
+        transfers.filter(|transfer| **transfer == EpilogueTransfer::TmaTransposed).count();
     assert_eq!(transposed, names.len(), "{needs}");
 }
 

@@ -33,7 +33,7 @@ use postlude_ptx::types::U32;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, NodeId, accuracies};
 use crate::plan::sm90::{
-    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, column_runs, late, levels, passes,
+    OperandLoad, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, column_runs, late, levels, passes,
     reused, runs,
 };
 
@@ -63,7 +63,7 @@ struct Plan<'a> {
     folds: Region,
     across: Region,
     across_barriers: Region,
-    /// For each output, the place of the tile operand whose slots it leaves through.
+    /// For each output, the place of the tile operand whose slots it is stored through.
     reused: Vec<Option<usize>>,
     /// Which nodes are known only when reductions are finished.
     late: Vec<bool>,
@@ -91,15 +91,15 @@ impl Plan<'_> {
         (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
     }
 
-    /// The ring that staggered operands arrive in.
+    /// The ring that staggered operands are loaded into.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
         let grid = tile_scheduler::grid(self.schedule.tile.cluster);
         let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
-    /// The ring that a warpgroup's tile operands arrive in.
-    fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
+    /// The ring that a warpgroup's tile operands are loaded into.
+    fn load_ring<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
         let stages = self.schedule.load_stages;
         let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
         let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
@@ -183,21 +183,21 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let staggered = schedule.staging_bytes() > 0;
     let writers = if staggered { plan.movers() } else { 4 };
     let agents = Agents {
-        producers: match schedule.needs.operands.map(Feed::is_written) {
+        producers: match schedule.needs.operands.map(OperandLoad::is_written) {
             [false, false] => 1,
             [true, true] => writers,
-            // One more has the other operand copied.
+            // One more thread issues the TMA loads of the other operand.
             [true, false] | [false, true] => writers + 1,
         },
         consumers: Consumers::Warpgroups(schedule.tile.warpgroups_per_tile()),
-        // What threads write is their own CTA's.
-        grid: if schedule.needs.operands.iter().any(|feed| feed.is_written()) {
+        // What threads write is not multicast.
+        grid: if schedule.needs.operands.iter().any(|load| load.is_written()) {
             Grid::ONE
         } else {
             tile_scheduler::grid(schedule.tile.cluster)
         },
     };
-    let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
+    let by_elements = schedule.needs.operands.iter().any(|load| load.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
@@ -250,7 +250,7 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>)
     ring.initialise();
     if plan.schedule.load_bytes() > 0 {
         let all = 0..plan.schedule.math_warpgroups();
-        all.for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
+        all.for_each(|each| plan.load_ring(k, k.imm(each)).initialise());
     }
     if plan.schedule.staging_bytes() > 0 {
         plan.staging(k).initialise();

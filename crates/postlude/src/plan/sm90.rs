@@ -41,10 +41,10 @@ pub use hints::Hints;
 pub(crate) use limits::body_inputs;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
-pub use operand::Feed;
+pub use operand::OperandLoad;
 pub(crate) use operand::STAGGER;
 pub(crate) use operand::{Operand, operands};
-pub use place::{Major, Path, Placement, Placements};
+pub use place::{EpilogueTransfer, Major, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
 pub use raster::{Raster, RasterOrder};
@@ -170,7 +170,7 @@ impl Sm90Schedule {
 
     /// Bytes of all slots that tile operands arrive in.
     pub fn load_bytes(&self) -> u32 {
-        if self.needs.maps_loads() {
+        if self.needs.has_tma_loads() {
             self.math_warpgroups() * self.load_stages * self.slot_bytes()
         } else {
             0
@@ -204,7 +204,7 @@ impl Sm90Schedule {
     /// Bytes of what arrives for one stage.
     pub(crate) fn staging_slot_bytes(&self) -> u32 {
         let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
-        let rows = sides.filter(|(_, feed)| *feed == Feed::Staggered).map(|(rows, _)| rows);
+        let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
         rows.sum::<u32>() * STAGGERED_ROW_BYTES
     }
 
@@ -471,9 +471,9 @@ fn fragment(needs: &Needs, subtile: u32) -> u32 {
     together.min(subtile)
 }
 
-/// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
+/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to fill.
 fn pending(stages: u32, needs: &Needs) -> u32 {
-    u32::from(stages > 2 || !needs.operands.contains(&Feed::Staggered))
+    u32::from(stages > 2 || !needs.operands.contains(&OperandLoad::Staggered))
 }
 
 /// The least shared memory that a schedule of a tile may have.
@@ -537,9 +537,10 @@ mod tests {
 
     #[test]
     fn outputs_leave_through_operands_slots_where_stages_are_scarce() {
-        let (loads, stores) = (vec![Path::Map], vec![Path::Map]);
+        let (epilogue_loads, epilogue_stores) =
+            (vec![EpilogueTransfer::Tma], vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 1, stores: 1, reusable: 1 };
-        let needs = Needs { loads, stores, slots, ..Needs::plain() };
+        let needs = Needs { epilogue_loads, epilogue_stores, slots, ..Needs::plain() };
         let mut reusing = 0;
         for kibibytes in 100..228 {
             let chip = Sm90 { shared_bytes: kibibytes * 1024, ..Sm90::H200 };
@@ -569,8 +570,12 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let loads = if tile.cluster.split_k() == 1 { Path::ALL.to_vec() } else { Vec::new() };
-            let needs = Needs { loads, ..Needs::plain() };
+            let epilogue_loads = if tile.cluster.split_k() == 1 {
+                EpilogueTransfer::ALL.to_vec()
+            } else {
+                Vec::new()
+            };
+            let needs = Needs { epilogue_loads, ..Needs::plain() };
             let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
             let needs = Needs { slots, ..needs };
             let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");

@@ -4,7 +4,7 @@ use postlude::Options;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postlude::plan::sm90::{
-    CANDIDATES, Cluster, Path, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
+    CANDIDATES, Cluster, EpilogueTransfer, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
 };
 use postlude_corpus::Random;
 
@@ -112,7 +112,7 @@ fn few_slots_of_many_operands_are_right() {
     for load_stages in 1..=3 {
         let checked = check_all(load_stages as usize, |schedule| {
             schedule.load_stages = load_stages;
-            schedule.needs.loads.len() > 1
+            schedule.needs.epilogue_loads.len() > 1
         });
         assert!(checked > 0, "{load_stages} slots");
     }
@@ -196,7 +196,7 @@ fn knobs_that_cannot_be_are_refused_by_their_reason() {
     let mut wrong = reuse.clone();
     wrong.needs.slots.reusable = 0;
     assert!(matches!(refusal(&bound, &wrong), Some(Sm90Refusal::OtherNeeds { .. })));
-    wrong.needs.loads = vec![Path::Contiguous];
+    wrong.needs.epilogue_loads = vec![EpilogueTransfer::Contiguous];
     wrong.needs.slots.loads = 0;
     assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::NothingToReuse));
 }

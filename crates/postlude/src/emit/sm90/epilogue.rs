@@ -4,23 +4,23 @@
 //! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
 //!
 //! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once and
-//! shared. Then block by block, subtile by subtile: tile operands arrive, the graph is applied to every element, outputs
-//! leave.
+//! shared. Then block by block, subtile by subtile: tile operands are loaded, the graph is applied to every element,
+//! outputs are stored.
 
 mod across;
 mod again;
-mod arrivals;
 mod bits;
 mod columns;
 mod counting;
-mod departures;
 mod finishing;
 mod folding;
 mod further;
 mod groups;
 mod kept;
 mod lanes;
+mod loads;
 mod plain;
+mod stores;
 mod tally;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
@@ -28,7 +28,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::plan::sm90::{Path, SLOT_ROWS, terms_of};
+use crate::plan::sm90::{EpilogueTransfer, SLOT_ROWS, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
@@ -36,12 +36,12 @@ use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::values::{Evaluator, Known, Place, Value};
 use super::warpgroup::WarpgroupIndex;
 pub(super) use across::Across;
-use arrivals::{Arrivals, Arrived};
 use columns::{Asked, Columns};
-use departures::{Departures, Ready, Target};
 use folding::Folding;
 use groups::{Groups, Span};
 use lanes::Lanes;
+use loads::{EpilogueLoads, LoadedOperands};
+use stores::{Converted, EpilogueStores, StoreTarget};
 use tally::{Carried, RowTally, Share, Tallies, Tally, Terms, Turn};
 
 pub(super) struct Epilogue<'a, 'k> {
@@ -58,8 +58,8 @@ pub(super) struct Epilogue<'a, 'k> {
     indexed: bool,
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
-    arrivals: Arrivals<'a, 'k>,
-    departures: Departures<'a, 'k>,
+    loads: EpilogueLoads<'a, 'k>,
+    stores: EpilogueStores<'a, 'k>,
     /// Where rows are longer than a tile.
     across: Option<Across<'k>>,
     folding: Option<Folding<'a, 'k>>,
@@ -92,9 +92,9 @@ struct Spot<'k> {
     before: Option<Reg<'k, U32>>,
     /// Whether all of the tile is inside the problem, where folds ask for it.
     whole: Option<Reg<'k, Pred>>,
-    /// Where direct operands and outputs lie.
+    /// The addresses of direct operands and outputs.
     loads: Vec<Option<[Location<'k>; 2]>>,
-    stores: Vec<Option<Target<'k>>>,
+    stores: Vec<Option<StoreTarget<'k>>>,
 }
 
 /// 64 rows of a tile, of which a thread has two.
@@ -139,7 +139,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let (warp, lane) = (rank >> 5, rank & 31);
         let folding = Folding::new(k, plan, parameters, scheduler, warpgroup, rank);
         let wanted = wanted(plan, folding.as_ref());
-        let arrivals = Arrivals::new(k, plan, parameters, warpgroup, rank);
+        let loads = EpilogueLoads::new(k, plan, parameters, warpgroup, rank);
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
@@ -152,8 +152,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
-            arrivals,
-            departures: Departures::new(k, plan, parameters, warpgroup, rank),
+            loads,
+            stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
             across: Across::new(k, plan, scheduler, warpgroup, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
@@ -228,7 +228,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
         }
-        self.send_all();
+        self.finish_stores();
         if let (Some((folding, share)), Some(tally)) = (folding, tally) {
             folding.end_tile(&evaluator, work_tile, share, &tally);
             folding.end(&evaluator, share);
@@ -300,7 +300,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let columns = self.round_columns();
         self.loop_over(&sums, columns, |before| {
             visit(Some(before), columns);
-            self.send_all();
+            self.finish_stores();
         });
     }
 
@@ -341,8 +341,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             loads: Vec::new(),
             stores: Vec::new(),
         };
-        spot.loads = self.arrivals.locations(&spot);
-        spot.stores = self.departures.targets(&spot);
+        spot.loads = self.loads.locations(&spot);
+        spot.stores = self.stores.targets(&spot);
         spot
     }
 
@@ -403,7 +403,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         })
     }
 
-    /// One span of a block: operands arrive, all about its groups is found, its subtiles are visited.
+    /// One span of a block: loads its operands, computes all about its groups, visits its subtiles.
     fn visit_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -413,27 +413,27 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         tallies: Option<Tallies<'_, 'k>>,
         (turn, carried): (Turn, &mut Carried<'k>),
     ) {
-        let arrived = self.arrive(evaluator, spot, span);
-        let groups = self.groups(evaluator, spot, known, (span, &*arrived), &self.needed);
+        let loaded = self.load_span(evaluator, spot, span);
+        let groups = self.groups(evaluator, spot, known, (span, &*loaded), &self.needed);
         self.write_groups(spot, &groups);
-        for ((subtile, part), arrived) in span.iter().zip(&arrived) {
-            let visited = (known, &groups, arrived);
+        for ((subtile, part), loaded) in span.iter().zip(&loaded) {
+            let visited = (known, &groups, loaded);
             self.visit(evaluator, spot, *subtile, visited, part, (tallies, turn, carried));
         }
     }
 
-    /// One subtile whose operands have arrived: every element is computed, outputs leave.
+    /// One subtile whose operands are loaded: computes every element, stores outputs.
     fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
-        (known, groups, arrived): (&[Known<'k>; 2], &Groups<'k>, &Arrived<'k>),
+        (known, groups, loaded): (&[Known<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
         part: &[&[Reg<'k, F32>]],
         (tallies, turn, carried): (Option<Tallies<'_, 'k>>, Turn, &mut Carried<'k>),
     ) {
         let outputs = self.plan.graph.outputs().len();
-        let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
+        let mut values: Vec<Vec<Converted<'k>>> = vec![Vec::new(); outputs];
         let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
         for first in (0..subtile.columns as usize / 8).step_by(groups_of_fragment) {
             let compute = |group: usize| {
@@ -441,13 +441,13 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 let products = &of_group(part, group);
                 let (wanted, only) = (&self.wanted, &self.only);
                 let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(arrived, group);
+                let operands = self.operands(loaded, group);
                 self.visit_group(evaluator, spot, known, &elements, operands)
             };
             let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
             for results in &terms {
                 for output in self.tile_outputs() {
-                    values[output].push(self.ready(output, results));
+                    values[output].push(self.convert(output, results));
                 }
             }
             // Soon, so that few values wait for it.
@@ -457,45 +457,45 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
             }
         }
-        self.arrivals.give_back(arrived);
+        self.loads.give_back(loaded);
         for output in self.tile_outputs() {
-            let reused = self.plan.reused[output].map(|operand| arrived.slots(operand));
+            let reused = self.plan.reused[output].map(|operand| loaded.slots(operand));
             let groups = &values[output];
-            self.departures.send(&self.lanes, spot, subtile, (output, reused), groups);
+            self.stores.store_tile(&self.lanes, spot, subtile, (output, reused), groups);
         }
     }
 
-    /// Releases operands' slots that outputs left through, as many as the next operands need.
+    /// Releases operands' slots that outputs were stored through, as many as the next operands need.
     fn make_room(&self) {
         if self.plan.schedule.reuse {
-            let kept = self.plan.schedule.kept_slots() as usize;
-            self.arrivals.release(&self.departures.left(kept));
+            let held = self.plan.schedule.held_slots() as usize;
+            self.loads.release(&self.stores.reclaim(held));
         }
     }
 
-    /// Sends what still waits, and releases all operands' slots.
-    fn send_all(&self) {
-        self.departures.flush();
-        self.arrivals.release(&self.departures.left(0));
+    /// Issues a delayed store, and releases all operands' slots.
+    fn finish_stores(&self) {
+        self.stores.flush();
+        self.loads.release(&self.stores.reclaim(0));
     }
 
-    /// An output's values of a group as they will leave.
-    fn ready(&self, output: usize, results: &Terms<'k>) -> Ready<'k> {
+    /// An output's values of a group in its dtype.
+    fn convert(&self, output: usize, results: &Terms<'k>) -> Converted<'k> {
         let node = self.plan.graph.outputs()[output].value;
         let four = results.iter().find(|(of, _)| *of == node);
         let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
-        self.departures.ready(output, *four)
+        self.stores.convert(output, *four)
     }
 
-    /// Outputs that leave tile by tile.
+    /// Outputs that are tiles.
     fn tile_outputs(&self) -> impl Iterator<Item = usize> {
         tile_outputs(self.plan)
     }
 
     /// What is known of a group's four elements from tile operands.
-    fn operands(&self, arrived: &Arrived<'k>, group: usize) -> [Known<'k>; 4] {
+    fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Known<'k>; 4] {
         let mut known: [Known<'k>; 4] = [(); 4].map(|()| vec![None; self.plan.graph.len()]);
-        for (input, values) in arrived.group(self.k, group) {
+        for (input, values) in loaded.group(self.k, group) {
             let read = |op: &Op| matches!(op, Op::Input(read) if *read == input);
             for (id, _) in self.plan.graph.nodes().filter(|(_, node)| read(&node.op)) {
                 for (known, value) in known.iter_mut().zip(values) {
@@ -554,16 +554,18 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
     }
 
-    /// Waits until everything has left.
+    /// Waits until all stores are complete.
     pub(super) fn drain(&self) {
-        self.departures.drain();
+        self.stores.drain();
     }
 }
 
-/// Outputs that leave tile by tile.
+/// Outputs that are tiles.
 fn tile_outputs(plan: &Plan<'_>) -> impl Iterator<Item = usize> {
-    let paths = plan.schedule.needs.stores.iter().enumerate();
-    paths.filter(|(_, path)| **path != Path::Finished).map(|(output, _)| output)
+    let transfers = plan.schedule.needs.epilogue_stores.iter().enumerate();
+    transfers
+        .filter(|(_, transfer)| **transfer != EpilogueTransfer::Finished)
+        .map(|(output, _)| output)
 }
 
 /// Values of tiles that outputs or reductions take.

@@ -220,7 +220,7 @@ pub(super) fn load_tiles<'k>(
     let order = warpgroups.start / per_tile;
     let receivers: Vec<_> = warpgroups
         .map(|warpgroup| {
-            let ring = plan.arrivals(k, k.imm(warpgroup));
+            let ring = plan.load_ring(k, k.imm(warpgroup));
             let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
             (ring.producer(), ring, slots, warpgroup % per_tile * schedule.tile.blocks())
         })

@@ -8,7 +8,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
+use crate::plan::sm90::{OperandLoad, STAGE_DEPTH, Sm90Schedule, Tile};
 
 use super::Plan;
 use super::epilogue::Epilogue;
@@ -18,12 +18,13 @@ use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::warpgroup::WarpgroupIndex;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
-fn layout(feed: Feed) -> (Major, DescriptorLayout, u32) {
-    match feed {
-        Feed::Outer => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
-        Feed::Inner | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
-            (Major::K, DescriptorLayout::K_MAJOR_128, 32)
-        }
+fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
+    match load {
+        OperandLoad::TmaMnMajor => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
+        OperandLoad::TmaKMajor
+        | OperandLoad::Staggered
+        | OperandLoad::ElementsKMajor
+        | OperandLoad::ElementsMnMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
     }
 }
 

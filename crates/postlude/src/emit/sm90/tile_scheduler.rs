@@ -5,7 +5,7 @@ use postlude_ptx::ring::Grid;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Cluster, KernelSchedule, Path, STAGE_DEPTH, Sm90Schedule};
+use crate::plan::sm90::{Cluster, EpilogueTransfer, KernelSchedule, STAGE_DEPTH, Sm90Schedule};
 
 use super::parameters::Parameters;
 
@@ -61,7 +61,7 @@ impl<'k> TileScheduler<'k> {
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
         let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());
         // What tiles finish has a value where there is nothing, too: one tile without elements writes it.
-        let finishes = schedule.needs.stores.contains(&Path::Finished);
+        let finishes = schedule.needs.epilogue_stores.contains(&EpilogueTransfer::Finished);
         let [rows, columns] =
             [rows, columns].map(|count| if finishes { count.max(1) } else { count });
         let along_m = parameters.along_m.ne(0);

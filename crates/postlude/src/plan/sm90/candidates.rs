@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Feed, Needs};
+use super::{Needs, OperandLoad};
 
 /// The tile of a CTA, and the warpgroups that compute it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -190,11 +190,11 @@ impl Tile {
     /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory, ptxas
     /// serialises its wgmma (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
-        let hidden = needs.stores.iter().all(|path| !path.is_direct());
+        let hidden = needs.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
         // Some pay only where threads bring A or B in.
         let large =
             [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
-        let written = needs.operands.iter().any(|feed| feed.is_written());
+        let written = needs.operands.iter().any(|load| load.is_written());
         // Rows across a cluster wait for one another: where no tile holds them.
         let across = self.has_rows_across(needs) && needs.whole_columns <= needs.widest();
         let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs)
@@ -216,21 +216,25 @@ impl Tile {
     pub fn takes(self, needs: &Needs) -> bool {
         let width = needs.width(self);
         let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
-        let whole = |(feed, (size, multicast)): (Feed, (u32, u32))| match feed {
-            Feed::Inner => size % (8 * multicast) == 0,
-            Feed::Outer | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
-                size % 64 == 0
-            }
+        let whole = |(load, (size, multicast)): (OperandLoad, (u32, u32))| match load {
+            OperandLoad::TmaKMajor => size % (8 * multicast) == 0,
+            OperandLoad::TmaMnMajor
+            | OperandLoad::Staggered
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor => size % 64 == 0,
         };
-        let written = needs.operands.iter().any(|feed| feed.is_written());
+        let written = needs.operands.iter().any(|load| load.is_written());
         // Many accumulators leave the load warpgroup few registers.
         let roomy = self.accumulators() <= 128
-            || needs.operands.iter().all(|feed| matches!(feed, Feed::Inner | Feed::Outer));
-        let mixed = needs.operands.contains(&Feed::Staggered)
-            && needs.operands.iter().any(|feed| feed.is_by_elements());
+            || needs
+                .operands
+                .iter()
+                .all(|load| matches!(load, OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor));
+        let mixed = needs.operands.contains(&OperandLoad::Staggered)
+            && needs.operands.iter().any(|load| load.is_by_elements());
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
-            || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.maps_loads());
+            || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
         roomy
             && splits
             && self.columns.is_multiple_of(needs.products)
@@ -242,7 +246,7 @@ impl Tile {
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written
                 || (self.cluster.split_k() == 1
-                    && (self.cluster == Cluster::ONE || needs.operands == [Feed::Staggered; 2])
+                    && (self.cluster == Cluster::ONE || needs.operands == [OperandLoad::Staggered; 2])
                     && !self.is_ping_pong()
                     && self.math_warpgroups <= 2))
     }
@@ -295,14 +299,14 @@ impl Tile {
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
-        if needs.operands.contains(&Feed::Staggered) && !wide { 2 } else { 1 }
+        if needs.operands.contains(&OperandLoad::Staggered) && !wide { 2 } else { 1 }
     }
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
         if self.loaders(needs) == 2 {
             if self.math_warpgroups == 1 { [128, 240] } else { [40, 216] }
-        } else if needs.operands.iter().any(|feed| feed.is_written()) {
+        } else if needs.operands.iter().any(|load| load.is_written()) {
             // Elements pass through registers of the load warpgroup.
             if self.math_warpgroups == 1 { [128, 224] } else { [72, 216] }
         } else if self.math_warpgroups > 2 {
@@ -339,16 +343,16 @@ mod tests {
     #[test]
     fn registers_are_those_that_a_cta_starts_with() {
         const FILE: u32 = 65536;
-        for feed in Feed::ALL {
-            let needs = Needs { operands: [feed, Feed::Inner], ..Needs::plain() };
+        for load in OperandLoad::ALL {
+            let needs = Needs { operands: [load, OperandLoad::TmaKMajor], ..Needs::plain() };
             for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
                 let [loading, multiplying] = tile.registers(&needs);
                 let groups = [tile.loaders(&needs), tile.math_warpgroups];
                 let threads = 128 * (groups[0] + groups[1]);
                 let start = (FILE / threads).min(255) / 8 * 8;
                 let wanted = 128 * (groups[0] * loading + groups[1] * multiplying);
-                assert!(wanted <= start * threads && loading <= start, "{tile:?} {feed:?}");
-                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {feed:?}");
+                assert!(wanted <= start * threads && loading <= start, "{tile:?} {load:?}");
+                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {load:?}");
             }
         }
     }

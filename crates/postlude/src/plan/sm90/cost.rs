@@ -5,7 +5,7 @@
 
 use crate::problem::Problem;
 
-use super::{Feed, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
+use super::{OperandLoad, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
@@ -77,7 +77,8 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
     let elements = f64::from(tile.rows * tile.columns);
     let met = if others > 0.0 { SPLIT_K } else { 0.0 };
     let gathered = met + elements * SPLIT_K_ELEMENT * others;
-    let direct = schedule.needs.stores.iter().filter(|path| path.is_direct()).count();
+    let direct =
+        schedule.needs.epilogue_stores.iter().filter(|transfer| transfer.is_direct()).count();
     let stored = f64::from(tile.rows * schedule.width()) * direct as f64;
     FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
 }
@@ -97,19 +98,19 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut threads) = (0.0, 0.0);
-    for (feed, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
-        let distance = if feed == Feed::Outer { extent } else { problem.inner } * 2;
+    for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
+        let distance = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner } * 2;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
-        let rate = match feed {
-            Feed::Staggered => L2_STAGGERED_ROWS,
+        let rate = match load {
+            OperandLoad::Staggered => L2_STAGGERED_ROWS,
             _ => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
         drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
         threads += f64::from(size)
-            * match feed {
-                Feed::Inner | Feed::Outer => 0.0,
-                Feed::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
-                Feed::InnerElements | Feed::OuterElements => ELEMENTS_ROW,
+            * match load {
+                OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => 0.0,
+                OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
+                OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
             };
     }
     let received = f64::from(tile.rows + tile.columns) * ROW;

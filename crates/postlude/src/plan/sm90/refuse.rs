@@ -9,7 +9,7 @@ use super::{CANDIDATES, Needs, Unsupported, again, folds, groups};
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Sm90Refusal {
-    /// Operands that the tensor cores' first path does not take.
+    /// Operands of a dtype that sm90 kernels do not multiply.
     #[error("sm90 multiplies f16 and bf16; `{name}` is {dtype}")]
     OperandDType {
         /// The operand.

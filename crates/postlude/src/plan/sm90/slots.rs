@@ -19,7 +19,7 @@ pub(super) struct Slots {
 
 /// Slots of the epilogue, best first.
 pub(super) fn choices(tile: Tile, needs: &Needs) -> Vec<Slots> {
-    let loads: &[u32] = if needs.maps_loads() { &[4, 2] } else { &[1] };
+    let loads: &[u32] = if needs.has_tma_loads() { &[4, 2] } else { &[1] };
     let width = needs.width(tile);
     // In ping-pong with two warpgroups a tile, each has few registers and slots of its own.
     let widest = if tile.is_ping_pong() && tile.warpgroups_per_tile() > 1 { 32 } else { 64 };

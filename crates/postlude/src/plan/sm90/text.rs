@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::views::MOST_PRODUCTS;
 use super::{
-    Cluster, Feed, FoldWords, Hints, KernelSchedule, Needs, Path, Raster, RasterOrder, SlotCounts,
-    Sm90Schedule, Tile, fragment,
+    Cluster, EpilogueTransfer, FoldWords, Hints, KernelSchedule, Needs, OperandLoad, Raster,
+    RasterOrder, SlotCounts, Sm90Schedule, Tile, fragment,
 };
 use crate::plan::text::{ScheduleTextError, knobs};
 
@@ -35,11 +35,13 @@ impl fmt::Display for Sm90Schedule {
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
-        let [left, right] = self.needs.operands.map(Feed::name);
+        let [left, right] = self.needs.operands.map(OperandLoad::name);
         writeln!(f, "    operands {left} {right}")?;
-        for (word, paths) in [("loads", &self.needs.loads), ("stores", &self.needs.stores)] {
+        for (word, transfers) in
+            [("loads", &self.needs.epilogue_loads), ("stores", &self.needs.epilogue_stores)]
+        {
             write!(f, "    {word}")?;
-            paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
+            transfers.iter().try_for_each(|transfer| write!(f, " {}", transfer.name()))?;
             writeln!(f)?;
         }
         let SlotCounts { loads, stores, reusable } = self.needs.slots;
@@ -123,9 +125,9 @@ struct Knobs {
     cluster: Option<Cluster>,
     raster: Option<Raster>,
     hints: Option<Hints>,
-    operands: Option<[Feed; 2]>,
-    loads: Option<Vec<Path>>,
-    stores: Option<Vec<Path>>,
+    operands: Option<[OperandLoad; 2]>,
+    loads: Option<Vec<EpilogueTransfer>>,
+    stores: Option<Vec<EpilogueTransfer>>,
     slots: SlotCounts,
     folds: FoldWords,
 }
@@ -147,7 +149,7 @@ impl Knobs {
                 let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
                 self.hints = Some(found?);
             }
-            "operands" => self.operands = Some(feeds(value)?),
+            "operands" => self.operands = Some(loads(value)?),
             "slots" => {
                 let [loads, stores, reusable] = three(value)?;
                 self.slots = SlotCounts { loads, stores, reusable };
@@ -156,8 +158,8 @@ impl Knobs {
                 let [rows, columns, scalars] = three(value)?;
                 self.folds = FoldWords { rows, columns, scalars };
             }
-            "loads" => self.loads = Some(paths(value)?),
-            "stores" => self.stores = Some(paths(value)?),
+            "loads" => self.loads = Some(transfers(value)?),
+            "stores" => self.stores = Some(transfers(value)?),
             _ => {
                 let name = NUMBERS.into_iter().find(|name| *name == knob)?;
                 let value = number(value)?;
@@ -177,8 +179,8 @@ impl Knobs {
         let [rows, columns] = self.tile.ok_or(missing("tile"))?;
         let needs = Needs {
             operands: self.operands.ok_or(missing("operands"))?,
-            loads: self.loads.ok_or(missing("loads"))?,
-            stores: self.stores.ok_or(missing("stores"))?,
+            epilogue_loads: self.loads.ok_or(missing("loads"))?,
+            epilogue_stores: self.stores.ok_or(missing("stores"))?,
             slots: self.slots,
             column_values: knob("column_values")?,
             products: given("products").unwrap_or(1),
@@ -237,15 +239,16 @@ fn three(text: &str) -> Option<[u32; 3]> {
     words?.try_into().ok()
 }
 
-/// Two feeds by their words.
-fn feeds(text: &str) -> Option<[Feed; 2]> {
-    let feed = |word: &str| Feed::ALL.into_iter().find(|feed| feed.name() == word);
-    let feeds: Option<Vec<Feed>> = text.split_whitespace().map(feed).collect();
-    feeds?.try_into().ok()
+/// Operand loads by their words.
+fn loads(text: &str) -> Option<[OperandLoad; 2]> {
+    let load = |word: &str| OperandLoad::ALL.into_iter().find(|load| load.name() == word);
+    let loads: Option<Vec<OperandLoad>> = text.split_whitespace().map(load).collect();
+    loads?.try_into().ok()
 }
 
-/// Paths by their words.
-fn paths(text: &str) -> Option<Vec<Path>> {
-    let path = |word: &str| Path::ALL.into_iter().find(|path| path.name() == word);
-    text.split_whitespace().map(path).collect()
+/// Epilogue transfers by their words.
+fn transfers(text: &str) -> Option<Vec<EpilogueTransfer>> {
+    let transfer =
+        |word: &str| EpilogueTransfer::ALL.into_iter().find(|transfer| transfer.name() == word);
+    text.split_whitespace().map(transfer).collect()
 }

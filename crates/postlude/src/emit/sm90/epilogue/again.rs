@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::F32;
 
 use crate::graph::{Axes, Kind, NodeId};
-use crate::plan::sm90::{Folded, Path, folded_by, terms_of};
+use crate::plan::sm90::{EpilogueTransfer, Folded, folded_by, terms_of};
 
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State};
@@ -109,14 +109,14 @@ impl<'k> Epilogue<'_, 'k> {
         let mut states = begun;
         let spans = self.spans(accumulators);
         for span in spans.into_iter().filter(|span| span[0].0.offset < columns) {
-            let arrived = self.arrive(evaluator, spot, &span);
-            let groups = &self.groups(evaluator, spot, known, (&span, &arrived), &needed);
-            for ((subtile, part), arrived) in span.iter().zip(&arrived) {
+            let loaded = self.load_span(evaluator, spot, &span);
+            let groups = &self.groups(evaluator, spot, known, (&span, &loaded), &needed);
+            for ((subtile, part), loaded) in span.iter().zip(&loaded) {
                 for group in 0..subtile.columns as usize / 8 {
                     let offset = subtile.offset + 8 * group as u32;
                     let products = &of_group(part, group);
                     let elements = Elements { offset, products, groups, wanted, only };
-                    let operands = self.operands(arrived, group);
+                    let operands = self.operands(loaded, group);
                     let terms = self.visit_group(evaluator, spot, known, &elements, operands);
                     self.fold_group(evaluator, spot, known, (folded, offset, &terms), &mut states);
                 }
@@ -160,13 +160,15 @@ impl<'k> Epilogue<'_, 'k> {
         places: &[Place<'k>; 2],
         known: &[Known<'k>; 2],
     ) {
-        let (k, graph, paths) = (self.k, self.plan.graph, &self.plan.schedule.needs.stores);
-        let outputs = graph.outputs().iter().zip(paths).zip(&self.parameters.destinations);
-        for ((output, path), destination) in outputs {
+        let (k, graph, transfers) =
+            (self.k, self.plan.graph, &self.plan.schedule.needs.epilogue_stores);
+        let outputs = graph.outputs().iter().zip(transfers).zip(&self.parameters.destinations);
+        for ((output, transfer), destination) in outputs {
             let node = output.value.index();
             let along = graph.product().axes(&output.dims).map(Axes::kind);
-            let own =
-                *path == Path::Finished && !self.plan.late[node] && along == Some(Kind::AlongRows);
+            let own = *transfer == EpilogueTransfer::Finished
+                && !self.plan.late[node]
+                && along == Some(Kind::AlongRows);
             if let (true, Destination::Direct(memory)) = (own, destination) {
                 for (place, known) in places.iter().zip(known) {
                     let Some(value) = known[node] else {

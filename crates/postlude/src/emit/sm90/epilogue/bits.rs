@@ -9,7 +9,7 @@ use postlude_ptx::modifier::ShuffleMode;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, Scalar, U32};
 
-use crate::plan::sm90::{Major, Path};
+use crate::plan::sm90::{EpilogueTransfer, Major};
 
 use super::super::parameters::{Location, Memory, Parameters};
 use super::{Spot, Subtile};
@@ -94,7 +94,7 @@ impl<'k> BitLane<'k> {
         &self,
         major: Major,
         memory: &Memory<'k>,
-        path: Path,
+        transfer: EpilogueTransfer,
         target: &ByteTarget<'k>,
         subtile: Subtile,
         groups: &[Reg<'k, U32>],
@@ -105,7 +105,7 @@ impl<'k> BitLane<'k> {
         for (place, two) in groups.chunks_exact(2).enumerate() {
             let byte = self.gather(major, [two[0], two[1]]);
             let column = subtile.offset + 16 * place as u32;
-            let (to, _) = memory.along(target.location, path, column).byte(k);
+            let (to, _) = memory.along(target.location, transfer, column).byte(k);
             let inside = target.inside_rows & target.remaining.gt(column);
             k.when(inside, || k.store_global_narrow(Scalar::U8, to, byte));
         }

@@ -14,8 +14,8 @@ use crate::plan::sm90::{Folded, folded, is_group_fold, lengths, output_run, term
 use super::super::Plan;
 use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
-use super::arrivals::Arrived;
 use super::finishing::store;
+use super::loads::LoadedOperands;
 use super::{Elements, Epilogue, Spot, Subtile, of_group};
 
 /// Subtiles with the accumulators of their products.
@@ -107,15 +107,15 @@ impl<'k> Epilogue<'_, 'k> {
     }
 
     /// Reads the tile operands of a span.
-    pub(super) fn arrive(
+    pub(super) fn load_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         span: &Span<'_, 'k>,
-    ) -> Vec<Arrived<'k>> {
+    ) -> Vec<LoadedOperands<'k>> {
         let read = |subtile| {
             self.make_room();
-            self.arrivals.read(evaluator, &self.lanes, spot, subtile)
+            self.loads.read(evaluator, &self.lanes, spot, subtile)
         };
         span.iter().map(|(subtile, _)| read(*subtile)).collect()
     }
@@ -126,7 +126,7 @@ impl<'k> Epilogue<'_, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         known: &[Known<'k>; 2],
-        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
+        (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
         needed: &[bool],
     ) -> Groups<'k> {
         let mut groups = self.begin_groups(spot, known, span);
@@ -141,7 +141,7 @@ impl<'k> Epilogue<'_, 'k> {
             let folds: Vec<Folded> =
                 folds.filter_map(|id| folded(self.plan.graph, &self.plan.late, id)).collect();
             if !folds.is_empty() {
-                self.fold_runs(evaluator, spot, known, (span, arrived), &folds, &mut groups);
+                self.fold_runs(evaluator, spot, known, (span, loaded), &folds, &mut groups);
             }
             extend(evaluator, &mut groups, in_level);
         }
@@ -180,7 +180,7 @@ impl<'k> Epilogue<'_, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
         known: &[Known<'k>; 2],
-        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
+        (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
         folds: &[Folded],
         groups: &mut Groups<'k>,
     ) {
@@ -188,12 +188,12 @@ impl<'k> Epilogue<'_, 'k> {
         let (only, wanted) =
             (&terms_of(self.plan.graph, roots(), false), &roots().collect::<Vec<_>>());
         let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
-        for ((subtile, part), arrived) in span.iter().zip(arrived) {
+        for ((subtile, part), loaded) in span.iter().zip(loaded) {
             for chunk in 0..(subtile.columns / CHUNK) as usize {
                 let offset = subtile.offset + CHUNK * chunk as u32;
                 let products = &of_group(part, chunk);
                 let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(arrived, chunk);
+                let operands = self.operands(loaded, chunk);
                 let terms = self.visit_group(evaluator, spot, known, &elements, operands);
                 for (one, states) in folds.iter().zip(&mut states) {
                     let run = self.plan.runs[one.node.index()];

@@ -1,4 +1,4 @@
-//! Tile operands on their way in: from the load warps' slots, or straight from memory.
+//! Epilogue loads: tile operands from the slots that a load warp fills by TMA, or directly from memory.
 
 use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::LoadCache;
@@ -8,7 +8,7 @@ use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
 use crate::graph::InputId;
-use crate::plan::sm90::{Major, Path, tile_operands};
+use crate::plan::sm90::{EpilogueTransfer, Major, tile_operands};
 
 use super::super::Plan;
 use super::super::parameters::{Location, Parameters, Source};
@@ -18,38 +18,38 @@ use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
 use super::{Spot, Subtile};
 
-/// What a thread reads of a subtile: for each operand and group of 8 columns, two columns of its two rows.
-pub(super) struct Arrived<'k> {
-    operands: Vec<(InputId, Vec<Held<'k>>)>,
-    /// Of each operand, the slots that are still to be released.
-    slots: Vec<Vec<KeptSlot<'k>>>,
+/// What a thread has loaded of a subtile: for each operand and group of 8 columns, two columns of its two rows.
+pub(super) struct LoadedOperands<'k> {
+    operands: Vec<(InputId, Vec<GroupValues<'k>>)>,
+    /// Of each operand, the slots that this warp has not released yet.
+    slots: Vec<Vec<HeldSlot<'k>>>,
 }
 
-/// A slot that is still to be released.
+/// A slot that this warp has read but not released yet.
 #[derive(Clone, Copy)]
-pub(super) struct KeptSlot<'k> {
+pub(super) struct HeldSlot<'k> {
     pub(super) start: SharedAddress<'k>,
     pub(super) borrowed: Borrowed<'k>,
 }
 
 /// A thread's four elements of a group.
 #[derive(Clone, Copy)]
-enum Held<'k> {
-    /// 16-bit pairs as they came, which take half the registers.
+enum GroupValues<'k> {
+    /// 16-bit pairs as they were loaded, which take half the registers.
     Packed(Half, Packed<'k>),
     Values([Value<'k>; 4]),
 }
 
-impl<'k> Arrived<'k> {
+impl<'k> LoadedOperands<'k> {
     /// The values of a group's four elements.
     pub(super) fn group(
         &self,
         k: Kernel<'k, Sm90a>,
         group: usize,
     ) -> Vec<(InputId, [Value<'k>; 4])> {
-        let values = |held: Held<'k>| match held {
-            Held::Values(values) => values,
-            Held::Packed(half, packed) => {
+        let values = |group: GroupValues<'k>| match group {
+            GroupValues::Values(values) => values,
+            GroupValues::Packed(half, packed) => {
                 let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
                 [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
             }
@@ -58,23 +58,23 @@ impl<'k> Arrived<'k> {
     }
 
     /// The slots of an operand.
-    pub(super) fn slots(&self, operand: usize) -> &[KeptSlot<'k>] {
+    pub(super) fn slots(&self, operand: usize) -> &[HeldSlot<'k>] {
         &self.slots[operand]
     }
 }
 
 /// The tile operands of a warpgroup.
-pub(super) struct Arrivals<'a, 'k> {
+pub(super) struct EpilogueLoads<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    operands: Vec<(InputId, DType, Path)>,
+    operands: Vec<(InputId, DType, EpilogueTransfer)>,
     ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
-    /// Whether slots are released only when a subtile is computed, and nothing waits for their reads any more.
-    keeps: bool,
+    /// Whether slots are released only when a subtile is computed, so that no instruction waits for their reads.
+    holds: bool,
 }
 
-impl<'a, 'k> Arrivals<'a, 'k> {
+impl<'a, 'k> EpilogueLoads<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
@@ -82,32 +82,36 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
-        let operands: Vec<(InputId, DType, Path)> = tile_operands(plan.graph)
+        let operands: Vec<(InputId, DType, EpilogueTransfer)> = tile_operands(plan.graph)
             .into_iter()
-            .zip(&plan.schedule.needs.loads)
-            .map(|(input, path)| (input, plan.graph.inputs()[input.0 as usize].dtype, *path))
+            .zip(&plan.schedule.needs.epilogue_loads)
+            .map(|(input, transfer)| {
+                (input, plan.graph.inputs()[input.0 as usize].dtype, *transfer)
+            })
             .collect();
         let ring = (plan.schedule.load_bytes() > 0).then(|| {
-            let ring = plan.arrivals(k, warpgroup.in_cta);
+            let ring = plan.load_ring(k, warpgroup.in_cta);
             let at = ring.consumer(rank & 31);
             let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
             (ring, at, k.region(&plan.loads) + warpgroup.in_cta * bytes)
         });
-        let slots = operands.iter().filter_map(|(_, dtype, path)| {
-            path.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())
+        let slots = operands.iter().filter_map(|(_, dtype, transfer)| {
+            transfer.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())
         });
-        // A span of several subtiles is read whole before its first is computed; and while slots are kept, as many others
-        // have to be filled.
-        let keeps = plan.schedule.span() == plan.schedule.subtile
+        // A span of several subtiles is read whole before its first is computed; and while slots are held, the load warp
+        // needs as many others to fill.
+        let holds = plan.schedule.span() == plan.schedule.subtile
             && 2 * slots.sum::<u32>() <= plan.schedule.load_stages;
-        Arrivals { k, plan, parameters, operands, ring, keeps }
+        EpilogueLoads { k, plan, parameters, operands, ring, holds }
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
     pub(super) fn locations(&self, spot: &Spot<'k>) -> Vec<Option<[Location<'k>; 2]>> {
-        let of = |(input, _, path): &(InputId, DType, Path)| match path {
-            Path::Map | Path::MapTransposed => None,
-            Path::Contiguous | Path::Strided | Path::Finished => {
+        let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
+            EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => {
                 let memory = self.parameters.memory(*input);
                 Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
             }
@@ -115,15 +119,15 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         self.operands.iter().map(of).collect()
     }
 
-    /// Releases what was read of a subtile and no output leaves through.
-    pub(super) fn give_back(&self, arrived: &Arrived<'k>) {
-        let operands = arrived.slots.iter().enumerate();
+    /// Releases the slots of a subtile that no output is stored through.
+    pub(super) fn give_back(&self, loaded: &LoadedOperands<'k>) {
+        let operands = loaded.slots.iter().enumerate();
         let read = operands.filter(|(operand, _)| !self.plan.reused.contains(&Some(*operand)));
-        let slots: Vec<_> = read.flat_map(|(_, slots)| slots).map(|kept| kept.borrowed).collect();
+        let slots: Vec<_> = read.flat_map(|(_, slots)| slots).map(|slot| slot.borrowed).collect();
         self.release(&slots);
     }
 
-    /// Releases slots that nobody reads any more.
+    /// Releases slots that no thread of the warp and no store reads any more.
     pub(super) fn release(&self, slots: &[Borrowed<'k>]) {
         if let Some((ring, at, _)) = &self.ring {
             ring.give_back(at, slots);
@@ -137,22 +141,23 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
         subtile: Subtile,
-    ) -> Arrived<'k> {
+    ) -> LoadedOperands<'k> {
         let mut slots = Vec::new();
-        let read = |(place, (input, dtype, path)): (usize, &(InputId, DType, Path))| {
-            let mut kept = Vec::new();
-            let values = match (path.major(), spot.loads[place]) {
-                (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut kept),
-                (None, Some(locations)) => {
-                    self.read_direct(evaluator, *input, *dtype, *path, locations, spot, subtile)
-                }
-                (None, None) => panic!("compiler bug: an operand without a place"),
+        let read =
+            |(place, (input, dtype, transfer)): (usize, &(InputId, DType, EpilogueTransfer))| {
+                let mut held = Vec::new();
+                let values = match (transfer.major(), spot.loads[place]) {
+                    (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
+                    (None, Some(locations)) => self.read_direct(
+                        evaluator, *input, *dtype, *transfer, locations, spot, subtile,
+                    ),
+                    (None, None) => panic!("compiler bug: an operand without a place"),
+                };
+                slots.push(held);
+                (*input, values)
             };
-            slots.push(kept);
-            (*input, values)
-        };
         let operands = self.operands.iter().enumerate().map(read).collect();
-        Arrived { operands, slots }
+        LoadedOperands { operands, slots }
     }
 
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
@@ -161,35 +166,35 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         access: &dyn SlotAccess<'k>,
         dtype: DType,
         major: Major,
-        kept: &mut Vec<KeptSlot<'k>>,
-    ) -> Vec<Held<'k>> {
+        held: &mut Vec<HeldSlot<'k>>,
+    ) -> Vec<GroupValues<'k>> {
         let Some((ring, at, slots)) = &self.ring else {
             panic!("compiler bug: a slot without a ring")
         };
         let layout = SlotLayout::new(self.plan.schedule, dtype, major);
         let groups = layout.columns() / 8;
-        let mut values: Vec<Held<'k>> = Vec::new();
+        let mut values: Vec<GroupValues<'k>> = Vec::new();
         for _ in 0..layout.slots() {
             let mut first = None;
             let read = |stage: Reg<'k, U32>| {
                 let start = *slots + stage * self.plan.schedule.slot_bytes();
                 first = Some(start);
-                let packed = |half| -> Vec<Held<'k>> {
+                let packed = |half| -> Vec<GroupValues<'k>> {
                     let packed = access.read_packed(start, groups).into_iter();
-                    packed.map(|packed| Held::Packed(half, packed)).collect()
+                    packed.map(|packed| GroupValues::Packed(half, packed)).collect()
                 };
                 values.extend(match dtype {
                     DType::F16 => packed(Half::F16),
                     DType::BF16 => packed(Half::BF16),
                     _ => {
                         let floats = access.read_floats(start, groups).into_iter();
-                        floats.map(|four| Held::Values(four.map(Value::Float))).collect()
+                        floats.map(|four| GroupValues::Values(four.map(Value::Float))).collect()
                     }
                 });
             };
-            if self.keeps {
+            if self.holds {
                 let borrowed = ring.borrow(at, read);
-                kept.extend(first.map(|start| KeptSlot { start, borrowed }));
+                held.extend(first.map(|start| HeldSlot { start, borrowed }));
             } else {
                 ring.consume(at, read);
             }
@@ -203,16 +208,16 @@ impl<'a, 'k> Arrivals<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         input: InputId,
         dtype: DType,
-        path: Path,
+        transfer: EpilogueTransfer,
         locations: [Location<'k>; 2],
         spot: &Spot<'k>,
         subtile: Subtile,
-    ) -> Vec<Held<'k>> {
+    ) -> Vec<GroupValues<'k>> {
         let memory = self.parameters.memory(input);
         let group = |group: u32| {
-            Held::Values(std::array::from_fn(|element| {
+            GroupValues::Values(std::array::from_fn(|element| {
                 let column = subtile.offset + 8 * group + element as u32 % 2;
-                let from = memory.along(locations[element / 2], path, column);
+                let from = memory.along(locations[element / 2], transfer, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, Some(inside), LoadCache::Default)
