@@ -69,7 +69,7 @@ fn bound(
     dtype: DType,
     sizes: [usize; 4],
     tile: Tile,
-    (subtile, grid): (u32, u32),
+    (epilogue_tile, grid): (u32, u32),
 ) -> Bound {
     Bound::placed(
         &source.replace("T[", &format!("{dtype}[")),
@@ -77,8 +77,8 @@ fn bound(
         tile,
         |graph, problem, placements| transpose(names, graph, problem, placements),
         |schedule| {
-            // A narrower subtile always fits.
-            schedule.subtile = schedule.subtile.min(subtile);
+            // A narrower epilogue tile always fits.
+            schedule.epilogue_tile = schedule.epilogue_tile.min(epilogue_tile);
             schedule.grid_limit = Some(grid);
         },
     )
@@ -88,10 +88,11 @@ fn bound(
 fn every_transposed_tile_on_the_small_tile_is_right() {
     for (at, (name, source, names)) in KERNELS.iter().enumerate() {
         for (place, sizes) in SIZES.iter().enumerate() {
-            for subtile in [64, 32] {
-                let dtype = [DType::BF16, DType::F16][(at + place + subtile as usize / 32) % 2];
-                let about = format!("{name} {dtype} {sizes:?}, {subtile} columns at a time");
-                let work = (subtile, 1 + place as u32 % 2);
+            for epilogue_tile in [64, 32] {
+                let dtype =
+                    [DType::BF16, DType::F16][(at + place + epilogue_tile as usize / 32) % 2];
+                let about = format!("{name} {dtype} {sizes:?}, {epilogue_tile} columns at a time");
+                let work = (epilogue_tile, 1 + place as u32 % 2);
                 bound((source, names), dtype, *sizes, tile(64, 64, 1), work).check(&about);
             }
         }
@@ -135,10 +136,10 @@ fn every_transposed_tile_is_clean_under_many_seeds() {
 fn transposed_slots_meet_no_bank_conflicts() {
     for (source, requests) in [(RESIDUAL, 2 * 128 * 128 / 256), (WIDE_RESIDUAL, 2 * 128 * 128 / 32)]
     {
-        for subtile in [64, 32] {
+        for epilogue_tile in [64, 32] {
             let kernel: (&str, &[&str]) = (source, &["C", "D"]);
             let tile = tile(128, 128, 1);
-            let bound = bound(kernel, DType::BF16, [1, 128, 128, 64], tile, (subtile, 1));
+            let bound = bound(kernel, DType::BF16, [1, 128, 128, 64], tile, (epilogue_tile, 1));
             let mut buffers = bound.buffers.clone();
             let sizes: Vec<usize> = buffers.iter().map(Vec::len).collect();
             let mut meter = Meter::new(&sizes, &bound.regions);

@@ -1,8 +1,9 @@
 //! The Hopper kernel: one or two load warpgroups, and math warpgroups that multiply and run the epilogue.
 //!
-//! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a cluster.
-//! Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the tile
-//! through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes alone.
+//! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a
+//! cluster. Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the
+//! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
+//! alone.
 
 mod epilogue;
 mod host;
@@ -52,11 +53,11 @@ struct Plan<'a> {
     /// Which nodes are computed.
     used: Vec<bool>,
     stages: Region,
-    loads: Region,
-    stores: Region,
+    c_slots: Region,
+    d_slots: Region,
     columns: Region,
     barriers: Region,
-    load_barriers: Region,
+    c_barriers: Region,
     staging: Region,
     staging_barriers: Region,
     partials: Region,
@@ -83,8 +84,8 @@ impl Plan<'_> {
         self.schedule.loaders() * 4 - 1
     }
 
-    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there are
-    /// more math warpgroups than such warps.
+    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there
+    /// are more math warpgroups than such warps.
     fn served(&self) -> impl Iterator<Item = Range<u32>> {
         let tile = self.schedule.tile;
         let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
@@ -100,10 +101,10 @@ impl Plan<'_> {
 
     /// The ring that a warpgroup's tile operands are loaded into.
     fn load_ring<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
-        let stages = self.schedule.load_stages;
+        let stages = self.schedule.c_stages;
         let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
         let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
-        Ring::new(k, k.region(&self.load_barriers) + own, stages, agents)
+        Ring::new(k, k.region(&self.c_barriers) + own, stages, agents)
     }
 }
 
@@ -113,8 +114,8 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
     let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
     let partials = planner.reserve("parts of sums", schedule.partial_bytes(), 128);
-    let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
-    let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
+    let c_slots = planner.reserve("tile operands", schedule.c_bytes(), 1024);
+    let d_slots = planner.reserve("stores", schedule.d_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
     let across = planner.reserve("rows across CTAs", schedule.across_bytes(), 16);
@@ -124,7 +125,7 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         0 => 0,
         _ => Ring::<Sm90a>::barrier_bytes(STAGING_SLOTS),
     };
-    let load_barriers = planner.reserve(
+    let c_barriers = planner.reserve(
         "tile operands' barriers",
         schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages) - arriving,
         8,
@@ -146,18 +147,18 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         used: short::used(graph, &accuracies),
         accuracies,
         stages,
-        loads,
-        stores,
+        c_slots,
+        d_slots,
         columns,
         barriers,
-        load_barriers,
+        c_barriers,
         staging,
         staging_barriers,
         partials,
         folds,
         across,
         across_barriers,
-        reused: if schedule.reuse {
+        reused: if schedule.reuse_c {
             reused(graph, &schedule.needs)
         } else {
             vec![None; graph.outputs().len()]
@@ -201,7 +202,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
-    let tiles = schedule.load_bytes() > 0;
+    let tiles = schedule.c_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
         initialise(k, plan, &ring);
@@ -248,7 +249,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
 /// One thread makes the barriers of every ring, and of rows that CTAs hold together.
 fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
     ring.initialise();
-    if plan.schedule.load_bytes() > 0 {
+    if plan.schedule.c_bytes() > 0 {
         let all = 0..plan.schedule.math_warpgroups();
         all.for_each(|each| plan.load_ring(k, k.imm(each)).initialise());
     }

@@ -1,7 +1,7 @@
 //! Schedules for Hopper: enumerate candidates, refuse with a reason, cost, pick.
 //!
-//! In: an optimised graph and a problem. Out: a [`Sm90Schedule`], everything the emitter needs. Code depends on it and on
-//! dtypes alone; sizes and strides are parameters of the kernel.
+//! In: an optimised graph and a problem. Out: a [`Sm90Schedule`], everything the emitter needs. Code depends on it and
+//! on dtypes alone; sizes and strides are parameters of the kernel.
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
 mod again;
@@ -54,6 +54,7 @@ pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
 use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
+pub use text::renamed_words;
 pub(crate) use unsupported::Unsupported;
 pub(crate) use views::Viewed;
 
@@ -84,43 +85,45 @@ impl Sm90 {
 pub struct Sm90Schedule {
     /// The tile of a CTA.
     pub tile: Tile,
-    /// Slots of the ring that A and B arrive in.
+    /// Stages of the mainloop's ring of A and B.
     pub stages: u32,
     /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
-    pub subtile: u32,
-    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64, of
-    /// which a subtile has whole ones.
+    pub epilogue_tile: u32,
+    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64,
+    /// of which an epilogue tile has whole ones.
     pub fragment: u32,
-    /// Slots of each warpgroup's ring that tile operands arrive in.
-    pub load_stages: u32,
-    /// Slots of each warpgroup's ring that tile outputs leave through.
-    pub store_stages: u32,
-    /// Whether tile outputs leave through the slots of tile operands that lie alike; where all do, there are no other slots
-    /// for them, and `store_stages` says how many of the operands' are on their way out.
-    pub reuse: bool,
-    /// Whether a slot's copy out is issued only when the next one is filled: those that fill slots meet once for both.
-    pub delay: bool,
-    /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
-    pub looped: bool,
-    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none before it.
+    /// C stages: slots of each math warpgroup's ring that tile operands are loaded into.
+    pub c_stages: u32,
+    /// D stages: slots of each math warpgroup's ring that tile outputs are stored through.
+    pub d_stages: u32,
+    /// Whether tile outputs are stored through the slots of tile operands of the same layout; where all are, there are
+    /// no other slots for them, and `d_stages` says how many of the operands' stores may read at a time.
+    pub reuse_c: bool,
+    /// Whether a slot's store is issued only when the next one is filled: the threads that fill slots synchronise once
+    /// for both.
+    pub delay_store: bool,
+    /// Whether the epilogue is a loop over epilogue tiles and not unrolled: less code, for a few moves.
+    pub epilogue_loop: bool,
+    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none
+    /// before it.
     pub rounds: u32,
-    /// Stages whose products are under way while the next one's are issued: 0 or 1.
-    pub pending: u32,
+    /// wgmma groups in flight while the next stage's are issued: 0 or 1.
+    pub wgmma_in_flight: u32,
     /// What L2 is told to keep.
     pub hints: Hints,
     /// The order in which work tiles are computed.
     pub raster: Raster,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub grid_limit: Option<u32>,
-    /// What the epilogue needs beside the accumulators.
+    /// What the graph needs of it.
     pub needs: Needs,
 }
 
 /// Depth of one stage: 128 bytes of a 16-bit type, one swizzled row.
 pub const STAGE_DEPTH: u32 = 64;
-/// Slots of what arrives staggered: one is filled while another is emptied.
+/// Slots of staggered operands: TMA fills one while load warps empty the other.
 pub(crate) const STAGING_SLOTS: u32 = 2;
-/// Bytes of a staggered row as it arrives: a stage's, and up to seven elements before them.
+/// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
 pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 /// Rows of a slot: what one warpgroup's instruction computes.
 pub const SLOT_ROWS: u32 = 64;
@@ -141,20 +144,21 @@ impl Sm90Schedule {
         128 * (self.loaders() + self.math_warpgroups())
     }
 
-    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their own.
+    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their
+    /// own.
     pub fn width(&self) -> u32 {
         self.needs.width(self.tile)
     }
 
-    /// Columns of a span: the fewest subtiles that hold whole groups.
+    /// Columns of a span: the fewest epilogue tiles that hold whole groups.
     pub(crate) fn span(&self) -> u32 {
-        least_common_multiple(self.needs.groups, self.subtile)
+        least_common_multiple(self.needs.groups, self.epilogue_tile)
     }
 
     /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
     /// all. Not where passes over whole rows come first, and not where many words would wait for the next block.
     pub(crate) fn visits_columns(&self) -> bool {
-        self.looped && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
+        self.epilogue_loop && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
     }
 
     /// Bytes of A and B in one stage.
@@ -162,25 +166,25 @@ impl Sm90Schedule {
         (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
     }
 
-    /// Bytes of a slot that tile operands arrive in or tile outputs leave through: 64 rows of a subtile of a 16-bit type,
+    /// Bytes of a slot of C or D: 64 rows of an epilogue tile of a 16-bit type,
     /// or of half of one of a 32-bit type.
     pub fn slot_bytes(&self) -> u32 {
-        SLOT_ROWS * self.subtile * 2
+        SLOT_ROWS * self.epilogue_tile * 2
     }
 
-    /// Bytes of all slots that tile operands arrive in.
-    pub fn load_bytes(&self) -> u32 {
+    /// Bytes of all slots that tile operands are loaded into.
+    pub fn c_bytes(&self) -> u32 {
         if self.needs.has_tma_loads() {
-            self.math_warpgroups() * self.load_stages * self.slot_bytes()
+            self.math_warpgroups() * self.c_stages * self.slot_bytes()
         } else {
             0
         }
     }
 
-    /// Bytes of all slots that tile outputs leave through.
-    pub fn store_bytes(&self) -> u32 {
-        if self.has_store_slots() {
-            self.math_warpgroups() * self.store_stages * self.slot_bytes()
+    /// Bytes of all slots that tile outputs are stored through.
+    pub fn d_bytes(&self) -> u32 {
+        if self.has_d_slots() {
+            self.math_warpgroups() * self.d_stages * self.slot_bytes()
         } else {
             0
         }
@@ -196,12 +200,12 @@ impl Sm90Schedule {
         self.tile_column_bytes() * self.tile.tiles_in_flight()
     }
 
-    /// Bytes of staggered operands in the order in which they arrive, before they are moved to their stages.
+    /// Bytes of staggered operands as TMA loads them, before load warps move them to their stages.
     pub fn staging_bytes(&self) -> u32 {
         STAGING_SLOTS * self.staging_slot_bytes()
     }
 
-    /// Bytes of what arrives for one stage.
+    /// Bytes of the staggered operands of one stage.
     pub(crate) fn staging_slot_bytes(&self) -> u32 {
         let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
         let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
@@ -235,10 +239,9 @@ impl Sm90Schedule {
         if self.has_rows_across() { 4 * self.math_warpgroups() * 8 } else { 0 }
     }
 
-    /// Bytes of a full and an empty barrier for each slot that something arrives in.
+    /// Bytes of a full and an empty barrier for each slot that is loaded into.
     pub fn barrier_bytes(&self) -> u32 {
-        let loads =
-            if self.load_bytes() > 0 { self.math_warpgroups() * self.load_stages } else { 0 };
+        let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
         let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
         16 * (self.stages + loads + staging)
     }
@@ -248,8 +251,8 @@ impl Sm90Schedule {
         self.stages * self.stage_bytes()
             + self.staging_bytes()
             + self.partial_bytes()
-            + self.load_bytes()
-            + self.store_bytes()
+            + self.c_bytes()
+            + self.d_bytes()
             + self.column_bytes()
             + self.fold_bytes()
             + self.across_bytes()
@@ -337,12 +340,12 @@ pub fn accept(
     refuse_knobs(schedule)?;
     if !schedule.fragment.is_multiple_of(8)
         || schedule.fragment == 0
-        || !schedule.subtile.is_multiple_of(schedule.fragment)
+        || !schedule.epilogue_tile.is_multiple_of(schedule.fragment)
     {
-        return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
+        return Err(Sm90Refusal::Fragment { epilogue_tile: schedule.epilogue_tile });
     }
     reuse::refuse(schedule)?;
-    if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
+    if schedule.delay_store && schedule.d_bytes() > 0 && schedule.d_stages < 2 {
         return Err(Sm90Refusal::DelayedSlot);
     }
     limits::refuse_parameters(graph, &schedule.needs)?;
@@ -351,7 +354,7 @@ pub fn accept(
     }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.raster.group) > u64::from(u32::MAX) {
-        return Err(Sm90Refusal::Knob { knob: "walk" });
+        return Err(Sm90Refusal::Knob { knob: "raster" });
     }
     if schedule.shared_bytes() > chip.shared_bytes {
         let (need, have) = (schedule.shared_bytes(), chip.shared_bytes);
@@ -366,23 +369,24 @@ fn refuse_knobs(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let known = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
     let rounds = schedule.rounds.checked_mul(schedule.span());
     let rounds_fit = schedule.rounds == 0
-        || schedule.looped
+        || schedule.epilogue_loop
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
+        ("cluster", Cluster::ALL.contains(&tile.cluster)),
         ("tile", known && tile.takes(&schedule.needs)),
-        ("loads", schedule.needs.clone().settled() == schedule.needs),
+        ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
         (
-            "subtile",
-            [16, 32, 64].contains(&schedule.subtile)
-                && schedule.width().is_multiple_of(schedule.subtile),
+            "epilogue_tile",
+            [16, 32, 64].contains(&schedule.epilogue_tile)
+                && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)),
-        ("load_stages", stages(schedule.load_stages)),
-        ("store_stages", stages(schedule.store_stages)),
-        ("pending", schedule.pending <= 1),
+        ("c_stages", stages(schedule.c_stages)),
+        ("d_stages", stages(schedule.d_stages)),
+        ("wgmma_in_flight", schedule.wgmma_in_flight <= 1),
         ("rounds", rounds_fit),
-        ("walk", (1..=Raster::MOST).contains(&schedule.raster.group)),
+        ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {
         Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
@@ -403,29 +407,30 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
 }
 
-/// The same for a tile that does, its outputs through operands' slots or not.
-fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Schedule> {
+/// The same for a tile that does, with C's slots reused for D or not.
+fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
     let most = (FEWEST_STAGES..=MOST_STAGES).rev();
     let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
-    // Where threads are what takes long, wide subtiles are worth more than a deep ring.
+    // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =
-        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
+        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.epilogue_tile == 64);
     wide.filter(|_| needs.is_heavy() && tile.is_ping_pong())
         .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
-        .map(|(stages, Slots { subtile, load_stages, store_stages, .. })| Sm90Schedule {
+        .map(|(stages, Slots { epilogue_tile, c_stages, d_stages, .. })| Sm90Schedule {
             tile,
             stages,
-            subtile,
-            fragment: fragment(needs, subtile),
-            load_stages,
-            store_stages,
-            reuse,
-            delay: false,
-            looped: looped(tile, needs, subtile) || rounds(tile, needs, subtile) > 0,
-            rounds: rounds(tile, needs, subtile),
-            pending: pending(stages, needs),
+            epilogue_tile,
+            fragment: fragment(needs, epilogue_tile),
+            c_stages,
+            d_stages,
+            reuse_c,
+            delay_store: false,
+            epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
+                || rounds(tile, needs, epilogue_tile) > 0,
+            rounds: rounds(tile, needs, epilogue_tile),
+            wgmma_in_flight: wgmma_in_flight(stages, needs),
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),
             grid_limit: None,
@@ -435,12 +440,12 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
-/// Whether subtiles are a loop: where there is much code for many accumulators.
-fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
+/// Whether epilogue tiles are a loop: where there is much code for many accumulators.
+fn epilogue_loop(tile: Tile, needs: &Needs, epilogue_tile: u32) -> bool {
     (needs.is_heavy() || needs.folds.any())
         && tile.is_ping_pong()
         && tile.warpgroups_per_tile() == 1
-        && needs.width(tile) > least_common_multiple(needs.groups, subtile)
+        && needs.width(tile) > least_common_multiple(needs.groups, epilogue_tile)
 }
 
 /// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
@@ -450,29 +455,30 @@ fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
     needs.lines.saturating_mul(tile.blocks() * columns / 2)
 }
 /// Rounds of the loops that a long kernel needs; 0 for a short one.
-fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
+fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
     let width = needs.width(tile);
     if code_lines(tile, needs, width) <= MOST_LINES {
         return 0;
     }
-    let spans = width / least_common_multiple(needs.groups, subtile);
+    let spans = width / least_common_multiple(needs.groups, epilogue_tile);
     let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
     let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
-/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
-/// are reduced together share more of the way, but several words fill registers.
-fn fragment(needs: &Needs, subtile: u32) -> u32 {
+/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns
+/// that are reduced together share more of the way, but several words fill registers.
+fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
     let together = match needs.folds {
         folds if !folds.any() || needs.widest_fold > 1 => 8,
         folds if folds.rows > 1 => 16,
         _ => 32,
     };
-    together.min(subtile)
+    together.min(epilogue_tile)
 }
 
-/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to fill.
-fn pending(stages: u32, needs: &Needs) -> u32 {
+/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to
+/// fill.
+fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
     u32::from(stages > 2 || !needs.operands.contains(&OperandLoad::Staggered))
 }
 
@@ -481,14 +487,14 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |slots: &Slots| {
-        let Slots { subtile, load_stages, store_stages, .. } = *slots;
+        let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
         let stages = FEWEST_STAGES;
-        let with = |reuse| Sm90Schedule {
+        let with = |reuse_c| Sm90Schedule {
             stages,
-            subtile,
-            load_stages,
-            store_stages,
-            reuse,
+            epilogue_tile,
+            c_stages,
+            d_stages,
+            reuse_c,
             ..schedule.clone()
         };
         let allowed = [false, true].map(with).into_iter().filter(|it| reuse::refuse(it).is_ok());
@@ -499,7 +505,7 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
 
 /// As many stages of A and B or fewer are worth having with few slots for outputs.
 const WITH_FEW_SLOTS: u32 = 3;
-/// With fewer, slots of outputs are better spent on one more.
+/// With fewer, shared memory of D slots is better spent on one more.
 const SCARCE_STAGES: u32 = 3;
 /// As many are enough where the epilogue takes longer than the products.
 const ENOUGH_STAGES: u32 = 4;
@@ -536,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_leave_through_operands_slots_where_stages_are_scarce() {
+    fn slots_of_c_are_reused_where_stages_are_scarce() {
         let (epilogue_loads, epilogue_stores) =
             (vec![EpilogueTransfer::Tma], vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 1, stores: 1, reusable: 1 };
@@ -547,9 +553,9 @@ mod tests {
             let usual = fit_with(CANDIDATES[0], &needs, chip, false);
             let Some(taken) = fit(CANDIDATES[0], &needs, chip) else { continue };
             let stages = usual.map_or(0, |usual| usual.stages);
-            assert!(taken.stages >= stages && (!taken.reuse || stages < SCARCE_STAGES));
+            assert!(taken.stages >= stages && (!taken.reuse_c || stages < SCARCE_STAGES));
             assert!(taken.shared_bytes() <= chip.shared_bytes);
-            reusing += u32::from(taken.reuse && taken.stages > stages);
+            reusing += u32::from(taken.reuse_c && taken.stages > stages);
         }
         assert!(reusing > 0);
     }
@@ -558,7 +564,7 @@ mod tests {
     fn knobs_that_a_schedule_does_not_name_are_the_planners() {
         let schedule = fit(CANDIDATES[0], &Needs::plain(), Sm90::H200).expect("it fits");
         let named = |line: &&str| {
-            ["fragment", "reuse", "delay", "slots"].iter().all(|knob| !line.contains(knob))
+            ["fragment", "reuse_c", "delay_store", "slots"].iter().all(|knob| !line.contains(knob))
         };
         let printed = schedule.to_string();
         let fewer: Vec<&str> = printed.lines().filter(named).collect();
@@ -579,8 +585,9 @@ mod tests {
             let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
             let needs = Needs { slots, ..needs };
             let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
-            let (fragment, reuse, delay) = (16, true, true);
-            for schedule in [Sm90Schedule { fragment, reuse, delay, ..schedule.clone() }, schedule]
+            let (fragment, reuse_c, delay_store) = (16, true, true);
+            for schedule in
+                [Sm90Schedule { fragment, reuse_c, delay_store, ..schedule.clone() }, schedule]
             {
                 assert_eq!(schedule.to_string().parse(), Ok(schedule));
             }

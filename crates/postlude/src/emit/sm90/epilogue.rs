@@ -3,9 +3,9 @@
 //! Thread t of a warpgroup holds, for each 8-column group j, columns 8j + 2(t mod 4) + {0, 1} of rows
 //! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
 //!
-//! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once and
-//! shared. Then block by block, subtile by subtile: tile operands are loaded, the graph is applied to every element,
-//! outputs are stored.
+//! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once
+//! and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph is applied to
+//! every element, outputs are stored.
 
 mod across;
 mod again;
@@ -63,8 +63,8 @@ pub(super) struct Epilogue<'a, 'k> {
     /// Where rows are longer than a tile.
     across: Option<Across<'k>>,
     folding: Option<Folding<'a, 'k>>,
-    /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its groups,
-    /// too.
+    /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its
+    /// groups, too.
     wanted: Vec<NodeId>,
     only: Vec<bool>,
     needed: Vec<bool>,
@@ -88,7 +88,7 @@ struct Spot<'k> {
     /// The thread's first column, and how many of the problem's columns follow from it.
     column: Reg<'k, U32>,
     remaining: Reg<'k, U32>,
-    /// How many of the tile's columns come before those that are meant, where subtiles are a loop.
+    /// How many of the tile's columns come before those that are meant, where epilogue tiles are a loop.
     before: Option<Reg<'k, U32>>,
     /// Whether all of the tile is inside the problem, where folds ask for it.
     whole: Option<Reg<'k, Pred>>,
@@ -122,7 +122,7 @@ struct Elements<'e, 'k> {
 
 /// Columns of a tile that are worked on together.
 #[derive(Clone, Copy)]
-struct Subtile {
+struct EpilogueTile {
     offset: u32,
     columns: u32,
 }
@@ -293,7 +293,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
         };
-        if !self.plan.schedule.looped {
+        if !self.plan.schedule.epilogue_loop {
             return visit(None, self.plan.schedule.width());
         }
         let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
@@ -304,17 +304,17 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         });
     }
 
-    /// The subtiles of a block, each with the accumulators of its products.
-    fn subtiles<'e>(
+    /// The epilogue tiles of a block, each with the accumulators of its products.
+    fn epilogue_tiles<'e>(
         &self,
         accumulators: &'e [Reg<'k, F32>],
-    ) -> impl Iterator<Item = (Subtile, Vec<&'e [Reg<'k, F32>]>)> {
-        let (columns, width) = (self.plan.schedule.subtile, self.plan.schedule.width());
+    ) -> impl Iterator<Item = (EpilogueTile, Vec<&'e [Reg<'k, F32>]>)> {
+        let (columns, width) = (self.plan.schedule.epilogue_tile, self.plan.schedule.width());
         (0..width).step_by(columns as usize).map(move |offset| {
             let products = accumulators.chunks_exact(width as usize / 2);
             let part =
                 |all: &'e [Reg<'k, F32>]| &all[offset as usize / 2..][..columns as usize / 2];
-            (Subtile { offset, columns }, products.map(part).collect())
+            (EpilogueTile { offset, columns }, products.map(part).collect())
         })
     }
 
@@ -392,18 +392,18 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         span * spans / rounds.unwrap_or(1)
     }
 
-    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element. Not in
-    /// code without a loop, which is long already, and slower with branches.
+    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
+    /// Not in code without a loop, which is long already, and slower with branches.
     fn is_whole(&self, work_tile: &WorkTile<'k>) -> Option<Reg<'k, Pred>> {
         let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
-        (folds && self.plan.schedule.looped).then(|| {
+        (folds && self.plan.schedule.epilogue_loop).then(|| {
             let rows = (work_tile.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
             let width = self.plan.schedule.width();
             rows & (work_tile.column + width).le(self.parameters.columns)
         })
     }
 
-    /// One span of a block: loads its operands, computes all about its groups, visits its subtiles.
+    /// One span of a block: loads its operands, computes all about its groups, visits its epilogue tiles.
     fn visit_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -416,18 +416,18 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let loaded = self.load_span(evaluator, spot, span);
         let groups = self.groups(evaluator, spot, known, (span, &*loaded), &self.needed);
         self.write_groups(spot, &groups);
-        for ((subtile, part), loaded) in span.iter().zip(&loaded) {
+        for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
             let visited = (known, &groups, loaded);
-            self.visit(evaluator, spot, *subtile, visited, part, (tallies, turn, carried));
+            self.visit(evaluator, spot, *epilogue_tile, visited, part, (tallies, turn, carried));
         }
     }
 
-    /// One subtile whose operands are loaded: computes every element, stores outputs.
+    /// One epilogue tile whose operands are loaded: computes every element, stores outputs.
     fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         spot: &Spot<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
         (known, groups, loaded): (&[Known<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
         part: &[&[Reg<'k, F32>]],
         (tallies, turn, carried): (Option<Tallies<'_, 'k>>, Turn, &mut Carried<'k>),
@@ -435,9 +435,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Converted<'k>>> = vec![Vec::new(); outputs];
         let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
-        for first in (0..subtile.columns as usize / 8).step_by(groups_of_fragment) {
+        for first in (0..epilogue_tile.columns as usize / 8).step_by(groups_of_fragment) {
             let compute = |group: usize| {
-                let offset = subtile.offset + 8 * group as u32;
+                let offset = epilogue_tile.offset + 8 * group as u32;
                 let products = &of_group(part, group);
                 let (wanted, only) = (&self.wanted, &self.only);
                 let elements = Elements { offset, products, groups, wanted, only };
@@ -452,7 +452,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             }
             // Soon, so that few values wait for it.
             if let (Some(folding), Some(tallies)) = (&self.folding, tallies) {
-                let offset = subtile.offset + 8 * first as u32;
+                let offset = epilogue_tile.offset + 8 * first as u32;
                 let columns = (turn, &mut *carried);
                 folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
             }
@@ -461,13 +461,13 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         for output in self.tile_outputs() {
             let reused = self.plan.reused[output].map(|operand| loaded.slots(operand));
             let groups = &values[output];
-            self.stores.store_tile(&self.lanes, spot, subtile, (output, reused), groups);
+            self.stores.store_tile(&self.lanes, spot, epilogue_tile, (output, reused), groups);
         }
     }
 
     /// Releases operands' slots that outputs were stored through, as many as the next operands need.
     fn make_room(&self) {
-        if self.plan.schedule.reuse {
+        if self.plan.schedule.reuse_c {
             let held = self.plan.schedule.held_slots() as usize;
             self.loads.release(&self.stores.reclaim(held));
         }

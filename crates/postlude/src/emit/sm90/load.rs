@@ -1,7 +1,7 @@
-//! The load roles: one warp keeps the ring of the product full, one for each math warpgroup its ring of tile operands, or
-//! one for each tile in flight where there are four math warpgroups.
-//! Where an operand has to be read element by element, the whole load warpgroup keeps the product's ring full; where one is
-//! staggered, one load warp has it copied, and the others move it.
+//! The load roles: one warp keeps the ring of the product full, one for each math warpgroup its ring of tile operands,
+//! or one for each tile in flight where there are four math warpgroups. Where an operand has to be read element by
+//! element, the whole load warpgroup keeps the product's ring full; where one is staggered, one load warp has it
+//! copied, and the others move it.
 
 use std::ops::Range;
 
@@ -74,7 +74,8 @@ pub(super) fn load<'k>(
     });
 }
 
-/// The load warpgroup's role where A or B comes element by element; what copies can bring in, its first thread has copied.
+/// The load warpgroup's role where A or B comes element by element; what copies can bring in, its first thread has
+/// copied.
 pub(super) fn load_elements<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -221,11 +222,11 @@ pub(super) fn load_tiles<'k>(
     let receivers: Vec<_> = warpgroups
         .map(|warpgroup| {
             let ring = plan.load_ring(k, k.imm(warpgroup));
-            let slots = k.region(&plan.loads) + warpgroup * schedule.load_stages * bytes;
+            let slots = k.region(&plan.c_slots) + warpgroup * schedule.c_stages * bytes;
             (ring.producer(), ring, slots, warpgroup % per_tile * schedule.tile.blocks())
         })
         .collect();
-    let subtile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
+    let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
         for (at, ring, slots, own) in &receivers {
             let row = work_tile.row + (own + block) * SLOT_ROWS;
             for (map, layout) in &tiles {
@@ -243,20 +244,21 @@ pub(super) fn load_tiles<'k>(
         }
     };
     let (blocks, span) = (|| 0..schedule.tile.blocks(), schedule.span());
-    let within = |columns: u32, body: &dyn Fn(Reg<'k, U32>)| match columns / schedule.subtile {
+    let within = |columns: u32, body: &dyn Fn(Reg<'k, U32>)| match columns / schedule.epilogue_tile
+    {
         1 => body(k.imm(0)),
-        _ => k.for_(0, columns, schedule.subtile, body),
+        _ => k.for_(0, columns, schedule.epilogue_tile, body),
     };
     scheduler.for_own(k.imm(order), |work_tile| {
         if schedule.visits_columns() {
             k.for_(0, schedule.width(), span, |before| {
                 blocks().for_each(|block| {
-                    within(span, &|offset| subtile(work_tile, block, before + offset));
+                    within(span, &|offset| epilogue_tile(work_tile, block, before + offset));
                 });
             });
         } else {
             blocks().for_each(|block| {
-                within(schedule.width(), &|offset| subtile(work_tile, block, offset));
+                within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
             });
         }
     });

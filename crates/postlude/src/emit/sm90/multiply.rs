@@ -64,7 +64,7 @@ pub(super) fn multiply<'k>(
         }
         let step = |first: bool| {
             let issue = |stage| products.issue(&blocks, stage, first);
-            match schedule.pending {
+            match schedule.wgmma_in_flight {
                 0 => ring.consume(&at, issue),
                 _ => ring.consume_behind(&at, issue),
             }
@@ -77,7 +77,7 @@ pub(super) fn multiply<'k>(
             k.when(work_tile.followed, || ordered.arrive());
         }
         k.wgmma_wait(0);
-        if schedule.pending > 0 {
+        if schedule.wgmma_in_flight > 0 {
             ring.release_held(&at);
         }
         if tile.is_ping_pong() {
@@ -143,7 +143,7 @@ impl<'a, 'k> Products<'a, 'k> {
             }
         }
         k.wgmma_commit();
-        k.wgmma_wait(self.schedule.pending);
+        k.wgmma_wait(self.schedule.wgmma_in_flight);
     }
 }
 

@@ -77,6 +77,11 @@ impl Cluster {
         Cluster::SPLIT_K_4,
     ];
 
+    /// By its numbers; only those of `ALL` are planned and accepted.
+    pub(super) const fn new(rows: u32, columns: u32, split_k: u32) -> Cluster {
+        Cluster { rows, columns, split_k }
+    }
+
     /// Neighbouring tiles: B is multicast to those one below the other, A to those side by side.
     const fn tiles(rows: u32, columns: u32) -> Cluster {
         Cluster { rows, columns, split_k: 1 }
@@ -106,7 +111,7 @@ impl Cluster {
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}", self.rows(), self.columns())?;
-        if self.split_k() > 1 { write!(f, " x {}", self.split_k()) } else { Ok(()) }
+        if self.split_k() > 1 { write!(f, ", split_k {}", self.split_k()) } else { Ok(()) }
     }
 }
 
@@ -187,8 +192,8 @@ const WIDEST_OF_FOUR: u32 = 192;
 impl Tile {
     /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
-    /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory, ptxas
-    /// serialises its wgmma (C7514).
+    /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
+    /// ptxas serialises its wgmma (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
         let hidden = needs.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
         // Some pay only where threads bring A or B in.
@@ -240,7 +245,7 @@ impl Tile {
             && self.columns.is_multiple_of(needs.products)
             && self.row_columns(needs) >= needs.whole_columns
             && width.is_multiple_of(needs.groups)
-            // Subtiles are that wide at least.
+            // Epilogue tiles are that wide at least.
             && width.is_multiple_of(16)
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)

@@ -70,9 +70,9 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
 /// Cycles from the last product of a tile to its end.
 fn finish(schedule: &Sm90Schedule) -> f64 {
     let tile = schedule.tile;
-    let slots =
-        tile.rows / SLOT_ROWS / tile.warpgroups_per_tile() * (schedule.width() / schedule.subtile);
-    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.subtile);
+    let slots = tile.rows / SLOT_ROWS / tile.warpgroups_per_tile()
+        * (schedule.width() / schedule.epilogue_tile);
+    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.epilogue_tile);
     let others = f64::from(tile.cluster.split_k() - 1);
     let elements = f64::from(tile.rows * tile.columns);
     let met = if others > 0.0 { SPLIT_K } else { 0.0 };

@@ -1,5 +1,5 @@
-//! What a graph needs of a schedule: loads of the product's operands, loads and stores of the epilogue, room for its values
-//! along columns.
+//! What a graph needs of a schedule: loads of the product's operands, loads and stores of the epilogue, room for its
+//! values along columns.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::place::{self, EpilogueTransfer, Placements};
 use super::stored::as_stored;
 use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, limits, work};
 
-/// Instructions an element from which on subtiles are a loop.
+/// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
 /// As many take longer than the products of short contractions.
 const BUSY: u32 = 10;
@@ -144,8 +144,8 @@ impl Needs {
         self.epilogue_loads.iter().any(|transfer| transfer.major().is_some())
     }
 
-    /// Whether each warp stores its own rows of an output and waits for no other warp: rows of different warps that lie in
-    /// one line of a slot are stored together.
+    /// Whether each warp stores its own rows of an output and waits for no other warp: rows of different warps that lie
+    /// in one line of a slot are stored together.
     pub(crate) fn stores_by_warps(&self) -> bool {
         self.epilogue_stores.iter().all(|transfer| *transfer != EpilogueTransfer::TmaTransposed)
     }
@@ -191,7 +191,7 @@ impl fmt::Display for Needs {
         };
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
+            "operands {} {}, epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.epilogue_loads),

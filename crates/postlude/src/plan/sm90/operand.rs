@@ -13,8 +13,8 @@ pub enum OperandLoad {
     TmaKMajor,
     /// By TMA; MN-major: rows of A, or columns of B, are contiguous.
     TmaMnMajor,
-    /// K-major, but rows begin anywhere. Every eighth row begins at the same distance from a multiple of 16 bytes, so eight
-    /// tensor maps read them all, and load warps move what arrived to its place.
+    /// K-major, but rows begin anywhere. Every eighth row begins at the same distance from a multiple of 16 bytes, so
+    /// eight tensor maps read them all, and load warps move what arrived to its place.
     Staggered,
     /// Element by element; the threads of a warp read along K.
     ElementsKMajor,
@@ -35,11 +35,11 @@ impl OperandLoad {
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            OperandLoad::TmaKMajor => "inner",
-            OperandLoad::TmaMnMajor => "outer",
+            OperandLoad::TmaKMajor => "tma_k_major",
+            OperandLoad::TmaMnMajor => "tma_mn_major",
             OperandLoad::Staggered => "staggered",
-            OperandLoad::ElementsKMajor => "inner_elements",
-            OperandLoad::ElementsMnMajor => "outer_elements",
+            OperandLoad::ElementsKMajor => "elements_k_major",
+            OperandLoad::ElementsMnMajor => "elements_mn_major",
         }
     }
 

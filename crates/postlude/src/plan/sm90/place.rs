@@ -38,8 +38,8 @@ pub enum EpilogueTransfer {
     Contiguous,
     /// Directly between registers and memory, at any strides.
     Strided,
-    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of are
-    /// finished.
+    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of
+    /// are finished.
     Finished,
 }
 
@@ -67,8 +67,8 @@ impl EpilogueTransfer {
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            EpilogueTransfer::Tma => "map",
-            EpilogueTransfer::TmaTransposed => "map_transposed",
+            EpilogueTransfer::Tma => "tma",
+            EpilogueTransfer::TmaTransposed => "tma_transposed",
             EpilogueTransfer::Contiguous => "contiguous",
             EpilogueTransfer::Strided => "strided",
             EpilogueTransfer::Finished => "finished",

@@ -6,8 +6,8 @@ use crate::problem::Problem;
 
 use super::{Cluster, Tile};
 
-/// Bytes of A or B of a group that stay in L2 beside the other operand, and the most clusters of a group: the best of what
-/// was timed for ping-pong.
+/// Bytes of A or B of a group that stay in L2 beside the other operand, and the most clusters of a group: the best of
+/// what was timed for ping-pong.
 const GROUP_BYTES: usize = 10 << 20;
 const MOST_CLUSTERS: usize = 16;
 
@@ -36,8 +36,8 @@ impl RasterOrder {
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            RasterOrder::AlongN => "rows",
-            RasterOrder::AlongM => "columns",
+            RasterOrder::AlongN => "along_n",
+            RasterOrder::AlongM => "along_m",
         }
     }
 }

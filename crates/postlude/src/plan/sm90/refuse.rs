@@ -64,38 +64,36 @@ pub enum Sm90Refusal {
         /// Its name.
         knob: &'static str,
     },
-    /// A fragment that a subtile has no whole ones of.
+    /// A fragment that does not divide the epilogue tile.
     #[error(
-        "the schedule's fragment is no multiple of 8 columns that divides its subtile of {subtile}"
+        "the schedule's fragment is no multiple of 8 columns that divides its epilogue tile of {epilogue_tile}"
     )]
     Fragment {
-        /// Columns of the subtile.
-        subtile: u32,
+        /// Columns of the epilogue tile.
+        epilogue_tile: u32,
     },
-    /// Copies that wait for a slot that waits for them.
-    #[error(
-        "the schedule delays copies out until the next slot is filled, but has one store stage"
-    )]
+    /// Delayed stores with one slot, which cannot be filled before it is stored.
+    #[error("the schedule delays stores until the next slot is filled, but has one D stage")]
     DelayedSlot,
-    /// Slots that no output can take over.
+    /// Slots of C that no output can take over.
     #[error(
-        "the schedule reuses slots, but no tile operand arrives by tensor map in the order and the element size of an output"
+        "the schedule reuses C's slots for D, but TMA loads no tile operand in the order and the element size of an output"
     )]
     NothingToReuse,
-    /// Slots of several subtiles that are read before the first of them is finished.
+    /// Slots of several epilogue tiles that are read before the first of them is finished.
     #[error(
-        "the schedule reuses slots, but operands of {span} columns are read before their first subtile is finished"
+        "the schedule reuses C's slots for D, but operands of {span} columns are read before their first epilogue tile is finished"
     )]
     ReuseOfSpans {
         /// Columns that are read ahead.
         span: u32,
     },
-    /// Slots that the next subtile would wait for.
+    /// Slots that the next epilogue tile would wait for.
     #[error(
-        "the schedule reuses slots and needs {need} load stages for it, twice those of a subtile"
+        "the schedule reuses C's slots for D and needs {need} C stages for it, twice those of an epilogue tile"
     )]
     ReuseOfFewSlots {
-        /// The fewest load stages.
+        /// The fewest C stages.
         need: u32,
     },
     /// A given schedule that does not fit the chip.
@@ -109,10 +107,8 @@ pub enum Sm90Refusal {
     /// A tile that planning leaves to schedules that name it.
     #[error("taken only when a schedule names it, so that many sizes share few modules")]
     OnRequest,
-    /// A tile that the way of A or B into shared memory does not fill.
-    #[error(
-        "A or B cannot be brought in for it: as they lie, this tile or cluster does not divide"
-    )]
+    /// A tile or cluster that the loads of A or B do not divide.
+    #[error("A or B cannot be loaded for it: as they lie, this tile or cluster does not divide")]
     OperandTile,
     /// Rows that meet a reduction of theirs again, and are longer than the tiles of a cluster.
     #[error(

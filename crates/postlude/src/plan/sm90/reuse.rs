@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use super::place::tile_operands;
 use super::{EpilogueTransfer, Major, Needs, Sm90Refusal, Sm90Schedule};
 
-/// Slots that the tiles of one subtile take.
+/// Slots that the tiles of one epilogue tile take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SlotCounts {
     /// Those that operands are loaded into.
@@ -48,7 +48,7 @@ impl SlotFormat {
         transfer.major().map(|major| SlotFormat { major, bits: dtype.bits() as u32 })
     }
 
-    /// Slots of a subtile: each holds as many elements of 16 bits, or half as many of 32.
+    /// Slots of an epilogue tile: each holds as many elements of 16 bits, or half as many of 32.
     fn slots(self) -> u32 {
         self.bits.div_ceil(16)
     }
@@ -83,17 +83,18 @@ pub(crate) fn reused(graph: &Graph, needs: &Needs) -> Vec<Option<usize>> {
 
 /// Whether outputs may be stored through operands' slots, or why not.
 ///
-/// A slot is filled again only when its copy out has read it. So that the load warp always has slots for the next subtile,
-/// there are as many as for two; and a subtile is finished before the next one's operands are read.
+/// A slot is filled again only when its copy out has read it. So that the load warp always has slots for the next
+/// epilogue tile, there are as many as for two; and an epilogue tile is finished before the next one's operands are
+/// read.
 pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let slots = schedule.needs.slots;
-    if !schedule.reuse {
+    if !schedule.reuse_c {
         Ok(())
     } else if slots.reusable == 0 {
         Err(Sm90Refusal::NothingToReuse)
-    } else if schedule.span() > schedule.subtile {
+    } else if schedule.span() > schedule.epilogue_tile {
         Err(Sm90Refusal::ReuseOfSpans { span: schedule.span() })
-    } else if schedule.load_stages < 2 * slots.loads {
+    } else if schedule.c_stages < 2 * slots.loads {
         Err(Sm90Refusal::ReuseOfFewSlots { need: 2 * slots.loads })
     } else {
         Ok(())
@@ -102,16 +103,16 @@ pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
 
 impl Sm90Schedule {
     /// Whether outputs are stored through slots beside those of operands.
-    pub(super) fn has_store_slots(&self) -> bool {
+    pub(super) fn has_d_slots(&self) -> bool {
         let slots = self.needs.slots;
-        self.needs.has_tma_stores() && !(self.reuse && slots.stores == slots.reusable)
+        self.needs.has_tma_stores() && !(self.reuse_c && slots.stores == slots.reusable)
     }
 
-    /// Slots of operands that stores still read when the next subtile's operands are waited for: as many as D would otherwise
-    /// have, but so few that all of those operands have slots to be loaded into.
+    /// Slots of operands that stores still read when the next epilogue tile's operands are waited for: as many as D
+    /// would otherwise have, but so few that all of those operands have slots to be loaded into.
     pub(crate) fn held_slots(&self) -> u32 {
         let SlotCounts { loads, reusable, .. } = self.needs.slots;
-        let subtiles = self.store_stages.div_ceil(reusable).min(self.load_stages / loads - 1);
-        subtiles * reusable
+        let epilogue_tiles = self.d_stages.div_ceil(reusable).min(self.c_stages / loads - 1);
+        epilogue_tiles * reusable
     }
 }

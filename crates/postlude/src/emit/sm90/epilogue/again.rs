@@ -111,9 +111,9 @@ impl<'k> Epilogue<'_, 'k> {
         for span in spans.into_iter().filter(|span| span[0].0.offset < columns) {
             let loaded = self.load_span(evaluator, spot, &span);
             let groups = &self.groups(evaluator, spot, known, (&span, &loaded), &needed);
-            for ((subtile, part), loaded) in span.iter().zip(&loaded) {
-                for group in 0..subtile.columns as usize / 8 {
-                    let offset = subtile.offset + 8 * group as u32;
+            for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
+                for group in 0..epilogue_tile.columns as usize / 8 {
+                    let offset = epilogue_tile.offset + 8 * group as u32;
                     let products = &of_group(part, group);
                     let elements = Elements { offset, products, groups, wanted, only };
                     let operands = self.operands(loaded, group);

@@ -1,9 +1,9 @@
-//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and tiles,
-//! and writes what is computed from them.
+//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and
+//! tiles, and writes what is computed from them.
 //!
-//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is there, so
-//! that nobody waits for a fence, and who is last waits for words that are still on their way. It leaves words at zero for
-//! the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished.
+//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is there,
+//! so that nobody waits for a fence, and who is last waits for words that are still on their way. It leaves words at
+//! zero for the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::{Order, Scope};
@@ -219,19 +219,20 @@ impl<'k> Folding<'_, 'k> {
         total.iter().map(|word| word.get()).collect()
     }
 
-    /// Words that are asked for before the first is there: they come from far away, and many are worth having under way.
+    /// Words that are asked for before the first is there: they come from far away, and many are worth having under
+    /// way.
     fn under_way(&self) -> u32 {
         let schedule = self.plan.schedule;
         let [_, registers] = schedule.tile.registers(&schedule.needs);
         match registers - schedule.tile.accumulators() {
             free if free < MANY_REGISTERS => 4,
-            _ if self.deferred.is_some() && schedule.looped => 16,
+            _ if self.deferred.is_some() && schedule.epilogue_loop => 16,
             _ => 8,
         }
     }
 
-    /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
-    /// wants them.
+    /// The words of some partial results, of those that count: waits for them, and leaves their places as the next
+    /// launch wants them.
     fn collect(
         &self,
         places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],

@@ -2,8 +2,9 @@
 //! for each.
 //!
 //! Four lanes hold eight neighbouring columns of a row, two each. A group of 8 columns or more is folded by each lane
-//! through its own columns, then by the four; of 4 columns by two lanes; of 2 columns by the lane that has both.
-//! A *span* is the fewest subtiles that hold whole groups: all about its groups is known before its elements are visited.
+//! through its own columns, then by the four; of 4 columns by two lanes; of 2 columns by the lane that has both. A
+//! *span* is the fewest epilogue tiles that hold whole groups: all about its groups is known before its elements are
+//! visited.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{F32, Pred, U32};
@@ -16,10 +17,10 @@ use super::super::parameters::Destination;
 use super::super::values::{Evaluator, Known, Place, State, Value};
 use super::finishing::store;
 use super::loads::LoadedOperands;
-use super::{Elements, Epilogue, Spot, Subtile, of_group};
+use super::{Elements, Epilogue, EpilogueTile, Spot, of_group};
 
-/// Subtiles with the accumulators of their products.
-pub(super) type Span<'e, 'k> = Vec<(Subtile, Vec<&'e [Reg<'k, F32>]>)>;
+/// Epilogue tiles with the accumulators of their products.
+pub(super) type Span<'e, 'k> = Vec<(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)>;
 
 /// Columns that four lanes hold of a row.
 const CHUNK: u32 = 8;
@@ -101,9 +102,12 @@ impl<'k> Epilogue<'_, 'k> {
     /// The spans of a block.
     pub(super) fn spans<'e>(&self, accumulators: &'e [Reg<'k, F32>]) -> Vec<Span<'e, 'k>> {
         let schedule = self.plan.schedule;
-        let subtiles: Vec<_> = self.subtiles(accumulators).collect();
+        let epilogue_tiles: Vec<_> = self.epilogue_tiles(accumulators).collect();
         let span = |part: &[_]| part.to_vec();
-        subtiles.chunks((schedule.span() / schedule.subtile) as usize).map(span).collect()
+        epilogue_tiles
+            .chunks((schedule.span() / schedule.epilogue_tile) as usize)
+            .map(span)
+            .collect()
     }
 
     /// Reads the tile operands of a span.
@@ -113,11 +117,11 @@ impl<'k> Epilogue<'_, 'k> {
         spot: &Spot<'k>,
         span: &Span<'_, 'k>,
     ) -> Vec<LoadedOperands<'k>> {
-        let read = |subtile| {
+        let read = |epilogue_tile| {
             self.make_room();
-            self.loads.read(evaluator, &self.lanes, spot, subtile)
+            self.loads.read(evaluator, &self.lanes, spot, epilogue_tile)
         };
-        span.iter().map(|(subtile, _)| read(*subtile)).collect()
+        span.iter().map(|(epilogue_tile, _)| read(*epilogue_tile)).collect()
     }
 
     /// What is needed of a span's groups, as far as it follows from what is known of the rows.
@@ -156,7 +160,7 @@ impl<'k> Epilogue<'_, 'k> {
         span: &Span<'_, 'k>,
     ) -> Groups<'k> {
         let offset = span[0].0.offset;
-        let columns: u32 = span.iter().map(|(subtile, _)| subtile.columns).sum();
+        let columns: u32 = span.iter().map(|(epilogue_tile, _)| epilogue_tile.columns).sum();
         let run = |run: u32| {
             // Lanes that have groups of their own each have their own number.
             let first = if run < CHUNK { spot.column } else { spot.tile_column } / run;
@@ -188,9 +192,9 @@ impl<'k> Epilogue<'_, 'k> {
         let (only, wanted) =
             (&terms_of(self.plan.graph, roots(), false), &roots().collect::<Vec<_>>());
         let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
-        for ((subtile, part), loaded) in span.iter().zip(loaded) {
-            for chunk in 0..(subtile.columns / CHUNK) as usize {
-                let offset = subtile.offset + CHUNK * chunk as u32;
+        for ((epilogue_tile, part), loaded) in span.iter().zip(loaded) {
+            for chunk in 0..(epilogue_tile.columns / CHUNK) as usize {
+                let offset = epilogue_tile.offset + CHUNK * chunk as u32;
                 let products = &of_group(part, chunk);
                 let elements = Elements { offset, products, groups, wanted, only };
                 let operands = self.operands(loaded, chunk);

@@ -16,9 +16,9 @@ use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
 use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
-use super::{Spot, Subtile};
+use super::{EpilogueTile, Spot};
 
-/// What a thread has loaded of a subtile: for each operand and group of 8 columns, two columns of its two rows.
+/// What a thread has loaded of an epilogue tile: for each operand and group of 8 columns, two columns of its two rows.
 pub(super) struct LoadedOperands<'k> {
     operands: Vec<(InputId, Vec<GroupValues<'k>>)>,
     /// Of each operand, the slots that this warp has not released yet.
@@ -70,7 +70,7 @@ pub(super) struct EpilogueLoads<'a, 'k> {
     parameters: &'a Parameters<'k>,
     operands: Vec<(InputId, DType, EpilogueTransfer)>,
     ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
-    /// Whether slots are released only when a subtile is computed, so that no instruction waits for their reads.
+    /// Whether slots are released only when an epilogue tile is computed, so that no instruction waits for their reads.
     holds: bool,
 }
 
@@ -89,23 +89,24 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
                 (input, plan.graph.inputs()[input.0 as usize].dtype, *transfer)
             })
             .collect();
-        let ring = (plan.schedule.load_bytes() > 0).then(|| {
+        let ring = (plan.schedule.c_bytes() > 0).then(|| {
             let ring = plan.load_ring(k, warpgroup.in_cta);
             let at = ring.consumer(rank & 31);
-            let bytes = plan.schedule.load_stages * plan.schedule.slot_bytes();
-            (ring, at, k.region(&plan.loads) + warpgroup.in_cta * bytes)
+            let bytes = plan.schedule.c_stages * plan.schedule.slot_bytes();
+            (ring, at, k.region(&plan.c_slots) + warpgroup.in_cta * bytes)
         });
         let slots = operands.iter().filter_map(|(_, dtype, transfer)| {
             transfer.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())
         });
-        // A span of several subtiles is read whole before its first is computed; and while slots are held, the load warp
-        // needs as many others to fill.
-        let holds = plan.schedule.span() == plan.schedule.subtile
-            && 2 * slots.sum::<u32>() <= plan.schedule.load_stages;
+        // A span of several epilogue tiles is read whole before its first is computed; and while slots are held, the
+        // load warp needs as many others to fill.
+        let holds = plan.schedule.span() == plan.schedule.epilogue_tile
+            && 2 * slots.sum::<u32>() <= plan.schedule.c_stages;
         EpilogueLoads { k, plan, parameters, operands, ring, holds }
     }
 
-    /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two rows.
+    /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two
+    /// rows.
     pub(super) fn locations(&self, spot: &Spot<'k>) -> Vec<Option<[Location<'k>; 2]>> {
         let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
             EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
@@ -119,7 +120,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
         self.operands.iter().map(of).collect()
     }
 
-    /// Releases the slots of a subtile that no output is stored through.
+    /// Releases the slots of an epilogue tile that no output is stored through.
     pub(super) fn give_back(&self, loaded: &LoadedOperands<'k>) {
         let operands = loaded.slots.iter().enumerate();
         let read = operands.filter(|(operand, _)| !self.plan.reused.contains(&Some(*operand)));
@@ -134,13 +135,13 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
         }
     }
 
-    /// Reads a subtile of every operand.
+    /// Reads an epilogue tile of every operand.
     pub(super) fn read(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
     ) -> LoadedOperands<'k> {
         let mut slots = Vec::new();
         let read =
@@ -149,7 +150,13 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
                 let values = match (transfer.major(), spot.loads[place]) {
                     (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
                     (None, Some(locations)) => self.read_direct(
-                        evaluator, *input, *dtype, *transfer, locations, spot, subtile,
+                        evaluator,
+                        *input,
+                        *dtype,
+                        *transfer,
+                        locations,
+                        spot,
+                        epilogue_tile,
                     ),
                     (None, None) => panic!("compiler bug: an operand without a place"),
                 };
@@ -211,19 +218,19 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
         transfer: EpilogueTransfer,
         locations: [Location<'k>; 2],
         spot: &Spot<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
     ) -> Vec<GroupValues<'k>> {
         let memory = self.parameters.memory(input);
         let group = |group: u32| {
             GroupValues::Values(std::array::from_fn(|element| {
-                let column = subtile.offset + 8 * group + element as u32 % 2;
+                let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(locations[element / 2], transfer, column);
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, Some(inside), LoadCache::Default)
             }))
         };
-        (0..subtile.columns / 8).map(group).collect()
+        (0..epilogue_tile.columns / 8).map(group).collect()
     }
 }
 

@@ -19,7 +19,7 @@ use super::super::warpgroup::WarpgroupIndex;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::loads::HeldSlot;
-use super::{Spot, Subtile};
+use super::{EpilogueTile, Spot};
 
 /// Two columns of a thread's two rows, converted to an output's dtype.
 #[derive(Clone, Copy)]
@@ -145,8 +145,8 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
-        let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
-        let slots = k.region(&plan.stores) + warpgroup.in_cta * bytes;
+        let bytes = plan.schedule.d_stages * plan.schedule.slot_bytes();
+        let slots = k.region(&plan.d_slots) + warpgroup.in_cta * bytes;
         let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
         EpilogueStores {
             k,
@@ -243,12 +243,12 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         }
     }
 
-    /// Stores a subtile of an output, group of 8 columns by group, through slots of its own or these.
+    /// Stores an epilogue tile of an output, group of 8 columns by group, through slots of its own or these.
     pub(super) fn store_tile(
         &self,
         lanes: &Lanes<'k>,
         spot: &Spot<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
         (output, reused): (usize, Option<&[HeldSlot<'k>]>),
         groups: &[Converted<'k>],
     ) {
@@ -259,12 +259,18 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
                 let store = || match target {
                     StoreTarget::Elements(locations) => {
                         self.store_elements(
-                            memory, transfer, half, locations, spot, subtile, groups,
+                            memory,
+                            transfer,
+                            half,
+                            locations,
+                            spot,
+                            epilogue_tile,
+                            groups,
                         );
                     }
                     StoreTarget::Bits(major, target) => {
                         let groups: Vec<_> = groups.iter().map(|ready| ready.bits()).collect();
-                        self.bits().store(major, memory, transfer, &target, subtile, &groups);
+                        self.bits().store(major, memory, transfer, &target, epilogue_tile, &groups);
                     }
                 };
                 // A tile that all batches share is written by the first; where there are more, no map writes it.
@@ -279,7 +285,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
                 let columns = tile.layout.columns();
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
-                    let column = spot.tile_column + subtile.offset + place as u32 * columns;
+                    let column = spot.tile_column + epilogue_tile.offset + place as u32 * columns;
                     let reused = reused.map(|slots| slots[place]);
                     self.store_slot((output, column), spot, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
@@ -310,7 +316,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         let (k, schedule) = (self.k, self.plan.schedule);
         let before = self.delayed.take();
         if reused.is_none() {
-            self.await_reads(schedule.store_stages - 1 - u32::from(before.is_some()));
+            self.await_reads(schedule.d_stages - 1 - u32::from(before.is_some()));
         }
         if before.is_some() {
             k.fence_proxy_async(ProxySpace::SharedCta);
@@ -325,7 +331,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         let (row, batch) = (spot.block_row, spot.batch);
         let borrowed = reused.map(|slot| slot.borrowed);
         let store = TileStore { output, start, row, column, batch, borrowed };
-        if schedule.delay {
+        if schedule.delay_store {
             // The threads that filled it have synchronised for this slot.
             if let Some(before) = before {
                 self.issue_store(before);
@@ -337,7 +343,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         if reused.is_none() {
             let slot_bytes = schedule.slot_bytes();
             let next = self.slot.get() + slot_bytes;
-            let wrapped = next.eq(schedule.store_stages * slot_bytes);
+            let wrapped = next.eq(schedule.d_stages * slot_bytes);
             self.slot.set(k.imm(0).select(next, wrapped));
         }
     }
@@ -420,13 +426,13 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         half: Option<Half>,
         locations: [Location<'k>; 2],
         spot: &Spot<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
         groups: &[Converted<'k>],
     ) {
         let k = self.k;
         for (group, ready) in groups.iter().enumerate() {
             for element in 0..4 {
-                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
+                let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(locations[element / 2], transfer, column).pointer();
                 let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
                 match (*ready, half) {
