@@ -34,8 +34,8 @@ use postlude_ptx::types::U32;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, NodeId, accuracies};
 use crate::plan::sm90::{
-    OperandLoad, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, column_runs, late, levels, passes,
-    reused, runs,
+    OperandLoad, STAGING_SLOTS, Sm90Schedule, Viewed, after_reductions, as_stored, column_runs,
+    levels, passes, reused, runs,
 };
 
 pub use launch::launch;
@@ -62,19 +62,19 @@ struct Plan<'a> {
     staging_barriers: Region,
     partials: Region,
     folds: Region,
-    across: Region,
-    across_barriers: Region,
+    cluster_reduction: Region,
+    cluster_reduction_barriers: Region,
     /// For each output, the place of the tile operand whose slots it is stored through.
     reused: Vec<Option<usize>>,
-    /// Which nodes are known only when reductions are finished.
-    late: Vec<bool>,
-    /// How many passes over a tile come before a node is known.
+    /// Which nodes are computed after the reductions that other tiles contribute to are finished.
+    after_reductions: Vec<bool>,
+    /// How many row passes over a tile come before a node can be computed.
     passes: Vec<usize>,
     /// How many columns of the product one of a node's stands for.
     runs: Vec<u32>,
     /// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first.
     column_runs: Vec<(u32, Vec<NodeId>)>,
-    /// How many folds of groups of columns come before a node is known.
+    /// How many folds of groups of columns come before a node can be computed.
     levels: Vec<usize>,
 }
 
@@ -118,8 +118,10 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let d_slots = planner.reserve("stores", schedule.d_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
-    let across = planner.reserve("rows across CTAs", schedule.across_bytes(), 16);
-    let across_barriers = planner.reserve("rows' barriers", schedule.across_barrier_bytes(), 8);
+    let cluster_reduction =
+        planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
+    let cluster_reduction_barriers =
+        planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
     let arriving = match schedule.staging_bytes() {
         0 => 0,
@@ -156,14 +158,14 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         staging_barriers,
         partials,
         folds,
-        across,
-        across_barriers,
+        cluster_reduction,
+        cluster_reduction_barriers,
         reused: if schedule.reuse_c {
             reused(graph, &schedule.needs)
         } else {
             vec![None; graph.outputs().len()]
         },
-        late: late(graph),
+        after_reductions: after_reductions(graph),
         passes: passes(graph),
         runs: runs(graph),
         column_runs: column_runs(graph),
@@ -256,7 +258,7 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>)
     if plan.schedule.staging_bytes() > 0 {
         plan.staging(k).initialise();
     }
-    epilogue::Across::initialise(k, plan);
+    epilogue::ClusterReduction::initialise(k, plan);
     k.fence_barrier_init();
 }
 

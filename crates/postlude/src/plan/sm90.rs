@@ -4,7 +4,6 @@
 //! on dtypes alone; sizes and strides are parameters of the kernel.
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
-mod again;
 mod candidates;
 mod choose;
 mod cost;
@@ -19,6 +18,7 @@ mod rank;
 mod raster;
 mod refuse;
 mod reuse;
+mod row_pass;
 mod slots;
 mod stored;
 mod text;
@@ -29,11 +29,13 @@ mod work;
 use crate::graph::Graph;
 use crate::problem::Problem;
 
-pub(crate) use again::{folded_by, passes, terms_of};
 pub use candidates::{CANDIDATES, Cluster, KernelSchedule, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
-pub(crate) use folds::{Batches, Folded, Home, How, Source, Workspace, folded, folds_of, late};
+pub(crate) use folds::{
+    Batches, How, Reduction, ReductionScope, Source, Workspace, after_reductions, folds_of,
+    reduction,
+};
 pub(crate) use groups::{
     column_runs, is_group_fold, least_common_multiple, lengths, levels, output_run, runs,
 };
@@ -52,6 +54,7 @@ pub use refuse::Sm90Refusal;
 pub(crate) use refuse::{is_plain, is_shared};
 pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
+pub(crate) use row_pass::{passes, reductions_of_pass, terms_of};
 use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
 pub use text::renamed_words;
@@ -224,19 +227,19 @@ impl Sm90Schedule {
     }
 
     /// Whether the tiles of a cluster hold rows together that none of them holds.
-    pub(crate) fn has_rows_across(&self) -> bool {
-        self.tile.has_rows_across(&self.needs)
+    pub(crate) fn reduces_over_cluster(&self) -> bool {
+        self.tile.reduces_over_cluster(&self.needs)
     }
 
     /// Bytes through which warps tell those of other CTAs what they have of such rows: a warp has 16 of them.
-    pub(crate) fn across_bytes(&self) -> u32 {
+    pub(crate) fn cluster_reduction_bytes(&self) -> u32 {
         let warps = 4 * self.math_warpgroups();
-        if self.has_rows_across() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
+        if self.reduces_over_cluster() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
     }
 
     /// Bytes of a barrier for each of these warps.
-    pub(crate) fn across_barrier_bytes(&self) -> u32 {
-        if self.has_rows_across() { 4 * self.math_warpgroups() * 8 } else { 0 }
+    pub(crate) fn cluster_reduction_barrier_bytes(&self) -> u32 {
+        if self.reduces_over_cluster() { 4 * self.math_warpgroups() * 8 } else { 0 }
     }
 
     /// Bytes of a full and an empty barrier for each slot that is loaded into.
@@ -255,8 +258,8 @@ impl Sm90Schedule {
             + self.d_bytes()
             + self.column_bytes()
             + self.fold_bytes()
-            + self.across_bytes()
-            + self.across_barrier_bytes()
+            + self.cluster_reduction_bytes()
+            + self.cluster_reduction_barrier_bytes()
             + self.barrier_bytes()
     }
 
@@ -327,7 +330,7 @@ pub fn accept(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, &needs)?;
+    row_pass::refuse(graph, &needs)?;
     groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_code(graph, &needs)?;

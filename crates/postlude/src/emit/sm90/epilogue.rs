@@ -7,21 +7,23 @@
 //! and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph is applied to
 //! every element, outputs are stored.
 
-mod across;
-mod again;
 mod bits;
+mod cluster_reduction;
 mod columns;
 mod counting;
 mod finishing;
 mod folding;
-mod further;
 mod groups;
-mod kept;
 mod lanes;
 mod loads;
+mod partials;
+mod persistent;
 mod plain;
+mod rounds;
+mod row_pass;
+mod second_stage;
 mod stores;
-mod tally;
+mod workspace;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
@@ -33,16 +35,18 @@ use crate::plan::sm90::{EpilogueTransfer, SLOT_ROWS, terms_of};
 use super::Plan;
 use super::parameters::{Location, Parameters};
 use super::tile_scheduler::{TileScheduler, WorkTile};
-use super::values::{Evaluator, Known, Place, Value};
+use super::values::{Environment, Evaluator, Place, Value};
 use super::warpgroup::WarpgroupIndex;
-pub(super) use across::Across;
-use columns::{Asked, Columns};
+pub(super) use cluster_reduction::ClusterReduction;
+use columns::{Columns, PrefetchedColumns};
 use folding::Folding;
 use groups::{Groups, Span};
 use lanes::Lanes;
 use loads::{EpilogueLoads, LoadedOperands};
+use partials::{
+    ColumnPartials, RowPartials, ScalarPartials, Terms, TilePartials, Turn, WorkspaceIndex,
+};
 use stores::{Converted, EpilogueStores, StoreTarget};
-use tally::{Carried, RowTally, Share, Tallies, Tally, Terms, Turn};
 
 pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
@@ -61,7 +65,7 @@ pub(super) struct Epilogue<'a, 'k> {
     loads: EpilogueLoads<'a, 'k>,
     stores: EpilogueStores<'a, 'k>,
     /// Where rows are longer than a tile.
-    across: Option<Across<'k>>,
+    cluster_reduction: Option<ClusterReduction<'k>>,
     folding: Option<Folding<'a, 'k>>,
     /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its
     /// groups, too.
@@ -70,16 +74,16 @@ pub(super) struct Epilogue<'a, 'k> {
     needed: Vec<bool>,
 }
 
-/// What was asked for before a tile's products.
-pub(super) struct Begun<'k> {
-    scalars: Known<'k>,
+/// Loads that were issued before a tile's products.
+pub(super) struct Prefetched<'k> {
+    scalars: Environment<'k>,
     /// For each 64-row block, the thread's two rows.
-    rows: Vec<[(Place<'k>, Known<'k>); 2]>,
-    columns: Asked<'k>,
+    rows: Vec<[(Place<'k>, Environment<'k>); 2]>,
+    columns: PrefetchedColumns<'k>,
 }
 
-/// A thread's place in a 64-row block of a tile.
-struct Spot<'k> {
+/// The coordinate of a thread in a 64-row block of a tile.
+struct ThreadCoordinate<'k> {
     batch: Reg<'k, U32>,
     block_row: Reg<'k, U32>,
     tile_column: Reg<'k, U32>,
@@ -100,11 +104,11 @@ struct Spot<'k> {
 /// 64 rows of a tile, of which a thread has two.
 struct Block<'e, 'k> {
     places: [Place<'k>; 2],
-    spot: Spot<'k>,
-    known: [Known<'k>; 2],
+    thread: ThreadCoordinate<'k>,
+    environment: [Environment<'k>; 2],
     sums: &'e [Var<'k, F32>],
     accumulators: Vec<Reg<'k, F32>>,
-    rows: Option<RowTally<'k>>,
+    rows: Option<RowPartials<'k>>,
 }
 
 /// The elements of a group of 8 columns.
@@ -154,7 +158,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
             loads,
             stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
-            across: Across::new(k, plan, scheduler, warpgroup, rank),
+            cluster_reduction: ClusterReduction::new(k, plan, scheduler, warpgroup, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
@@ -167,27 +171,27 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     }
 
     /// Asks for what a tile's epilogue will need, so that it is there when the products are.
-    pub(super) fn begin(&self, work_tile: &WorkTile<'k>) -> Begun<'k> {
+    pub(super) fn begin(&self, work_tile: &WorkTile<'k>) -> Prefetched<'k> {
         let (k, evaluator, length) = (self.k, self.evaluator(), self.plan.graph.len());
-        let mut scalars: Known<'k> = vec![None; length];
+        let mut scalars: Environment<'k> = vec![None; length];
         let zero = k.imm(0);
         let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
-        evaluator.ask(&mut scalars, Kind::Scalar, &whole);
+        evaluator.issue_loads(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
         let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));
             let place = Place { at: [work_tile.batch, row, zero], inside };
-            let mut known: Known<'k> = vec![None; length];
-            evaluator.ask(&mut known, Kind::AlongRows, &place);
-            (place, known)
+            let mut environment: Environment<'k> = vec![None; length];
+            evaluator.issue_loads(&mut environment, Kind::AlongRows, &place);
+            (place, environment)
         };
         let rows = (0..tile.blocks()).map(|block| [0, 8].map(|half| row(block * SLOT_ROWS + half)));
-        Begun {
+        Prefetched {
             scalars,
             rows: rows.collect(),
-            columns: self.columns.ask(&evaluator, work_tile, self.parameters.columns),
+            columns: self.columns.issue_loads(&evaluator, work_tile, self.parameters.columns),
         }
     }
 
@@ -195,43 +199,50 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     pub(super) fn finish(
         &self,
         work_tile: &WorkTile<'k>,
-        begun: Begun<'k>,
+        prefetched: Prefetched<'k>,
         blocks: &[Vec<Var<'k, F32>>],
     ) {
         let (k, evaluator) = (self.k, self.evaluator());
-        let Begun { mut scalars, rows, columns } = begun;
+        let Prefetched { mut scalars, rows, columns } = prefetched;
         let zero = k.imm(0);
         let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
         self.write_plain(&evaluator, work_tile, &scalars);
-        let folding = self.folding.as_ref().map(|folding| (folding, folding.share(work_tile)));
-        let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
+        let folding =
+            self.folding.as_ref().map(|folding| (folding, folding.workspace_index(work_tile)));
+        let partials = folding.map(|(folding, _)| folding.begin(&evaluator));
         let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
         let mut rows = rows.into_iter();
         for (first, some) in blocks.chunks(together).enumerate() {
             let prepare = |sums| {
                 let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
                 let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
-                if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
-                    folding.visit_rows(&evaluator, &block.spot, share, &block.known, tally);
+                if let (Some((folding, index)), Some(partials)) = (folding, &partials) {
+                    folding.visit_rows(
+                        &evaluator,
+                        &block.thread,
+                        index,
+                        &block.environment,
+                        partials,
+                    );
                 }
-                self.write_rows(work_tile, &block.places, &block.known);
+                self.write_rows(work_tile, &block.places, &block.environment);
                 block
             };
             let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
-            let folded = (tally.as_ref(), folding.map(|(_, share)| share));
-            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), folded);
+            let reduction = (partials.as_ref(), folding.map(|(_, index)| index));
+            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), reduction);
             for block in &prepared {
-                if let (Some((folding, share)), Some(rows)) = (folding, &block.rows) {
-                    folding.end_block(&evaluator, &block.spot, share, rows);
+                if let (Some((folding, index)), Some(rows)) = (folding, &block.rows) {
+                    folding.end_block(&evaluator, &block.thread, index, rows);
                 }
             }
         }
         self.finish_stores();
-        if let (Some((folding, share)), Some(tally)) = (folding, tally) {
-            folding.end_tile(&evaluator, work_tile, share, &tally);
-            folding.end(&evaluator, share);
+        if let (Some((folding, index)), Some(partials)) = (folding, partials) {
+            folding.end_tile(&evaluator, work_tile, index, &partials);
+            folding.end(&evaluator, index);
         }
     }
 
@@ -240,21 +251,27 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         work_tile: &WorkTile<'k>,
-        rows: [(Place<'k>, Known<'k>); 2],
-        scalars: &Known<'k>,
+        rows: [(Place<'k>, Environment<'k>); 2],
+        scalars: &Environment<'k>,
         sums: &'e [Var<'k, F32>],
     ) -> Block<'e, 'k> {
         let accumulators: Vec<_> = sums.iter().map(|sum| sum.get()).collect();
         let places = rows.each_ref().map(|(place, _)| *place);
-        let spot = self.spot(work_tile, &places, None);
-        let mut known = rows.map(|(place, mut known)| {
-            Evaluator::fill(&mut known, scalars);
-            evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
-            known
+        let thread = self.thread_at(work_tile, &places, None);
+        let mut environment = rows.map(|(place, mut environment)| {
+            Evaluator::fill(&mut environment, scalars);
+            evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
+            environment
         });
-        self.pass_over(evaluator, work_tile, (&spot, &places), &mut known, (sums, &accumulators));
+        self.pass_over(
+            evaluator,
+            work_tile,
+            (&thread, &places),
+            &mut environment,
+            (sums, &accumulators),
+        );
         let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
-        Block { places, spot, known, sums, accumulators, rows }
+        Block { places, thread, environment, sums, accumulators, rows }
     }
 
     /// Visits every element of some blocks: of one whose neighbours come before it or behind, or of all.
@@ -263,31 +280,31 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         evaluator: &Evaluator<'_, 'k>,
         work_tile: &WorkTile<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
-        (tally, share): (Option<&Tally<'k>>, Option<Share<'k>>),
+        (partials, index): (Option<&ScalarPartials<'k>>, Option<WorkspaceIndex<'k>>),
     ) {
         let last = if joins { Turn::Joins } else { Turn::Ends };
         let visit = |at: Option<Reg<'k, U32>>, columns: u32| {
-            let spots: Vec<Spot<'k>> =
-                blocks.iter().map(|block| self.spot(work_tile, &block.places, at)).collect();
+            let threads: Vec<ThreadCoordinate<'k>> =
+                blocks.iter().map(|block| self.thread_at(work_tile, &block.places, at)).collect();
             let spans: Vec<_> =
                 blocks.iter().map(|block| self.spans(&block.accumulators)).collect();
             for number in (0..).take_while(|number| {
                 spans[0].get(*number).is_some_and(|span| span[0].0.offset < columns)
             }) {
-                let mut carried = Carried::default();
+                let mut carried = ColumnPartials::default();
                 for (place, block) in blocks.iter().enumerate() {
                     let turn = if place + 1 < blocks.len() { Turn::Carries } else { last };
-                    let tallies = tally.zip(block.rows.as_ref()).zip(share);
-                    let tallies =
-                        tallies.map(|((tally, rows), share)| Tallies { tally, rows, share });
+                    let tile_partials = partials.zip(block.rows.as_ref()).zip(index);
+                    let tile_partials = tile_partials
+                        .map(|((partials, rows), index)| TilePartials { partials, rows, index });
                     let span = &spans[place][number];
-                    let known = &block.known;
+                    let environment = &block.environment;
                     self.visit_span(
                         evaluator,
-                        &spots[place],
-                        known,
+                        &threads[place],
+                        environment,
                         span,
-                        tallies,
+                        tile_partials,
                         (turn, &mut carried),
                     );
                 }
@@ -319,16 +336,16 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     }
 
     /// Where a thread is in a block, this many columns behind the tile's first.
-    fn spot(
+    fn thread_at(
         &self,
         work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         before: Option<Reg<'k, U32>>,
-    ) -> Spot<'k> {
+    ) -> ThreadCoordinate<'k> {
         let rows = places.map(|place| place.at[1]);
         let tile_column = before.map_or(work_tile.column, |before| work_tile.column + before);
         let column = tile_column + self.column;
-        let mut spot = Spot {
+        let mut thread = ThreadCoordinate {
             batch: work_tile.batch,
             block_row: rows[0] - self.row,
             tile_column,
@@ -341,55 +358,9 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             loads: Vec::new(),
             stores: Vec::new(),
         };
-        spot.loads = self.loads.locations(&spot);
-        spot.stores = self.stores.targets(&spot);
-        spot
-    }
-
-    /// Runs `body` for every few spans of a block in a loop: with the columns before it, whose accumulators are in the
-    /// place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
-    fn loop_over(&self, blocks: &[&[Var<'k, F32>]], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
-        let (k, width) = (self.k, self.plan.schedule.width());
-        k.for_rolled(width, columns, |before| {
-            body(before);
-            let half = width as usize / 2;
-            for product in blocks.iter().flat_map(|block| block.chunks_exact(half)) {
-                for (to, from) in product.iter().zip(&product[columns as usize / 2..]) {
-                    to.set(from.get());
-                }
-            }
-        });
-    }
-
-    /// The same for a block that needs its accumulators afterwards: the loop ends with them in their first registers.
-    fn rotate_over(&self, block: &[Var<'k, F32>], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
-        let (k, width) = (self.k, self.plan.schedule.width());
-        let (half, round) = (width as usize / 2, columns as usize / 2);
-        k.for_rolled(width, columns, |before| {
-            body(before);
-            for product in block.chunks_exact(half) {
-                let first: Vec<_> = product[..round].iter().map(|sum| k.var(sum.get())).collect();
-                for (to, from) in product.iter().zip(&product[round..]) {
-                    to.set(from.get());
-                }
-                for (to, from) in product[half - round..].iter().zip(first) {
-                    to.set(from.get());
-                }
-            }
-        });
-    }
-
-    /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
-    /// that, so that few accumulators are moved often.
-    fn round_columns(&self) -> u32 {
-        let schedule = self.plan.schedule;
-        if let Some(columns) = schedule.width().checked_div(schedule.rounds) {
-            return columns;
-        }
-        let span = schedule.span();
-        let spans = schedule.width() / span;
-        let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
-        span * spans / rounds.unwrap_or(1)
+        thread.loads = self.loads.locations(&thread);
+        thread.stores = self.stores.targets(&thread);
+        thread
     }
 
     /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
@@ -407,18 +378,25 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     fn visit_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
         span: &Span<'_, 'k>,
-        tallies: Option<Tallies<'_, 'k>>,
-        (turn, carried): (Turn, &mut Carried<'k>),
+        tile_partials: Option<TilePartials<'_, 'k>>,
+        (turn, carried): (Turn, &mut ColumnPartials<'k>),
     ) {
-        let loaded = self.load_span(evaluator, spot, span);
-        let groups = self.groups(evaluator, spot, known, (span, &*loaded), &self.needed);
-        self.write_groups(spot, &groups);
+        let loaded = self.load_span(evaluator, thread, span);
+        let groups = self.groups(evaluator, thread, environment, (span, &*loaded), &self.needed);
+        self.write_groups(thread, &groups);
         for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
-            let visited = (known, &groups, loaded);
-            self.visit(evaluator, spot, *epilogue_tile, visited, part, (tallies, turn, carried));
+            let visited = (environment, &groups, loaded);
+            self.visit(
+                evaluator,
+                thread,
+                *epilogue_tile,
+                visited,
+                part,
+                (tile_partials, turn, carried),
+            );
         }
     }
 
@@ -426,11 +404,15 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
-        (known, groups, loaded): (&[Known<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
+        (environment, groups, loaded): (&[Environment<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
         part: &[&[Reg<'k, F32>]],
-        (tallies, turn, carried): (Option<Tallies<'_, 'k>>, Turn, &mut Carried<'k>),
+        (tile_partials, turn, carried): (
+            Option<TilePartials<'_, 'k>>,
+            Turn,
+            &mut ColumnPartials<'k>,
+        ),
     ) {
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Converted<'k>>> = vec![Vec::new(); outputs];
@@ -442,7 +424,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 let (wanted, only) = (&self.wanted, &self.only);
                 let elements = Elements { offset, products, groups, wanted, only };
                 let operands = self.operands(loaded, group);
-                self.visit_group(evaluator, spot, known, &elements, operands)
+                self.visit_group(evaluator, thread, environment, &elements, operands)
             };
             let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
             for results in &terms {
@@ -451,17 +433,24 @@ impl<'a, 'k> Epilogue<'a, 'k> {
                 }
             }
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tallies)) = (&self.folding, tallies) {
+            if let (Some(folding), Some(tile_partials)) = (&self.folding, tile_partials) {
                 let offset = epilogue_tile.offset + 8 * first as u32;
                 let columns = (turn, &mut *carried);
-                folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
+                folding.visit(
+                    evaluator,
+                    thread,
+                    offset,
+                    (environment, &terms),
+                    tile_partials,
+                    columns,
+                );
             }
         }
         self.loads.give_back(loaded);
         for output in self.tile_outputs() {
             let reused = self.plan.reused[output].map(|operand| loaded.slots(operand));
             let groups = &values[output];
-            self.stores.store_tile(&self.lanes, spot, epilogue_tile, (output, reused), groups);
+            self.stores.store_tile(&self.lanes, thread, epilogue_tile, (output, reused), groups);
         }
     }
 
@@ -493,42 +482,43 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     }
 
     /// What is known of a group's four elements from tile operands.
-    fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Known<'k>; 4] {
-        let mut known: [Known<'k>; 4] = [(); 4].map(|()| vec![None; self.plan.graph.len()]);
+    fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Environment<'k>; 4] {
+        let mut environment: [Environment<'k>; 4] =
+            [(); 4].map(|()| vec![None; self.plan.graph.len()]);
         for (input, values) in loaded.group(self.k, group) {
             let read = |op: &Op| matches!(op, Op::Input(read) if *read == input);
             for (id, _) in self.plan.graph.nodes().filter(|(_, node)| read(&node.op)) {
-                for (known, value) in known.iter_mut().zip(values) {
-                    known[id.index()] = Some(value);
+                for (environment, value) in environment.iter_mut().zip(values) {
+                    environment[id.index()] = Some(value);
                 }
             }
         }
-        known
+        environment
     }
 
     /// The four elements of an 8-column group, two rows of two columns: their values that are wanted.
     fn visit_group(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
         elements: &Elements<'_, 'k>,
-        operands: [Known<'k>; 4],
+        operands: [Environment<'k>; 4],
     ) -> Terms<'k> {
         let Elements { offset, products, groups, wanted, only } = elements;
-        let along_columns = self.columns.read(spot.before, *offset);
+        let along_columns = self.columns.read(thread.before, *offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         for (element, mut all) in operands.into_iter().enumerate() {
             let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
-            Evaluator::fill(&mut all, &known[row]);
+            Evaluator::fill(&mut all, &environment[row]);
             groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
             }
             let column =
-                if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
-            let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
+                if self.indexed { thread.column + (offset + column as u32) } else { thread.column };
+            let place = Place { at: [thread.batch, thread.rows[row], column], inside: None };
             let chosen = |id: NodeId| only[id.index()];
             evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
             for (result, node) in results.iter_mut().zip(*wanted) {

@@ -58,7 +58,7 @@ pub(super) fn multiply<'k>(
         ordered.arrive_for_first();
     }
     let tile_of = |work_tile: &WorkTile<'k>| {
-        let begun = epilogue.begin(work_tile);
+        let prefetched = epilogue.begin(work_tile);
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
@@ -84,9 +84,9 @@ pub(super) fn multiply<'k>(
             ring.skip(&at, &others);
         }
         if let Some(split_k) = &split_k {
-            split_k.gather(&blocks, |sums| epilogue.finish(work_tile, begun, sums));
+            split_k.gather(&blocks, |sums| epilogue.finish(work_tile, prefetched, sums));
         } else {
-            epilogue.finish(work_tile, begun, &blocks);
+            epilogue.finish(work_tile, prefetched, &blocks);
         }
     };
     if epilogue.answers_later() {

@@ -171,9 +171,9 @@ pub const CANDIDATES: &[Tile] = &[
     cooperative(64, 48, 1, Cluster::SPLIT_K_4),
     cooperative(64, 32, 1, Cluster::SPLIT_K_4),
     cooperative(64, 16, 1, Cluster::SPLIT_K_4),
-    ACROSS[0],
-    ACROSS[1],
-    ACROSS[2],
+    LONG_ROWS[0],
+    LONG_ROWS[1],
+    LONG_ROWS[2],
     THREE,
 ];
 
@@ -181,7 +181,7 @@ pub const CANDIDATES: &[Tile] = &[
 const THREE: Tile = cooperative(128, 192, 2, ONE);
 
 /// Those of the table that are there for rows longer than a tile.
-const ACROSS: [Tile; 3] = [
+const LONG_ROWS: [Tile; 3] = [
     cooperative(128, 128, 2, FOUR_BESIDE),
     cooperative(128, 256, 2, BESIDE),
     cooperative(128, 256, 2, FOUR_BESIDE),
@@ -200,9 +200,9 @@ impl Tile {
         let large =
             [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
         let written = needs.operands.iter().any(|load| load.is_written());
-        // Rows across a cluster wait for one another: where no tile holds them.
-        let across = self.has_rows_across(needs) && needs.whole_columns <= needs.widest();
-        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs)
+        // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
+        let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
+        let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
             || self == THREE && needs.products != 3;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
@@ -210,7 +210,7 @@ impl Tile {
         // Twice as many math warps pay where they compute much, but not where each writes partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
         match (self.is_ping_pong(), self.warpgroups_per_tile()) {
-            _ if across || only_across || crowded => false,
+            _ if avoidable || special || crowded => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,
@@ -262,7 +262,7 @@ impl Tile {
     }
 
     /// Whether whole rows are needed that only a cluster's tiles together hold.
-    pub(super) fn has_rows_across(self, needs: &Needs) -> bool {
+    pub(super) fn reduces_over_cluster(self, needs: &Needs) -> bool {
         needs.whole_columns > needs.width(self)
     }
 

@@ -10,7 +10,7 @@ use super::folds::{self, FoldWords};
 use super::operand::{self, OperandLoad};
 use super::place::{self, EpilogueTransfer, Placements};
 use super::stored::as_stored;
-use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, limits, work};
+use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, groups, limits, row_pass, work};
 
 /// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
@@ -72,8 +72,8 @@ impl Needs {
             products: 1 + graph.product().further.len() as u32,
             folds: FoldWords::of(graph),
             widest_fold: folds::widest(graph),
-            whole_columns: again::whole_columns(graph, problem.product_columns()),
-            pass_words: again::pass_words(graph),
+            whole_columns: row_pass::whole_columns(graph, problem.product_columns()),
+            pass_words: row_pass::pass_words(graph),
             groups: groups::multiple(graph),
             work: work::work(graph),
             lines: work::lines(graph),
@@ -227,11 +227,11 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
     let tiles =
         graph.outputs().iter().filter(|one| graph.product().axes(&one.dims).is_some_and(of_tile));
     tiles.for_each(|output| used[output.value.index()] = true);
-    let (late, runs) = (folds::late(graph), groups::runs(graph));
+    let (after_reductions, runs) = (folds::after_reductions(graph), groups::runs(graph));
     let along = |id: &NodeId| {
         let node = &graph[*id];
         used[id.index()]
-            && !late[id.index()]
+            && !after_reductions[id.index()]
             && runs[id.index()] == 1
             && node.ty.axes.kind() == Kind::AlongColumns
             && !matches!(node.op, Op::Constant(_))

@@ -4,7 +4,7 @@
 
 use super::{
     CANDIDATES, Cluster, Needs, Placements, Raster, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
-    again, cost, fit, folds, groups, least_bytes, limits, place, refuse,
+    cost, fit, folds, groups, least_bytes, limits, place, refuse, row_pass,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -49,7 +49,7 @@ pub fn candidates(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, &needs)?;
+    row_pass::refuse(graph, &needs)?;
     groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_parameters(graph, &needs)?;

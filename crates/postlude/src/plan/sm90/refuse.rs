@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
-use super::{CANDIDATES, Needs, Unsupported, again, folds, groups};
+use super::{CANDIDATES, Needs, Unsupported, folds, groups, row_pass};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -244,7 +244,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
     groups::refuse(graph)?;
     folds::refuse(graph)?;
-    let (lates, passes) = (folds::late(graph), again::passes(graph));
+    let (is_after, passes) = (folds::after_reductions(graph), row_pass::passes(graph));
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if is_whole(graph, id) {
@@ -262,16 +262,17 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         let own = graph.product().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
-        let (of, late) = (graph[output.value].ty.axes, lates[output.value.index()]);
-        let own = if late { of == axes } else { of.kind() == axes.kind() };
-        let finished =
-            (late || passes[output.value.index()] > 0) && own && axes.kind() != Kind::Tile
-                || grouped && !late;
-        let finished = finished || is_plain(graph, &lates, &passes, output).is_some();
+        let (of, after_reductions) = (graph[output.value].ty.axes, is_after[output.value.index()]);
+        let own = if after_reductions { of == axes } else { of.kind() == axes.kind() };
+        let finished = (after_reductions || passes[output.value.index()] > 0)
+            && own
+            && axes.kind() != Kind::Tile
+            || grouped && !after_reductions;
+        let finished = finished || is_plain(graph, &is_after, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
             return Err(Unsupported::PackedVector.at(graph, output.value));
         }
-        if tile && late {
+        if tile && after_reductions {
             return Err(Unsupported::FinishedInTile.at(graph, output.value));
         }
         if !tile && !finished {
@@ -303,14 +304,15 @@ pub(crate) fn is_shared(graph: &Graph, output: &Output) -> bool {
 /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
 pub(crate) fn is_plain(
     graph: &Graph,
-    late: &[bool],
+    after_reductions: &[bool],
     passes: &[usize],
     output: &Output,
 ) -> Option<Kind> {
     let axes = graph.product().axes(&output.dims)?;
     let node = output.value.index();
     let own_columns = axes.column.is_none_or(|by| by % graph.product().column.divisor() == 0);
-    let plain = axes.kind() != Kind::Tile && own_columns && !late[node] && passes[node] == 0;
+    let plain =
+        axes.kind() != Kind::Tile && own_columns && !after_reductions[node] && passes[node] == 0;
     plain.then_some(axes.kind())
 }
 

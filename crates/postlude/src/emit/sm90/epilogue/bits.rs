@@ -12,7 +12,7 @@ use postlude_ptx::types::{Pred, Scalar, U32};
 use crate::plan::sm90::{EpilogueTransfer, Major};
 
 use super::super::parameters::{Location, Memory, Parameters};
-use super::{EpilogueTile, Spot};
+use super::{EpilogueTile, ThreadCoordinate};
 
 /// Where a lane's byte of the first two groups of a block goes.
 #[derive(Clone, Copy)]
@@ -43,20 +43,20 @@ impl<'k> BitLane<'k> {
         major: Major,
         memory: &Memory<'k>,
         parameters: &Parameters<'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
     ) -> ByteTarget<'k> {
         let (row, column) = match major {
             Major::Row => {
-                let row = spot.rows[0] + (self.across & 1) * 8;
-                (row, spot.tile_column + (self.across >> 1) * 8)
+                let row = thread.rows[0] + (self.across & 1) * 8;
+                (row, thread.tile_column + (self.across >> 1) * 8)
             }
             Major::Column => {
-                let row = spot.rows[0] - self.down + (self.down & 2) * 4;
-                (row, spot.column + (self.down & 1) + (self.down >> 2) * 8)
+                let row = thread.rows[0] - self.down + (self.down & 2) * 4;
+                (row, thread.column + (self.down & 1) + (self.down >> 2) * 8)
             }
         };
         ByteTarget {
-            location: memory.element(self.k, [spot.batch, row, column]),
+            location: memory.element(self.k, [thread.batch, row, column]),
             inside_rows: row.lt(parameters.rows),
             remaining: parameters.columns.max(column) - column,
         }

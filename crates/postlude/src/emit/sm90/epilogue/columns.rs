@@ -10,7 +10,7 @@ use crate::plan::sm90::column_values;
 
 use super::super::Plan;
 use super::super::tile_scheduler::WorkTile;
-use super::super::values::{Evaluator, Known, Place, Value};
+use super::super::values::{Environment, Evaluator, Place, Value};
 use super::super::warpgroup::WarpgroupIndex;
 
 /// The values along columns of a tile.
@@ -28,8 +28,8 @@ pub(super) struct Columns<'a, 'k> {
 }
 
 /// The columns that a thread computes, with the inputs that were asked for ahead.
-pub(super) struct Asked<'k> {
-    columns: Vec<(Place<'k>, Reg<'k, Pred>, Known<'k>)>,
+pub(super) struct PrefetchedColumns<'k> {
+    columns: Vec<(Place<'k>, Reg<'k, Pred>, Environment<'k>)>,
 }
 
 impl<'a, 'k> Columns<'a, 'k> {
@@ -56,14 +56,14 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     /// Asks for the inputs of a tile's columns, long before they are needed.
-    pub(super) fn ask(
+    pub(super) fn issue_loads(
         &self,
         evaluator: &Evaluator<'_, 'k>,
         work_tile: &WorkTile<'k>,
         limit: Reg<'k, U32>,
-    ) -> Asked<'k> {
+    ) -> PrefetchedColumns<'k> {
         if self.nodes.is_empty() {
-            return Asked { columns: Vec::new() };
+            return PrefetchedColumns { columns: Vec::new() };
         }
         let workers = self.workers();
         let columns = (0..self.plan.schedule.width().div_ceil(workers)).map(|turn| {
@@ -73,19 +73,19 @@ impl<'a, 'k> Columns<'a, 'k> {
             let inside = column.lt(limit) & in_tile;
             let at = [work_tile.batch, self.k.imm(0), column];
             let place = Place { at, inside: Some(inside) };
-            let mut known = vec![None; self.plan.graph.len()];
-            evaluator.ask(&mut known, Kind::AlongColumns, &place);
-            (place, in_tile, known)
+            let mut environment = vec![None; self.plan.graph.len()];
+            evaluator.issue_loads(&mut environment, Kind::AlongColumns, &place);
+            (place, in_tile, environment)
         });
-        Asked { columns: columns.collect() }
+        PrefetchedColumns { columns: columns.collect() }
     }
 
     /// Computes a tile's values and shares them.
     pub(super) fn share(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        asked: Asked<'k>,
-        scalars: &Known<'k>,
+        prefetched: PrefetchedColumns<'k>,
+        scalars: &Environment<'k>,
     ) {
         if self.nodes.is_empty() {
             return;
@@ -93,13 +93,14 @@ impl<'a, 'k> Columns<'a, 'k> {
         let (k, workers) = (self.k, self.workers());
         // Everyone has read the values of the tile before.
         k.sync_named(self.barrier, workers);
-        for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
-            Evaluator::fill(&mut known, scalars);
-            evaluator.extend_column(&mut known, &place);
+        for (turn, (place, in_tile, mut environment)) in prefetched.columns.into_iter().enumerate()
+        {
+            Evaluator::fill(&mut environment, scalars);
+            evaluator.extend_column(&mut environment, &place);
             let within = (self.worker + turn as u32 * workers) * 4;
             for (number, node) in self.nodes.iter().enumerate() {
                 let to = self.start + within + self.offset(number, 0);
-                let Some(value) = known[node.index()] else {
+                let Some(value) = environment[node.index()] else {
                     panic!("compiler bug: {node} was not computed")
                 };
                 k.when(in_tile, || k.store_shared(to, [self.bits(value)]));

@@ -16,7 +16,7 @@ use super::super::slot::SlotLayout;
 use super::super::values::{Evaluator, Value};
 use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
-use super::{EpilogueTile, Spot};
+use super::{EpilogueTile, ThreadCoordinate};
 
 /// What a thread has loaded of an epilogue tile: for each operand and group of 8 columns, two columns of its two rows.
 pub(super) struct LoadedOperands<'k> {
@@ -107,14 +107,21 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two
     /// rows.
-    pub(super) fn locations(&self, spot: &Spot<'k>) -> Vec<Option<[Location<'k>; 2]>> {
+    pub(super) fn locations(
+        &self,
+        thread: &ThreadCoordinate<'k>,
+    ) -> Vec<Option<[Location<'k>; 2]>> {
         let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
             EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
             EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {
                 let memory = self.parameters.memory(*input);
-                Some(spot.rows.map(|row| memory.element(self.k, [spot.batch, row, spot.column])))
+                Some(
+                    thread
+                        .rows
+                        .map(|row| memory.element(self.k, [thread.batch, row, thread.column])),
+                )
             }
         };
         self.operands.iter().map(of).collect()
@@ -140,14 +147,14 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         lanes: &Lanes<'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
     ) -> LoadedOperands<'k> {
         let mut slots = Vec::new();
         let read =
             |(place, (input, dtype, transfer)): (usize, &(InputId, DType, EpilogueTransfer))| {
                 let mut held = Vec::new();
-                let values = match (transfer.major(), spot.loads[place]) {
+                let values = match (transfer.major(), thread.loads[place]) {
                     (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
                     (None, Some(locations)) => self.read_direct(
                         evaluator,
@@ -155,7 +162,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
                         *dtype,
                         *transfer,
                         locations,
-                        spot,
+                        thread,
                         epilogue_tile,
                     ),
                     (None, None) => panic!("compiler bug: an operand without a place"),
@@ -217,7 +224,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
         dtype: DType,
         transfer: EpilogueTransfer,
         locations: [Location<'k>; 2],
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
     ) -> Vec<GroupValues<'k>> {
         let memory = self.parameters.memory(input);
@@ -225,7 +232,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
             GroupValues::Values(std::array::from_fn(|element| {
                 let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(locations[element / 2], transfer, column);
-                let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
+                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, Some(inside), LoadCache::Default)
             }))

@@ -9,7 +9,7 @@ use crate::plan::sm90::{is_plain, is_shared, output_run};
 
 use super::super::parameters::{Destination, Memory};
 use super::super::tile_scheduler::WorkTile;
-use super::super::values::{Evaluator, Known, Place};
+use super::super::values::{Environment, Evaluator, Place};
 use super::Epilogue;
 use super::finishing::store_at;
 
@@ -22,7 +22,7 @@ impl<'k> Epilogue<'_, 'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         work_tile: &WorkTile<'k>,
-        scalars: &Known<'k>,
+        scalars: &Environment<'k>,
     ) {
         let (columns, single) = (self.plain(Kind::AlongColumns), self.plain(Kind::Scalar));
         if columns.is_empty() && single.is_empty() {
@@ -38,9 +38,9 @@ impl<'k> Epilogue<'_, 'k> {
                     let inside = column.lt(self.parameters.columns);
                     let at = [work_tile.batch, zero, column];
                     let place = Place { at, inside: Some(inside) };
-                    let mut known = scalars.clone();
-                    evaluator.extend_column(&mut known, &place);
-                    self.write_all(&columns, work_tile, &place, &known);
+                    let mut environment = scalars.clone();
+                    evaluator.extend_column(&mut environment, &place);
+                    self.write_all(&columns, work_tile, &place, &environment);
                 });
             });
         }
@@ -58,7 +58,9 @@ impl<'k> Epilogue<'_, 'k> {
         let (graph, plan) = (self.plan.graph, self.plan);
         let outputs = graph.outputs().iter().zip(&self.parameters.destinations);
         outputs
-            .filter(|(output, _)| is_plain(graph, &plan.late, &plan.passes, output) == Some(kind))
+            .filter(|(output, _)| {
+                is_plain(graph, &plan.after_reductions, &plan.passes, output) == Some(kind)
+            })
             .filter_map(|(output, destination)| match destination {
                 Destination::Direct(memory) => Some((output, memory)),
                 Destination::Map(_) => None,
@@ -71,10 +73,10 @@ impl<'k> Epilogue<'_, 'k> {
         outputs: &[(&Output, &Memory<'k>)],
         work_tile: &WorkTile<'k>,
         place: &Place<'k>,
-        known: &Known<'k>,
+        environment: &Environment<'k>,
     ) {
         for (output, memory) in outputs {
-            let Some(value) = known[output.value.index()] else {
+            let Some(value) = environment[output.value.index()] else {
                 panic!("compiler bug: an output without a value")
             };
             let run = output_run(self.plan.graph, output);

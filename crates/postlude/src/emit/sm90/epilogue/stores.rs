@@ -19,7 +19,7 @@ use super::super::warpgroup::WarpgroupIndex;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
 use super::loads::HeldSlot;
-use super::{EpilogueTile, Spot};
+use super::{EpilogueTile, ThreadCoordinate};
 
 /// Two columns of a thread's two rows, converted to an output's dtype.
 #[derive(Clone, Copy)]
@@ -171,17 +171,17 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     }
 
     /// Where a block's elements of the direct outputs are stored.
-    pub(super) fn targets(&self, spot: &Spot<'k>) -> Vec<Option<StoreTarget<'k>>> {
+    pub(super) fn targets(&self, thread: &ThreadCoordinate<'k>) -> Vec<Option<StoreTarget<'k>>> {
         let of = |(output, destination): (usize, &Destination<'k>)| match destination {
             Destination::Map(_) => None,
             Destination::Direct(memory) if memory.dtype == DType::B1 => {
                 let major = self.packed(output);
-                let target = self.bits().target(major, memory, self.parameters, spot);
+                let target = self.bits().target(major, memory, self.parameters, thread);
                 Some(StoreTarget::Bits(major, target))
             }
             Destination::Direct(memory) => {
-                let location = |row| memory.element(self.k, [spot.batch, row, spot.column]);
-                Some(StoreTarget::Elements(spot.rows.map(location)))
+                let location = |row| memory.element(self.k, [thread.batch, row, thread.column]);
+                Some(StoreTarget::Elements(thread.rows.map(location)))
             }
         };
         self.parameters.destinations.iter().enumerate().map(of).collect()
@@ -247,13 +247,13 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     pub(super) fn store_tile(
         &self,
         lanes: &Lanes<'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
         (output, reused): (usize, Option<&[HeldSlot<'k>]>),
         groups: &[Converted<'k>],
     ) {
         let half = self.half(output);
-        match (&self.parameters.destinations[output], spot.stores[output]) {
+        match (&self.parameters.destinations[output], thread.stores[output]) {
             (Destination::Direct(memory), Some(target)) => {
                 let transfer = self.plan.schedule.needs.epilogue_stores[output];
                 let store = || match target {
@@ -263,7 +263,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
                             transfer,
                             half,
                             locations,
-                            spot,
+                            thread,
                             epilogue_tile,
                             groups,
                         );
@@ -276,7 +276,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
                 // A tile that all batches share is written by the first; where there are more, no map writes it.
                 let graph = self.plan.graph;
                 if is_shared(graph, &graph.outputs()[output]) {
-                    self.k.if_(spot.batch.eq(0), store);
+                    self.k.if_(thread.batch.eq(0), store);
                 } else {
                     store();
                 }
@@ -285,9 +285,9 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
                 let columns = tile.layout.columns();
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
-                    let column = spot.tile_column + epilogue_tile.offset + place as u32 * columns;
+                    let column = thread.tile_column + epilogue_tile.offset + place as u32 * columns;
                     let reused = reused.map(|slots| slots[place]);
-                    self.store_slot((output, column), spot, reused, |start| {
+                    self.store_slot((output, column), thread, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
                             let bytes = groups.iter().map(|ready| ready.bytes());
                             access.write_bytes(start, &bytes.collect::<Vec<_>>());
@@ -309,7 +309,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     fn store_slot(
         &self,
         (output, column): (usize, Reg<'k, U32>),
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         reused: Option<HeldSlot<'k>>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
@@ -328,7 +328,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         }
         let start = reused.map_or_else(|| self.slots + self.slot.get(), |slot| slot.start);
         fill(start);
-        let (row, batch) = (spot.block_row, spot.batch);
+        let (row, batch) = (thread.block_row, thread.batch);
         let borrowed = reused.map(|slot| slot.borrowed);
         let store = TileStore { output, start, row, column, batch, borrowed };
         if schedule.delay_store {
@@ -425,7 +425,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         transfer: EpilogueTransfer,
         half: Option<Half>,
         locations: [Location<'k>; 2],
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
         groups: &[Converted<'k>],
     ) {
@@ -434,7 +434,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
             for element in 0..4 {
                 let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(locations[element / 2], transfer, column).pointer();
-                let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
+                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
                 match (*ready, half) {
                     (Converted::Whole(values), Some(half)) => {
                         let value = k.half_of_f32(half, values[element]);

@@ -8,14 +8,14 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::Fold;
-use crate::plan::sm90::{Batches, Folded, How, Tile};
+use crate::plan::sm90::{Batches, How, Reduction, Tile};
 
 use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
-use super::tally::{Running, Tally};
+use super::partials::{Partial, ScalarPartials};
 
-pub(super) struct Kept<'k> {
+pub(super) struct PersistentAccumulation<'k> {
     totals: Vec<Total<'k>>,
     /// Whether the tile that was finished last was this warpgroup's last of its batch.
     pub(super) complete: Var<'k, Pred>,
@@ -31,23 +31,23 @@ pub(super) struct Kept<'k> {
 
 /// What there is of a scalar.
 struct Total<'k> {
-    folded: Folded,
-    running: Running<'k>,
+    reduction: Reduction,
+    running: Partial<'k>,
     /// By how much the last addition to a sum came out too large.
     excess: Option<Var<'k, F32>>,
 }
 
 impl<'k> Total<'k> {
-    fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Total<'k> {
-        let rounds = folded.how == How::Fold(Fold::Sum) && !folded.is_integer();
-        let running = Running::begin(evaluator, folded);
-        Total { folded, running, excess: rounds.then(|| evaluator.k.var(0.0)) }
+    fn begin(evaluator: &Evaluator<'_, 'k>, reduction: Reduction) -> Total<'k> {
+        let rounds = reduction.how == How::Fold(Fold::Sum) && !reduction.is_integer();
+        let running = Partial::begin(evaluator, reduction);
+        Total { reduction, running, excess: rounds.then(|| evaluator.k.var(0.0)) }
     }
 
     fn add(&self, evaluator: &Evaluator<'_, 'k>, more: &State<'k>) {
         let before = self.running.state();
         let Some(excess) = &self.excess else {
-            return self.running.set(evaluator.fold_both(self.folded, &before, more));
+            return self.running.set(evaluator.fold_both(self.reduction, &before, more));
         };
         let more = more[0] - excess.get();
         let sum = before[0] + more;
@@ -58,38 +58,38 @@ impl<'k> Total<'k> {
     }
 
     /// What there is, and nothing from here on.
-    fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Running<'k> {
-        let taken = Running::begin(evaluator, self.folded);
+    fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Partial<'k> {
+        let taken = Partial::begin(evaluator, self.reduction);
         taken.set(self.running.state());
-        self.running.set(evaluator.fold_begin(self.folded));
+        self.running.set(evaluator.fold_begin(self.reduction));
         self.excess.iter().for_each(|excess| excess.set(0.0));
         taken
     }
 }
 
-impl<'k> Kept<'k> {
+impl<'k> PersistentAccumulation<'k> {
     /// Whether all that is folded can be kept so: scalars of each batch, sums and extremes.
-    pub(super) fn takes(rows: &[Folded], columns: &[Folded], scalars: &[Folded]) -> bool {
-        let own = |folded: &Folded| {
-            let kept = match folded.how {
+    pub(super) fn takes(rows: &[Reduction], columns: &[Reduction], scalars: &[Reduction]) -> bool {
+        let own = |reduction: &Reduction| {
+            let persists = match reduction.how {
                 How::Fold(Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax) => true,
                 How::Fold(
                     Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_),
                 )
                 | How::Pick(_) => false,
             };
-            kept && folded.home.batches == Batches::Each && !folded.repeated
+            persists && reduction.scope.batches == Batches::Each && !reduction.repeated
         };
         rows.is_empty() && columns.is_empty() && scalars.iter().all(own)
     }
 
     pub(super) fn new(
         evaluator: &Evaluator<'_, 'k>,
-        scalars: &[Folded],
+        scalars: &[Reduction],
         scheduler: &TileScheduler<'k>,
         warpgroup: WarpgroupIndex<'k>,
         tile: Tile,
-    ) -> Kept<'k> {
+    ) -> PersistentAccumulation<'k> {
         let k: Kernel<'k, Sm90a> = evaluator.k;
         let per_tile = tile.warpgroups_per_tile();
         let tiles = tile.cluster.rows() * tile.cluster.columns();
@@ -98,7 +98,7 @@ impl<'k> Kept<'k> {
         } else {
             warpgroup.in_tile
         };
-        Kept {
+        PersistentAccumulation {
             totals: scalars.iter().map(|one| Total::begin(evaluator, *one)).collect(),
             complete: k.var(false),
             arrived: k.var(false),
@@ -114,17 +114,17 @@ impl<'k> Kept<'k> {
         &self,
         evaluator: &Evaluator<'_, 'k>,
         work_tile: &WorkTile<'k>,
-        tally: &Tally<'k>,
+        partials: &ScalarPartials<'k>,
     ) {
-        for (total, more) in self.totals.iter().zip(&tally.0) {
+        for (total, more) in self.totals.iter().zip(&partials.0) {
             total.add(evaluator, &more.state());
         }
         self.complete.set((work_tile.within + self.apart).ge(self.batch_tiles));
     }
 
     /// Takes what is there, and begins anew.
-    pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Tally<'k> {
-        Tally(self.totals.iter().map(|total| total.take(evaluator)).collect())
+    pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>) -> ScalarPartials<'k> {
+        ScalarPartials(self.totals.iter().map(|total| total.take(evaluator)).collect())
     }
 
     /// The number of this warpgroup's partial result among those of a batch.

@@ -4,52 +4,53 @@ use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::Kind;
-use crate::plan::sm90::{Batches, Folded, Home};
+use crate::plan::sm90::{Batches, Reduction, ReductionScope};
 
-use super::super::values::{Evaluator, Known, State};
-use super::finishing::of_known;
+use super::super::values::{Environment, Evaluator, State};
+use super::finishing::term_of;
 use super::folding::Folding;
-use super::tally::Share;
+use super::partials::WorkspaceIndex;
 
 /// What a thread has folded of a block's finished values.
-pub(super) struct Further<'k> {
+pub(super) struct SecondStage<'k> {
     totals: Vec<Total<'k>>,
 }
 
 /// A reduction with the number of its first word, and its partial result.
 struct Total<'k> {
-    one: (u32, Folded),
+    one: (u32, Reduction),
     words: Vec<Var<'k, F32>>,
 }
 
-impl<'k> Further<'k> {
+impl<'k> SecondStage<'k> {
     /// Of all scalars that have their partial results from who finishes that.
     pub(super) fn new(
         folding: &Folding<'_, 'k>,
         evaluator: &Evaluator<'_, 'k>,
-        home: Home,
-    ) -> Further<'k> {
-        let begin = |(word, folded): (u32, Folded)| {
-            let nothing = evaluator.fold_begin(folded);
+        scope: ReductionScope,
+    ) -> SecondStage<'k> {
+        let begin = |(word, reduction): (u32, Reduction)| {
+            let nothing = evaluator.fold_begin(reduction);
             let words = nothing.into_iter().map(|each| folding.k.var(each)).collect();
-            Total { one: (word, folded), words }
+            Total { one: (word, reduction), words }
         };
-        let scalars = folding.from(home).filter(|(_, folded)| folded.home.kind == Kind::Scalar);
-        Further { totals: scalars.map(begin).collect() }
+        let scalars =
+            folding.from(scope).filter(|(_, reduction)| reduction.scope.kind == Kind::Scalar);
+        SecondStage { totals: scalars.map(begin).collect() }
     }
 
     /// Adds a row or a column of which this is known, to those that it counts for.
     pub(super) fn add(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        known: &Known<'k>,
-        counts: impl Fn(Folded) -> Reg<'k, Pred>,
+        environment: &Environment<'k>,
+        counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
-        for Total { one: (_, folded), words } in &self.totals {
-            let value = of_known(evaluator, known, *folded)
-                .select(evaluator.fold_nothing(*folded), counts(*folded));
+        for Total { one: (_, reduction), words } in &self.totals {
+            let value = term_of(evaluator, environment, *reduction)
+                .select(evaluator.fold_nothing(*reduction), counts(*reduction));
             let before: State<'k> = words.iter().map(|word| word.get()).collect();
-            let after = evaluator.fold_more(*folded, &before, &[value]);
+            let after = evaluator.fold_more(*reduction, &before, &[value]);
             words.iter().zip(after).for_each(|(word, after)| word.set(after));
         }
     }
@@ -59,26 +60,26 @@ impl<'k> Further<'k> {
         self,
         folding: &Folding<'_, 'k>,
         evaluator: &Evaluator<'_, 'k>,
-        share: Share<'k>,
+        index: WorkspaceIndex<'k>,
         (place, blocks): (Reg<'k, U32>, Reg<'k, U32>),
     ) {
         if self.totals.is_empty() {
             return;
         }
-        for Total { one: (word, folded), words } in &self.totals {
+        for Total { one: (word, reduction), words } in &self.totals {
             let state = words.iter().map(|word| word.get()).collect();
-            folding.keep_scalar(evaluator, *folded, *word, state);
+            folding.store_warp_scalar(evaluator, *reduction, *word, state);
         }
         folding.sync();
         folding.k.if_(folding.rank.eq(0), || {
             for total in &self.totals {
-                let (_, folded) = total.one;
-                let place = match folded.home.batches {
+                let (_, reduction) = total.one;
+                let place = match reduction.scope.batches {
                     Batches::Each => place,
-                    Batches::All => share.batch.mad(blocks, place),
+                    Batches::All => index.batch.mad(blocks, place),
                 };
-                let share = folding.share_of(folded.home, share);
-                folding.leave_scalar(evaluator, total.one, share, place);
+                let index = folding.index_of(reduction.scope, index);
+                folding.leave_scalar(evaluator, total.one, index, place);
             }
         });
     }

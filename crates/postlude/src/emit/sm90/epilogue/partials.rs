@@ -7,7 +7,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::NodeId;
-use crate::plan::sm90::{Batches, Folded, Home};
+use crate::plan::sm90::{Batches, Reduction, ReductionScope};
 
 use super::super::values::{Evaluator, State, Value};
 use super::counting::number;
@@ -17,12 +17,12 @@ pub(super) struct Deferred<'k> {
     /// What counters of rows, columns and scalars were before, of each batch and of all; in one thread.
     answers: Vec<Var<'k, U32>>,
     /// The tile that they are about, and the one behind it.
-    pub(super) before: Remembered<'k>,
-    pub(super) tile: Remembered<'k>,
+    pub(super) before: SavedIndex<'k>,
+    pub(super) tile: SavedIndex<'k>,
 }
 
 /// Where a tile's partial results belong, kept from tile to tile.
-pub(super) struct Remembered<'k> {
+pub(super) struct SavedIndex<'k> {
     batch: Var<'k, U32>,
     unit: Var<'k, U32>,
     tile: Var<'k, U32>,
@@ -34,7 +34,7 @@ impl<'k> Deferred<'k> {
         let count = if all { 6 } else { 3 };
         // No counter was ever that full.
         let answers = (0..count).map(|_| k.var(u32::MAX)).collect();
-        Deferred { answers, before: Remembered::new(k), tile: Remembered::new(k) }
+        Deferred { answers, before: SavedIndex::new(k), tile: SavedIndex::new(k) }
     }
 
     /// Forgets answers that were looked at, unless there are new ones.
@@ -44,50 +44,50 @@ impl<'k> Deferred<'k> {
         }
     }
 
-    pub(super) fn answer(&self, home: Home) -> &Var<'k, U32> {
-        let behind = if home.batches == Batches::All { 3 } else { 0 };
-        &self.answers[behind + number(home.kind) as usize]
+    pub(super) fn answer(&self, scope: ReductionScope) -> &Var<'k, U32> {
+        let behind = if scope.batches == Batches::All { 3 } else { 0 };
+        &self.answers[behind + number(scope.kind) as usize]
     }
 }
 
-impl<'k> Remembered<'k> {
-    pub(super) fn new(k: Kernel<'k, Sm90a>) -> Remembered<'k> {
+impl<'k> SavedIndex<'k> {
+    pub(super) fn new(k: Kernel<'k, Sm90a>) -> SavedIndex<'k> {
         let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
-        Remembered { batch, unit, tile }
+        SavedIndex { batch, unit, tile }
     }
 
-    /// The share of this tile in a grid.
-    pub(super) fn share(&self, grid: Share<'k>) -> Share<'k> {
+    /// This tile's index in a grid.
+    pub(super) fn in_grid(&self, grid: WorkspaceIndex<'k>) -> WorkspaceIndex<'k> {
         let [batch, unit, tile] = [self.batch, self.unit, self.tile].map(Var::copy);
-        Share { batch, unit, tile, ..grid }
+        WorkspaceIndex { batch, unit, tile, ..grid }
     }
 
-    pub(super) fn remember(&self, share: Share<'k>) {
-        self.batch.set(share.batch);
-        self.unit.set(share.unit);
-        self.tile.set(share.tile);
+    pub(super) fn save(&self, index: WorkspaceIndex<'k>) {
+        self.batch.set(index.batch);
+        self.unit.set(index.unit);
+        self.tile.set(index.tile);
     }
 }
 
 /// What a warpgroup has folded of a tile's scalars.
-pub(super) struct Tally<'k>(pub(super) Vec<Running<'k>>);
+pub(super) struct ScalarPartials<'k>(pub(super) Vec<Partial<'k>>);
 
 /// What it has folded of a block's rows, of which each thread has two.
-pub(super) struct RowTally<'k>(pub(super) [Vec<Running<'k>>; 2]);
+pub(super) struct RowPartials<'k>(pub(super) [Vec<Partial<'k>>; 2]);
 
 /// What a reduction has so far.
-pub(super) struct Running<'k>(Vec<Var<'k, F32>>);
+pub(super) struct Partial<'k>(Vec<Var<'k, F32>>);
 
 /// What a thread has folded of its columns in some blocks, by the first of them and by the reduction's first word.
 #[derive(Default)]
-pub(super) struct Carried<'k>(pub(super) HashMap<(u32, u32), Vec<Running<'k>>>);
+pub(super) struct ColumnPartials<'k>(pub(super) HashMap<(u32, u32), Vec<Partial<'k>>>);
 
 /// What is folded of a tile and of a block, and where it belongs.
 #[derive(Clone, Copy)]
-pub(super) struct Tallies<'t, 'k> {
-    pub(super) tally: &'t Tally<'k>,
-    pub(super) rows: &'t RowTally<'k>,
-    pub(super) share: Share<'k>,
+pub(super) struct TilePartials<'t, 'k> {
+    pub(super) partials: &'t ScalarPartials<'k>,
+    pub(super) rows: &'t RowPartials<'k>,
+    pub(super) index: WorkspaceIndex<'k>,
 }
 
 /// Where columns that are visited stand among a warpgroup's blocks.
@@ -101,15 +101,15 @@ pub(super) enum Turn {
     Joins,
 }
 
-impl<'k> Running<'k> {
+impl<'k> Partial<'k> {
     /// Nothing yet, not even that.
-    pub(super) fn unset(k: Kernel<'k, Sm90a>, words: u32) -> Running<'k> {
-        Running((0..words).map(|_| k.unset()).collect())
+    pub(super) fn unset(k: Kernel<'k, Sm90a>, words: u32) -> Partial<'k> {
+        Partial((0..words).map(|_| k.unset()).collect())
     }
 
-    pub(super) fn begin(evaluator: &Evaluator<'_, 'k>, folded: Folded) -> Running<'k> {
-        let nothing = evaluator.fold_begin(folded);
-        Running(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
+    pub(super) fn begin(evaluator: &Evaluator<'_, 'k>, reduction: Reduction) -> Partial<'k> {
+        let nothing = evaluator.fold_begin(reduction);
+        Partial(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
     }
 
     pub(super) fn state(&self) -> State<'k> {
@@ -124,10 +124,10 @@ impl<'k> Running<'k> {
     pub(super) fn more(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        folded: Folded,
+        reduction: Reduction,
         values: &[Reg<'k, F32>],
     ) {
-        self.set(evaluator.fold_more(folded, &self.state(), values));
+        self.set(evaluator.fold_more(reduction, &self.state(), values));
     }
 }
 
@@ -136,7 +136,7 @@ pub(super) type Terms<'k> = Vec<(NodeId, [Value<'k>; 4])>;
 
 /// Where a warpgroup's partial results belong.
 #[derive(Clone, Copy)]
-pub(super) struct Share<'k> {
+pub(super) struct WorkspaceIndex<'k> {
     pub(super) batch: Reg<'k, U32>,
     /// Its rows' number among all parts of tiles along rows, and how many there are.
     pub(super) unit: Reg<'k, U32>,
@@ -147,10 +147,10 @@ pub(super) struct Share<'k> {
 }
 
 /// Each with the number of its first word among all of theirs.
-pub(super) fn numbered(all: &[Folded]) -> impl Iterator<Item = (u32, Folded)> {
-    all.iter().scan(0, |next, folded| {
+pub(super) fn numbered(all: &[Reduction]) -> impl Iterator<Item = (u32, Reduction)> {
+    all.iter().scan(0, |next, reduction| {
         let first = *next;
-        *next += folded.words();
-        Some((first, *folded))
+        *next += reduction.words();
+        Some((first, *reduction))
     })
 }
