@@ -248,7 +248,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     }
 }
 
-/// One thread makes the barriers of every ring, and of rows that CTAs hold together.
+/// One thread initialises the barriers of every ring and of cluster reductions.
 fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
     ring.initialise();
     if plan.schedule.c_bytes() > 0 {
@@ -262,10 +262,11 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>)
     k.fence_barrier_init();
 }
 
-/// All threads meet behind that.
+/// All threads wait until the barriers are initialised.
 fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule) {
     if schedule.tile.cluster.blocks() > 1 {
-        // Only barriers have to be known to others, and their fence sees to that: a release would wait for all memory.
+        // Only the barriers' initialisation has to be visible to other CTAs, and its fence sees to that: a release
+        // would wait for all memory.
         k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
         k.cluster_wait(Alignment::Aligned);
     } else {

@@ -19,6 +19,7 @@ mod raster;
 mod refuse;
 mod reuse;
 mod row_pass;
+mod shared_memory;
 mod slots;
 mod stored;
 mod text;
@@ -158,109 +159,11 @@ impl Sm90Schedule {
         least_common_multiple(self.needs.groups, self.epilogue_tile)
     }
 
-    /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
-    /// all. Not where passes over whole rows come first, and not where many words would wait for the next block.
+    /// Whether a warpgroup visits the same columns of all its blocks before the next columns, so that its warps combine
+    /// a column's reduction once for all blocks. Not where row passes come first, and not where many words would wait
+    /// for the next block.
     pub(crate) fn visits_columns(&self) -> bool {
         self.epilogue_loop && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
-    }
-
-    /// Bytes of A and B in one stage.
-    pub fn stage_bytes(&self) -> u32 {
-        (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
-    }
-
-    /// Bytes of a slot of C or D: 64 rows of an epilogue tile of a 16-bit type,
-    /// or of half of one of a 32-bit type.
-    pub fn slot_bytes(&self) -> u32 {
-        SLOT_ROWS * self.epilogue_tile * 2
-    }
-
-    /// Bytes of all slots that tile operands are loaded into.
-    pub fn c_bytes(&self) -> u32 {
-        if self.needs.has_tma_loads() {
-            self.math_warpgroups() * self.c_stages * self.slot_bytes()
-        } else {
-            0
-        }
-    }
-
-    /// Bytes of all slots that tile outputs are stored through.
-    pub fn d_bytes(&self) -> u32 {
-        if self.has_d_slots() {
-            self.math_warpgroups() * self.d_stages * self.slot_bytes()
-        } else {
-            0
-        }
-    }
-
-    /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
-    pub fn tile_column_bytes(&self) -> u32 {
-        self.needs.column_values * self.width() * 4
-    }
-
-    /// Bytes of the values along columns of all tiles that are under way.
-    pub fn column_bytes(&self) -> u32 {
-        self.tile_column_bytes() * self.tile.tiles_in_flight()
-    }
-
-    /// Bytes of staggered operands as TMA loads them, before load warps move them to their stages.
-    pub fn staging_bytes(&self) -> u32 {
-        STAGING_SLOTS * self.staging_slot_bytes()
-    }
-
-    /// Bytes of the staggered operands of one stage.
-    pub(crate) fn staging_slot_bytes(&self) -> u32 {
-        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
-        let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
-        rows.sum::<u32>() * STAGGERED_ROW_BYTES
-    }
-
-    /// Bytes of a tile's partial sums, where its CTAs split K.
-    pub fn partial_bytes(&self) -> u32 {
-        let splits = self.tile.cluster.split_k();
-        if splits > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
-    }
-
-    /// Bytes that warpgroups fold reductions through.
-    pub fn fold_bytes(&self) -> u32 {
-        self.math_warpgroups() * self.needs.folds.shared_bytes(self.width())
-    }
-
-    /// Whether the tiles of a cluster hold rows together that none of them holds.
-    pub(crate) fn reduces_over_cluster(&self) -> bool {
-        self.tile.reduces_over_cluster(&self.needs)
-    }
-
-    /// Bytes through which warps tell those of other CTAs what they have of such rows: a warp has 16 of them.
-    pub(crate) fn cluster_reduction_bytes(&self) -> u32 {
-        let warps = 4 * self.math_warpgroups();
-        if self.reduces_over_cluster() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
-    }
-
-    /// Bytes of a barrier for each of these warps.
-    pub(crate) fn cluster_reduction_barrier_bytes(&self) -> u32 {
-        if self.reduces_over_cluster() { 4 * self.math_warpgroups() * 8 } else { 0 }
-    }
-
-    /// Bytes of a full and an empty barrier for each slot that is loaded into.
-    pub fn barrier_bytes(&self) -> u32 {
-        let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
-        let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
-        16 * (self.stages + loads + staging)
-    }
-
-    /// Dynamic shared memory.
-    pub fn shared_bytes(&self) -> u32 {
-        self.stages * self.stage_bytes()
-            + self.staging_bytes()
-            + self.partial_bytes()
-            + self.c_bytes()
-            + self.d_bytes()
-            + self.column_bytes()
-            + self.fold_bytes()
-            + self.cluster_reduction_bytes()
-            + self.cluster_reduction_barrier_bytes()
-            + self.barrier_bytes()
     }
 
     /// Rows and columns of the product that one cluster computes.
@@ -314,7 +217,7 @@ pub fn plan(
     best.ok_or(Sm90Refusal::NoCandidate)
 }
 
-/// Whether a schedule that someone wrote can run this problem, or why not.
+/// Whether a given schedule can run this problem, or why not.
 pub fn accept(
     schedule: &Sm90Schedule,
     graph: &Graph,
@@ -468,8 +371,8 @@ fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
     let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
-/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns
-/// that are reduced together share more of the way, but several words fill registers.
+/// Columns that are computed before their values are converted and reduced: few, so that few registers hold them.
+/// Columns that are reduced together share shuffles, but reductions of several words fill registers.
 fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
     let together = match needs.folds {
         folds if !folds.any() || needs.widest_fold > 1 => 8,

@@ -3,9 +3,9 @@
 //! Thread t of a warpgroup holds, for each 8-column group j, columns 8j + 2(t mod 4) + {0, 1} of rows
 //! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
 //!
-//! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once
-//! and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph is applied to
-//! every element, outputs are stored.
+//! The loads of a tile's scalars and vectors are issued before its products; after them, values along columns are
+//! computed once and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph
+//! is applied to every element, outputs are stored.
 
 mod bits;
 mod cluster_reduction;
@@ -92,7 +92,7 @@ struct ThreadCoordinate<'k> {
     /// The thread's first column, and how many of the problem's columns follow from it.
     column: Reg<'k, U32>,
     remaining: Reg<'k, U32>,
-    /// How many of the tile's columns come before those that are meant, where epilogue tiles are a loop.
+    /// The tile's columns before this round's, where the epilogue is a loop.
     before: Option<Reg<'k, U32>>,
     /// Whether all of the tile is inside the problem, where folds ask for it.
     whole: Option<Reg<'k, Pred>>,
@@ -117,9 +117,9 @@ struct Elements<'e, 'k> {
     offset: u32,
     /// The thread's accumulators, of each product four.
     products: &'e [&'e [Reg<'k, F32>]],
-    /// What is known of the groups that they belong to.
+    /// The values of the groups that they belong to.
     groups: &'e Groups<'k>,
-    /// The values that are asked for, and what is computed for them.
+    /// The values that are wanted, and the nodes that are computed for them.
     wanted: &'e [NodeId],
     only: &'e [bool],
 }
@@ -170,7 +170,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
     }
 
-    /// Asks for what a tile's epilogue will need, so that it is there when the products are.
+    /// Issues the loads that a tile's epilogue will need, so that they are complete when the products are.
     pub(super) fn begin(&self, work_tile: &WorkTile<'k>) -> Prefetched<'k> {
         let (k, evaluator, length) = (self.k, self.evaluator(), self.plan.graph.len());
         let mut scalars: Environment<'k> = vec![None; length];
@@ -246,7 +246,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
     }
 
-    /// All that is known of a block before its elements are visited.
+    /// Computes all values of a block that its elements use.
     fn prepare<'e>(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -481,7 +481,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         tile_outputs(self.plan)
     }
 
-    /// What is known of a group's four elements from tile operands.
+    /// The environments of a group's four elements, with their tile operands.
     fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Environment<'k>; 4] {
         let mut environment: [Environment<'k>; 4] =
             [(); 4].map(|()| vec![None; self.plan.graph.len()]);
@@ -532,12 +532,12 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 
-    /// Whether counters that tiles arrive at are looked at behind the next tile.
+    /// Whether counters' old values are looked at after the next tile.
     pub(super) fn answers_later(&self) -> bool {
         self.folding.as_ref().is_some_and(|folding| folding.deferred.is_some())
     }
 
-    /// Behind a tile, if there was one: finishes what the arrival of the one before allows.
+    /// After a tile, if there was one: finishes the scopes that the tile before was the last to arrive for.
     pub(super) fn answer(&self, real: Reg<'k, Pred>) {
         if let Some(folding) = &self.folding {
             folding.answer(&self.evaluator(), real);

@@ -74,8 +74,7 @@ pub(super) fn load<'k>(
     });
 }
 
-/// The load warpgroup's role where A or B comes element by element; what copies can bring in, its first thread has
-/// copied.
+/// The load warpgroup's role where A or B is loaded element by element; its first thread issues the TMA loads of the other.
 pub(super) fn load_elements<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -105,7 +104,7 @@ pub(super) fn load_elements<'k>(
     });
 }
 
-/// The role of the first load warp where A or B is staggered: copies to where they arrive.
+/// The role of the first load warp where A or B is staggered: TMA loads into staging slots.
 pub(super) fn load_staggered<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -129,8 +128,8 @@ pub(super) fn load_staggered<'k>(
     });
 }
 
-/// The role of the other load warps there: what arrived is moved to its stage. What copies can bring in as it is, the
-/// first of their threads has copied.
+/// The role of the other load warps there: they move rows to their stages. The first of their threads issues the TMA
+/// loads of an operand that is not staggered.
 pub(super) fn move_staggered<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -141,7 +140,7 @@ pub(super) fn move_staggered<'k>(
     let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
     let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
     let staggered = parameters.staggered(k);
-    // What few warps do not have under way, each has to.
+    // Where few warps move rows, each has more loads in flight.
     let sizes = [plan.schedule.tile.rows, plan.schedule.tile.columns];
     let even = sizes.iter().all(|size| size.is_multiple_of(2 * STAGGER));
     let group_rows = if plan.schedule.loaders() == 1 && even { 2 } else { 1 };
@@ -160,7 +159,7 @@ pub(super) fn move_staggered<'k>(
     });
 }
 
-/// What one thread of those that write A or B has copied beside them: the other one, if it comes by map.
+/// The other operand beside one that load warps write, if it is loaded by TMA: one thread of these warps issues its loads.
 struct Beside<'a, 'k> {
     plan: &'a Plan<'a>,
     stages: SharedAddress<'k>,

@@ -81,8 +81,8 @@ pub(super) struct Evaluator<'a, 'k> {
 }
 
 impl<'k> Evaluator<'_, 'k> {
-    /// Adds every node that is used of this kind to what is known that needs no finished reduction. `accumulators` are the
-    /// element's own, for tiles, which know the reductions of their rows.
+    /// Adds every used node of this kind that needs no finished reduction to an environment. `accumulators` are the
+    /// element's own, for tiles, whose environments have the reductions of their rows.
     pub(super) fn extend(
         &self,
         environment: &mut Environment<'k>,
@@ -135,8 +135,8 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds what is chosen of the nodes that are used that have one value for this many columns, for a group of them. The place's
-    /// column is the group's number.
+    /// Adds what is chosen of the nodes that are used that have one value for this many columns, for a group of them.
+    /// The place's column is the group's number.
     pub(super) fn extend_group(
         &self,
         environment: &mut Environment<'k>,
@@ -152,7 +152,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds every node that is used and lives there that is computed from finished reductions, which are known.
+    /// Adds every used node of this scope that is computed after reductions, whose results the environment has.
     pub(super) fn extend_after_reductions(
         &self,
         environment: &mut Environment<'k>,
@@ -168,7 +168,7 @@ impl<'k> Evaluator<'_, 'k> {
         self.extend_some(environment, scope.kind, place, &[], after_reductions);
     }
 
-    /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.
+    /// Issues the loads of inputs of this kind that need no conversion; no instruction waits for them yet.
     pub(super) fn issue_loads(
         &self,
         environment: &mut Environment<'k>,
@@ -187,7 +187,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// Adds what is known in a wider scope.
+    /// Adds the values of a wider scope.
     pub(super) fn fill(environment: &mut Environment<'k>, wider: &Environment<'k>) {
         for (value, wider) in environment.iter_mut().zip(wider) {
             *value = value.or(*wider);

@@ -33,7 +33,7 @@ const FINISH_COLUMN: f64 = 4.9;
 const DIRECT_ELEMENT: f64 = 0.5;
 /// How much longer that takes while another warpgroup multiplies.
 const BESIDE_PRODUCTS: f64 = 1.2;
-/// Cycles until two CTAs of a cluster have met, or more, which are fewer in all.
+/// Cycles until the CTAs of a cluster have synchronised at the start of a launch: of two, and of more.
 const PAIR: f64 = 2040.0;
 const LARGE_CLUSTER: f64 = 1190.0;
 /// Cycles of the two cluster barriers of a split K, and for each element of a partial sum.

@@ -1,11 +1,11 @@
 //! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both, of each batch or of all.
 //!
-//! Each warpgroup folds its part of a tile and leaves one partial result in the launch's workspace; the last one to arrive
-//! for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the result depends
-//! on no timing. Where batches are folded, too, it is the last of all batches, and their order comes first. What is
-//! computed from finished reductions is *late*: it varies along what they vary along, and leaves as a vector or a scalar.
-//! A reduction of such a vector has a partial result from each block, which whoever finishes the block leaves; it counts
-//! as one more arrival for the batch, or for all.
+//! Each warpgroup folds its part of a tile and writes one partial result to the launch's workspace. The last warpgroup
+//! to arrive for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the
+//! result depends on no timing. Where batches are folded, too, it is the last warpgroup of all batches, and the order
+//! of batches comes first. A value that is computed *after reductions* varies along what they vary along, and is stored
+//! as a vector or a scalar. A second-stage reduction of such a vector has a partial result from each block: the
+//! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
 use crate::graph::{Axes, Fold, Graph, Kind, NodeId, Op, Run};
@@ -37,7 +37,7 @@ pub(crate) struct Reduction {
     pub(crate) repeated: bool,
 }
 
-/// Where a result lives, and which others are finished with it.
+/// The scope of a result: results of the same scope are finished together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReductionScope {
     pub(crate) kind: Kind,
@@ -62,14 +62,14 @@ impl ReductionScope {
     }
 }
 
-/// Who has partial results of a reduction.
+/// Where the partial results of a reduction come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// Every part of a tile, from its elements.
     Elements,
     /// The same, from values along rows that every tile knows: those of the first along columns count.
     Rows,
-    /// Who finishes a block of rows, a block of columns or scalars, from what it finishes or knows there.
+    /// The warpgroup that finishes a block of rows, a block of columns or scalars, from the values that it finishes.
     Finished(ReductionScope),
 }
 
@@ -131,7 +131,8 @@ impl FoldWords {
         self != FoldWords::default()
     }
 
-    /// Shared memory of one warpgroup, in bytes: four warps' results along columns, their scalars, and who was last.
+    /// Shared memory of one warpgroup, in bytes: four warps' results along columns, their scalars, and the flags of the
+    /// last arrival.
     pub(crate) fn shared_bytes(self, columns: u32) -> u32 {
         if self.any() { 16 * (self.columns * columns + self.scalars + 1) } else { 0 }
     }
@@ -182,7 +183,7 @@ pub(crate) fn reduction(
     Some(Reduction { node, how, terms, elem, scope, source, repeated })
 }
 
-/// The reductions of a graph that are finished by the last to arrive, in its order.
+/// The reductions of a graph that the last warpgroup to arrive finishes, in the order of the graph.
 pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Reduction> {
     let (live, passes, after_reductions) =
         (graph.live(), row_pass::passes(graph), after_reductions(graph));
@@ -193,7 +194,7 @@ pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Reduction> {
         .filter_map(move |id| reduction(graph, &after_reductions, id))
 }
 
-/// Those whose results live so.
+/// Those whose results have this kind.
 pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Reduction> {
     folds(graph).filter(move |reduction| reduction.scope.kind == kind)
 }
@@ -203,7 +204,7 @@ pub(super) fn widest(graph: &Graph) -> u32 {
     folds_of(graph, Kind::AlongColumns).map(Reduction::words).max().unwrap_or(0)
 }
 
-/// What is known only when reductions are finished that the last to arrive finishes.
+/// Which nodes are computed after reductions that the last warpgroup to arrive finishes.
 pub(crate) fn after_reductions(graph: &Graph) -> Vec<bool> {
     let passes = row_pass::passes(graph);
     let mut after_reductions = vec![false; graph.len()];
@@ -231,7 +232,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         let scope = ReductionScope::of(graph, node.ty.axes);
         if let Op::Reduce(_, over, _) = node.op {
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            // Batches alone leave a tile, and nobody comes back to all batches' tiles.
+            // A reduction over batches alone gives a tile, and no warpgroup visits all batches' tiles again.
             if scope.kind == Kind::Tile || !whole {
                 return refuse(if whole {
                     Unsupported::FoldLeavesTile
@@ -245,7 +246,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             let [of, place] = [terms, index].map(|operand| graph[operand].ty);
             let simple =
                 of.axes.kind() == Kind::Tile && of.elem == Elem::F32 && place.axes.column.is_none();
-            // Who finishes reads the index again, and knows nothing of passes over tiles.
+            // The warpgroup that finishes a pick loads the index again, and has no results of row passes.
             let known = !after_reductions[terms.index()]
                 && !after_reductions[index.index()]
                 && passes[index.index()] == 0;
@@ -268,8 +269,8 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     Ok(())
 }
 
-/// Refuses results of a problem without batches: nobody would write them. Rows and columns that there are none of still
-/// have a tile.
+/// Refuses results of a problem without batches: no tile would write them. A problem without rows or columns still has
+/// one tile.
 pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
     let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
     let output = graph.outputs().iter().find(|output| wanted(&output.dims));

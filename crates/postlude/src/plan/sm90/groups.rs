@@ -131,7 +131,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if columns.into_iter().flatten().any(|divisor| divisor % own != 0) {
             return fewer();
         }
-        // Who finishes columns knows a run's result in the first of them only.
+        // The warpgroup that finishes columns has a run's result in the run's first column only.
         let along = node.ty.axes.kind() == Kind::AlongColumns;
         let coarse = |operand: NodeId| runs[operand.index()] > 1;
         let longer = |operand: NodeId| {

@@ -1,4 +1,4 @@
-//! Every candidate with its verdict, and those that fit in the order of the model's liking.
+//! Every candidate with its verdict, and the fitting ones in the order of their cost.
 //!
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
@@ -18,7 +18,7 @@ pub struct Candidate {
     pub verdict: Result<Ranked, Sm90Refusal>,
 }
 
-/// A schedule and what the model thinks of it.
+/// A schedule and its cost.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ranked {
     /// The schedule.
@@ -117,8 +117,8 @@ fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
     few
 }
 
-/// Every schedule that fits, best first; at least one. Behind those that are taken by themselves come smaller tiles, for
-/// graphs whose values do not fit the registers that the others leave.
+/// Every schedule that fits, best first; at least one. Behind the tiles that planning takes by itself come smaller
+/// ones, for graphs whose values do not fit the registers beside more accumulators.
 pub fn plan_all(
     graph: &Graph,
     problem: &Problem,

@@ -110,7 +110,7 @@ pub enum Sm90Refusal {
     /// A tile or cluster that the loads of A or B do not divide.
     #[error("A or B cannot be loaded for it: as they lie, this tile or cluster does not divide")]
     OperandTile,
-    /// Rows that meet a reduction of theirs again, and are longer than the tiles of a cluster.
+    /// Rows that need a row pass, and are longer than the tiles of a cluster.
     #[error(
         "this row's elements meet a reduction of their own row, which sm90 finishes in rows of at most {most} columns, the tiles of a cluster; these rows have {columns} columns"
     )]
@@ -408,14 +408,14 @@ mod tests {
         let source = "kernel k(A: f16[M, K], W: f16[N, K], x: f32[N]) -> d: f32[N] { d = x * sum(max(A @ W.T, N, 8), M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
         assert!(refusal.contains("this one has other columns"), "{refusal}");
-        // Nobody comes back to the tiles once their columns are finished.
+        // No warpgroup visits the tiles again once their columns are finished.
         let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
         assert!(refusal.contains("repeated in every element of a tile"), "{refusal}");
         for (body, wanted) in [
             ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "varies along other dims than the result"),
             ("D = topk_softmax(A @ W.T, 17, N)", "at most 16 largest"),
-            // Who finishes would not know the index in time.
+            // The warpgroup that finishes the pick would not have the index.
             ("Z = A @ W.T\nt = pick(Z, i32(max(Z, N)))", "`pick`"),
         ] {
             let refusal = super::tests::refusal(body).unwrap_or_default();

@@ -12,11 +12,11 @@ use super::{EpilogueTransfer, Major, Needs, Sm90Refusal, Sm90Schedule};
 /// Slots that the tiles of one epilogue tile take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SlotCounts {
-    /// Those that operands are loaded into.
+    /// Slots that operands are loaded into.
     pub loads: u32,
-    /// Those that outputs are stored through.
+    /// Slots that outputs are stored through.
     pub stores: u32,
-    /// How many of those could be the operands'.
+    /// How many of the latter could be the operands'.
     pub reusable: u32,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn reused(graph: &Graph, needs: &Needs) -> Vec<Option<usize>> {
 
 /// Whether outputs may be stored through operands' slots, or why not.
 ///
-/// A slot is filled again only when its copy out has read it. So that the load warp always has slots for the next
+/// A slot is filled again only when its store has read it. So that the load warp always has slots for the next
 /// epilogue tile, there are as many as for two; and an epilogue tile is finished before the next one's operands are
 /// read.
 pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {

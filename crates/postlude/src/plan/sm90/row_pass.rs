@@ -1,14 +1,14 @@
-//! Reductions along rows that meet their tile again: softmax, norms.
+//! Row passes: reductions along rows that elements of the same rows use, as in softmax and norms.
 //!
-//! Where one tile holds whole rows, or the tiles of a cluster do, such a reduction is finished there, before elements are
-//! visited. Each further one that needs the result of another is a further pass over the accumulators.
+//! Where one tile holds whole rows, or the tiles of a cluster do, such a reduction is finished there, before elements
+//! are visited. A reduction that needs the result of another takes one more pass over the accumulators.
 
 use crate::graph::{Graph, Kind, NodeId, Op};
 
 use super::folds::{self, Reduction, is_whole_row};
 use super::{CANDIDATES, Needs, Sm90Refusal, groups};
 
-/// How many passes over its tile come before a node is known; all zero where no tile uses a reduction of its rows.
+/// How many row passes come before a node can be computed; all zero where no element uses a reduction of its row.
 pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
     let live = graph.live();
     let mut passes = vec![0; graph.len()];
@@ -16,7 +16,7 @@ pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let before = node.op.operands().map(|operand| passes[operand.index()]).max().unwrap_or(0);
         let crosses_tiles = matches!(node.op, Op::Reduce(_, over, _) if over.row || over.batch);
-        // Who finishes what crosses tiles knows of no passes.
+        // The warpgroup that finishes a reduction over several tiles has no results of row passes.
         passes[id.index()] =
             if crosses_tiles { 0 } else { before + usize::from(is_whole_row(graph, id)) };
         needed |= node.ty.axes.kind() == Kind::Tile && before > 0;
@@ -32,8 +32,8 @@ pub(crate) fn reductions_of_pass(graph: &Graph, passes: &[usize], pass: usize) -
     nodes.filter_map(|id| folds::reduction(graph, &after_reductions, id)).collect()
 }
 
-/// What of a tile has to be computed for some of its values. What is known of groups of columns is there already, unless
-/// `through` them everything is asked for.
+/// Which nodes have to be computed for some values of a tile. Values of groups of columns are there already, unless
+/// `through` says that they are to be computed, too.
 pub(crate) fn terms_of(
     graph: &Graph,
     roots: impl Iterator<Item = NodeId>,

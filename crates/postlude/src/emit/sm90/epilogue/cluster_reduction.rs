@@ -1,9 +1,9 @@
-//! Rows that the tiles of a cluster hold together: every CTA tells those beside it what it has of them.
+//! Cluster reductions: rows that only the tiles of a cluster together hold, combined through distributed shared memory.
 //!
-//! A warp meets the same warp of the other CTAs, which has the same rows: it writes its partial results to shared memory
-//! of its own, arrives at the barriers of all, waits for its own, and reads what all have written, in the order of the
-//! tiles. There are two places to write to in turn: who writes to one again has waited for everyone at the other, and so
-//! for all that read this one.
+//! A warp works with the same warp of the other CTAs, which has the same rows: it writes its partial results to its own
+//! shared memory, arrives at the barriers of all these warps, waits for its own barrier, and reads the results of all
+//! in the order of the tiles. Each warp has two buffers, used alternately: before it writes to one again it has waited
+//! for all warps at the other, and so for their reads of this one.
 
 use postlude_ptx::kernel::{Barrier, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::Published;
@@ -28,11 +28,11 @@ pub(in super::super) struct ClusterReduction<'k> {
     blocks: u32,
     first: Reg<'k, U32>,
     step: u32,
-    /// This warp's places, each of this many bytes, and its barrier.
+    /// This warp's two buffers, each of this many bytes, and its barrier.
     places: SharedAddress<'k>,
     bytes: u32,
     barrier: Barrier<'k>,
-    /// Which place comes next; the barrier's phase has the same parity.
+    /// Which buffer comes next; the barrier's phase has the same parity.
     turn: Var<'k, U32>,
 }
 

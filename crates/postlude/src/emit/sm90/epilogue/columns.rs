@@ -21,13 +21,13 @@ pub(super) struct Columns<'a, 'k> {
     start: SharedAddress<'k>,
     /// This thread's first column of an 8-column group.
     own: SharedAddress<'k>,
-    /// This thread's number among those that work on its tile.
+    /// This thread's number among the math threads of its tile.
     worker: Reg<'k, U32>,
-    /// Their barrier.
+    /// The barrier of these threads.
     barrier: Reg<'k, U32>,
 }
 
-/// The columns that a thread computes, with the inputs that were asked for ahead.
+/// The columns that a thread computes, with the inputs whose loads were issued ahead.
 pub(super) struct PrefetchedColumns<'k> {
     columns: Vec<(Place<'k>, Reg<'k, Pred>, Environment<'k>)>,
 }
@@ -55,7 +55,7 @@ impl<'a, 'k> Columns<'a, 'k> {
         }
     }
 
-    /// Asks for the inputs of a tile's columns, long before they are needed.
+    /// Issues the loads of the inputs of a tile's columns, long before they are needed.
     pub(super) fn issue_loads(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -91,7 +91,7 @@ impl<'a, 'k> Columns<'a, 'k> {
             return;
         }
         let (k, workers) = (self.k, self.workers());
-        // Everyone has read the values of the tile before.
+        // All threads have read the values of the tile before.
         k.sync_named(self.barrier, workers);
         for (turn, (place, in_tile, mut environment)) in prefetched.columns.into_iter().enumerate()
         {

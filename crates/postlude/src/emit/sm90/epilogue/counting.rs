@@ -1,8 +1,9 @@
-//! Who finishes a reduction: warpgroups arrive at counters, and the last finishes what lives there.
+//! Which warpgroup finishes a reduction: warpgroups arrive at the counter of a scope, and the last to arrive finishes it.
 //!
-//! One thread adds to a counter, and its answer says whether all others had arrived before; it is left at zero for the next
-//! launch. The answer is looked at behind the next tile, when it has long been there. Who finishes a block of rows or
-//! columns may leave a partial result of what it finished, and then arrives for that at once.
+//! One thread adds to a counter, and the counter's old value says whether all other warpgroups had arrived before. The
+//! last one leaves it at zero for the next launch. A warpgroup looks at the old value after its next tile, when the
+//! atomic has long returned. A warpgroup that finishes a block of rows or columns may write a partial result of what it
+//! finished, and then arrives for that at once.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::{self, Order, Scope};
@@ -15,14 +16,14 @@ use super::super::values::Evaluator;
 use super::folding::Folding;
 use super::partials::{Deferred, WorkspaceIndex, numbered};
 
-/// What may be finished of each batch.
+/// The scopes of each batch.
 const OF_EACH: [ReductionScope; 3] = scopes(Batches::Each);
-/// The same of all batches, which comes behind.
+/// The scopes of all batches, which are finished after those.
 const OF_ALL: [ReductionScope; 3] = scopes(Batches::All);
-/// Where it is said for what of all batches a warpgroup was the last, behind what is said of each.
+/// The flag word for scopes of all batches, behind the flags of each batch's.
 const ALL_FLAGS: u32 = 3;
 
-/// Scalars may be made of what is finished along rows and columns.
+/// Scalars last: they may be computed from what is finished along rows and columns.
 const fn scopes(batches: Batches) -> [ReductionScope; 3] {
     [
         ReductionScope { kind: Kind::AlongRows, batches },
@@ -31,7 +32,7 @@ const fn scopes(batches: Batches) -> [ReductionScope; 3] {
     ]
 }
 
-/// The place of a kind among them.
+/// The number of a kind among them.
 pub(super) fn number(kind: Kind) -> u32 {
     match kind {
         Kind::AlongRows => 0,
@@ -41,8 +42,8 @@ pub(super) fn number(kind: Kind) -> u32 {
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// This warpgroup's partial results of a tile are there. Arrives; if they were the last, finishes: at once, or when
-    /// [`Folding::answer`] looks at the counters' answers, so that nobody waits for them.
+    /// Arrives for this warpgroup's partial results of a tile, which are written. The last warpgroup finishes: at once,
+    /// or when [`Folding::answer`] looks at the counters' old values, so that no thread waits for the atomics.
     pub(super) fn end(&self, evaluator: &Evaluator<'_, 'k>, index: WorkspaceIndex<'k>) {
         match &self.deferred {
             Some(deferred) => deferred.tile.save(index),
@@ -50,13 +51,13 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// Behind a tile, if there was one: finishes what the arrival of the one before allows, and arrives.
+    /// After a tile, if there was one: finishes the scopes that the tile before was the last to arrive for, and arrives.
     pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
         let Some(deferred) = &self.deferred else { return };
         let Some(persistent) = &self.persistent else {
             return self.answer_of(evaluator, deferred, real);
         };
-        // Tiles that leave nothing ask for nothing.
+        // Tiles without a partial result do not arrive.
         let arrives = real & persistent.complete.get();
         self.k.if_(arrives | persistent.arrived.get(), || {
             self.answer_of(evaluator, deferred, arrives);
@@ -85,11 +86,11 @@ impl<'k> Folding<'_, 'k> {
         for (scope, _) in self.counters(before) {
             self.if_last(scope, || self.finish(evaluator, scope, before));
         }
-        // Nobody says anything about the next tile before all have heard of this one.
+        // No flag is set for the next tile before all threads have read those of this one.
         self.sync();
     }
 
-    /// One thread says for which counters the tile before was the last.
+    /// One thread sets the flags of the counters at which the tile before arrived last.
     fn set_flags(&self, deferred: &Deferred<'k>, index: WorkspaceIndex<'k>) {
         self.k.if_(self.rank.eq(0), || {
             for (scope, _) in self.counters(index) {
@@ -99,7 +100,7 @@ impl<'k> Folding<'_, 'k> {
         });
     }
 
-    /// What is finished, those of each batch first.
+    /// The scopes that are finished, those of each batch first.
     pub(super) fn finished(&self) -> impl Iterator<Item = ReductionScope> {
         OF_EACH.into_iter().chain(OF_ALL).filter(|scope| self.finishes(*scope))
     }
@@ -128,7 +129,7 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// How many arrive for one of what lives there: parts of tiles, or those that keep what they have of several.
+    /// How many arrivals a scope's counter takes: of tiles' warpgroups, or of warpgroups that accumulate across tiles.
     pub(super) fn tiles_of(
         &self,
         scope: ReductionScope,
@@ -146,7 +147,7 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// How many finish something of which one of what lives at home is made.
+    /// How many finished blocks one result of this scope is computed from.
     pub(super) fn blocks_of(
         &self,
         from: ReductionScope,
@@ -155,7 +156,7 @@ impl<'k> Folding<'_, 'k> {
     ) -> Reg<'k, U32> {
         let batches = self.parameters.batches;
         let blocks = match from.kind {
-            // Of each batch one.
+            // One of each batch.
             _ if from.kind == scope.kind => return batches,
             Kind::AlongRows => index.units,
             Kind::AlongColumns | Kind::Scalar | Kind::Tile => index.tiles,
@@ -163,16 +164,16 @@ impl<'k> Folding<'_, 'k> {
         if from.batches == scope.batches { blocks } else { blocks * batches }
     }
 
-    /// Whether reductions of what is finished follow, whose arrivals depend on who was last.
+    /// Whether there are second-stage reductions, whose arrivals depend on which warpgroup was the last.
     pub(super) fn has_second_stage(&self) -> bool {
         self.all().any(|(_, reduction)| matches!(reduction.source, Source::Finished(_)))
     }
 
-    /// Arrives at once, where what is finished goes on to another counter.
+    /// Arrives at once, where there are second-stage reductions.
     fn arrive_now(&self, evaluator: &Evaluator<'_, 'k>, index: WorkspaceIndex<'k>) {
         let k = self.k;
         self.sync();
-        // Scalars may be made of vectors, and what is of all batches of what is of each.
+        // Scalars may be computed from vectors, and results of all batches from those of each batch.
         for turn in [&OF_EACH[..2], &OF_EACH[2..], &OF_ALL[..2], &OF_ALL[2..]] {
             let turn = turn.iter().copied().filter(|scope| self.finishes(*scope));
             let turn: Vec<ReductionScope> = turn.collect();
@@ -185,11 +186,11 @@ impl<'k> Folding<'_, 'k> {
                 self.if_last(*scope, || self.finish(evaluator, *scope, index));
             }
             if turn[0].batches == Batches::All {
-                // The next ones' flags share a word with these.
+                // The next scopes' flags are in the same word.
                 self.sync();
             }
         }
-        // Nobody says anything about the next tile before all have heard of this one.
+        // No flag is set for the next tile before all threads have read those of this one.
         self.sync();
     }
 
@@ -202,7 +203,7 @@ impl<'k> Folding<'_, 'k> {
             .filter(|reduction| reduction.scope == scope)
             .collect();
         let finished = |reduction: &Reduction| matches!(reduction.source, Source::Finished(_));
-        // Somebody finishes what needs no partial results, too.
+        // The last tile to arrive finishes a scope without partial results, too.
         let tiles_count = living.is_empty() || !living.iter().all(finished);
         let (mut arrivals, mut wanted) = if tiles_count {
             (k.imm(1), self.tiles_of(scope, index))
@@ -219,13 +220,13 @@ impl<'k> Folding<'_, 'k> {
         if tiles_count {
             self.count(scope, counter, arrivals, wanted);
         } else {
-            // Who adds nothing must not look: after the last one it would find the counter full.
+            // Threads with no arrivals must skip the atomic, or they would see a full counter.
             self.set_flag(scope, k.imm(false));
             k.if_(arrivals.ne(0), || self.count(scope, counter, arrivals, wanted));
         }
     }
 
-    /// One thread adds arrivals to a counter, and says whether they were the last.
+    /// One thread adds arrivals to a counter, and sets the flag if they were the last.
     fn count(
         &self,
         scope: ReductionScope,
@@ -238,9 +239,9 @@ impl<'k> Folding<'_, 'k> {
         self.set_flag(scope, last);
     }
 
-    /// Adds one to a counter, which the last that is wanted leaves at zero; what it was before.
+    /// Adds one to a counter, which wraps to zero at the last arrival; returns its old value.
     ///
-    /// Of an addition ptxas would let a whole warp wait for the answer.
+    /// With an addition instead of an increment ptxas would make the whole warp wait for the old value.
     fn count_up(&self, counter: Reg<'k, U32>, wanted: Reg<'k, U32>) -> Reg<'k, U32> {
         let (k, counter) = (self.k, self.part(0, self.k.widen(counter)));
         k.atomic::<U32>(
@@ -252,7 +253,7 @@ impl<'k> Folding<'_, 'k> {
         )
     }
 
-    /// Adds to a counter; what it was before.
+    /// Adds to a counter; returns its old value.
     fn add(&self, counter: Reg<'k, U32>, arrivals: Reg<'k, U32>) -> Reg<'k, U32> {
         let counter = self.part(0, self.k.widen(counter));
         self.k.atomic::<U32>(
@@ -264,14 +265,14 @@ impl<'k> Folding<'_, 'k> {
         )
     }
 
-    /// Leaves a counter as the next launch wants it.
+    /// Resets a counter for the next launch.
     fn reset_if(&self, last: Reg<'k, Pred>, counter: Reg<'k, U32>) {
         let (k, zero) = (self.k, self.k.imm::<U32>(0));
         let counter = self.part(0, k.widen(counter));
         k.when(last, || k.store_ordered(Order::Relaxed, Scope::Gpu, counter, zero));
     }
 
-    /// One thread says whether this warpgroup was the last there.
+    /// One thread sets or clears the flag that this warpgroup arrived last.
     fn set_flag(&self, scope: ReductionScope, last: Reg<'k, Pred>) {
         let (k, bit) = (self.k, 1 << number(scope.kind));
         if scope.batches == Batches::Each {
@@ -280,13 +281,13 @@ impl<'k> Folding<'_, 'k> {
         }
         let to = self.flag_place(ALL_FLAGS);
         let own = k.imm::<U32>(bit).select(0, last);
-        // The first to be said clears what was said of the tile before.
+        // The first flag to be set clears those of the tile before.
         let first = OF_ALL.into_iter().find(|scope| self.finishes(*scope)) == Some(scope);
         let flags = if first { own } else { own | k.load_shared::<U32, 1>(to)[0] };
         k.store_shared(to, [flags]);
     }
 
-    /// What was said: 1 or 0.
+    /// The flag: 1 or 0.
     fn flag(&self, scope: ReductionScope) -> Reg<'k, U32> {
         let load = |place| self.k.load_shared::<U32, 1>(self.flag_place(place))[0];
         match scope.batches {
@@ -295,12 +296,12 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// Does something with all threads of the warpgroup that was the last to arrive.
+    /// Runs `finish` in all threads of the warpgroup that arrived last.
     fn if_last(&self, scope: ReductionScope, finish: impl FnOnce()) {
         self.k.if_(self.flag(scope).ne(0), finish);
     }
 
-    /// Whether anything of that is finished.
+    /// Whether anything of this scope is finished.
     fn finishes(&self, scope: ReductionScope) -> bool {
         self.all().any(|(_, reduction)| reduction.scope == scope)
             || self.from(scope).next().is_some()
@@ -311,7 +312,7 @@ impl<'k> Folding<'_, 'k> {
         numbered(&self.rows).chain(numbered(&self.columns)).chain(numbered(&self.scalars))
     }
 
-    /// Those that have their partial results from who finishes that.
+    /// Those whose partial results come from finished values of this scope.
     pub(super) fn from(&self, scope: ReductionScope) -> impl Iterator<Item = (u32, Reduction)> {
         self.all().filter(move |(_, reduction)| reduction.source == Source::Finished(scope))
     }

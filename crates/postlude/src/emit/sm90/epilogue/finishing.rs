@@ -1,9 +1,10 @@
 //! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and
 //! tiles, and writes what is computed from them.
 //!
-//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is there,
-//! so that nobody waits for a fence, and who is last waits for words that are still on their way. It leaves words at
-//! zero for the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished.
+//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is written,
+//! so that no thread waits for a fence, and the last warpgroup polls words that are not there yet. It leaves words at
+//! zero for the next launch. A warpgroup that finishes a block of rows or columns may write a partial result of what it
+//! finished.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::{Order, Scope};
@@ -20,7 +21,7 @@ use super::folding::Folding;
 use super::partials::{WorkspaceIndex, numbered};
 use super::second_stage::SecondStage;
 
-/// Words of scalars that are asked for before the first is there.
+/// Words of scalars whose loads are in flight at a time.
 const SCALARS_UNDER_WAY: u32 = 8;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
@@ -39,7 +40,7 @@ struct Parts<'f, 'k> {
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// Finishes what lives there, all of whose partial results are left or on their way.
+    /// Finishes a scope, all of whose partial results are written or about to be.
     pub(super) fn finish(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -55,7 +56,7 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// The share of a batch, or the first of all: partial results of the others are behind it.
+    /// The index of a batch, or of the first of all batches: partial results of the others follow it.
     pub(super) fn index_of(
         &self,
         scope: ReductionScope,
@@ -95,7 +96,7 @@ impl<'k> Folding<'_, 'k> {
             let environment = self.environment(evaluator, Kind::AlongRows, &place);
             let one = |(word, reduction): (u32, Reduction)| {
                 let count = if reduction.is_pick() {
-                    // Nobody leaves what is not there.
+                    // No tile writes an element that does not exist.
                     let picked = Evaluator::picked(reduction, &environment);
                     k.imm(1).select(0, inside & picked.lt(self.parameters.columns))
                 } else {
@@ -175,7 +176,7 @@ impl<'k> Folding<'_, 'k> {
         });
     }
 
-    /// Leaves what a batch has of a row, a column or a scalar as a part of what all batches have there.
+    /// Writes a batch's row, column or scalar as a partial result of the one of all batches.
     fn leave_finished(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -250,8 +251,7 @@ impl<'k> Folding<'_, 'k> {
         total.iter().map(|word| word.get()).collect()
     }
 
-    /// Words that are asked for before the first is there: they come from far away, and many are worth having under
-    /// way.
+    /// Words whose loads are in flight at a time: latency is long, and many are worth having in flight.
     fn under_way(&self) -> u32 {
         let schedule = self.plan.schedule;
         let [_, registers] = schedule.tile.registers(&schedule.needs);
@@ -262,8 +262,7 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// The words of some partial results, of those that count: waits for them, and leaves their places as the next
-    /// launch wants them.
+    /// The words of the partial results that count: polls until they are written, and zeroes them for the next launch.
     fn collect(
         &self,
         places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
@@ -290,7 +289,7 @@ impl<'k> Folding<'_, 'k> {
         found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
     }
 
-    /// Leaves a partial result, each word where it belongs: never zero, which says that it is not there.
+    /// Writes a partial result, each word to its address: never zero, which says that it is not written.
     pub(super) fn leave(
         &self,
         reduction: Reduction,
@@ -309,7 +308,7 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// What words say. Of all NaN one is read as another; integers keep all their bits.
+    /// The partial result that words encode. Of all NaN one is read as another; integers keep all their bits.
     fn read(&self, reduction: Reduction, words: &[Reg<'k, U32>]) -> State<'k> {
         if reduction.is_integer() {
             let bits = (words[0] & 0xffff) | (words[1] << 16);
@@ -319,7 +318,7 @@ impl<'k> Folding<'_, 'k> {
         words.iter().map(read).collect()
     }
 
-    /// What is known of a place without reductions.
+    /// The environment of a place without finished reductions.
     fn environment(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -336,7 +335,7 @@ impl<'k> Folding<'_, 'k> {
         environment
     }
 
-    /// Computes what follows from finished reductions, and stores the outputs that live so; everything that is known.
+    /// Computes what follows from finished reductions, and stores the outputs of this scope; returns the environment.
     fn write(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -366,12 +365,12 @@ impl<'k> Folding<'_, 'k> {
     }
 }
 
-/// Those that live there, each with the number of its first word among all of its kind.
+/// The reductions of a scope, each with the number of its first word among all of its kind.
 fn living(folds: &[Reduction], scope: ReductionScope) -> impl Iterator<Item = (u32, Reduction)> {
     numbered(folds).filter(move |(_, reduction)| reduction.scope == scope)
 }
 
-/// The value that a reduction folds, at a place of which this is known.
+/// The value that a reduction folds, from the environment of a place.
 pub(super) fn term_of<'k>(
     evaluator: &Evaluator<'_, 'k>,
     environment: &Environment<'k>,

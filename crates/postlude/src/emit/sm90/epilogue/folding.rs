@@ -1,8 +1,8 @@
-//! Reductions of a tile: each warpgroup folds its part, and leaves a partial result in the workspace.
+//! Reductions of a tile: each warpgroup folds its part, and writes a partial result to the workspace.
 //!
-//! Along rows a thread folds its two rows of a block, then four lanes meet. Along columns eight lanes meet and share a
-//! thread's columns, then the four warps meet in shared memory. A scalar is folded by the thread, the warp, the warps.
-//! The order is that of the places, whatever the time.
+//! Along rows a thread folds its two rows of a block, then four lanes combine theirs. Along columns eight lanes combine
+//! theirs, each some of the columns, then the four warps through shared memory. A scalar is folded by the thread, the
+//! warp, the four warps. The order is fixed by position and does not depend on timing.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::target::Sm90a;
@@ -44,11 +44,11 @@ pub(super) struct Folding<'a, 'k> {
     column: Reg<'k, U32>,
     /// Tiles along rows and along columns.
     tiles: [Reg<'k, U32>; 2],
-    /// What this warpgroup has of shared memory.
+    /// This warpgroup's shared memory.
     pub(super) shared: SharedAddress<'k>,
-    /// The arrival of the tile before, where it can wait.
+    /// The arrival of the tile before, where its answer is looked at later.
     pub(super) deferred: Option<Deferred<'k>>,
-    /// Scalars of more than a tile, where there is nothing else.
+    /// Scalars that are accumulated across work tiles, where nothing else is reduced.
     pub(super) persistent: Option<PersistentAccumulation<'k>>,
 }
 
@@ -98,7 +98,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         Some(folding)
     }
 
-    /// The share of the first tile of all.
+    /// The index of the first tile of all.
     pub(super) fn grid(&self) -> WorkspaceIndex<'k> {
         let (zero, [rows, tiles]) = (self.k.imm(0), self.tiles);
         let units = rows * self.plan.schedule.tile.warpgroups_per_tile();
@@ -210,7 +210,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         }
     }
 
-    /// The columns of some groups are complete, as far as this warpgroup's rows go.
+    /// The columns of some groups are complete for this warpgroup's rows.
     fn end_columns(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -219,7 +219,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         before: Option<Reg<'k, U32>>,
         states: &[Partial<'k>],
     ) {
-        // Sharing takes registers for every word, and eight lanes share as many columns.
+        // An exchange takes registers for every word, and eight lanes exchange at most eight columns.
         let together = if reduction.registers() == 1 { states.len().min(SHARING_LANES) } else { 1 };
         for (place, states) in (0..).step_by(together).zip(states.chunks(together)) {
             let place = (word, first + 8 * (place / 2) + place % 2, turn);
@@ -228,8 +228,8 @@ impl<'a, 'k> Folding<'a, 'k> {
         }
     }
 
-    /// Leaves what is picked, where some groups have it: hardly any tile does. There is one word for a row, whatever the
-    /// number of tiles.
+    /// Writes the picked element, where one of these groups has it: few tiles do. There is one word for a row, whatever
+    /// the number of tiles.
     #[allow(clippy::too_many_arguments)] // All of them say which elements there are.
     fn pick(
         &self,
@@ -331,11 +331,11 @@ impl<'a, 'k> Folding<'a, 'k> {
         chunks.iter().enumerate().map(group).collect()
     }
 
-    /// A column, or those of some groups of 8, each by the thread's own rows: the rows of a warp meet, and join those of
-    /// the blocks before.
+    /// Combines a column, or those of some groups of 8, of which each thread has folded its own rows: over the rows of
+    /// a warp, and with the blocks before.
     ///
-    /// Eight lanes have rows of the same columns. Each two that meet share the columns between them, so that each next
-    /// meeting is about half as many.
+    /// Eight lanes have rows of the same columns. Of each pair of lanes that exchange, each keeps half of the columns,
+    /// so that each next exchange is about half as many.
     fn fold_columns(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -381,7 +381,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         });
     }
 
-    /// The rows of a block are complete, as far as this tile goes.
+    /// The rows of a block are complete for this tile.
     pub(super) fn end_block(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -448,7 +448,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         });
     }
 
-    /// Leaves what a warpgroup has of scalars as the partial results of this number.
+    /// Writes a warpgroup's scalars as the partial results of this number.
     fn leave_scalars(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -467,7 +467,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         });
     }
 
-    /// Leaves what the four warps kept as the partial result of this number.
+    /// Writes the combined scalar of the four warps as the partial result of this number.
     pub(super) fn leave_scalar(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -480,7 +480,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         self.leave(reduction, &state, |each| self.scalar_part(index, word + each, place));
     }
 
-    /// What a tile leaves: nothing where the first batch's tile leaves the same.
+    /// The partial result that a tile writes: the identity where the first batch's tile writes the same.
     fn once(
         evaluator: &Evaluator<'_, 'k>,
         reduction: Reduction,
@@ -503,7 +503,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         states.reduce(both).unwrap_or_else(|| evaluator.fold_begin(reduction))
     }
 
-    /// A warp's scalar for the others to see.
+    /// Stores a warp's scalar in shared memory, for the other warps.
     pub(super) fn store_warp_scalar(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -520,7 +520,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         });
     }
 
-    /// What the four warps kept.
+    /// The scalars of the four warps, combined.
     pub(super) fn load_warp_scalars(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -536,7 +536,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         Self::in_order(evaluator, reduction, warps)
     }
 
-    /// The warpgroup meets.
+    /// The warpgroup synchronises.
     pub(super) fn sync(&self) {
         self.k.sync_named(self.warpgroup.barrier(), 128);
     }

@@ -1,4 +1,4 @@
-//! What reductions of a tile have so far, and where it belongs.
+//! Partial results of a tile's reductions, and their index in the workspace.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::plan::sm90::{Batches, Reduction, ReductionScope};
 use super::super::values::{Evaluator, State, Value};
 use super::counting::number;
 
-/// An arrival whose answers are still to be looked at.
+/// An arrival whose counters' old values are not looked at yet.
 pub(super) struct Deferred<'k> {
-    /// What counters of rows, columns and scalars were before, of each batch and of all; in one thread.
+    /// The old values of the counters of rows, columns and scalars, of each batch and of all; in one thread.
     answers: Vec<Var<'k, U32>>,
-    /// The tile that they are about, and the one behind it.
+    /// The tile that arrived there, and the one after it.
     pub(super) before: SavedIndex<'k>,
     pub(super) tile: SavedIndex<'k>,
 }
 
-/// Where a tile's partial results belong, kept from tile to tile.
+/// The workspace index of a tile, saved until after the next tile.
 pub(super) struct SavedIndex<'k> {
     batch: Var<'k, U32>,
     unit: Var<'k, U32>,
@@ -29,7 +29,7 @@ pub(super) struct SavedIndex<'k> {
 }
 
 impl<'k> Deferred<'k> {
-    /// With answers of each batch, and of all where anybody asks for them.
+    /// With answers of each batch, and of all batches if `all`.
     pub(super) fn new(k: Kernel<'k, Sm90a>, all: bool) -> Deferred<'k> {
         let count = if all { 6 } else { 3 };
         // No counter was ever that full.
@@ -37,7 +37,7 @@ impl<'k> Deferred<'k> {
         Deferred { answers, before: SavedIndex::new(k), tile: SavedIndex::new(k) }
     }
 
-    /// Forgets answers that were looked at, unless there are new ones.
+    /// Clears answers that were looked at, unless there are new ones.
     pub(super) fn forget_unless(&self, new: Reg<'k, Pred>) {
         for answer in &self.answers {
             answer.set(answer.get().select(u32::MAX, new));
@@ -69,20 +69,20 @@ impl<'k> SavedIndex<'k> {
     }
 }
 
-/// What a warpgroup has folded of a tile's scalars.
+/// Partial results of a tile's scalars, in one thread.
 pub(super) struct ScalarPartials<'k>(pub(super) Vec<Partial<'k>>);
 
-/// What it has folded of a block's rows, of which each thread has two.
+/// Partial results of a block's rows, of which each thread has two.
 pub(super) struct RowPartials<'k>(pub(super) [Vec<Partial<'k>>; 2]);
 
-/// What a reduction has so far.
+/// A partial result.
 pub(super) struct Partial<'k>(Vec<Var<'k, F32>>);
 
-/// What a thread has folded of its columns in some blocks, by the first of them and by the reduction's first word.
+/// Partial results of a thread's columns over some blocks, by the first column and by the reduction's first word.
 #[derive(Default)]
 pub(super) struct ColumnPartials<'k>(pub(super) HashMap<(u32, u32), Vec<Partial<'k>>>);
 
-/// What is folded of a tile and of a block, and where it belongs.
+/// Partial results of a tile and of a block, and their workspace index.
 #[derive(Clone, Copy)]
 pub(super) struct TilePartials<'t, 'k> {
     pub(super) partials: &'t ScalarPartials<'k>,
@@ -90,19 +90,19 @@ pub(super) struct TilePartials<'t, 'k> {
     pub(super) index: WorkspaceIndex<'k>,
 }
 
-/// Where columns that are visited stand among a warpgroup's blocks.
+/// What comes after the visit of a block's columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// More blocks follow, which the same columns are visited of next.
+    /// The same columns of the next block.
     Carries,
-    /// The last one, or the only one.
+    /// Nothing: it is the last block, or the only one.
     Ends,
-    /// One of several that are visited whole, one behind the other; earlier ones left their columns in shared memory.
+    /// Blocks are visited whole, one after the other; the partial results of earlier blocks are in shared memory.
     Joins,
 }
 
 impl<'k> Partial<'k> {
-    /// Nothing yet, not even that.
+    /// Registers without a value.
     pub(super) fn unset(k: Kernel<'k, Sm90a>, words: u32) -> Partial<'k> {
         Partial((0..words).map(|_| k.unset()).collect())
     }
@@ -134,11 +134,11 @@ impl<'k> Partial<'k> {
 /// The values that reductions fold, for each group of 8 columns the thread's four.
 pub(super) type Terms<'k> = Vec<(NodeId, [Value<'k>; 4])>;
 
-/// Where a warpgroup's partial results belong.
+/// Where a warpgroup's partial results lie in the workspace.
 #[derive(Clone, Copy)]
 pub(super) struct WorkspaceIndex<'k> {
     pub(super) batch: Reg<'k, U32>,
-    /// Its rows' number among all parts of tiles along rows, and how many there are.
+    /// The warpgroup's number along rows, over all tiles, and how many there are.
     pub(super) unit: Reg<'k, U32>,
     pub(super) units: Reg<'k, U32>,
     /// The tile's number along columns, and how many there are.

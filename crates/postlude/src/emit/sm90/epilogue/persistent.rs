@@ -1,7 +1,8 @@
-//! Scalars that a warpgroup keeps from tile to tile: it leaves one partial result a batch, not one a tile.
+//! Persistent accumulation: a warpgroup accumulates scalars across its work tiles and writes one partial result a
+//! batch, not one a tile.
 //!
-//! Which tiles a warpgroup has depends on the grid, and so do the last bits of such a result; on nothing else. However many
-//! tiles there are, no error grows with them: what an addition rounds away is added to the next.
+//! Which tiles a warpgroup computes depends on the grid alone, and so do the last bits of such a result. The error does
+//! not grow with the number of tiles: what an addition rounds away is added to the next.
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
@@ -19,17 +20,17 @@ pub(super) struct PersistentAccumulation<'k> {
     totals: Vec<Total<'k>>,
     /// Whether the tile that was finished last was this warpgroup's last of its batch.
     pub(super) complete: Var<'k, Pred>,
-    /// Whether it arrived for the one before.
+    /// Whether this warpgroup arrived for the tile before.
     pub(super) arrived: Var<'k, Pred>,
     /// Clusters' tiles in a batch, and how far apart those of a warpgroup are.
     batch_tiles: Reg<'k, U32>,
     apart: Reg<'k, U32>,
-    /// This warpgroup's number among those that work on a cluster's tiles, and how many there are.
+    /// This warpgroup's number among the warpgroups of a cluster's tiles, and how many there are.
     worker: Reg<'k, U32>,
     workers: u32,
 }
 
-/// What there is of a scalar.
+/// A scalar so far.
 struct Total<'k> {
     reduction: Reduction,
     running: Partial<'k>,
@@ -57,7 +58,7 @@ impl<'k> Total<'k> {
         self.running.set(vec![sum]);
     }
 
-    /// What there is, and nothing from here on.
+    /// Returns the scalar so far, and starts again from the identity.
     fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Partial<'k> {
         let taken = Partial::begin(evaluator, self.reduction);
         taken.set(self.running.state());
@@ -68,7 +69,7 @@ impl<'k> Total<'k> {
 }
 
 impl<'k> PersistentAccumulation<'k> {
-    /// Whether all that is folded can be kept so: scalars of each batch, sums and extremes.
+    /// Whether all reductions can be accumulated across tiles: scalars of each batch, sums and extremes.
     pub(super) fn takes(rows: &[Reduction], columns: &[Reduction], scalars: &[Reduction]) -> bool {
         let own = |reduction: &Reduction| {
             let persists = match reduction.how {
@@ -122,7 +123,7 @@ impl<'k> PersistentAccumulation<'k> {
         self.complete.set((work_tile.within + self.apart).ge(self.batch_tiles));
     }
 
-    /// Takes what is there, and begins anew.
+    /// Returns the scalars so far, and starts again from the identities.
     pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>) -> ScalarPartials<'k> {
         ScalarPartials(self.totals.iter().map(|total| total.take(evaluator)).collect())
     }

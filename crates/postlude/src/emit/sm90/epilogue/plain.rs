@@ -1,5 +1,5 @@
-//! Vectors and scalars that no tile's values go into: written by the tiles of the first row, of the first column, or the
-//! first of all; what all batches have in common by those of the first batch.
+//! Vectors and scalars that depend on no tile's values: the tiles of the first row, of the first column, or the first
+//! tile of all write them; those that all batches have in common only in the first batch.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{Pred, U32};
@@ -29,7 +29,7 @@ impl<'k> Epilogue<'_, 'k> {
             return;
         }
         let (k, zero) = (self.k, self.k.imm(0));
-        // One warpgroup of those that work on a tile.
+        // The first warpgroup of a tile.
         let first_row = work_tile.index[0].eq(0) & self.warpgroup.in_tile.eq(0);
         if !columns.is_empty() {
             k.if_(first_row, || {
@@ -53,7 +53,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
     }
 
-    /// The outputs that live so.
+    /// The outputs of this kind.
     fn plain(&self, kind: Kind) -> Vec<(&Output, &Memory<'k>)> {
         let (graph, plan) = (self.plan.graph, self.plan);
         let outputs = graph.outputs().iter().zip(&self.parameters.destinations);

@@ -1,4 +1,4 @@
-//! Passes over a tile that finish the reductions of its rows, before its elements are visited.
+//! Row passes: passes over a tile that finish the reductions of its rows, before its elements are visited.
 
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::F32;
@@ -12,7 +12,7 @@ use super::finishing::store;
 use super::{Elements, Epilogue, Terms, ThreadCoordinate, WorkTile, groups, of_group};
 
 impl<'k> Epilogue<'_, 'k> {
-    /// Adds to what is known of a thread's two rows of a block what follows from their own reductions.
+    /// Adds to the environment of a thread's two rows of a block what follows from their own reductions.
     pub(super) fn pass_over(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -170,7 +170,7 @@ impl<'k> Epilogue<'_, 'k> {
         }
     }
 
-    /// Writes outputs along rows that are known once the passes are done, and those that need none.
+    /// Writes outputs along rows that row passes finish, and those that need no pass.
     pub(super) fn write_rows(
         &self,
         work_tile: &WorkTile<'k>,

@@ -1,4 +1,5 @@
-//! Reductions of finished vectors: who finishes a block of rows or columns folds what it finished.
+//! Second-stage reductions, of finished vectors: the warpgroup that finishes a block of rows or columns folds what it
+//! finished.
 
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::{F32, Pred, U32};
@@ -23,7 +24,7 @@ struct Total<'k> {
 }
 
 impl<'k> SecondStage<'k> {
-    /// Of all scalars that have their partial results from who finishes that.
+    /// For all scalars whose partial results come from finished values of this scope.
     pub(super) fn new(
         folding: &Folding<'_, 'k>,
         evaluator: &Evaluator<'_, 'k>,
@@ -39,7 +40,7 @@ impl<'k> SecondStage<'k> {
         SecondStage { totals: scalars.map(begin).collect() }
     }
 
-    /// Adds a row or a column of which this is known, to those that it counts for.
+    /// Adds a row or a column with this environment to the reductions that it counts for.
     pub(super) fn add(
         &self,
         evaluator: &Evaluator<'_, 'k>,
@@ -55,7 +56,7 @@ impl<'k> SecondStage<'k> {
         }
     }
 
-    /// Leaves the block's partial results, by its number among this many of a batch.
+    /// Writes the block's partial results, by its number among this many of a batch.
     pub(super) fn leave(
         self,
         folding: &Folding<'_, 'k>,

@@ -27,7 +27,7 @@ impl<'k> Folding<'_, 'k> {
         self.shared + (warp + (word + behind) * WARPS) * 4
     }
 
-    /// Where it is said whether this warpgroup was the last.
+    /// The flags that say for what this warpgroup arrived last.
     pub(super) fn flag_place(&self, number: u32) -> SharedAddress<'k> {
         let words = self.plan.schedule.needs.folds;
         let behind = words.columns * self.plan.schedule.width() + words.scalars;

@@ -73,8 +73,8 @@ impl<'k> Staggered<'_, 'k> {
         self.part.size * STAGGERED_ROW_BYTES
     }
 
-    /// For the CTA at this row and column of its cluster, what issues the copies of one slot. Where the operand is multicast,
-    /// each receiver copies some of the classes for all.
+    /// For the CTA at this row and column of its cluster, what issues the copies of one slot. Where the operand is
+    /// multicast, each receiver copies some of the classes for all.
     pub(in super::super) fn copies(
         &self,
         place: [Reg<'k, U32>; 2],
@@ -133,7 +133,7 @@ impl<'k> Staggered<'_, 'k> {
                     let to = line + (row * pattern_bytes + class * LINE_BYTES);
                     (to, first, second, selector)
                 };
-                // All are asked for before the first is there.
+                // All loads are issued before the first store waits for one.
                 let words: Vec<_> = (0..).zip(mover.second.iter().copied()).map(word).collect();
                 for (to, first, second, selector) in words {
                     let word = first.permute(second, selector.load().cast::<B32>());
@@ -157,7 +157,7 @@ pub(in super::super) struct Mover<'k> {
     group_rows: u32,
     /// The next of the warp's groups.
     next: Var<'k, U32>,
-    /// The second words of a group's rows, where they need two; elsewhere nobody looks at them, but they have a value.
+    /// The second words of a group's rows, where they need two; elsewhere no instruction reads them, but they have a value.
     second: Vec<Var<'k, B32>>,
 }
 
@@ -172,7 +172,7 @@ impl<'k> Mover<'k> {
         Mover { lane: lane * 4, warps, group_rows, next: k.var(0), second }
     }
 
-    /// Goes to the first group of a slot, for the warp of this number among those that move.
+    /// Goes to the first group of a slot, for the moving warp of this number.
     pub(in super::super) fn begin(&self, warp: Reg<'k, U32>) {
         self.next.set(warp);
     }

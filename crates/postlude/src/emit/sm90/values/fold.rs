@@ -1,6 +1,6 @@
 //! Partial results of reductions in registers: what nothing gives, what values add, how two become one.
 //!
-//! All of them are floats to those who move them: an integer travels as the float that has its bits.
+//! Code that moves them sees floats: an integer is moved as the float with its bits.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::ShuffleMode;
@@ -178,7 +178,8 @@ impl<'k> Evaluator<'_, 'k> {
         })
     }
 
-    /// Lanes that differ in this bit of their number share two partial results: those with it get the second, of both.
+    /// Lanes that differ in this bit of their number exchange two partial results: the lane with the bit gets the
+    /// second, combined over both lanes.
     pub(in super::super) fn fold_exchanged(
         &self,
         reduction: Reduction,
