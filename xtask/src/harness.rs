@@ -26,7 +26,7 @@ const FULL_ONLY: &[(&str, &str)] = &[
     ("zoo_order", "every broken kernel under every timing"),
     ("kernels", "every epilogue in the simulator"),
     ("zoo_lanes", "every broken kernel under every timing"),
-    ("alternating", "ping-pong kernels in the simulator"),
+    ("ping_pong", "ping-pong kernels in the simulator"),
     ("transposed", "transposed tiles in the simulator"),
     ("gpu_simulator", "the simulator's tensor cores"),
     ("zoo", "every broken kernel under every timing"),

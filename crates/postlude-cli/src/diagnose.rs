@@ -21,7 +21,7 @@ use crate::source::Source;
 
 pub(crate) use bug::{BUG, note_bug, print_bug, remember};
 use excerpt::{Excerpt, visible};
-pub(crate) use warn::{warn, with_warnings};
+pub(crate) use warn::{warn, warn_of_file, with_warnings};
 
 /// The most characters of all diagnostics together.
 const MOST_CHARACTERS: usize = 3900;
@@ -156,11 +156,16 @@ fn renderer() -> Renderer {
 }
 
 fn render_mistake(renderer: &Renderer, mistake: &Mistake) -> String {
-    render_placeless(renderer, &mistake.message, mistake.fix.as_deref())
+    render_placeless(renderer, &mistake.message, mistake.fix.as_deref(), Level::ERROR)
 }
 
-fn render_placeless(renderer: &Renderer, message: &str, fix: Option<&str>) -> String {
-    let error = renderer.render(&[Group::with_title(Level::ERROR.primary_title(cut(message)))]);
+fn render_placeless(
+    renderer: &Renderer,
+    message: &str,
+    fix: Option<&str>,
+    level: Level<'_>,
+) -> String {
+    let error = renderer.render(&[Group::with_title(level.primary_title(cut(message)))]);
     // Apart: between the parts of one report stands a line for the source.
     let help =
         fix.map(|fix| renderer.render(&[Group::with_title(Level::HELP.primary_title(cut(fix)))]));
@@ -193,7 +198,8 @@ fn render_one(
     level: Level<'_>,
 ) -> String {
     let Some(span) = diagnostic.span() else {
-        return render_placeless(renderer, &diagnostic.message(), diagnostic.fix().as_deref());
+        let (message, fix) = (diagnostic.message(), diagnostic.fix());
+        return render_placeless(renderer, &message, fix.as_deref(), level);
     };
     let title = level.primary_title(cut(&diagnostic.message()));
     let help = diagnostic.fix().map(|fix| Level::HELP.message(cut(&fix)));

@@ -1,7 +1,7 @@
 //! Schedules for Hopper, from a file or from the planner.
 //!
-//! In: a kernel and sizes. Out: a schedule that its emitter takes. No GPU is needed: the chip is an H200, and tensors lie
-//! as `run` would lay them out.
+//! In: a kernel and sizes. Out: a schedule that its emitter takes. No GPU is needed: the chip is an H200, and tensors
+//! lie as `run` would lay them out.
 
 use std::path::Path;
 
@@ -11,20 +11,32 @@ use postlude::{Compiled, Options, Problem};
 
 use crate::arguments::{CompileArguments, Pair};
 use crate::bindings::Loaded;
+use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 
 /// The chip that code is planned for where there is none to ask.
 pub(crate) const CHIP: Sm90 = Sm90::H200;
 
-/// Reads a printed schedule; a bad line is named with its number.
+/// Reads a printed schedule; a bad line is named with its number. Words of the last release are read with a warning.
 pub(crate) fn read_schedule(path: &Path) -> Result<Sm90Schedule, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
-    text.parse().map_err(|error: ScheduleTextError| {
+    let schedule = text.parse::<Sm90Schedule>().map_err(|error: ScheduleTextError| {
         let line = error.line().map_or(String::new(), |line| format!(":{line}"));
         let mistake = Mistake::new(format!("{}{line}: {error}", path.display()));
         let fix = "print one: `postlude explain SRC --size ... --target sm90 --stage schedule`";
-        mistake.fix(fix).into()
-    })
+        mistake.fix(fix)
+    })?;
+    if let [(old, new), ..] = &sm90::renamed_words(&text)[..] {
+        let message = format!(
+            "{}: this schedule is in words of the last release, which the next one will not read",
+            path.display()
+        );
+        let fix = format!(
+            "write `{new}` for `{old}`, or print it: `postlude explain SRC ... --target sm90 --stage schedule --schedule FILE`"
+        );
+        diagnose::warn_of_file(&message, &fix);
+    }
+    Ok(schedule)
 }
 
 /// A problem on Hopper.
@@ -88,8 +100,8 @@ impl<'a> Planned<'a> {
                 }
                 Err(refusal) => format!("refused: {refusal}"),
             };
-            let turns = if tile.takes_turns() { ", tiles in turn" } else { "" };
-            text.push_str(&format!("# {size:<9} cluster {}{turns}: {verdict}\n", tile.cluster));
+            let (kernel, cluster) = (tile.kernel.name(), tile.cluster);
+            text.push_str(&format!("# {size:<9} cluster {cluster}, {kernel}: {verdict}\n"));
         }
         if on_request > 0 {
             let refusal = Sm90Refusal::OnRequest;

@@ -5,7 +5,7 @@ mod bound;
 use bound::{Bound, tile};
 use postlude::DType;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Needs, Path, Placement, Placements, Tile};
+use postlude::plan::sm90::{CANDIDATES, EpilogueTransfer, Needs, Placement, Placements, Tile};
 use postlude::problem::Problem;
 use postlude_corpus::is_thorough;
 use postlude_sim::meters::Meter;
@@ -58,8 +58,9 @@ fn transpose(names: &[&str], graph: &Graph, problem: &Problem, placements: &mut 
         }
     }
     let needs = Needs::of(graph, problem, placements).expect("it is not refused");
-    let paths = needs.loads.iter().chain(&needs.stores);
-    let transposed = paths.filter(|path| **path == Path::MapTransposed).count();
+    let transfers = needs.epilogue_loads.iter().chain(&needs.epilogue_stores);
+    let transposed =
+        transfers.filter(|transfer| **transfer == EpilogueTransfer::TmaTransposed).count();
     assert_eq!(transposed, names.len(), "{needs}");
 }
 
@@ -68,7 +69,7 @@ fn bound(
     dtype: DType,
     sizes: [usize; 4],
     tile: Tile,
-    (subtile, grid): (u32, u32),
+    (epilogue_tile, grid): (u32, u32),
 ) -> Bound {
     Bound::placed(
         &source.replace("T[", &format!("{dtype}[")),
@@ -76,8 +77,8 @@ fn bound(
         tile,
         |graph, problem, placements| transpose(names, graph, problem, placements),
         |schedule| {
-            // A narrower subtile always fits.
-            schedule.subtile = schedule.subtile.min(subtile);
+            // A narrower epilogue tile always fits.
+            schedule.epilogue_tile = schedule.epilogue_tile.min(epilogue_tile);
             schedule.grid_limit = Some(grid);
         },
     )
@@ -87,10 +88,11 @@ fn bound(
 fn every_transposed_tile_on_the_small_tile_is_right() {
     for (at, (name, source, names)) in KERNELS.iter().enumerate() {
         for (place, sizes) in SIZES.iter().enumerate() {
-            for subtile in [64, 32] {
-                let dtype = [DType::BF16, DType::F16][(at + place + subtile as usize / 32) % 2];
-                let about = format!("{name} {dtype} {sizes:?}, {subtile} columns at a time");
-                let work = (subtile, 1 + place as u32 % 2);
+            for epilogue_tile in [64, 32] {
+                let dtype =
+                    [DType::BF16, DType::F16][(at + place + epilogue_tile as usize / 32) % 2];
+                let about = format!("{name} {dtype} {sizes:?}, {epilogue_tile} columns at a time");
+                let work = (epilogue_tile, 1 + place as u32 % 2);
                 bound((source, names), dtype, *sizes, tile(64, 64, 1), work).check(&about);
             }
         }
@@ -108,8 +110,8 @@ fn every_transposed_tile_on_the_large_tile_of_a_cluster_is_right() {
 }
 
 #[test]
-fn warpgroups_that_alternate_transpose_their_tiles() {
-    let tiles = CANDIDATES.iter().filter(|tile| tile.takes_turns());
+fn ping_pong_kernels_transpose_their_tiles() {
+    let tiles = CANDIDATES.iter().filter(|tile| tile.is_ping_pong());
     for (at, tile) in tiles.enumerate() {
         for (name, source, names) in KERNELS.iter().skip(at % 4).step_by(4) {
             let sizes = [1, 296, 280, 72];
@@ -134,10 +136,10 @@ fn every_transposed_tile_is_clean_under_many_seeds() {
 fn transposed_slots_meet_no_bank_conflicts() {
     for (source, requests) in [(RESIDUAL, 2 * 128 * 128 / 256), (WIDE_RESIDUAL, 2 * 128 * 128 / 32)]
     {
-        for subtile in [64, 32] {
+        for epilogue_tile in [64, 32] {
             let kernel: (&str, &[&str]) = (source, &["C", "D"]);
             let tile = tile(128, 128, 1);
-            let bound = bound(kernel, DType::BF16, [1, 128, 128, 64], tile, (subtile, 1));
+            let bound = bound(kernel, DType::BF16, [1, 128, 128, 64], tile, (epilogue_tile, 1));
             let mut buffers = bound.buffers.clone();
             let sizes: Vec<usize> = buffers.iter().map(Vec::len).collect();
             let mut meter = Meter::new(&sizes, &bound.regions);

@@ -43,7 +43,7 @@ pub struct Search {
 pub enum Table {
     /// Every tile, in every variation.
     Whole,
-    /// Every tile, as it is usually walked.
+    /// Every tile, with its usual raster.
     Tiles,
     /// The planner's choice alone.
     Choice,

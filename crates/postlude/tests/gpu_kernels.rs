@@ -194,8 +194,8 @@ fn check_transposed(device: &Device, random: &mut Random) -> Result<(), String> 
     bound.output_layout = Layout::TransposedPadded;
     let schedule = bound.candidate(chip(device).map_err(|error| error.to_string())?, random);
     let about = format!("{} with {schedule}", bound.about);
-    let mut paths = schedule.needs.loads.iter().chain(&schedule.needs.stores);
-    if !paths.all(|path| *path == sm90::Path::MapTransposed) {
+    let mut transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
+    if !transfers.all(|transfer| *transfer == sm90::EpilogueTransfer::TmaTransposed) {
         return Err(format!("{about}: not every tile travels by a transposed map"));
     }
     let got = bound.run(&guarded(Some(schedule))).map_err(|error| format!("{about}: {error}"))?;

@@ -55,7 +55,7 @@ impl Bound {
         // Bits depend on the order of sums: parts of a contraction have another one.
         let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem))
             .expect("it is not refused");
-        let mut whole = CANDIDATES.iter().filter(|tile| tile.cluster.parts() == 1);
+        let mut whole = CANDIDATES.iter().filter(|tile| tile.cluster.split_k() == 1);
         let schedule = whole.find_map(|tile| fit(*tile, &needs, Sm90::H200));
         let schedule = schedule.expect("some tile fits");
         let options = Options {

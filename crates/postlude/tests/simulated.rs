@@ -3,7 +3,7 @@
 //! `POSTLUDE_THOROUGH=1` runs each variety on every tile under every timing.
 //!
 //! Operands hold small whole numbers, so that every sum is exact and outputs are the CPU's to the bit. A variety is a tile
-//! of the table, a path of a tile operand or of an output, batches, an empty contraction, or sizes that divide nothing.
+//! of the table, a way to load a tile operand or to store an output, batches, an empty contraction, or sizes that divide nothing.
 
 #![cfg(feature = "sim")]
 
@@ -23,7 +23,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use postlude::plan::sm90::{CANDIDATES, Cluster, Feed, Needs, Path, Sm90, Sm90Schedule, Tile, fit};
+use postlude::plan::sm90::{
+    CANDIDATES, Cluster, EpilogueTransfer, Needs, OperandLoad, Sm90, Sm90Schedule, Tile, fit,
+};
 use postlude::sim::{SimOptions, Timing};
 use postlude::{Argument, Backend, DType, Hooks, Options, Tensor};
 use postlude_corpus::{Random, SPLITS, is_thorough, pick};
@@ -142,7 +144,7 @@ fn every_tile_of_the_table_is_right() {
             (tile.rows * tile.cluster.rows(), tile.columns * tile.cluster.columns());
         let sizes = [1, rows as usize + 8, columns as usize - 8, 136];
         // Where CTAs share a contraction, nobody loads tile operands.
-        let name = if tile.cluster.parts() > 1 { "two_outputs" } else { name };
+        let name = if tile.cluster.split_k() > 1 { "two_outputs" } else { name };
         let bound = bound(name, sizes, Layout::Packed);
         let schedule = schedule(&bound, **tile);
         assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, **tile);
@@ -359,7 +361,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     let varieties: Vec<(&Tile, [Stored; 2])> = CANDIDATES
         .iter()
         .flat_map(|tile| {
-            let pairs = match (tile.cluster, tile.cluster.parts()) {
+            let pairs = match (tile.cluster, tile.cluster.split_k()) {
                 (Cluster::ONE, _) => &written[..],
                 (_, 1) => &shared[..],
                 _ => &shared[..1],
@@ -371,7 +373,7 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
         let (rows, columns) = (tile.rows * 2 + 16, tile.columns + 24);
         let sizes = [1, rows as usize, columns as usize, 88];
         let random = &mut Random::new(u64::from(rows));
-        let alone = tile.cluster.parts() == 1;
+        let alone = tile.cluster.split_k() == 1;
         let name = if tile.columns == 128 && alone { "residual" } else { "bias_relu" };
         let bound = Bound::with(name, *stored, DType::F16, sizes, Data::Integers, random);
         if let Some(schedule) = fitted(&bound, **tile) {
@@ -381,16 +383,16 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
 }
 
 /// How an operand of 72 or 80 rows and a contraction of `inner` travels.
-fn feed(stored: Stored, inner: usize) -> Feed {
+fn operand_load(stored: Stored, inner: usize) -> OperandLoad {
     let aligned = inner.is_multiple_of(8);
     let swapped = matches!(stored.layout, Layout::Transposed | Layout::TransposedPadded);
     match (stored.layout, stored.inner_first ^ swapped) {
-        (Layout::Reversed, _) => Feed::InnerElements,
-        (Layout::Padded | Layout::TransposedPadded, false) => Feed::Inner,
-        (Layout::Packed | Layout::Transposed, false) if aligned => Feed::Inner,
-        (_, false) => Feed::Staggered,
-        (Layout::Gaps | Layout::Shifted, true) => Feed::OuterElements,
-        (_, true) => Feed::Outer,
+        (Layout::Reversed, _) => OperandLoad::ElementsKMajor,
+        (Layout::Padded | Layout::TransposedPadded, false) => OperandLoad::TmaKMajor,
+        (Layout::Packed | Layout::Transposed, false) if aligned => OperandLoad::TmaKMajor,
+        (_, false) => OperandLoad::Staggered,
+        (Layout::Gaps | Layout::Shifted, true) => OperandLoad::ElementsMnMajor,
+        (_, true) => OperandLoad::TmaMnMajor,
     }
 }
 
@@ -417,10 +419,10 @@ fn every_way_of_an_operand_is_right() {
         let random = &mut Random::new(*inner as u64);
         let bound = Bound::with(name, *stored, DType::BF16, sizes, Data::Integers, random);
         let taken = check(&bound, None, Layout::Packed);
-        let mut wanted = stored.map(|each| feed(each, *inner));
-        if wanted.iter().any(|feed| feed.is_by_elements()) {
-            wanted = wanted.map(|feed| match feed {
-                Feed::Staggered => Feed::InnerElements,
+        let mut wanted = stored.map(|each| operand_load(each, *inner));
+        if wanted.iter().any(|load| load.is_by_elements()) {
+            wanted = wanted.map(|load| match load {
+                OperandLoad::Staggered => OperandLoad::ElementsKMajor,
                 other => other,
             });
         }
@@ -429,38 +431,38 @@ fn every_way_of_an_operand_is_right() {
 }
 
 #[test]
-fn every_path_of_a_load_is_right() {
-    let paths = [
-        (Layout::Packed, Path::Map),
-        (Layout::Gaps, Path::Contiguous),
-        (Layout::Transposed, Path::MapTransposed),
-        (Layout::TransposedPadded, Path::MapTransposed),
-        (Layout::Reversed, Path::Strided),
+fn every_epilogue_load_is_right() {
+    let transfers = [
+        (Layout::Packed, EpilogueTransfer::Tma),
+        (Layout::Gaps, EpilogueTransfer::Contiguous),
+        (Layout::Transposed, EpilogueTransfer::TmaTransposed),
+        (Layout::TransposedPadded, EpilogueTransfer::TmaTransposed),
+        (Layout::Reversed, EpilogueTransfer::Strided),
     ];
-    for_each(&paths, |(layout, path)| {
+    for_each(&transfers, |(layout, transfer)| {
         for name in ["residual", "shared_weights", "mask", "host_scalars"] {
             let taken = check(&bound(name, [2, 72, 80, 72], *layout), None, Layout::Packed);
-            assert_eq!(taken.needs.loads, [*path], "{name}");
+            assert_eq!(taken.needs.epilogue_loads, [*transfer], "{name}");
         }
     });
 }
 
 #[test]
-fn every_path_of_a_store_is_right() {
-    let paths = [
-        (72, 80, Layout::Packed, Path::Map),
-        (72, 81, Layout::Packed, Path::Contiguous),
-        (72, 80, Layout::Gaps, Path::Contiguous),
-        (72, 80, Layout::Transposed, Path::MapTransposed),
-        (72, 81, Layout::TransposedPadded, Path::MapTransposed),
-        (71, 80, Layout::Transposed, Path::Strided),
-        (72, 80, Layout::Reversed, Path::Strided),
+fn every_epilogue_store_is_right() {
+    let transfers = [
+        (72, 80, Layout::Packed, EpilogueTransfer::Tma),
+        (72, 81, Layout::Packed, EpilogueTransfer::Contiguous),
+        (72, 80, Layout::Gaps, EpilogueTransfer::Contiguous),
+        (72, 80, Layout::Transposed, EpilogueTransfer::TmaTransposed),
+        (72, 81, Layout::TransposedPadded, EpilogueTransfer::TmaTransposed),
+        (71, 80, Layout::Transposed, EpilogueTransfer::Strided),
+        (72, 80, Layout::Reversed, EpilogueTransfer::Strided),
     ];
-    for_each(&paths, |(rows, columns, layout, path)| {
+    for_each(&transfers, |(rows, columns, layout, transfer)| {
         for name in ["plain", "wide", "two_outputs", "batch"] {
             let taken =
                 check(&bound(name, [2, *rows, *columns, 72], Layout::Packed), None, *layout);
-            assert!(taken.needs.stores.iter().all(|store| store == path), "{name}");
+            assert!(taken.needs.epilogue_stores.iter().all(|store| store == transfer), "{name}");
         }
     });
 }
@@ -510,8 +512,9 @@ fn outputs_of_every_type_are_right() {
         // Packed dims are multiples of 8.
         let sizes = if *dtype == DType::B1 { [2, 72, 136, 40] } else { [2, 71, 133, 40] };
         let taken = check(&narrow(*kernel, *dtype, sizes), None, Layout::Packed);
-        let path = if *kernel == 3 { Path::Strided } else { Path::Contiguous };
-        assert_eq!(taken.needs.stores[0], path, "{dtype} {kernel}");
+        let transfer =
+            if *kernel == 3 { EpilogueTransfer::Strided } else { EpilogueTransfer::Contiguous };
+        assert_eq!(taken.needs.epilogue_stores[0], transfer, "{dtype} {kernel}");
         if *dtype != DType::B1 {
             for layout in [Layout::Gaps, Layout::Transposed, Layout::Reversed, Layout::Shifted] {
                 check_on(&[Some(1)], &narrow(*kernel, *dtype, sizes), None, layout);
@@ -536,10 +539,10 @@ fn outputs_of_every_type_are_right_on_every_tile() {
 
 /// A module for strides of any kind stores bits that lie row after row, too.
 #[test]
-fn bits_are_stored_by_the_more_general_path() {
+fn bits_are_stored_by_the_more_general_code() {
     let bound = narrow(0, DType::B1, [1, 72, 136, 40]);
     let mut schedule = schedule(&bound, CANDIDATES[0]);
-    schedule.needs.stores = vec![Path::Strided];
+    schedule.needs.epilogue_stores = vec![EpilogueTransfer::Strided];
     check_on(&[None], &bound, Some(&schedule), Layout::Packed);
 }
 

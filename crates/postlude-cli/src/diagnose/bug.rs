@@ -6,6 +6,7 @@
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};
 
+use annotate_snippets::Level;
 use postlude::Error;
 
 use super::excerpt::visible;
@@ -62,7 +63,7 @@ fn print(form: Form, message: &str) {
             // The first line is the title; findings have more of them.
             let message = shortened(message);
             let (title, rest) = message.split_once('\n').unwrap_or((&message, ""));
-            let mut text = render_placeless(&renderer(), title, Some(REPORT));
+            let mut text = render_placeless(&renderer(), title, Some(REPORT), Level::ERROR);
             if !rest.is_empty() {
                 text.push_str(&format!("\n{rest}"));
             }

@@ -1,6 +1,7 @@
-//! Warnings: what is suspicious about a kernel that types. The exit code does not change.
+//! Warnings: what is suspicious about a kernel that types, or old about a file that is read. The exit code does not
+//! change.
 //!
-//! In: a kernel's warnings. Out: text on standard error, or a list that goes with the one JSON object.
+//! In: warnings. Out: text on standard error, or a list that goes with the one JSON object.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +9,9 @@ use annotate_snippets::Level;
 use postlude::Diagnostic;
 use serde::Serialize;
 
-use super::{Described, Form, describe_one, render_one, renderer, write_error};
+use super::{
+    Described, Form, describe_one, described, render_one, render_placeless, renderer, write_error,
+};
 use crate::source::Source;
 
 /// The most warnings of one kernel that are told.
@@ -29,6 +32,19 @@ pub(crate) fn warn(source: &Source, warnings: &[Diagnostic]) {
         Form::Json => {
             let described = told.iter().map(|warning| describe_one(source, warning));
             WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).extend(described);
+        }
+    }
+}
+
+/// The same about a file that is no kernel.
+pub(crate) fn warn_of_file(message: &str, fix: &str) {
+    match Form::asked_for(std::env::args_os()) {
+        Form::Text => {
+            write_error(&render_placeless(&renderer(), message, Some(fix), Level::WARNING));
+        }
+        Form::Json => {
+            let described = described(message, None, Some(fix));
+            WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(described);
         }
     }
 }

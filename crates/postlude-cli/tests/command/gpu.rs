@@ -58,16 +58,73 @@ fn a_hopper_schedule_parses_back_and_is_taken_from_a_file() {
     assert_eq!(schedule.to_string(), printed);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.txt");
-    let small = "schedule sm90 {\n    tile 64 x 64\n    consumers 1\n    teams 1\n    cluster 1 x 1\n    stages 2\n    \
-                 subtile 32\n    load_stages 1\n    store_stages 2\n    pending 1\n    hints none\n    walk rows 1\n    operands inner inner\n    loads\n    \
-                 stores map\n    column_values 1\n}\n";
-    fs::write(&path, small).unwrap();
+    fs::write(&path, SMALL).unwrap();
     let name = path.to_str().unwrap();
     let explain = ["explain", RELU, "--target", "sm90", "--stage", "schedule", "--schedule", name];
     let taken = postlude(&[&explain[..], &SIZES].concat()).fine();
-    assert!(taken.contains("tile 64 x 64") && taken.contains("stages 2"), "{taken}");
+    assert!(taken.contains("tile 64 x 64 x 64") && taken.contains("stages 2"), "{taken}");
     let code = postlude(&[&["emit", RELU, "--schedule", name][..], &SIZES].concat()).fine();
     assert!(code.contains(".maxntid 256") || code.contains(".reqntid 256"), "{code:.400}");
+}
+
+/// A schedule without the knobs that may be left out.
+const SMALL: &str = "schedule sm90 {
+    kernel cooperative
+    tile 64 x 64 x 64
+    math_warpgroups 1
+    cluster 1 x 1
+    stages 2
+    wgmma_in_flight 1
+    raster along_n group 1
+    hints none
+    epilogue_tile 32
+    c_stages 1
+    d_stages 2
+    operands tma_k_major tma_k_major
+    epilogue_loads
+    epilogue_stores tma
+    column_values 1
+}
+";
+
+/// The same in words of the last release.
+const OLD: &str = "schedule sm90 {
+    tile 64 x 64
+    consumers 1
+    teams 1
+    cluster 1 x 1
+    stages 2
+    subtile 32
+    load_stages 1
+    store_stages 2
+    pending 1
+    hints none
+    walk rows 1
+    operands inner inner
+    loads
+    stores map
+    column_values 1
+}
+";
+
+#[test]
+fn a_schedule_of_the_last_release_is_taken_with_one_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.txt");
+    let name = path.to_str().unwrap();
+    let explain = ["explain", RELU, "--target", "sm90", "--stage", "schedule", "--schedule", name];
+    let explain = [&explain[..], &SIZES].concat();
+    fs::write(&path, SMALL).unwrap();
+    let small = postlude(&explain).fine();
+    fs::write(&path, OLD).unwrap();
+    let old = postlude(&explain);
+    assert_eq!((old.code, old.output), (Some(0), small));
+    assert_eq!(old.errors.matches("warning").count(), 1, "{}", old.errors);
+    let wanted = "old.txt: this schedule is in words of the last release";
+    assert!(old.errors.contains(wanted), "{}", old.errors);
+    let object = postlude(&[&explain[..], &["--json"]].concat()).object();
+    let message = object["warnings"][0]["message"].as_str().unwrap();
+    assert!(message.contains(wanted), "{message}");
 }
 
 #[test]
@@ -83,11 +140,18 @@ fn a_bad_schedule_is_named_with_file_and_line() {
         errors.contains("s.txt:") && errors.contains("`two` is not a value of the knob `"),
         "{errors}"
     );
-    fs::write(&path, good.replace("    walk rows 8\n", "")).unwrap();
+    fs::write(&path, good.replace("    raster along_n group 8\n", "")).unwrap();
     let errors = emit();
-    assert!(errors.contains("s.txt: the schedule does not say `walk`"), "{errors}");
-    let consumers = good.lines().find(|line| line.contains("consumers")).unwrap();
-    for (knob, other) in [("walk rows 8", "walk rows 0"), (consumers, "consumers 0")] {
+    assert!(errors.contains("s.txt: the schedule does not say `raster`"), "{errors}");
+    let warpgroups = good.lines().find(|line| line.contains("math_warpgroups")).unwrap();
+    let cluster = good.lines().find(|line| line.contains("cluster")).unwrap();
+    for (knob, other) in [
+        ("raster along_n group 8", "raster along_n group 0"),
+        (warpgroups, "math_warpgroups 0"),
+        ("x 64\n", "x 32\n"),
+        (cluster, "cluster 3 x 1"),
+        (cluster, "cluster 2 x 1\nsplit_k 2"),
+    ] {
         fs::write(&path, good.replace(knob, other)).unwrap();
         let errors = emit();
         assert!(errors.contains("knob"), "{errors}");

@@ -91,7 +91,7 @@ impl Base {
                 return Bound::new(text, [1, 64, 128, 64], Tile { cluster, ..tile(64, 64, 1) }, 2);
             }
             Base::Halves => {
-                let (text, cluster) = (epilogue("plain", DType::BF16), Cluster::HALVES);
+                let (text, cluster) = (epilogue("plain", DType::BF16), Cluster::SPLIT_K_2);
                 return Bound::new(&text, [1, 64, 64, 256], Tile { cluster, ..tile(64, 64, 1) }, 2);
             }
             Base::Odd => ("residual", [1, 70, 95, 72], tile(64, 64, 1), 2),

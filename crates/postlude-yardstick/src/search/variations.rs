@@ -2,18 +2,19 @@
 //!
 //! A knob that schedules have got is one more line in [`variations`].
 
-use postlude::plan::sm90::{CANDIDATES, Hints, Needs, Side, Sm90, Sm90Schedule, fit};
+use postlude::plan::sm90::{CANDIDATES, Hints, Needs, RasterOrder, Sm90, Sm90Schedule, fit};
 
-/// Clusters that are walked together.
+/// Clusters of a group of the raster.
 const GROUPS: &[u32] = &[4, 8, 16, 32];
 
-/// A schedule in every variation, itself first: every walk, and what changes code with the usual walk.
+/// A schedule in every variation, itself first: every raster, and what changes code with the usual raster.
 pub fn variations(schedule: &Sm90Schedule) -> Vec<Sm90Schedule> {
-    let walked = vary(vec![schedule.clone()], GROUPS, |each, group| each.walk.group = group);
-    let walked = vary(walked, &Side::ALL, |each, side| each.walk.grouped = side);
+    let rasters = vary(vec![schedule.clone()], GROUPS, |each, group| each.raster.group = group);
+    let rasters = vary(rasters, &RasterOrder::ALL, |each, order| each.raster.order = order);
     let hinted = vary(vec![schedule.clone()], &Hints::ALL, |each, hints| each.hints = hints);
-    let coded = vary(hinted, &[0, 1], |each, pending| each.pending = pending);
-    let mut all = walked;
+    let coded =
+        vary(hinted, &[0, 1], |each, wgmma_in_flight| each.wgmma_in_flight = wgmma_in_flight);
+    let mut all = rasters;
     let new: Vec<Sm90Schedule> = coded.into_iter().filter(|each| !all.contains(each)).collect();
     all.extend(new);
     all
@@ -56,7 +57,7 @@ pub fn knobs(schedule: &Sm90Schedule) -> Vec<String> {
     let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
     lines
         .filter(|line| {
-            !["", "schedule", "}", "operands", "loads", "stores", "column_values"]
+            !["", "schedule", "}", "operands", "epilogue_loads", "epilogue_stores", "column_values"]
                 .contains(&first(line).as_str())
         })
         .map(str::to_owned)
@@ -86,7 +87,7 @@ mod tests {
         let schedule = &all[0];
         assert_eq!(variations(schedule)[0], *schedule);
         let groups: HashSet<u32> =
-            variations(schedule).iter().map(|schedule| schedule.walk.group).collect();
+            variations(schedule).iter().map(|schedule| schedule.raster.group).collect();
         assert!(GROUPS.iter().all(|group| groups.contains(group)));
     }
 
@@ -94,8 +95,8 @@ mod tests {
     fn knobs_are_those_of_the_text_and_tell_variations_apart() {
         let all = every_schedule(&Needs::plain(), Sm90::H200);
         let knobs: Vec<Vec<String>> = all.iter().map(knobs).collect();
-        assert!(knobs[0].iter().any(|knob| knob == "tile 128 x 256"), "{:?}", knobs[0]);
-        assert!(knobs[0].iter().all(|knob| !knob.starts_with("stores")), "{:?}", knobs[0]);
+        assert!(knobs[0].iter().any(|knob| knob == "tile 128 x 256 x 64"), "{:?}", knobs[0]);
+        assert!(knobs[0].iter().all(|knob| !knob.starts_with("epilogue_stores")), "{:?}", knobs[0]);
         let different: HashSet<&Vec<String>> = knobs.iter().collect();
         assert_eq!(different.len(), all.len());
         let few: Vec<&[String]> = knobs[..2].iter().map(Vec::as_slice).collect();

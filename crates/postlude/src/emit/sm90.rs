@@ -1,9 +1,9 @@
-//! The Hopper kernel: one warpgroup loads or two do, the others multiply and finish their rows.
+//! The Hopper kernel: one or two load warpgroups, and math warpgroups that multiply and run the epilogue.
 //!
-//! Persistent and warp-specialised. A and B arrive by TMA in a ring of swizzled stages; a cluster shares loads.
-//! Each warpgroup of the others multiplies its rows, applies the graph to its accumulators in registers and sends the
-//! tile out through a small ring of store slots. Sizes and strides are parameters: the code depends on the schedule and on
-//! dtypes alone.
+//! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a
+//! cluster. Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the
+//! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
+//! alone.
 
 mod epilogue;
 mod host;
@@ -13,13 +13,13 @@ mod machine;
 mod multiply;
 mod operand;
 mod parameters;
-mod parts;
 mod ranges;
-mod raster;
-mod seat;
 mod short;
 mod slot;
+mod split_k;
+mod tile_scheduler;
 mod values;
+mod warpgroup;
 
 use std::ops::Range;
 
@@ -34,13 +34,13 @@ use postlude_ptx::types::U32;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, NodeId, accuracies};
 use crate::plan::sm90::{
-    Feed, STAGING_SLOTS, Sm90Schedule, Viewed, as_stored, column_runs, late, levels, passes,
-    reused, runs,
+    OperandLoad, STAGING_SLOTS, Sm90Schedule, Viewed, after_reductions, as_stored, column_runs,
+    levels, passes, reused, runs,
 };
 
 pub use launch::launch;
 use parameters::Parameters;
-use raster::Raster;
+use tile_scheduler::TileScheduler;
 
 /// The kernel's name in the PTX.
 pub const ENTRY: &str = "postlude";
@@ -53,58 +53,58 @@ struct Plan<'a> {
     /// Which nodes are computed.
     used: Vec<bool>,
     stages: Region,
-    loads: Region,
-    stores: Region,
+    c_slots: Region,
+    d_slots: Region,
     columns: Region,
     barriers: Region,
-    load_barriers: Region,
+    c_barriers: Region,
     staging: Region,
     staging_barriers: Region,
     partials: Region,
     folds: Region,
-    across: Region,
-    across_barriers: Region,
-    /// For each output, the place of the tile operand whose slots it leaves through.
+    cluster_reduction: Region,
+    cluster_reduction_barriers: Region,
+    /// For each output, the place of the tile operand whose slots it is stored through.
     reused: Vec<Option<usize>>,
-    /// Which nodes are known only when reductions are finished.
-    late: Vec<bool>,
-    /// How many passes over a tile come before a node is known.
+    /// Which nodes are computed after the reductions that other tiles contribute to are finished.
+    after_reductions: Vec<bool>,
+    /// How many row passes over a tile come before a node can be computed.
     passes: Vec<usize>,
     /// How many columns of the product one of a node's stands for.
     runs: Vec<u32>,
     /// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first.
     column_runs: Vec<(u32, Vec<NodeId>)>,
-    /// How many folds of groups of columns come before a node is known.
+    /// How many folds of groups of columns come before a node can be computed.
     levels: Vec<usize>,
 }
 
 impl Plan<'_> {
-    /// Warps that move staggered rows: all that load but one.
+    /// Warps that move staggered rows: all load warps but one.
     fn movers(&self) -> u32 {
         self.schedule.loaders() * 4 - 1
     }
 
-    /// The warpgroups whose tile operands each load warp but the first sees to: one, or all of a team where there are more
-    /// than those warps.
+    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there
+    /// are more math warpgroups than such warps.
     fn served(&self) -> impl Iterator<Item = Range<u32>> {
         let tile = self.schedule.tile;
-        let each = if tile.consumers < 4 { 1 } else { tile.sharers() };
-        (0..tile.consumers / each).map(move |number| number * each..(number + 1) * each)
+        let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
+        (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
     }
 
-    /// The ring that staggered operands arrive in.
+    /// The ring that staggered operands are loaded into.
     fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
-        let grid = raster::grid(self.schedule.tile.cluster);
+        let grid = tile_scheduler::grid(self.schedule.tile.cluster);
         let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
-    /// The ring that a warpgroup's tile operands arrive in.
-    fn arrivals<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
-        let stages = self.schedule.load_stages;
+    /// The ring that a warpgroup's tile operands are loaded into.
+    fn load_ring<'k>(&self, k: Kernel<'k, Sm90a>, warpgroup: Reg<'k, U32>) -> Ring<'k, Sm90a> {
+        let stages = self.schedule.c_stages;
         let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
         let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
-        Ring::new(k, k.region(&self.load_barriers) + own, stages, agents)
+        Ring::new(k, k.region(&self.c_barriers) + own, stages, agents)
     }
 }
 
@@ -114,18 +114,20 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
     let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
     let partials = planner.reserve("parts of sums", schedule.partial_bytes(), 128);
-    let loads = planner.reserve("tile operands", schedule.load_bytes(), 1024);
-    let stores = planner.reserve("stores", schedule.store_bytes(), 1024);
+    let c_slots = planner.reserve("tile operands", schedule.c_bytes(), 1024);
+    let d_slots = planner.reserve("stores", schedule.d_bytes(), 1024);
     let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
     let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
-    let across = planner.reserve("rows across CTAs", schedule.across_bytes(), 16);
-    let across_barriers = planner.reserve("rows' barriers", schedule.across_barrier_bytes(), 8);
+    let cluster_reduction =
+        planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
+    let cluster_reduction_barriers =
+        planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
     let barriers = planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
     let arriving = match schedule.staging_bytes() {
         0 => 0,
         _ => Ring::<Sm90a>::barrier_bytes(STAGING_SLOTS),
     };
-    let load_barriers = planner.reserve(
+    let c_barriers = planner.reserve(
         "tile operands' barriers",
         schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages) - arriving,
         8,
@@ -147,23 +149,23 @@ pub fn emit(graph: &Graph, schedule: &Sm90Schedule, math: MathMode) -> Entry {
         used: short::used(graph, &accuracies),
         accuracies,
         stages,
-        loads,
-        stores,
+        c_slots,
+        d_slots,
         columns,
         barriers,
-        load_barriers,
+        c_barriers,
         staging,
         staging_barriers,
         partials,
         folds,
-        across,
-        across_barriers,
-        reused: if schedule.reuse {
+        cluster_reduction,
+        cluster_reduction_barriers,
+        reused: if schedule.reuse_c {
             reused(graph, &schedule.needs)
         } else {
             vec![None; graph.outputs().len()]
         },
-        late: late(graph),
+        after_reductions: after_reductions(graph),
         passes: passes(graph),
         runs: runs(graph),
         column_runs: column_runs(graph),
@@ -184,31 +186,31 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let staggered = schedule.staging_bytes() > 0;
     let writers = if staggered { plan.movers() } else { 4 };
     let agents = Agents {
-        producers: match schedule.needs.operands.map(Feed::is_written) {
+        producers: match schedule.needs.operands.map(OperandLoad::is_written) {
             [false, false] => 1,
             [true, true] => writers,
-            // One more has the other operand copied.
+            // One more thread issues the TMA loads of the other operand.
             [true, false] | [false, true] => writers + 1,
         },
-        consumers: Consumers::Warpgroups(schedule.tile.sharers()),
-        // What threads write is their own CTA's.
-        grid: if schedule.needs.operands.iter().any(|feed| feed.is_written()) {
+        consumers: Consumers::Warpgroups(schedule.tile.warpgroups_per_tile()),
+        // What threads write is not multicast.
+        grid: if schedule.needs.operands.iter().any(|load| load.is_written()) {
             Grid::ONE
         } else {
-            raster::grid(schedule.tile.cluster)
+            tile_scheduler::grid(schedule.tile.cluster)
         },
     };
-    let by_elements = schedule.needs.operands.iter().any(|feed| feed.is_by_elements());
+    let by_elements = schedule.needs.operands.iter().any(|load| load.is_by_elements());
     let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
     let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
     let thread = k.thread();
-    let tiles = schedule.load_bytes() > 0;
+    let tiles = schedule.c_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
         initialise(k, plan, &ring);
     });
     meet(k, schedule);
-    let raster = Raster::new(k, &parameters, schedule);
+    let scheduler = TileScheduler::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
     k.if_else(
@@ -216,28 +218,28 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         || {
             k.decrease_registers(load_registers);
             if by_elements {
-                load::load_elements(k, plan, &parameters, &raster, &ring);
+                load::load_elements(k, plan, &parameters, &scheduler, &ring);
             } else if staggered {
-                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &raster));
+                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &scheduler));
                 k.if_(warp.ge(1), || {
-                    load::move_staggered(k, plan, &parameters, &raster, &ring);
+                    load::move_staggered(k, plan, &parameters, &scheduler, &ring);
                 });
             } else {
-                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &raster, &ring));
-                if schedule.tile.cluster.parts() > 1 {
-                    k.if_(warp.ge(1), || raster.for_each(|_| parts::attend(k)));
+                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &scheduler, &ring));
+                if schedule.tile.cluster.split_k() > 1 {
+                    k.if_(warp.ge(1), || scheduler.for_each(|_| split_k::attend(k)));
                 }
             }
             for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
                 k.if_(warp.eq(warp_of), || {
-                    load::load_tiles(k, plan, &parameters, &raster, served);
+                    load::load_tiles(k, plan, &parameters, &scheduler, served);
                 });
             }
         },
         || {
             k.increase_registers(multiply_registers);
             let number = warpgroup - schedule.loaders();
-            multiply::multiply(k, plan, &parameters, &raster, &ring, number);
+            multiply::multiply(k, plan, &parameters, &scheduler, &ring, number);
         },
     );
     if schedule.tile.cluster.blocks() > 1 {
@@ -246,24 +248,25 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     }
 }
 
-/// One thread makes the barriers of every ring, and of rows that CTAs hold together.
+/// One thread initialises the barriers of every ring and of cluster reductions.
 fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
     ring.initialise();
-    if plan.schedule.load_bytes() > 0 {
-        let all = 0..plan.schedule.consumers();
-        all.for_each(|each| plan.arrivals(k, k.imm(each)).initialise());
+    if plan.schedule.c_bytes() > 0 {
+        let all = 0..plan.schedule.math_warpgroups();
+        all.for_each(|each| plan.load_ring(k, k.imm(each)).initialise());
     }
     if plan.schedule.staging_bytes() > 0 {
         plan.staging(k).initialise();
     }
-    epilogue::Across::initialise(k, plan);
+    epilogue::ClusterReduction::initialise(k, plan);
     k.fence_barrier_init();
 }
 
-/// All threads meet behind that.
+/// All threads wait until the barriers are initialised.
 fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule) {
     if schedule.tile.cluster.blocks() > 1 {
-        // Only barriers have to be known to others, and their fence sees to that: a release would wait for all memory.
+        // Only the barriers' initialisation has to be visible to other CTAs, and its fence sees to that: a release
+        // would wait for all memory.
         k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
         k.cluster_wait(Alignment::Aligned);
     } else {

@@ -1,10 +1,9 @@
 //! Schedules for Hopper: enumerate candidates, refuse with a reason, cost, pick.
 //!
-//! In: an optimised graph and a problem. Out: a [`Sm90Schedule`], everything the emitter needs. Code depends on it and on
-//! dtypes alone; sizes and strides are parameters of the kernel.
+//! In: an optimised graph and a problem. Out: a [`Sm90Schedule`], everything the emitter needs. Code depends on it and
+//! on dtypes alone; sizes and strides are parameters of the kernel.
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
-mod again;
 mod candidates;
 mod choose;
 mod cost;
@@ -16,24 +15,28 @@ mod needs;
 mod operand;
 mod place;
 mod rank;
+mod raster;
 mod refuse;
 mod reuse;
+mod row_pass;
+mod shared_memory;
 mod slots;
 mod stored;
 mod text;
 mod unsupported;
 mod views;
-mod walk;
 mod work;
 
 use crate::graph::Graph;
 use crate::problem::Problem;
 
-pub(crate) use again::{folded_by, passes, terms_of};
-pub use candidates::{CANDIDATES, Cluster, Tile};
+pub use candidates::{CANDIDATES, Cluster, KernelSchedule, Tile};
 pub use choose::{Wanted, schedules};
 pub use folds::FoldWords;
-pub(crate) use folds::{Batches, Folded, Home, How, Source, Workspace, folded, folds_of, late};
+pub(crate) use folds::{
+    Batches, How, Reduction, ReductionScope, Source, Workspace, after_reductions, folds_of,
+    reduction,
+};
 pub(crate) use groups::{
     column_runs, is_group_fold, least_common_multiple, lengths, levels, output_run, runs,
 };
@@ -41,21 +44,23 @@ pub use hints::Hints;
 pub(crate) use limits::body_inputs;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
-pub use operand::Feed;
+pub use operand::OperandLoad;
 pub(crate) use operand::STAGGER;
 pub(crate) use operand::{Operand, operands};
-pub use place::{Major, Path, Placement, Placements};
+pub use place::{EpilogueTransfer, Major, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
 pub use rank::{Candidate, Ranked, candidates, plan_all};
+pub use raster::{Raster, RasterOrder};
 pub use refuse::Sm90Refusal;
 pub(crate) use refuse::{is_plain, is_shared};
 pub use reuse::SlotCounts;
 pub(crate) use reuse::reused;
+pub(crate) use row_pass::{passes, reductions_of_pass, terms_of};
 use slots::{NARROWEST, Slots, choices};
 pub(crate) use stored::as_stored;
+pub use text::renamed_words;
 pub(crate) use unsupported::Unsupported;
 pub(crate) use views::Viewed;
-pub use walk::{Side, Walk};
 
 /// What the chip offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,51 +89,53 @@ impl Sm90 {
 pub struct Sm90Schedule {
     /// The tile of a CTA.
     pub tile: Tile,
-    /// Slots of the ring that A and B arrive in.
+    /// Stages of the mainloop's ring of A and B.
     pub stages: u32,
     /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
-    pub subtile: u32,
-    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64, of
-    /// which a subtile has whole ones.
+    pub epilogue_tile: u32,
+    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64,
+    /// of which an epilogue tile has whole ones.
     pub fragment: u32,
-    /// Slots of each warpgroup's ring that tile operands arrive in.
-    pub load_stages: u32,
-    /// Slots of each warpgroup's ring that tile outputs leave through.
-    pub store_stages: u32,
-    /// Whether tile outputs leave through the slots of tile operands that lie alike; where all do, there are no other slots
-    /// for them, and `store_stages` says how many of the operands' are on their way out.
-    pub reuse: bool,
-    /// Whether a slot's copy out is issued only when the next one is filled: those that fill slots meet once for both.
-    pub delay: bool,
-    /// Whether the epilogue is a loop over subtiles: less code, for a few moves.
-    pub looped: bool,
-    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none before it.
+    /// C stages: slots of each math warpgroup's ring that tile operands are loaded into.
+    pub c_stages: u32,
+    /// D stages: slots of each math warpgroup's ring that tile outputs are stored through.
+    pub d_stages: u32,
+    /// Whether tile outputs are stored through the slots of tile operands of the same layout; where all are, there are
+    /// no other slots for them, and `d_stages` says how many of the operands' stores may read at a time.
+    pub reuse_c: bool,
+    /// Whether a slot's store is issued only when the next one is filled: the threads that fill slots synchronise once
+    /// for both.
+    pub delay_store: bool,
+    /// Whether the epilogue is a loop over epilogue tiles and not unrolled: less code, for a few moves.
+    pub epilogue_loop: bool,
+    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none
+    /// before it.
     pub rounds: u32,
-    /// Stages whose products are under way while the next one's are issued: 0 or 1.
-    pub pending: u32,
+    /// wgmma groups in flight while the next stage's are issued: 0 or 1.
+    pub wgmma_in_flight: u32,
     /// What L2 is told to keep.
     pub hints: Hints,
-    /// The order in which tiles are walked.
-    pub walk: Walk,
+    /// The order in which work tiles are computed.
+    pub raster: Raster,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub grid_limit: Option<u32>,
-    /// What the epilogue needs beside the accumulators.
+    /// What the graph needs of it.
     pub needs: Needs,
 }
 
 /// Depth of one stage: 128 bytes of a 16-bit type, one swizzled row.
 pub const STAGE_DEPTH: u32 = 64;
-/// Slots of what arrives staggered: one is filled while another is emptied.
+/// Slots of staggered operands: TMA fills one while load warps empty the other.
 pub(crate) const STAGING_SLOTS: u32 = 2;
-/// Bytes of a staggered row as it arrives: a stage's, and up to seven elements before them.
+/// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
 pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
 /// Rows of a slot: what one warpgroup's instruction computes.
 pub const SLOT_ROWS: u32 = 64;
 
 impl Sm90Schedule {
-    /// Warpgroups that multiply.
-    pub fn consumers(&self) -> u32 {
-        self.tile.consumers
+    /// Math warpgroups of a CTA.
+    pub fn math_warpgroups(&self) -> u32 {
+        self.tile.math_warpgroups
     }
 
     /// Warpgroups that load.
@@ -138,122 +145,25 @@ impl Sm90Schedule {
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        128 * (self.loaders() + self.consumers())
+        128 * (self.loaders() + self.math_warpgroups())
     }
 
-    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their own.
+    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their
+    /// own.
     pub fn width(&self) -> u32 {
         self.needs.width(self.tile)
     }
 
-    /// Columns of a span: the fewest subtiles that hold whole groups.
+    /// Columns of a span: the fewest epilogue tiles that hold whole groups.
     pub(crate) fn span(&self) -> u32 {
-        least_common_multiple(self.needs.groups, self.subtile)
+        least_common_multiple(self.needs.groups, self.epilogue_tile)
     }
 
-    /// Whether a warpgroup visits the same columns of all its blocks before the next: columns' reductions meet once for
-    /// all. Not where passes over whole rows come first, and not where many words would wait for the next block.
+    /// Whether a warpgroup visits the same columns of all its blocks before the next columns, so that its warps combine
+    /// a column's reduction once for all blocks. Not where row passes come first, and not where many words would wait
+    /// for the next block.
     pub(crate) fn visits_columns(&self) -> bool {
-        self.looped && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
-    }
-
-    /// Bytes of A and B in one stage.
-    pub fn stage_bytes(&self) -> u32 {
-        (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
-    }
-
-    /// Bytes of a slot that tile operands arrive in or tile outputs leave through: 64 rows of a subtile of a 16-bit type,
-    /// or of half of one of a 32-bit type.
-    pub fn slot_bytes(&self) -> u32 {
-        SLOT_ROWS * self.subtile * 2
-    }
-
-    /// Bytes of all slots that tile operands arrive in.
-    pub fn load_bytes(&self) -> u32 {
-        if self.needs.maps_loads() {
-            self.consumers() * self.load_stages * self.slot_bytes()
-        } else {
-            0
-        }
-    }
-
-    /// Bytes of all slots that tile outputs leave through.
-    pub fn store_bytes(&self) -> u32 {
-        if self.has_store_slots() {
-            self.consumers() * self.store_stages * self.slot_bytes()
-        } else {
-            0
-        }
-    }
-
-    /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
-    pub fn tile_column_bytes(&self) -> u32 {
-        self.needs.column_values * self.width() * 4
-    }
-
-    /// Bytes of the values along columns of all tiles that are under way.
-    pub fn column_bytes(&self) -> u32 {
-        self.tile_column_bytes() * self.tile.teams
-    }
-
-    /// Bytes of staggered operands in the order in which they arrive, before they are moved to their stages.
-    pub fn staging_bytes(&self) -> u32 {
-        STAGING_SLOTS * self.staging_slot_bytes()
-    }
-
-    /// Bytes of what arrives for one stage.
-    pub(crate) fn staging_slot_bytes(&self) -> u32 {
-        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
-        let rows = sides.filter(|(_, feed)| *feed == Feed::Staggered).map(|(rows, _)| rows);
-        rows.sum::<u32>() * STAGGERED_ROW_BYTES
-    }
-
-    /// Bytes of a tile's sums, where its contraction is computed in parts.
-    pub fn partial_bytes(&self) -> u32 {
-        let parts = self.tile.cluster.parts();
-        if parts > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
-    }
-
-    /// Bytes that warpgroups fold reductions through.
-    pub fn fold_bytes(&self) -> u32 {
-        self.consumers() * self.needs.folds.shared_bytes(self.width())
-    }
-
-    /// Whether the tiles of a cluster hold rows together that none of them holds.
-    pub(crate) fn has_rows_across(&self) -> bool {
-        self.tile.has_rows_across(&self.needs)
-    }
-
-    /// Bytes through which warps tell those of other CTAs what they have of such rows: a warp has 16 of them.
-    pub(crate) fn across_bytes(&self) -> u32 {
-        let warps = 4 * self.consumers();
-        if self.has_rows_across() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
-    }
-
-    /// Bytes of a barrier for each of these warps.
-    pub(crate) fn across_barrier_bytes(&self) -> u32 {
-        if self.has_rows_across() { 4 * self.consumers() * 8 } else { 0 }
-    }
-
-    /// Bytes of a full and an empty barrier for each slot that something arrives in.
-    pub fn barrier_bytes(&self) -> u32 {
-        let loads = if self.load_bytes() > 0 { self.consumers() * self.load_stages } else { 0 };
-        let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
-        16 * (self.stages + loads + staging)
-    }
-
-    /// Dynamic shared memory.
-    pub fn shared_bytes(&self) -> u32 {
-        self.stages * self.stage_bytes()
-            + self.staging_bytes()
-            + self.partial_bytes()
-            + self.load_bytes()
-            + self.store_bytes()
-            + self.column_bytes()
-            + self.fold_bytes()
-            + self.across_bytes()
-            + self.across_barrier_bytes()
-            + self.barrier_bytes()
+        self.epilogue_loop && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
     }
 
     /// Rows and columns of the product that one cluster computes.
@@ -271,7 +181,7 @@ impl Sm90Schedule {
 
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
     pub fn code(&self) -> Sm90Schedule {
-        Sm90Schedule { grid_limit: None, walk: Walk::usual(self.tile.cluster), ..self.clone() }
+        Sm90Schedule { grid_limit: None, raster: Raster::usual(self.tile.cluster), ..self.clone() }
     }
 
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
@@ -307,7 +217,7 @@ pub fn plan(
     best.ok_or(Sm90Refusal::NoCandidate)
 }
 
-/// Whether a schedule that someone wrote can run this problem, or why not.
+/// Whether a given schedule can run this problem, or why not.
 pub fn accept(
     schedule: &Sm90Schedule,
     graph: &Graph,
@@ -323,7 +233,7 @@ pub fn accept(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, &needs)?;
+    row_pass::refuse(graph, &needs)?;
     groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_code(graph, &needs)?;
@@ -336,12 +246,12 @@ pub fn accept(
     refuse_knobs(schedule)?;
     if !schedule.fragment.is_multiple_of(8)
         || schedule.fragment == 0
-        || !schedule.subtile.is_multiple_of(schedule.fragment)
+        || !schedule.epilogue_tile.is_multiple_of(schedule.fragment)
     {
-        return Err(Sm90Refusal::Fragment { subtile: schedule.subtile });
+        return Err(Sm90Refusal::Fragment { epilogue_tile: schedule.epilogue_tile });
     }
     reuse::refuse(schedule)?;
-    if schedule.delay && schedule.store_bytes() > 0 && schedule.store_stages < 2 {
+    if schedule.delay_store && schedule.d_bytes() > 0 && schedule.d_stages < 2 {
         return Err(Sm90Refusal::DelayedSlot);
     }
     limits::refuse_parameters(graph, &schedule.needs)?;
@@ -349,8 +259,8 @@ pub fn accept(
         return Err(Sm90Refusal::TooLarge);
     }
     let [rows, columns] = schedule.clusters(problem);
-    if rows.max(columns) * u64::from(schedule.walk.group) > u64::from(u32::MAX) {
-        return Err(Sm90Refusal::Knob { knob: "walk" });
+    if rows.max(columns) * u64::from(schedule.raster.group) > u64::from(u32::MAX) {
+        return Err(Sm90Refusal::Knob { knob: "raster" });
     }
     if schedule.shared_bytes() > chip.shared_bytes {
         let (need, have) = (schedule.shared_bytes(), chip.shared_bytes);
@@ -365,23 +275,24 @@ fn refuse_knobs(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let known = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
     let rounds = schedule.rounds.checked_mul(schedule.span());
     let rounds_fit = schedule.rounds == 0
-        || schedule.looped
+        || schedule.epilogue_loop
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
+        ("cluster", Cluster::ALL.contains(&tile.cluster)),
         ("tile", known && tile.takes(&schedule.needs)),
-        ("loads", schedule.needs.clone().settled() == schedule.needs),
+        ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
         (
-            "subtile",
-            [16, 32, 64].contains(&schedule.subtile)
-                && schedule.width().is_multiple_of(schedule.subtile),
+            "epilogue_tile",
+            [16, 32, 64].contains(&schedule.epilogue_tile)
+                && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)),
-        ("load_stages", stages(schedule.load_stages)),
-        ("store_stages", stages(schedule.store_stages)),
-        ("pending", schedule.pending <= 1),
+        ("c_stages", stages(schedule.c_stages)),
+        ("d_stages", stages(schedule.d_stages)),
+        ("wgmma_in_flight", schedule.wgmma_in_flight <= 1),
         ("rounds", rounds_fit),
-        ("walk", (1..=Walk::MOST).contains(&schedule.walk.group)),
+        ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {
         Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
@@ -402,31 +313,32 @@ pub fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
 }
 
-/// The same for a tile that does, its outputs through operands' slots or not.
-fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Schedule> {
+/// The same for a tile that does, with C's slots reused for D or not.
+fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
     let most = (FEWEST_STAGES..=MOST_STAGES).rev();
     let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
-    // Where threads are what takes long, wide subtiles are worth more than a deep ring.
+    // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =
-        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.subtile == 64);
-    wide.filter(|_| needs.is_heavy() && tile.takes_turns())
+        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.epilogue_tile == 64);
+    wide.filter(|_| needs.is_heavy() && tile.is_ping_pong())
         .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
-        .map(|(stages, Slots { subtile, load_stages, store_stages, .. })| Sm90Schedule {
+        .map(|(stages, Slots { epilogue_tile, c_stages, d_stages, .. })| Sm90Schedule {
             tile,
             stages,
-            subtile,
-            fragment: fragment(needs, subtile),
-            load_stages,
-            store_stages,
-            reuse,
-            delay: false,
-            looped: looped(tile, needs, subtile) || rounds(tile, needs, subtile) > 0,
-            rounds: rounds(tile, needs, subtile),
-            pending: pending(stages, needs),
+            epilogue_tile,
+            fragment: fragment(needs, epilogue_tile),
+            c_stages,
+            d_stages,
+            reuse_c,
+            delay_store: false,
+            epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
+                || rounds(tile, needs, epilogue_tile) > 0,
+            rounds: rounds(tile, needs, epilogue_tile),
+            wgmma_in_flight: wgmma_in_flight(stages, needs),
             hints: Hints::None,
-            walk: Walk::usual(tile.cluster),
+            raster: Raster::usual(tile.cluster),
             grid_limit: None,
             needs: needs.clone(),
         })
@@ -434,12 +346,12 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse: bool) -> Option<Sm90Sc
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
-/// Whether subtiles are a loop: where there is much code for many accumulators.
-fn looped(tile: Tile, needs: &Needs, subtile: u32) -> bool {
+/// Whether epilogue tiles are a loop: where there is much code for many accumulators.
+fn epilogue_loop(tile: Tile, needs: &Needs, epilogue_tile: u32) -> bool {
     (needs.is_heavy() || needs.folds.any())
-        && tile.takes_turns()
-        && tile.sharers() == 1
-        && needs.width(tile) > least_common_multiple(needs.groups, subtile)
+        && tile.is_ping_pong()
+        && tile.warpgroups_per_tile() == 1
+        && needs.width(tile) > least_common_multiple(needs.groups, epilogue_tile)
 }
 
 /// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
@@ -449,30 +361,31 @@ fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
     needs.lines.saturating_mul(tile.blocks() * columns / 2)
 }
 /// Rounds of the loops that a long kernel needs; 0 for a short one.
-fn rounds(tile: Tile, needs: &Needs, subtile: u32) -> u32 {
+fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
     let width = needs.width(tile);
     if code_lines(tile, needs, width) <= MOST_LINES {
         return 0;
     }
-    let spans = width / least_common_multiple(needs.groups, subtile);
+    let spans = width / least_common_multiple(needs.groups, epilogue_tile);
     let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
     let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
-/// Columns whose elements are computed before their values are taken on: few, so that few registers hold them. Columns that
-/// are reduced together share more of the way, but several words fill registers.
-fn fragment(needs: &Needs, subtile: u32) -> u32 {
+/// Columns that are computed before their values are converted and reduced: few, so that few registers hold them.
+/// Columns that are reduced together share shuffles, but reductions of several words fill registers.
+fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
     let together = match needs.folds {
         folds if !folds.any() || needs.widest_fold > 1 => 8,
         folds if folds.rows > 1 => 16,
         _ => 32,
     };
-    together.min(subtile)
+    together.min(epilogue_tile)
 }
 
-/// Two stages of which one is held until the next is full leave those that move rows into them nothing to do meanwhile.
-fn pending(stages: u32, needs: &Needs) -> u32 {
-    u32::from(stages > 2 || !needs.operands.contains(&Feed::Staggered))
+/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to
+/// fill.
+fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
+    u32::from(stages > 2 || !needs.operands.contains(&OperandLoad::Staggered))
 }
 
 /// The least shared memory that a schedule of a tile may have.
@@ -480,14 +393,14 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |slots: &Slots| {
-        let Slots { subtile, load_stages, store_stages, .. } = *slots;
+        let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
         let stages = FEWEST_STAGES;
-        let with = |reuse| Sm90Schedule {
+        let with = |reuse_c| Sm90Schedule {
             stages,
-            subtile,
-            load_stages,
-            store_stages,
-            reuse,
+            epilogue_tile,
+            c_stages,
+            d_stages,
+            reuse_c,
             ..schedule.clone()
         };
         let allowed = [false, true].map(with).into_iter().filter(|it| reuse::refuse(it).is_ok());
@@ -498,7 +411,7 @@ fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
 
 /// As many stages of A and B or fewer are worth having with few slots for outputs.
 const WITH_FEW_SLOTS: u32 = 3;
-/// With fewer, slots of outputs are better spent on one more.
+/// With fewer, shared memory of D slots is better spent on one more.
 const SCARCE_STAGES: u32 = 3;
 /// As many are enough where the epilogue takes longer than the products.
 const ENOUGH_STAGES: u32 = 4;
@@ -535,19 +448,20 @@ mod tests {
     }
 
     #[test]
-    fn outputs_leave_through_operands_slots_where_stages_are_scarce() {
-        let (loads, stores) = (vec![Path::Map], vec![Path::Map]);
+    fn slots_of_c_are_reused_where_stages_are_scarce() {
+        let (epilogue_loads, epilogue_stores) =
+            (vec![EpilogueTransfer::Tma], vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 1, stores: 1, reusable: 1 };
-        let needs = Needs { loads, stores, slots, ..Needs::plain() };
+        let needs = Needs { epilogue_loads, epilogue_stores, slots, ..Needs::plain() };
         let mut reusing = 0;
         for kibibytes in 100..228 {
             let chip = Sm90 { shared_bytes: kibibytes * 1024, ..Sm90::H200 };
             let usual = fit_with(CANDIDATES[0], &needs, chip, false);
             let Some(taken) = fit(CANDIDATES[0], &needs, chip) else { continue };
             let stages = usual.map_or(0, |usual| usual.stages);
-            assert!(taken.stages >= stages && (!taken.reuse || stages < SCARCE_STAGES));
+            assert!(taken.stages >= stages && (!taken.reuse_c || stages < SCARCE_STAGES));
             assert!(taken.shared_bytes() <= chip.shared_bytes);
-            reusing += u32::from(taken.reuse && taken.stages > stages);
+            reusing += u32::from(taken.reuse_c && taken.stages > stages);
         }
         assert!(reusing > 0);
     }
@@ -556,7 +470,7 @@ mod tests {
     fn knobs_that_a_schedule_does_not_name_are_the_planners() {
         let schedule = fit(CANDIDATES[0], &Needs::plain(), Sm90::H200).expect("it fits");
         let named = |line: &&str| {
-            ["fragment", "reuse", "delay", "slots"].iter().all(|knob| !line.contains(knob))
+            ["fragment", "reuse_c", "delay_store", "slots"].iter().all(|knob| !line.contains(knob))
         };
         let printed = schedule.to_string();
         let fewer: Vec<&str> = printed.lines().filter(named).collect();
@@ -568,13 +482,18 @@ mod tests {
     #[test]
     fn a_printed_schedule_reads_back() {
         for tile in CANDIDATES {
-            let loads = if tile.cluster.parts() == 1 { Path::ALL.to_vec() } else { Vec::new() };
-            let needs = Needs { loads, ..Needs::plain() };
+            let epilogue_loads = if tile.cluster.split_k() == 1 {
+                EpilogueTransfer::ALL.to_vec()
+            } else {
+                Vec::new()
+            };
+            let needs = Needs { epilogue_loads, ..Needs::plain() };
             let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
             let needs = Needs { slots, ..needs };
             let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
-            let (fragment, reuse, delay) = (16, true, true);
-            for schedule in [Sm90Schedule { fragment, reuse, delay, ..schedule.clone() }, schedule]
+            let (fragment, reuse_c, delay_store) = (16, true, true);
+            for schedule in
+                [Sm90Schedule { fragment, reuse_c, delay_store, ..schedule.clone() }, schedule]
             {
                 assert_eq!(schedule.to_string().parse(), Ok(schedule));
             }

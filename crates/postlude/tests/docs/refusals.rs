@@ -138,13 +138,13 @@ fn shown(cause: &str, refusal: Sm90Refusal) -> Refused {
 pub(crate) fn schedule_rows() -> Vec<Refused> {
     use Sm90Refusal as R;
     vec![
-        shown("`tile 96 x 96`", R::Knob { knob: "tile" }),
+        shown("`tile 96 x 96 x 64`", R::Knob { knob: "tile" }),
         shown("a schedule of another kernel", R::OtherNeeds { wanted: "...".to_owned() }),
-        shown("`fragment 12`", R::Fragment { subtile: 32 }),
-        shown("`delay 1` with `store_stages 1`", R::DelayedSlot),
-        shown("`reuse 1` without a tile operand", R::NothingToReuse),
-        shown("`reuse 1` beside runs of columns", R::ReuseOfSpans { span: 128 }),
-        shown("`reuse 1` with `load_stages 1`", R::ReuseOfFewSlots { need: 2 }),
+        shown("`fragment 12`", R::Fragment { epilogue_tile: 32 }),
+        shown("`delay_store 1` with `d_stages 1`", R::DelayedSlot),
+        shown("`reuse_c 1` without a tile operand", R::NothingToReuse),
+        shown("`reuse_c 1` beside runs of columns", R::ReuseOfSpans { span: 128 }),
+        shown("`reuse_c 1` with `c_stages 1`", R::ReuseOfFewSlots { need: 2 }),
         shown("`stages 12` with a large tile", R::SharedMemory { need: 300_000, have: 232_448 }),
         shown("a tile of the table that is not usual", R::OnRequest),
         shown("a tile that the operands do not fill", R::OperandTile),

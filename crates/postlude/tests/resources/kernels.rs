@@ -31,17 +31,17 @@ impl Emitted {
     /// As in the file.
     pub(crate) fn name(&self) -> String {
         let Tile { rows, columns, cluster, .. } = self.tile;
-        let turns = match (self.tile.takes_turns(), self.tile.sharers()) {
+        let kernel = match (self.tile.is_ping_pong(), self.tile.warpgroups_per_tile()) {
             (false, _) => "",
-            (true, 1) => "-in-turn",
-            (true, _) => "-teams-in-turn",
+            (true, 1) => "-ping-pong",
+            (true, _) => "-ping-pong-pairs",
         };
-        let together = match (cluster.rows(), cluster.columns(), cluster.parts()) {
+        let together = match (cluster.rows(), cluster.columns(), cluster.split_k()) {
             (1, 1, 1) => String::new(),
-            (1, 1, parts) => format!("-k{parts}"),
+            (1, 1, splits) => format!("-k{splits}"),
             (rows, columns, _) => format!("-{rows}x{columns}"),
         };
-        format!("{} {rows}x{columns}{together}{turns}", self.kernel)
+        format!("{} {rows}x{columns}{together}{kernel}", self.kernel)
     }
 }
 
@@ -133,8 +133,8 @@ const TRANSPOSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, one whose warpgroups alternate, one of
-/// three, and one of teams.
+/// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, a ping-pong one, one of
+/// three warpgroups, and a ping-pong one of two warpgroups a tile.
 fn usual() -> Vec<usize> {
     let wanted = [(128, 256, 2), (128, 128, 1), (64, 64, 1), (128, 128, 2), (192, 128, 1)];
     let place = |(rows, columns, blocks): (u32, u32, u32)| {
@@ -143,8 +143,8 @@ fn usual() -> Vec<usize> {
         };
         CANDIDATES.iter().position(like).expect("a tile of the table")
     };
-    let teams = |tile: &Tile| tile.takes_turns() && tile.sharers() > 1;
-    wanted.into_iter().map(place).chain(CANDIDATES.iter().position(teams)).collect()
+    let pairs = |tile: &Tile| tile.is_ping_pong() && tile.warpgroups_per_tile() > 1;
+    wanted.into_iter().map(place).chain(CANDIDATES.iter().position(pairs)).collect()
 }
 
 /// Every pinned kernel.
@@ -153,12 +153,12 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     for (kernel, source, columns) in KERNELS {
         let tiles: Vec<usize> =
             if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { usual() };
-        // Only a schedule that names them makes warpgroups alternate where outputs go straight to memory.
-        let in_turn = |tile: &usize| CANDIDATES[*tile].takes_turns();
+        // Only a schedule that names it takes ping-pong where outputs go straight to memory.
+        let ping_pong = |tile: &usize| CANDIDATES[*tile].is_ping_pong();
         // A pass over rows keeps what the next one computes again; large tiles have no room for it.
         let passes = kernel.ends_with("softmax");
         let roomy = |tile: &usize| !passes || CANDIDATES[*tile].accumulators() <= 64;
-        let fits = |tile: &usize| (*columns % 8 == 0 || !in_turn(tile)) && roomy(tile);
+        let fits = |tile: &usize| (*columns % 8 == 0 || !ping_pong(tile)) && roomy(tile);
         let tiles: Vec<usize> = tiles.into_iter().filter(fits).collect();
         let sizes = [4096, *columns, 4096];
         let one = |tile| one(kernel, source, sizes, CANDIDATES[tile], Placements::packed);
@@ -170,9 +170,10 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     }
     for (kernel, source) in NARROW {
         let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
-        // As above, but for the one whose output leaves through slots.
-        let in_turn = |tile: &usize| CANDIDATES[*tile].takes_turns();
-        let tiles = usual().into_iter().filter(|tile| *kernel == "mask_operand" || !in_turn(tile));
+        // As above, but for the one whose output is stored through slots.
+        let ping_pong = |tile: &usize| CANDIDATES[*tile].is_ping_pong();
+        let tiles =
+            usual().into_iter().filter(|tile| *kernel == "mask_operand" || !ping_pong(tile));
         all.extend(tiles.filter_map(one));
     }
     for (kernel, source) in TRANSPOSED {
@@ -185,10 +186,13 @@ pub(crate) fn emitted() -> Vec<Emitted> {
         let sizes = [rows, *columns, *inner];
         let tiles = CANDIDATES.iter().filter(|tile| {
             let large = tile.rows == 128 && tile.columns == 256;
-            let turns = tile.takes_turns() && tile.columns == 128;
+            let ping_pong = tile.is_ping_pong() && tile.columns == 128;
             // Four warpgroups have the fewest registers.
             let moved = kernel.starts_with("staggered") && (tile.rows, tile.columns) == (256, 128);
-            large || moved || (tile.rows, tile.columns) == (64, 64) || (turns && columns % 8 == 0)
+            large
+                || moved
+                || (tile.rows, tile.columns) == (64, 64)
+                || (ping_pong && columns % 8 == 0)
         });
         let one = |tile: &Tile| one(kernel, source, sizes, *tile, Placements::packed);
         all.extend(tiles.filter_map(one));
@@ -227,9 +231,9 @@ fn one(
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let needs = Needs::of(graph, &problem, &place(graph, &problem)).expect("it is not refused");
-    // Teams of several have few registers, and are only for graphs that pay for them.
-    let teams = kernel != "plain" && tile.takes_turns() && tile.sharers() > 1;
-    if !tile.has_room(&needs) || (teams && !tile.is_automatic(&needs)) {
+    // Two warpgroups a tile have few registers in ping-pong, and are only for graphs that pay for them.
+    let pairs = kernel != "plain" && tile.is_ping_pong() && tile.warpgroups_per_tile() > 1;
+    if !tile.has_room(&needs) || (pairs && !tile.is_automatic(&needs)) {
         return None;
     }
     let schedule = fit(tile, &needs, Sm90::H200)?;

@@ -4,7 +4,7 @@ use postlude::Options;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postlude::plan::sm90::{
-    CANDIDATES, Cluster, Path, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
+    CANDIDATES, Cluster, EpilogueTransfer, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
 };
 use postlude_corpus::Random;
 
@@ -62,14 +62,17 @@ fn with_tiles(kernel: usize, sizes: [usize; 4], layout: Layout) -> Bound {
     bound
 }
 
-/// Tiles of every way to share work that load tile operands.
+/// Tiles of every kernel schedule that load tile operands.
 fn tiles() -> Vec<Tile> {
-    let wanted = [(64, 64, 1), (128, 128, 1), (128, 192, 2), (192, 128, 1)];
-    let of = |(rows, columns, teams): (u32, u32, u32)| {
-        let like = |tile: &&Tile| (tile.rows, tile.columns, tile.teams) == (rows, columns, teams);
+    let wanted = [(64, 64, false), (128, 128, false), (128, 192, true), (192, 128, false)];
+    let of = |(rows, columns, ping_pong): (u32, u32, bool)| {
+        let like = |tile: &&Tile| {
+            (tile.rows, tile.columns, tile.is_ping_pong()) == (rows, columns, ping_pong)
+        };
         *CANDIDATES.iter().find(like).expect("a tile of the table")
     };
-    let four = CANDIDATES.iter().find(|tile| tile.consumers == 4).expect("teams of two");
+    let four =
+        CANDIDATES.iter().find(|tile| tile.math_warpgroups == 4).expect("two warpgroups a tile");
     wanted.into_iter().map(of).chain([*four]).collect()
 }
 
@@ -94,7 +97,7 @@ fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> 
         schedule.stages = 2;
         if change(&mut schedule) {
             while schedule.shared_bytes() > Sm90::H200.shared_bytes {
-                schedule.subtile /= 2;
+                schedule.epilogue_tile /= 2;
             }
             checked.fetch_add(1, Ordering::Relaxed);
             check_on(&[Some(1)], &bound, Some(&schedule), layout);
@@ -103,15 +106,15 @@ fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> 
     checked.into_inner()
 }
 
-/// A subtile may need more slots of operands than there are.
+/// An epilogue tile may need more slots of operands than there are.
 #[test]
 fn few_slots_of_many_operands_are_right() {
-    for load_stages in 1..=3 {
-        let checked = check_all(load_stages as usize, |schedule| {
-            schedule.load_stages = load_stages;
-            schedule.needs.loads.len() > 1
+    for c_stages in 1..=3 {
+        let checked = check_all(c_stages as usize, |schedule| {
+            schedule.c_stages = c_stages;
+            schedule.needs.epilogue_loads.len() > 1
         });
-        assert!(checked > 0, "{load_stages} slots");
+        assert!(checked > 0, "{c_stages} slots");
     }
 }
 
@@ -121,7 +124,7 @@ fn fragments_of_every_width_are_right() {
         let checked = check_all(turn, |schedule| {
             let other = schedule.fragment != fragment;
             schedule.fragment = fragment;
-            other && schedule.subtile >= fragment
+            other && schedule.epilogue_tile >= fragment
         });
         assert!(checked > 0, "{fragment} columns");
     }
@@ -129,19 +132,19 @@ fn fragments_of_every_width_are_right() {
 
 #[test]
 fn delayed_copies_are_right() {
-    for (turn, (store_stages, looped)) in
+    for (turn, (d_stages, epilogue_loop)) in
         [(2, false), (2, true), (3, false)].into_iter().enumerate()
     {
         let checked = check_all(turn, |schedule| {
-            (schedule.delay, schedule.store_stages) = (true, store_stages);
-            schedule.looped = looped && schedule.width() > schedule.subtile;
+            (schedule.delay_store, schedule.d_stages) = (true, d_stages);
+            schedule.epilogue_loop = epilogue_loop && schedule.width() > schedule.epilogue_tile;
             true
         });
         assert!(checked > 10, "{checked}");
     }
 }
 
-/// As few slots as can be, more than are filled at a time, and numbers of them that subtiles do not divide.
+/// As few slots as can be, more than are filled at a time, and numbers of them that epilogue tiles do not divide.
 #[test]
 fn outputs_leave_through_operands_slots() {
     let knobs = [
@@ -152,16 +155,16 @@ fn outputs_leave_through_operands_slots() {
         (3, 2, true, true),
         (4, 1, false, false),
     ];
-    for (turn, (more, store_stages, looped, delay)) in knobs.into_iter().enumerate() {
+    for (turn, (more, d_stages, epilogue_loop, delay_store)) in knobs.into_iter().enumerate() {
         let checked = check_all(turn, |schedule| {
             let slots = schedule.needs.slots;
-            schedule.reuse = slots.reusable > 0;
-            (schedule.delay, schedule.store_stages) = (delay, store_stages);
-            schedule.load_stages = 2 * slots.loads + more;
-            schedule.subtile = schedule.subtile.min(32);
-            schedule.fragment = [8, 16][usize::from(delay)];
-            schedule.looped = looped && schedule.width() > schedule.subtile;
-            schedule.reuse
+            schedule.reuse_c = slots.reusable > 0;
+            (schedule.delay_store, schedule.d_stages) = (delay_store, d_stages);
+            schedule.c_stages = 2 * slots.loads + more;
+            schedule.epilogue_tile = schedule.epilogue_tile.min(32);
+            schedule.fragment = [8, 16][usize::from(delay_store)];
+            schedule.epilogue_loop = epilogue_loop && schedule.width() > schedule.epilogue_tile;
+            schedule.reuse_c
         });
         assert!(checked > 5, "{checked}");
     }
@@ -181,19 +184,19 @@ fn knobs_that_cannot_be_are_refused_by_their_reason() {
     assert_eq!(refusal(&bound, &schedule), None);
     for fragment in [0, 4, 24, 128] {
         let wrong = Sm90Schedule { fragment, ..schedule.clone() };
-        let subtile = schedule.subtile;
-        assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::Fragment { subtile }));
+        let epilogue_tile = schedule.epilogue_tile;
+        assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::Fragment { epilogue_tile }));
     }
-    let wrong = Sm90Schedule { delay: true, store_stages: 1, ..schedule.clone() };
+    let wrong = Sm90Schedule { delay_store: true, d_stages: 1, ..schedule.clone() };
     assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::DelayedSlot));
-    let reuse = Sm90Schedule { reuse: true, ..schedule };
-    assert_eq!(refusal(&bound, &reuse), None);
-    let wrong = Sm90Schedule { load_stages: 1, ..reuse.clone() };
+    let reuse_c = Sm90Schedule { reuse_c: true, ..schedule };
+    assert_eq!(refusal(&bound, &reuse_c), None);
+    let wrong = Sm90Schedule { c_stages: 1, ..reuse_c.clone() };
     assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::ReuseOfFewSlots { need: 2 }));
-    let mut wrong = reuse.clone();
+    let mut wrong = reuse_c.clone();
     wrong.needs.slots.reusable = 0;
     assert!(matches!(refusal(&bound, &wrong), Some(Sm90Refusal::OtherNeeds { .. })));
-    wrong.needs.loads = vec![Path::Contiguous];
+    wrong.needs.epilogue_loads = vec![EpilogueTransfer::Contiguous];
     wrong.needs.slots.loads = 0;
     assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::NothingToReuse));
 }
@@ -207,6 +210,6 @@ fn slots_of_groups_that_are_read_ahead_are_not_reused() {
     let bound = Bound::of("groups", text, stored, [1, 64, 256, 64], Data::Integers, random);
     let tile = CANDIDATES.iter().find(|tile| (tile.rows, tile.columns) == (128, 128));
     let mut schedule = fitted(&bound, *tile.expect("one of the table")).expect("it fits");
-    schedule.reuse = true;
+    schedule.reuse_c = true;
     assert_eq!(refusal(&bound, &schedule), Some(Sm90Refusal::ReuseOfSpans { span: 128 }));
 }

@@ -3,52 +3,56 @@
 //! Thread t of a warpgroup holds, for each 8-column group j, columns 8j + 2(t mod 4) + {0, 1} of rows
 //! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
 //!
-//! Before a tile's products its scalars and vectors are asked for; after them, values along columns are computed once and
-//! shared. Then block by block, subtile by subtile: tile operands arrive, the graph is applied to every element, outputs
-//! leave.
+//! The loads of a tile's scalars and vectors are issued before its products; after them, values along columns are
+//! computed once and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph
+//! is applied to every element, outputs are stored.
 
-mod across;
-mod again;
-mod arrivals;
 mod bits;
+mod cluster_reduction;
 mod columns;
 mod counting;
-mod departures;
 mod finishing;
 mod folding;
-mod further;
 mod groups;
-mod kept;
 mod lanes;
+mod loads;
+mod partials;
+mod persistent;
 mod plain;
-mod tally;
+mod rounds;
+mod row_pass;
+mod second_stage;
+mod stores;
+mod workspace;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::plan::sm90::{Path, SLOT_ROWS, terms_of};
+use crate::plan::sm90::{EpilogueTransfer, SLOT_ROWS, terms_of};
 
 use super::Plan;
 use super::parameters::{Location, Parameters};
-use super::raster::{Corner, Raster};
-use super::seat::Seat;
-use super::values::{Evaluator, Known, Place, Value};
-pub(super) use across::Across;
-use arrivals::{Arrivals, Arrived};
-use columns::{Asked, Columns};
-use departures::{Departures, Ready, Target};
+use super::tile_scheduler::{TileScheduler, WorkTile};
+use super::values::{Environment, Evaluator, Place, Value};
+use super::warpgroup::WarpgroupIndex;
+pub(super) use cluster_reduction::ClusterReduction;
+use columns::{Columns, PrefetchedColumns};
 use folding::Folding;
 use groups::{Groups, Span};
 use lanes::Lanes;
-use tally::{Carried, RowTally, Share, Tallies, Tally, Terms, Turn};
+use loads::{EpilogueLoads, LoadedOperands};
+use partials::{
+    ColumnPartials, RowPartials, ScalarPartials, Terms, TilePartials, Turn, WorkspaceIndex,
+};
+use stores::{Converted, EpilogueStores, StoreTarget};
 
 pub(super) struct Epilogue<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    seat: Seat<'k>,
+    warpgroup: WarpgroupIndex<'k>,
     /// This thread in its warpgroup.
     rank: Reg<'k, U32>,
     /// This thread's first row of a 64-row block, and its first column of an 8-column group.
@@ -58,28 +62,28 @@ pub(super) struct Epilogue<'a, 'k> {
     indexed: bool,
     lanes: Lanes<'k>,
     columns: Columns<'a, 'k>,
-    arrivals: Arrivals<'a, 'k>,
-    departures: Departures<'a, 'k>,
+    loads: EpilogueLoads<'a, 'k>,
+    stores: EpilogueStores<'a, 'k>,
     /// Where rows are longer than a tile.
-    across: Option<Across<'k>>,
+    cluster_reduction: Option<ClusterReduction<'k>>,
     folding: Option<Folding<'a, 'k>>,
-    /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its groups,
-    /// too.
+    /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its
+    /// groups, too.
     wanted: Vec<NodeId>,
     only: Vec<bool>,
     needed: Vec<bool>,
 }
 
-/// What was asked for before a tile's products.
-pub(super) struct Begun<'k> {
-    scalars: Known<'k>,
+/// Loads that were issued before a tile's products.
+pub(super) struct Prefetched<'k> {
+    scalars: Environment<'k>,
     /// For each 64-row block, the thread's two rows.
-    rows: Vec<[(Place<'k>, Known<'k>); 2]>,
-    columns: Asked<'k>,
+    rows: Vec<[(Place<'k>, Environment<'k>); 2]>,
+    columns: PrefetchedColumns<'k>,
 }
 
-/// A thread's place in a 64-row block of a tile.
-struct Spot<'k> {
+/// The coordinate of a thread in a 64-row block of a tile.
+struct ThreadCoordinate<'k> {
     batch: Reg<'k, U32>,
     block_row: Reg<'k, U32>,
     tile_column: Reg<'k, U32>,
@@ -88,23 +92,23 @@ struct Spot<'k> {
     /// The thread's first column, and how many of the problem's columns follow from it.
     column: Reg<'k, U32>,
     remaining: Reg<'k, U32>,
-    /// How many of the tile's columns come before those that are meant, where subtiles are a loop.
+    /// The tile's columns before this round's, where the epilogue is a loop.
     before: Option<Reg<'k, U32>>,
     /// Whether all of the tile is inside the problem, where folds ask for it.
     whole: Option<Reg<'k, Pred>>,
-    /// Where direct operands and outputs lie.
+    /// The addresses of direct operands and outputs.
     loads: Vec<Option<[Location<'k>; 2]>>,
-    stores: Vec<Option<Target<'k>>>,
+    stores: Vec<Option<StoreTarget<'k>>>,
 }
 
 /// 64 rows of a tile, of which a thread has two.
 struct Block<'e, 'k> {
     places: [Place<'k>; 2],
-    spot: Spot<'k>,
-    known: [Known<'k>; 2],
+    thread: ThreadCoordinate<'k>,
+    environment: [Environment<'k>; 2],
     sums: &'e [Var<'k, F32>],
     accumulators: Vec<Reg<'k, F32>>,
-    rows: Option<RowTally<'k>>,
+    rows: Option<RowPartials<'k>>,
 }
 
 /// The elements of a group of 8 columns.
@@ -113,16 +117,16 @@ struct Elements<'e, 'k> {
     offset: u32,
     /// The thread's accumulators, of each product four.
     products: &'e [&'e [Reg<'k, F32>]],
-    /// What is known of the groups that they belong to.
+    /// The values of the groups that they belong to.
     groups: &'e Groups<'k>,
-    /// The values that are asked for, and what is computed for them.
+    /// The values that are wanted, and the nodes that are computed for them.
     wanted: &'e [NodeId],
     only: &'e [bool],
 }
 
 /// Columns of a tile that are worked on together.
 #[derive(Clone, Copy)]
-struct Subtile {
+struct EpilogueTile {
     offset: u32,
     columns: u32,
 }
@@ -132,29 +136,29 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        raster: &Raster<'k>,
-        seat: Seat<'k>,
+        scheduler: &TileScheduler<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let folding = Folding::new(k, plan, parameters, raster, seat, rank);
+        let folding = Folding::new(k, plan, parameters, scheduler, warpgroup, rank);
         let wanted = wanted(plan, folding.as_ref());
-        let arrivals = Arrivals::new(k, plan, parameters, seat, rank);
+        let loads = EpilogueLoads::new(k, plan, parameters, warpgroup, rank);
         let grouped = groups::outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
             k,
             plan,
             parameters,
-            seat,
+            warpgroup,
             rank,
             row: warp.mad(16, lane >> 2),
             column: (lane & 3) * 2,
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, seat, rank, (lane & 3) * 2),
-            arrivals,
-            departures: Departures::new(k, plan, parameters, seat, rank),
-            across: Across::new(k, plan, raster, seat, rank),
+            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
+            loads,
+            stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
+            cluster_reduction: ClusterReduction::new(k, plan, scheduler, warpgroup, rank),
             folding,
             only: terms_of(plan.graph, wanted.iter().copied(), false),
             needed: terms_of(plan.graph, wanted.iter().copied().chain(grouped), true),
@@ -166,174 +170,187 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
     }
 
-    /// Asks for what a tile's epilogue will need, so that it is there when the products are.
-    pub(super) fn begin(&self, corner: &Corner<'k>) -> Begun<'k> {
+    /// Issues the loads that a tile's epilogue will need, so that they are complete when the products are.
+    pub(super) fn begin(&self, work_tile: &WorkTile<'k>) -> Prefetched<'k> {
         let (k, evaluator, length) = (self.k, self.evaluator(), self.plan.graph.len());
-        let mut scalars: Known<'k> = vec![None; length];
+        let mut scalars: Environment<'k> = vec![None; length];
         let zero = k.imm(0);
-        let whole = Place { at: [corner.batch, zero, zero], inside: None };
-        evaluator.ask(&mut scalars, Kind::Scalar, &whole);
+        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
+        evaluator.issue_loads(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
-        let first = self.seat.member.mad(tile.blocks() * SLOT_ROWS, corner.row) + self.row;
+        let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));
-            let place = Place { at: [corner.batch, row, zero], inside };
-            let mut known: Known<'k> = vec![None; length];
-            evaluator.ask(&mut known, Kind::AlongRows, &place);
-            (place, known)
+            let place = Place { at: [work_tile.batch, row, zero], inside };
+            let mut environment: Environment<'k> = vec![None; length];
+            evaluator.issue_loads(&mut environment, Kind::AlongRows, &place);
+            (place, environment)
         };
         let rows = (0..tile.blocks()).map(|block| [0, 8].map(|half| row(block * SLOT_ROWS + half)));
-        Begun {
+        Prefetched {
             scalars,
             rows: rows.collect(),
-            columns: self.columns.ask(&evaluator, corner, self.parameters.columns),
+            columns: self.columns.issue_loads(&evaluator, work_tile, self.parameters.columns),
         }
     }
 
     /// Finishes one tile.
     pub(super) fn finish(
         &self,
-        corner: &Corner<'k>,
-        begun: Begun<'k>,
+        work_tile: &WorkTile<'k>,
+        prefetched: Prefetched<'k>,
         blocks: &[Vec<Var<'k, F32>>],
     ) {
         let (k, evaluator) = (self.k, self.evaluator());
-        let Begun { mut scalars, rows, columns } = begun;
+        let Prefetched { mut scalars, rows, columns } = prefetched;
         let zero = k.imm(0);
-        let whole = Place { at: [corner.batch, zero, zero], inside: None };
+        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
-        self.write_plain(&evaluator, corner, &scalars);
-        let folding = self.folding.as_ref().map(|folding| (folding, folding.share(corner)));
-        let tally = folding.map(|(folding, _)| folding.begin(&evaluator));
+        self.write_plain(&evaluator, work_tile, &scalars);
+        let folding =
+            self.folding.as_ref().map(|folding| (folding, folding.workspace_index(work_tile)));
+        let partials = folding.map(|(folding, _)| folding.begin(&evaluator));
         let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
         let mut rows = rows.into_iter();
         for (first, some) in blocks.chunks(together).enumerate() {
             let prepare = |sums| {
                 let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
-                let block = self.prepare(&evaluator, corner, rows, &scalars, sums);
-                if let (Some((folding, share)), Some(tally)) = (folding, &tally) {
-                    folding.visit_rows(&evaluator, &block.spot, share, &block.known, tally);
+                let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
+                if let (Some((folding, index)), Some(partials)) = (folding, &partials) {
+                    folding.visit_rows(
+                        &evaluator,
+                        &block.thread,
+                        index,
+                        &block.environment,
+                        partials,
+                    );
                 }
-                self.write_rows(corner, &block.places, &block.known);
+                self.write_rows(work_tile, &block.places, &block.environment);
                 block
             };
             let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
-            let folded = (tally.as_ref(), folding.map(|(_, share)| share));
-            self.visit_blocks(&evaluator, corner, (first > 0, &prepared), folded);
+            let reduction = (partials.as_ref(), folding.map(|(_, index)| index));
+            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), reduction);
             for block in &prepared {
-                if let (Some((folding, share)), Some(rows)) = (folding, &block.rows) {
-                    folding.end_block(&evaluator, &block.spot, share, rows);
+                if let (Some((folding, index)), Some(rows)) = (folding, &block.rows) {
+                    folding.end_block(&evaluator, &block.thread, index, rows);
                 }
             }
         }
-        self.send_all();
-        if let (Some((folding, share)), Some(tally)) = (folding, tally) {
-            folding.end_tile(&evaluator, corner, share, &tally);
-            folding.end(&evaluator, share);
+        self.finish_stores();
+        if let (Some((folding, index)), Some(partials)) = (folding, partials) {
+            folding.end_tile(&evaluator, work_tile, index, &partials);
+            folding.end(&evaluator, index);
         }
     }
 
-    /// All that is known of a block before its elements are visited.
+    /// Computes all values of a block that its elements use.
     fn prepare<'e>(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
-        rows: [(Place<'k>, Known<'k>); 2],
-        scalars: &Known<'k>,
+        work_tile: &WorkTile<'k>,
+        rows: [(Place<'k>, Environment<'k>); 2],
+        scalars: &Environment<'k>,
         sums: &'e [Var<'k, F32>],
     ) -> Block<'e, 'k> {
         let accumulators: Vec<_> = sums.iter().map(|sum| sum.get()).collect();
         let places = rows.each_ref().map(|(place, _)| *place);
-        let spot = self.spot(corner, &places, None);
-        let mut known = rows.map(|(place, mut known)| {
-            Evaluator::fill(&mut known, scalars);
-            evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
-            known
+        let thread = self.thread_at(work_tile, &places, None);
+        let mut environment = rows.map(|(place, mut environment)| {
+            Evaluator::fill(&mut environment, scalars);
+            evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
+            environment
         });
-        self.pass_over(evaluator, corner, (&spot, &places), &mut known, (sums, &accumulators));
+        self.pass_over(
+            evaluator,
+            work_tile,
+            (&thread, &places),
+            &mut environment,
+            (sums, &accumulators),
+        );
         let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
-        Block { places, spot, known, sums, accumulators, rows }
+        Block { places, thread, environment, sums, accumulators, rows }
     }
 
     /// Visits every element of some blocks: of one whose neighbours come before it or behind, or of all.
     fn visit_blocks(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
-        (tally, share): (Option<&Tally<'k>>, Option<Share<'k>>),
+        (partials, index): (Option<&ScalarPartials<'k>>, Option<WorkspaceIndex<'k>>),
     ) {
         let last = if joins { Turn::Joins } else { Turn::Ends };
         let visit = |at: Option<Reg<'k, U32>>, columns: u32| {
-            let spots: Vec<Spot<'k>> =
-                blocks.iter().map(|block| self.spot(corner, &block.places, at)).collect();
+            let threads: Vec<ThreadCoordinate<'k>> =
+                blocks.iter().map(|block| self.thread_at(work_tile, &block.places, at)).collect();
             let spans: Vec<_> =
                 blocks.iter().map(|block| self.spans(&block.accumulators)).collect();
             for number in (0..).take_while(|number| {
                 spans[0].get(*number).is_some_and(|span| span[0].0.offset < columns)
             }) {
-                let mut carried = Carried::default();
+                let mut carried = ColumnPartials::default();
                 for (place, block) in blocks.iter().enumerate() {
                     let turn = if place + 1 < blocks.len() { Turn::Carries } else { last };
-                    let tallies = tally.zip(block.rows.as_ref()).zip(share);
-                    let tallies =
-                        tallies.map(|((tally, rows), share)| Tallies { tally, rows, share });
+                    let tile_partials = partials.zip(block.rows.as_ref()).zip(index);
+                    let tile_partials = tile_partials
+                        .map(|((partials, rows), index)| TilePartials { partials, rows, index });
                     let span = &spans[place][number];
-                    let known = &block.known;
+                    let environment = &block.environment;
                     self.visit_span(
                         evaluator,
-                        &spots[place],
-                        known,
+                        &threads[place],
+                        environment,
                         span,
-                        tallies,
+                        tile_partials,
                         (turn, &mut carried),
                     );
                 }
             }
         };
-        if !self.plan.schedule.looped {
+        if !self.plan.schedule.epilogue_loop {
             return visit(None, self.plan.schedule.width());
         }
         let sums: Vec<_> = blocks.iter().map(|block| block.sums).collect();
         let columns = self.round_columns();
         self.loop_over(&sums, columns, |before| {
             visit(Some(before), columns);
-            self.send_all();
+            self.finish_stores();
         });
     }
 
-    /// The subtiles of a block, each with the accumulators of its products.
-    fn subtiles<'e>(
+    /// The epilogue tiles of a block, each with the accumulators of its products.
+    fn epilogue_tiles<'e>(
         &self,
         accumulators: &'e [Reg<'k, F32>],
-    ) -> impl Iterator<Item = (Subtile, Vec<&'e [Reg<'k, F32>]>)> {
-        let (columns, width) = (self.plan.schedule.subtile, self.plan.schedule.width());
+    ) -> impl Iterator<Item = (EpilogueTile, Vec<&'e [Reg<'k, F32>]>)> {
+        let (columns, width) = (self.plan.schedule.epilogue_tile, self.plan.schedule.width());
         (0..width).step_by(columns as usize).map(move |offset| {
             let products = accumulators.chunks_exact(width as usize / 2);
             let part =
                 |all: &'e [Reg<'k, F32>]| &all[offset as usize / 2..][..columns as usize / 2];
-            (Subtile { offset, columns }, products.map(part).collect())
+            (EpilogueTile { offset, columns }, products.map(part).collect())
         })
     }
 
     /// Where a thread is in a block, this many columns behind the tile's first.
-    fn spot(
+    fn thread_at(
         &self,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         before: Option<Reg<'k, U32>>,
-    ) -> Spot<'k> {
+    ) -> ThreadCoordinate<'k> {
         let rows = places.map(|place| place.at[1]);
-        let tile_column = before.map_or(corner.column, |before| corner.column + before);
+        let tile_column = before.map_or(work_tile.column, |before| work_tile.column + before);
         let column = tile_column + self.column;
-        let mut spot = Spot {
-            batch: corner.batch,
+        let mut thread = ThreadCoordinate {
+            batch: work_tile.batch,
             block_row: rows[0] - self.row,
             tile_column,
             before,
-            whole: self.is_whole(corner),
+            whole: self.is_whole(work_tile),
             rows,
             inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
             column,
@@ -341,194 +358,167 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             loads: Vec::new(),
             stores: Vec::new(),
         };
-        spot.loads = self.arrivals.locations(&spot);
-        spot.stores = self.departures.targets(&spot);
-        spot
+        thread.loads = self.loads.locations(&thread);
+        thread.stores = self.stores.targets(&thread);
+        thread
     }
 
-    /// Runs `body` for every few spans of a block in a loop: with the columns before it, whose accumulators are in the
-    /// place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
-    fn loop_over(&self, blocks: &[&[Var<'k, F32>]], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
-        let (k, width) = (self.k, self.plan.schedule.width());
-        k.for_rolled(width, columns, |before| {
-            body(before);
-            let half = width as usize / 2;
-            for product in blocks.iter().flat_map(|block| block.chunks_exact(half)) {
-                for (to, from) in product.iter().zip(&product[columns as usize / 2..]) {
-                    to.set(from.get());
-                }
-            }
-        });
-    }
-
-    /// The same for a block that needs its accumulators afterwards: the loop ends with them in their first registers.
-    fn rotate_over(&self, block: &[Var<'k, F32>], columns: u32, body: impl FnOnce(Reg<'k, U32>)) {
-        let (k, width) = (self.k, self.plan.schedule.width());
-        let (half, round) = (width as usize / 2, columns as usize / 2);
-        k.for_rolled(width, columns, |before| {
-            body(before);
-            for product in block.chunks_exact(half) {
-                let first: Vec<_> = product[..round].iter().map(|sum| k.var(sum.get())).collect();
-                for (to, from) in product.iter().zip(&product[round..]) {
-                    to.set(from.get());
-                }
-                for (to, from) in product[half - round..].iter().zip(first) {
-                    to.set(from.get());
-                }
-            }
-        });
-    }
-
-    /// Columns of one round of the loop: whole spans, half of the tile at most, so that there is a loop, and as many as
-    /// that, so that few accumulators are moved often.
-    fn round_columns(&self) -> u32 {
-        let schedule = self.plan.schedule;
-        if let Some(columns) = schedule.width().checked_div(schedule.rounds) {
-            return columns;
-        }
-        let span = schedule.span();
-        let spans = schedule.width() / span;
-        let rounds = (2..=spans).find(|rounds| spans.is_multiple_of(*rounds));
-        span * spans / rounds.unwrap_or(1)
-    }
-
-    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element. Not in
-    /// code without a loop, which is long already, and slower with branches.
-    fn is_whole(&self, corner: &Corner<'k>) -> Option<Reg<'k, Pred>> {
+    /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
+    /// Not in code without a loop, which is long already, and slower with branches.
+    fn is_whole(&self, work_tile: &WorkTile<'k>) -> Option<Reg<'k, Pred>> {
         let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
-        (folds && self.plan.schedule.looped).then(|| {
-            let rows = (corner.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
+        (folds && self.plan.schedule.epilogue_loop).then(|| {
+            let rows = (work_tile.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
             let width = self.plan.schedule.width();
-            rows & (corner.column + width).le(self.parameters.columns)
+            rows & (work_tile.column + width).le(self.parameters.columns)
         })
     }
 
-    /// One span of a block: operands arrive, all about its groups is found, its subtiles are visited.
+    /// One span of a block: loads its operands, computes all about its groups, visits its epilogue tiles.
     fn visit_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
         span: &Span<'_, 'k>,
-        tallies: Option<Tallies<'_, 'k>>,
-        (turn, carried): (Turn, &mut Carried<'k>),
+        tile_partials: Option<TilePartials<'_, 'k>>,
+        (turn, carried): (Turn, &mut ColumnPartials<'k>),
     ) {
-        let arrived = self.arrive(evaluator, spot, span);
-        let groups = self.groups(evaluator, spot, known, (span, &*arrived), &self.needed);
-        self.write_groups(spot, &groups);
-        for ((subtile, part), arrived) in span.iter().zip(&arrived) {
-            let visited = (known, &groups, arrived);
-            self.visit(evaluator, spot, *subtile, visited, part, (tallies, turn, carried));
+        let loaded = self.load_span(evaluator, thread, span);
+        let groups = self.groups(evaluator, thread, environment, (span, &*loaded), &self.needed);
+        self.write_groups(thread, &groups);
+        for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
+            let visited = (environment, &groups, loaded);
+            self.visit(
+                evaluator,
+                thread,
+                *epilogue_tile,
+                visited,
+                part,
+                (tile_partials, turn, carried),
+            );
         }
     }
 
-    /// One subtile whose operands have arrived: every element is computed, outputs leave.
+    /// One epilogue tile whose operands are loaded: computes every element, stores outputs.
     fn visit(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        subtile: Subtile,
-        (known, groups, arrived): (&[Known<'k>; 2], &Groups<'k>, &Arrived<'k>),
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+        (environment, groups, loaded): (&[Environment<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
         part: &[&[Reg<'k, F32>]],
-        (tallies, turn, carried): (Option<Tallies<'_, 'k>>, Turn, &mut Carried<'k>),
+        (tile_partials, turn, carried): (
+            Option<TilePartials<'_, 'k>>,
+            Turn,
+            &mut ColumnPartials<'k>,
+        ),
     ) {
         let outputs = self.plan.graph.outputs().len();
-        let mut values: Vec<Vec<Ready<'k>>> = vec![Vec::new(); outputs];
+        let mut values: Vec<Vec<Converted<'k>>> = vec![Vec::new(); outputs];
         let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
-        for first in (0..subtile.columns as usize / 8).step_by(groups_of_fragment) {
+        for first in (0..epilogue_tile.columns as usize / 8).step_by(groups_of_fragment) {
             let compute = |group: usize| {
-                let offset = subtile.offset + 8 * group as u32;
+                let offset = epilogue_tile.offset + 8 * group as u32;
                 let products = &of_group(part, group);
                 let (wanted, only) = (&self.wanted, &self.only);
                 let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(arrived, group);
-                self.visit_group(evaluator, spot, known, &elements, operands)
+                let operands = self.operands(loaded, group);
+                self.visit_group(evaluator, thread, environment, &elements, operands)
             };
             let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
             for results in &terms {
                 for output in self.tile_outputs() {
-                    values[output].push(self.ready(output, results));
+                    values[output].push(self.convert(output, results));
                 }
             }
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tallies)) = (&self.folding, tallies) {
-                let offset = subtile.offset + 8 * first as u32;
+            if let (Some(folding), Some(tile_partials)) = (&self.folding, tile_partials) {
+                let offset = epilogue_tile.offset + 8 * first as u32;
                 let columns = (turn, &mut *carried);
-                folding.visit(evaluator, spot, offset, (known, &terms), tallies, columns);
+                folding.visit(
+                    evaluator,
+                    thread,
+                    offset,
+                    (environment, &terms),
+                    tile_partials,
+                    columns,
+                );
             }
         }
-        self.arrivals.give_back(arrived);
+        self.loads.give_back(loaded);
         for output in self.tile_outputs() {
-            let reused = self.plan.reused[output].map(|operand| arrived.slots(operand));
+            let reused = self.plan.reused[output].map(|operand| loaded.slots(operand));
             let groups = &values[output];
-            self.departures.send(&self.lanes, spot, subtile, (output, reused), groups);
+            self.stores.store_tile(&self.lanes, thread, epilogue_tile, (output, reused), groups);
         }
     }
 
-    /// Releases operands' slots that outputs left through, as many as the next operands need.
+    /// Releases operands' slots that outputs were stored through, as many as the next operands need.
     fn make_room(&self) {
-        if self.plan.schedule.reuse {
-            let kept = self.plan.schedule.kept_slots() as usize;
-            self.arrivals.release(&self.departures.left(kept));
+        if self.plan.schedule.reuse_c {
+            let held = self.plan.schedule.held_slots() as usize;
+            self.loads.release(&self.stores.reclaim(held));
         }
     }
 
-    /// Sends what still waits, and releases all operands' slots.
-    fn send_all(&self) {
-        self.departures.flush();
-        self.arrivals.release(&self.departures.left(0));
+    /// Issues a delayed store, and releases all operands' slots.
+    fn finish_stores(&self) {
+        self.stores.flush();
+        self.loads.release(&self.stores.reclaim(0));
     }
 
-    /// An output's values of a group as they will leave.
-    fn ready(&self, output: usize, results: &Terms<'k>) -> Ready<'k> {
+    /// An output's values of a group in its dtype.
+    fn convert(&self, output: usize, results: &Terms<'k>) -> Converted<'k> {
         let node = self.plan.graph.outputs()[output].value;
         let four = results.iter().find(|(of, _)| *of == node);
         let Some((_, four)) = four else { panic!("compiler bug: an output of nothing") };
-        self.departures.ready(output, *four)
+        self.stores.convert(output, *four)
     }
 
-    /// Outputs that leave tile by tile.
+    /// Outputs that are tiles.
     fn tile_outputs(&self) -> impl Iterator<Item = usize> {
         tile_outputs(self.plan)
     }
 
-    /// What is known of a group's four elements from tile operands.
-    fn operands(&self, arrived: &Arrived<'k>, group: usize) -> [Known<'k>; 4] {
-        let mut known: [Known<'k>; 4] = [(); 4].map(|()| vec![None; self.plan.graph.len()]);
-        for (input, values) in arrived.group(self.k, group) {
+    /// The environments of a group's four elements, with their tile operands.
+    fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Environment<'k>; 4] {
+        let mut environment: [Environment<'k>; 4] =
+            [(); 4].map(|()| vec![None; self.plan.graph.len()]);
+        for (input, values) in loaded.group(self.k, group) {
             let read = |op: &Op| matches!(op, Op::Input(read) if *read == input);
             for (id, _) in self.plan.graph.nodes().filter(|(_, node)| read(&node.op)) {
-                for (known, value) in known.iter_mut().zip(values) {
-                    known[id.index()] = Some(value);
+                for (environment, value) in environment.iter_mut().zip(values) {
+                    environment[id.index()] = Some(value);
                 }
             }
         }
-        known
+        environment
     }
 
     /// The four elements of an 8-column group, two rows of two columns: their values that are wanted.
     fn visit_group(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
         elements: &Elements<'_, 'k>,
-        operands: [Known<'k>; 4],
+        operands: [Environment<'k>; 4],
     ) -> Terms<'k> {
         let Elements { offset, products, groups, wanted, only } = elements;
-        let along_columns = self.columns.read(spot.before, *offset);
+        let along_columns = self.columns.read(thread.before, *offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         for (element, mut all) in operands.into_iter().enumerate() {
             let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
-            Evaluator::fill(&mut all, &known[row]);
+            Evaluator::fill(&mut all, &environment[row]);
             groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
             }
             let column =
-                if self.indexed { spot.column + (offset + column as u32) } else { spot.column };
-            let place = Place { at: [spot.batch, spot.rows[row], column], inside: None };
+                if self.indexed { thread.column + (offset + column as u32) } else { thread.column };
+            let place = Place { at: [thread.batch, thread.rows[row], column], inside: None };
             let chosen = |id: NodeId| only[id.index()];
             evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
             for (result, node) in results.iter_mut().zip(*wanted) {
@@ -542,28 +532,30 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         wanted.iter().copied().zip(results.into_iter().map(four)).collect()
     }
 
-    /// Whether counters that tiles arrive at are looked at behind the next tile.
+    /// Whether counters' old values are looked at after the next tile.
     pub(super) fn answers_later(&self) -> bool {
         self.folding.as_ref().is_some_and(|folding| folding.deferred.is_some())
     }
 
-    /// Behind a tile, if there was one: finishes what the arrival of the one before allows.
+    /// After a tile, if there was one: finishes the scopes that the tile before was the last to arrive for.
     pub(super) fn answer(&self, real: Reg<'k, Pred>) {
         if let Some(folding) = &self.folding {
             folding.answer(&self.evaluator(), real);
         }
     }
 
-    /// Waits until everything has left.
+    /// Waits until all stores are complete.
     pub(super) fn drain(&self) {
-        self.departures.drain();
+        self.stores.drain();
     }
 }
 
-/// Outputs that leave tile by tile.
+/// Outputs that are tiles.
 fn tile_outputs(plan: &Plan<'_>) -> impl Iterator<Item = usize> {
-    let paths = plan.schedule.needs.stores.iter().enumerate();
-    paths.filter(|(_, path)| **path != Path::Finished).map(|(output, _)| output)
+    let transfers = plan.schedule.needs.epilogue_stores.iter().enumerate();
+    transfers
+        .filter(|(_, transfer)| **transfer != EpilogueTransfer::Finished)
+        .map(|(output, _)| output)
 }
 
 /// Values of tiles that outputs or reductions take.

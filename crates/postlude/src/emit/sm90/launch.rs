@@ -7,8 +7,8 @@ use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::plan::sm90::{
-    Major, Path, Placements, Side, Sm90, Sm90Schedule, Viewed, Workspace, body_inputs, operands,
-    tile_operands,
+    EpilogueTransfer, Major, Placements, RasterOrder, Sm90, Sm90Schedule, Viewed, Workspace,
+    body_inputs, operands, tile_operands,
 };
 use crate::problem::{Problem, body_strides};
 
@@ -56,8 +56,8 @@ fn facts(
     }
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
-    let walk = [schedule.walk.group, u32::from(schedule.walk.grouped == Side::Columns)];
-    parameters.extend(walk.map(Parameter::U32));
+    let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
+    parameters.extend(raster.map(Parameter::U32));
     let tiles = tile_operands(graph);
     for input in body_inputs(graph) {
         let declared = &graph.inputs()[input.0 as usize];
@@ -68,14 +68,15 @@ fn facts(
             continue;
         };
         let strides = body_strides(product, dims, &placements.input(input).strides);
-        let path = tiles.iter().position(|tile| *tile == input);
-        let path = path.map_or(Path::Strided, |place| schedule.needs.loads[place]);
+        let transfer = tiles.iter().position(|tile| *tile == input);
+        let transfer = transfer
+            .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);
         facts.push(
             &mut parameters,
             Buffer(input.0),
             declared.dtype,
             strides,
-            path,
+            transfer,
             SlotLayout::new,
         );
     }
@@ -84,8 +85,8 @@ fn facts(
     {
         let buffer = Buffer(first_output + place as u32);
         let strides = body_strides(product, &output.dims, &placement.strides);
-        let path = schedule.needs.stores[place];
-        facts.push(&mut parameters, buffer, output.dtype, strides, path, SlotLayout::of_output);
+        let transfer = schedule.needs.epilogue_stores[place];
+        facts.push(&mut parameters, buffer, output.dtype, strides, transfer, SlotLayout::of_output);
     }
     let workspace = Workspace::of(schedule, problem);
     if workspace.bytes > 0 {
@@ -110,23 +111,27 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// A tensor of the epilogue, by its path.
+    /// A tensor of the epilogue, by how it is loaded or stored.
     fn push(
         &self,
         parameters: &mut Vec<Parameter>,
         buffer: Buffer,
         dtype: DType,
         strides: [isize; 3],
-        path: Path,
+        transfer: EpilogueTransfer,
         layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
         let layout = |major| layout(self.schedule, dtype, major);
-        match path {
-            Path::Map => parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row))),
-            Path::MapTransposed => {
+        match transfer {
+            EpilogueTransfer::Tma => {
+                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row)))
+            }
+            EpilogueTransfer::TmaTransposed => {
                 parameters.push(self.tile(buffer, dtype, strides, layout(Major::Column)));
             }
-            Path::Contiguous | Path::Strided | Path::Finished => {
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
                 let apart = |stride: isize| match dtype {
                     DType::B1 => stride,

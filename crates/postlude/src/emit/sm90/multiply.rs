@@ -8,22 +8,23 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, Sm90Schedule, Tile};
+use crate::plan::sm90::{OperandLoad, STAGE_DEPTH, Sm90Schedule, Tile};
 
 use super::Plan;
 use super::epilogue::Epilogue;
 use super::parameters::Parameters;
-use super::parts::Parts;
-use super::raster::{Corner, Raster};
-use super::seat::Seat;
+use super::split_k::SplitK;
+use super::tile_scheduler::{TileScheduler, WorkTile};
+use super::warpgroup::WarpgroupIndex;
 
 /// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
-fn layout(feed: Feed) -> (Major, DescriptorLayout, u32) {
-    match feed {
-        Feed::Outer => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
-        Feed::Inner | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
-            (Major::K, DescriptorLayout::K_MAJOR_128, 32)
-        }
+fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
+    match load {
+        OperandLoad::TmaMnMajor => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
+        OperandLoad::TmaKMajor
+        | OperandLoad::Staggered
+        | OperandLoad::ElementsKMajor
+        | OperandLoad::ElementsMnMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
     }
 }
 
@@ -34,68 +35,69 @@ pub(super) fn multiply<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    raster: &Raster<'k>,
+    scheduler: &TileScheduler<'k>,
     ring: &Ring<'k, Sm90a>,
-    warpgroup: Reg<'k, U32>,
+    in_cta: Reg<'k, U32>,
 ) {
     let schedule = plan.schedule;
     let tile = schedule.tile;
     let rank = k.thread() & 127;
-    let seat = Seat::new(k, tile, warpgroup);
-    let products = Products::new(k, plan, seat);
+    let warpgroup = WarpgroupIndex::new(k, tile, in_cta);
+    let products = Products::new(k, plan, warpgroup);
     let blocks: Vec<Vec<Var<'k, F32>>> =
         (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
-    let epilogue = Epilogue::new(k, plan, parameters, raster, seat, rank);
-    let number = warpgroup.mad(128, rank);
-    let parts = (tile.cluster.parts() > 1).then(|| Parts::new(k, plan, raster, number));
+    let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
+    let number = in_cta.mad(128, rank);
+    let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, scheduler, number));
     let at = ring.consumer(rank);
-    let others = ring.far(raster.steps * (tile.teams - 1));
-    let turns = tile.takes_turns().then(|| Turns::new(k, tile, seat));
-    if let Some(turns) = &turns {
-        // A team's first tile comes behind those of the teams before.
-        ring.skip(&at, &ring.far(seat.team * raster.steps));
-        turns.give_first();
+    let others = ring.far(scheduler.steps * (tile.tiles_in_flight() - 1));
+    let ordered = tile.is_ping_pong().then(|| OrderBarrier::new(k, tile, warpgroup));
+    if let Some(ordered) = &ordered {
+        // In ping-pong the second tile's stages come behind the first's.
+        ring.skip(&at, &ring.far(warpgroup.order * scheduler.steps));
+        ordered.arrive_for_first();
     }
-    let tile_of = |corner: &Corner<'k>| {
-        let begun = epilogue.begin(corner);
-        if let Some(turns) = &turns {
-            turns.take();
+    let tile_of = |work_tile: &WorkTile<'k>| {
+        let prefetched = epilogue.begin(work_tile);
+        if let Some(ordered) = &ordered {
+            ordered.wait();
         }
         let step = |first: bool| {
             let issue = |stage| products.issue(&blocks, stage, first);
-            match schedule.pending {
+            match schedule.wgmma_in_flight {
                 0 => ring.consume(&at, issue),
                 _ => ring.consume_behind(&at, issue),
             }
         };
-        // By itself, so that ptxas knows that nothing is kept from tile to tile: the epilogue has those registers.
+        // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
+        // those registers.
         step(true);
-        k.for_(1, raster.steps, 1, |_| step(false));
-        if let Some(turns) = &turns {
-            k.when(corner.followed, || turns.give());
+        k.for_(1, scheduler.steps, 1, |_| step(false));
+        if let Some(ordered) = &ordered {
+            k.when(work_tile.followed, || ordered.arrive());
         }
         k.wgmma_wait(0);
-        if schedule.pending > 0 {
+        if schedule.wgmma_in_flight > 0 {
             ring.release_held(&at);
         }
-        if tile.takes_turns() {
+        if tile.is_ping_pong() {
             ring.skip(&at, &others);
         }
-        if let Some(parts) = &parts {
-            parts.gather(&blocks, |sums| epilogue.finish(corner, begun, sums));
+        if let Some(split_k) = &split_k {
+            split_k.gather(&blocks, |sums| epilogue.finish(work_tile, prefetched, sums));
         } else {
-            epilogue.finish(corner, begun, &blocks);
+            epilogue.finish(work_tile, prefetched, &blocks);
         }
     };
     if epilogue.answers_later() {
         let after = |real: Reg<'k, Pred>| {
-            // Only who has all parts of a sum finishes a tile.
-            let finished = parts.as_ref().map_or(real, |parts| real & parts.is_whole());
+            // Of a split K only the first CTA has the whole sums and runs the epilogue.
+            let finished = split_k.as_ref().map_or(real, |split| real & split.is_first());
             epilogue.answer(finished);
         };
-        raster.for_own_and_after(seat.team, tile_of, after);
+        scheduler.for_own_and_after(warpgroup.order, tile_of, after);
     } else {
-        raster.for_own(seat.team, tile_of);
+        scheduler.for_own(warpgroup.order, tile_of);
     }
     epilogue.drain();
 }
@@ -111,7 +113,7 @@ struct Products<'a, 'k> {
 }
 
 impl<'a, 'k> Products<'a, 'k> {
-    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, seat: Seat<'k>) -> Self {
+    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, warpgroup: WarpgroupIndex<'k>) -> Self {
         let (schedule, tile) = (plan.schedule, plan.schedule.tile);
         let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
             DType::F16 => MatrixType::F16,
@@ -121,7 +123,7 @@ impl<'a, 'k> Products<'a, 'k> {
             schedule.needs.operands.map(layout);
         let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
         let stages = k.region(&plan.stages);
-        let own_rows = stages + seat.member * (tile.blocks() * BLOCK_BYTES);
+        let own_rows = stages + warpgroup.in_tile * (tile.blocks() * BLOCK_BYTES);
         let columns = stages + tile.rows * STAGE_DEPTH * 2;
         let left = (k.descriptor(own_rows, left_layout), left_step);
         let right = (k.descriptor(columns, right_layout), right_step);
@@ -141,41 +143,44 @@ impl<'a, 'k> Products<'a, 'k> {
             }
         }
         k.wgmma_commit();
-        k.wgmma_wait(self.schedule.pending);
+        k.wgmma_wait(self.schedule.wgmma_in_flight);
     }
 }
 
-/// Whose products come next, where teams alternate. Without turns one could read a slot before it was filled: it waits for
-/// a phase by its parity, which is right only once the others have seen the phase before.
-struct Turns<'k> {
+/// The order of mainloops in ping-pong. Without it a warpgroup could read a slot before it was filled: it waits for a
+/// phase by its parity, which is right only once the other warpgroups have seen the phase before.
+struct OrderBarrier<'k> {
     k: Kernel<'k, Sm90a>,
-    teams: u32,
-    team: Reg<'k, U32>,
-    /// The first team's barrier; the others' are behind it.
+    count: u32,
+    order: Reg<'k, U32>,
+    /// The named barrier of the first in order; the others' follow it.
     first: u32,
-    /// Threads of the team that gives a turn and of the one that takes it.
+    /// Threads that arrive and threads that wait.
     threads: u32,
 }
 
-impl<'k> Turns<'k> {
-    fn new(k: Kernel<'k, Sm90a>, tile: Tile, seat: Seat<'k>) -> Self {
+impl<'k> OrderBarrier<'k> {
+    fn new(k: Kernel<'k, Sm90a>, tile: Tile, warpgroup: WarpgroupIndex<'k>) -> Self {
+        let (count, threads) = (tile.tiles_in_flight(), 256 * tile.warpgroups_per_tile());
         // Behind warpgroups' own barriers and those of values along columns.
-        let first = tile.consumers + tile.teams + 1;
-        Turns { k, teams: tile.teams, team: seat.team, first, threads: 256 * tile.sharers() }
+        let first = tile.math_warpgroups + count + 1;
+        OrderBarrier { k, count, order: warpgroup.order, first, threads }
     }
 
-    fn take(&self) {
-        self.k.sync_named(self.team + self.first, self.threads);
+    /// Waits until this warpgroup may issue wgmma.
+    fn wait(&self) {
+        self.k.sync_named(self.order + self.first, self.threads);
     }
 
-    fn give(&self) {
-        let next = self.team + 1;
-        let next = self.k.imm(0).select(next, next.eq(self.teams));
+    /// Lets the next in order issue wgmma.
+    fn arrive(&self) {
+        let next = self.order + 1;
+        let next = self.k.imm(0).select(next, next.eq(self.count));
         self.k.arrive_named(next + self.first, self.threads);
     }
 
-    /// The last team lets the first begin.
-    fn give_first(&self) {
-        self.k.if_(self.team.eq(self.teams - 1), || self.give());
+    /// The last in order lets the first begin.
+    fn arrive_for_first(&self) {
+        self.k.if_(self.order.eq(self.count - 1), || self.arrive());
     }
 }

@@ -1,7 +1,7 @@
-//! An operand of the product on its way into a stage: by tensor maps, or element by element.
+//! Loads of an operand of the product into a stage: by TMA, or element by element.
 //!
-//! Every feed but one leaves rows of 128 bytes along the contraction, swizzled; `Outer` leaves slabs of 64 rows, each 64
-//! deep, whose lines of 128 bytes run along the rows.
+//! Every load but one leaves rows of 128 bytes along K, swizzled; `TmaMnMajor` leaves slabs of 64 rows, each 64 deep, whose
+//! lines of 128 bytes run along the rows.
 
 mod elements;
 mod staggered;
@@ -15,10 +15,10 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Feed, STAGE_DEPTH, STAGGER, Sm90Schedule};
+use crate::plan::sm90::{OperandLoad, STAGE_DEPTH, STAGGER, Sm90Schedule};
 
 use super::parameters::Memory;
-use super::raster;
+use super::tile_scheduler;
 
 pub(super) use elements::Elements;
 use staggered::Classes;
@@ -32,17 +32,17 @@ const BLOCK: u32 = 64;
 /// An operand's part of a stage.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
-    pub(super) feed: Feed,
+    pub(super) load: OperandLoad,
     /// Rows of A's tile, or columns of B's.
     pub(super) size: u32,
-    /// CTAs that load it together, each a share for all: those of a row of the cluster load A, those of a column B.
-    pub(super) sharers: u32,
+    /// CTAs that it is multicast to, each of which loads a part for all: A over a row of the cluster, B over a column.
+    pub(super) multicast: u32,
     pub(super) along: Along,
     /// Bytes from the stage's start.
     pub(super) offset: u32,
 }
 
-/// Which CTAs of a cluster share an operand.
+/// Which CTAs of a cluster an operand is multicast to.
 #[derive(Clone, Copy)]
 pub(super) enum Along {
     Row(Grid),
@@ -53,33 +53,33 @@ impl Part {
     /// A's of a stage, and B's of every product, one behind the other.
     pub(super) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
         let (tile, size) = (schedule.tile, schedule.width());
-        let [left, feed] = schedule.needs.operands;
-        let grid = raster::grid(tile.cluster);
+        let [left, load] = schedule.needs.operands;
+        let grid = tile_scheduler::grid(tile.cluster);
         let left = Part {
-            feed: left,
+            load: left,
             size: tile.rows,
-            sharers: grid.columns,
+            multicast: grid.columns,
             along: Along::Row(grid),
             offset: 0,
         };
         let right = |product: u32| Part {
-            feed,
+            load,
             size,
-            sharers: grid.rows,
+            multicast: grid.rows,
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
         };
         [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
 
-    /// For the CTA at this row and column of its cluster: its number among those that share the operand, and all of
-    /// them.
-    fn shared<'k>(
+    /// For the CTA at this row and column of its cluster: its number among those that the operand is multicast to, and all
+    /// of them.
+    fn receivers<'k>(
         &self,
         k: Kernel<'k, Sm90a>,
         [row, column]: [Reg<'k, U32>; 2],
     ) -> Option<(Reg<'k, U32>, Receivers<'k>)> {
-        let count = self.sharers;
+        let count = self.multicast;
         if count == 1 {
             return None;
         }
@@ -95,18 +95,18 @@ impl Part {
         Some((own, Receivers::Multicast { mask, count }))
     }
 
-    /// How copies lay it out.
+    /// The swizzle of its TMA loads.
     pub(super) fn swizzle(&self) -> Swizzle {
-        if self.feed == Feed::Staggered { Swizzle::None } else { Swizzle::B128 }
+        if self.load == OperandLoad::Staggered { Swizzle::None } else { Swizzle::B128 }
     }
 
     /// The box of one copy: innermost first, without the batch.
     pub(super) fn box_sizes(&self) -> [u32; 2] {
-        match self.feed {
-            Feed::Inner => [STAGE_DEPTH, self.size / self.sharers],
-            Feed::Outer => [BLOCK, STAGE_DEPTH / self.sharers],
-            Feed::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
-            Feed::InnerElements | Feed::OuterElements => {
+        match self.load {
+            OperandLoad::TmaKMajor => [STAGE_DEPTH, self.size / self.multicast],
+            OperandLoad::TmaMnMajor => [BLOCK, STAGE_DEPTH / self.multicast],
+            OperandLoad::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
                 panic!("compiler bug: a box of what no map copies")
             }
         }
@@ -140,10 +140,10 @@ pub(super) struct Piece<'k> {
 
 impl<'k> Operand<'k> {
     pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str, part: Part, dtype: DType) -> Self {
-        let given = match part.feed {
-            Feed::Inner | Feed::Outer => Given::Map(k.parameter_map(name)),
-            Feed::Staggered => Given::Staggered(Classes::declare(k, name)),
-            Feed::InnerElements | Feed::OuterElements => {
+        let given = match part.load {
+            OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
+            OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
                 Given::Memory(Memory::declare(k, name, dtype))
             }
         };
@@ -158,7 +158,7 @@ impl<'k> Operand<'k> {
         }
     }
 
-    /// Its copies, if copies bring it in.
+    /// Its TMA loads, if TMA loads it.
     pub(super) fn copies(
         &self,
         k: Kernel<'k, Sm90a>,
@@ -167,8 +167,8 @@ impl<'k> Operand<'k> {
     ) -> Option<Copies<'k>> {
         match &self.given {
             Given::Map(map) => {
-                let (part, shared) = (self.part, self.part.shared(k, place));
-                Some(Copies { part, map: map.address(), policy, shared })
+                let (part, multicast) = (self.part, self.part.receivers(k, place));
+                Some(Copies { part, map: map.address(), policy, multicast })
             }
             Given::Staggered(_) | Given::Memory(_) => None,
         }
@@ -183,17 +183,17 @@ impl<'k> Operand<'k> {
     }
 }
 
-/// The copies that bring an operand's part of a stage in.
+/// The TMA loads of an operand's part of a stage.
 pub(super) struct Copies<'k> {
     part: Part,
     map: TensorMap<'k>,
     policy: Option<Policy<'k>>,
-    /// This CTA's number among those that share the copies, and all of them.
-    shared: Option<(Reg<'k, U32>, Receivers<'k>)>,
+    /// This CTA's number among the receivers, and all of them.
+    multicast: Option<(Reg<'k, U32>, Receivers<'k>)>,
 }
 
 impl<'k> Copies<'k> {
-    /// Issues the copies of one stage.
+    /// Issues those of one stage.
     pub(super) fn issue(
         &self,
         slot: &Slot<'_, 'k, Sm90a>,
@@ -202,13 +202,13 @@ impl<'k> Copies<'k> {
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();
-        let (bytes, share) = (inner * outer * 2, outer * LINE_BYTES);
-        let receivers = self.shared.map_or(Receivers::Own, |(_, receivers)| receivers);
-        // A share's place among the sharers', in rows and in bytes.
-        let own = self.shared.map(|(own, _)| own);
+        let (bytes, part_bytes) = (inner * outer * 2, outer * LINE_BYTES);
+        let receivers = self.multicast.map_or(Receivers::Own, |(_, receivers)| receivers);
+        // Where the part that this CTA loads for all begins, in rows and in bytes.
+        let own = self.multicast.map(|(own, _)| own);
         let beside = |from: Reg<'k, U32>| own.map_or(from, |rank| rank.mad(outer, from));
         let to = stage + part.offset;
-        let to = own.map_or(to, |rank| to + rank * share);
+        let to = own.map_or(to, |rank| to + rank * part_bytes);
         let copy = |coordinates: [Reg<'k, U32>; 3], offset: u32| {
             slot.load(
                 to + offset,
@@ -219,18 +219,18 @@ impl<'k> Copies<'k> {
                 self.policy,
             );
         };
-        match part.feed {
-            Feed::Inner => {
+        match part.load {
+            OperandLoad::TmaKMajor => {
                 copy([at.depth, beside(at.first), at.batch], 0);
             }
-            Feed::Outer => {
+            OperandLoad::TmaMnMajor => {
                 let depth = beside(at.depth);
                 for slab in 0..part.size / BLOCK {
                     let place = [at.first + slab * BLOCK, depth, at.batch];
                     copy(place, slab * BLOCK * LINE_BYTES);
                 }
             }
-            Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
+            OperandLoad::Staggered | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
                 panic!("compiler bug: copies of what threads write")
             }
         }

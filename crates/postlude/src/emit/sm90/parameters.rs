@@ -8,12 +8,12 @@ use postlude_ptx::types::{F32, U32, U64};
 
 use crate::dtype::DType;
 use crate::graph::{Graph, InputId};
-use crate::plan::sm90::{Path, Sm90Schedule, body_inputs, tile_operands};
+use crate::plan::sm90::{EpilogueTransfer, Sm90Schedule, body_inputs, tile_operands};
 
 use super::operand::{Operand, Part, Staggered};
 use super::slot::SlotLayout;
 
-/// How an input of the body arrives.
+/// Where an input of the body comes from.
 pub(super) enum Source<'k> {
     /// Passed by the host.
     Host(NumberParameter<'k, F32>),
@@ -23,7 +23,7 @@ pub(super) enum Source<'k> {
     Map(MappedTile<'k>),
 }
 
-/// A tile that a tensor map describes, and how it lies in slots.
+/// A tile that a tensor map describes, and its layout in slots.
 pub(super) struct MappedTile<'k> {
     pub(super) map: MapParameter<'k>,
     pub(super) layout: SlotLayout,
@@ -64,9 +64,9 @@ impl<'k> Location<'k> {
     }
 }
 
-/// How an output leaves.
+/// How an output is stored.
 pub(super) enum Destination<'k> {
-    /// Through shared memory and a tensor map.
+    /// By TMA through shared memory.
     Map(MappedTile<'k>),
     /// Element by element.
     Direct(Memory<'k>),
@@ -79,9 +79,9 @@ pub(super) struct Parameters<'k> {
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
-    /// The order of tiles: how many are grouped, and 1 where columns are, not rows.
+    /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
-    pub(super) columns_grouped: Reg<'k, U32>,
+    pub(super) along_m: Reg<'k, U32>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
@@ -109,7 +109,7 @@ impl<'k> Parameters<'k> {
             .collect();
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
-        let [group, columns_grouped] = ["group", "columns_grouped"].map(number);
+        let [group, along_m] = ["group", "columns_grouped"].map(number);
         let tiles = tile_operands(graph);
         let sources = body_inputs(graph)
             .into_iter()
@@ -117,7 +117,7 @@ impl<'k> Parameters<'k> {
                 let declared = &graph.inputs()[input.0 as usize];
                 let name = format!("input{}", input.0);
                 let tile = tiles.iter().position(|tile| *tile == input);
-                let major = tile.and_then(|tile| schedule.needs.loads[tile].major());
+                let major = tile.and_then(|tile| schedule.needs.epilogue_loads[tile].major());
                 let layout = major.map(|major| SlotLayout::new(schedule, declared.dtype, major));
                 let source = match (&declared.dims, layout) {
                     (None, _) => Source::Host(k.parameter_f32(&name)),
@@ -135,7 +135,7 @@ impl<'k> Parameters<'k> {
             .enumerate()
             .map(|(place, output)| {
                 let name = format!("output{place}");
-                match schedule.needs.stores[place].major() {
+                match schedule.needs.epilogue_stores[place].major() {
                     Some(major) => {
                         let layout = SlotLayout::of_output(schedule, output.dtype, major);
                         Destination::Map(MappedTile { map: k.parameter_map(&name), layout })
@@ -154,7 +154,7 @@ impl<'k> Parameters<'k> {
             inner,
             batches,
             group,
-            columns_grouped,
+            along_m,
             sources,
             destinations,
             workspace,
@@ -207,18 +207,26 @@ impl<'k> Memory<'k> {
 
     /// An element that lies this many columns behind another, whatever is between two.
     pub(super) fn beyond(&self, from: Location<'k>, columns: u32) -> Location<'k> {
-        self.along(from, Path::Strided, columns)
+        self.along(from, EpilogueTransfer::Strided, columns)
     }
 
     /// An element that lies this many columns behind another.
-    pub(super) fn along(&self, from: Location<'k>, path: Path, columns: u32) -> Location<'k> {
+    pub(super) fn along(
+        &self,
+        from: Location<'k>,
+        transfer: EpilogueTransfer,
+        columns: u32,
+    ) -> Location<'k> {
         let strided = || self.strides[2].load() * u64::from(columns);
-        match (path, from) {
-            (Path::Map | Path::Contiguous, Location::Bytes(pointer)) => {
+        match (transfer, from) {
+            (EpilogueTransfer::Tma | EpilogueTransfer::Contiguous, Location::Bytes(pointer)) => {
                 let bytes = i64::from(columns) * self.dtype.bits() as i64 / 8;
                 Location::Bytes(pointer.offset(bytes))
             }
-            (Path::Map | Path::Contiguous, Location::Bit { start, index }) => {
+            (
+                EpilogueTransfer::Tma | EpilogueTransfer::Contiguous,
+                Location::Bit { start, index },
+            ) => {
                 let start = start.offset(i64::from(columns / 8));
                 let index = match columns % 8 {
                     0 => index,
@@ -226,11 +234,16 @@ impl<'k> Memory<'k> {
                 };
                 Location::Bit { start, index }
             }
-            (Path::MapTransposed | Path::Strided | Path::Finished, Location::Bytes(pointer)) => {
-                Location::Bytes(pointer + strided())
-            }
             (
-                Path::MapTransposed | Path::Strided | Path::Finished,
+                EpilogueTransfer::TmaTransposed
+                | EpilogueTransfer::Strided
+                | EpilogueTransfer::Finished,
+                Location::Bytes(pointer),
+            ) => Location::Bytes(pointer + strided()),
+            (
+                EpilogueTransfer::TmaTransposed
+                | EpilogueTransfer::Strided
+                | EpilogueTransfer::Finished,
                 Location::Bit { start, index },
             ) => Location::Bit { start, index: index + strided() },
         }

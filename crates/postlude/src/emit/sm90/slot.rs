@@ -1,8 +1,9 @@
 //! How tiles of the epilogue lie in slots, and which boxes of a tensor map fill or empty one.
 //!
-//! A slot holds 64 rows of a subtile of 16-bit elements, or of half of one of 32-bit elements; a wide subtile takes two
-//! slots, one of bytes half of one. A row-major tile's slot is one box, whose rows are the tile's, or one for the rows of each warp. A column-major tile's slot has a row of 128
-//! bytes for each column: 64 elements of 16 bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
+//! A slot holds 64 rows of an epilogue tile of 16-bit elements, or of half of one of 32-bit elements; a wide epilogue
+//! tile takes two slots, one of bytes half of one. A row-major tile's slot is one box, whose rows are the tile's, or
+//! one for the rows of each warp. A column-major tile's slot has a row of 128 bytes for each column: 64 elements of 16
+//! bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
 //! Invariant: boxes start at multiples of their swizzle's pattern.
 
 use postlude_ptx::kernel::{Reg, Src};
@@ -23,7 +24,7 @@ pub(super) const WARP_ROWS: u32 = 16;
 pub(super) struct SlotLayout {
     pub(super) major: Major,
     element_bytes: u32,
-    subtile: u32,
+    epilogue_tile: u32,
     /// Rows of a box of a row-major tile.
     rows: u32,
 }
@@ -41,7 +42,7 @@ impl SlotLayout {
     pub(super) fn new(schedule: &Sm90Schedule, dtype: DType, major: Major) -> SlotLayout {
         let element_bytes = dtype.bits() as u32 / 8;
         assert!(matches!(element_bytes, 1 | 2 | 4), "compiler bug: a slot of {dtype}");
-        SlotLayout { major, element_bytes, subtile: schedule.subtile, rows: SLOT_ROWS }
+        SlotLayout { major, element_bytes, epilogue_tile: schedule.epilogue_tile, rows: SLOT_ROWS }
     }
 
     /// For an output, which leaves by warps or by warpgroups.
@@ -55,14 +56,14 @@ impl SlotLayout {
         self.element_bytes
     }
 
-    /// Slots of a subtile, from left to right.
+    /// Slots of an epilogue tile, from left to right.
     pub(super) fn slots(self) -> u32 {
         self.element_bytes.div_ceil(2)
     }
 
     /// Columns of the tile in one slot.
     pub(super) fn columns(self) -> u32 {
-        self.subtile / self.slots()
+        self.epilogue_tile / self.slots()
     }
 
     /// Rows of the tile in one box.

@@ -18,7 +18,7 @@ use postlude_ptx::types::{F32, Pred, S32, U32, U64};
 use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
-use crate::plan::sm90::Home;
+use crate::plan::sm90::ReductionScope;
 
 use super::Plan;
 use super::parameters::Parameters;
@@ -64,7 +64,7 @@ impl<'k> Value<'k> {
 }
 
 /// Values by node; `None` where a node varies along more than the scope.
-pub(super) type Known<'k> = Vec<Option<Value<'k>>>;
+pub(super) type Environment<'k> = Vec<Option<Value<'k>>>;
 
 /// Where a scope is: coordinates, and whether they are inside the problem.
 #[derive(Clone, Copy)]
@@ -81,45 +81,46 @@ pub(super) struct Evaluator<'a, 'k> {
 }
 
 impl<'k> Evaluator<'_, 'k> {
-    /// Adds every node that is used of this kind to what is known that needs no finished reduction. `accumulators` are the
-    /// element's own, for tiles, which know the reductions of their rows.
+    /// Adds every used node of this kind that needs no finished reduction to an environment. `accumulators` are the
+    /// element's own, for tiles, whose environments have the reductions of their rows.
     pub(super) fn extend(
         &self,
-        known: &mut Known<'k>,
+        environment: &mut Environment<'k>,
         kind: Kind,
         place: &Place<'k>,
         accumulators: &[Reg<'k, F32>],
     ) {
         let early = |id: NodeId| {
-            !self.plan.late[id.index()] && (kind == Kind::Tile || self.plan.passes[id.index()] == 0)
+            !self.plan.after_reductions[id.index()]
+                && (kind == Kind::Tile || self.plan.passes[id.index()] == 0)
         };
-        self.extend_some(known, kind, place, accumulators, early);
+        self.extend_some(environment, kind, place, accumulators, early);
     }
 
     /// The same along columns, where a run of them may have one value.
-    pub(super) fn extend_column(&self, known: &mut Known<'k>, place: &Place<'k>) {
-        self.extend_runs(known, place, |id| !self.plan.late[id.index()]);
-        self.extend(known, Kind::AlongColumns, place, &[]);
+    pub(super) fn extend_column(&self, environment: &mut Environment<'k>, place: &Place<'k>) {
+        self.extend_runs(environment, place, |id| !self.plan.after_reductions[id.index()]);
+        self.extend(environment, Kind::AlongColumns, place, &[]);
     }
 
     /// Adds what is chosen of the vectors that have one value for a run of columns, at a column.
     fn extend_runs(
         &self,
-        known: &mut Known<'k>,
+        environment: &mut Environment<'k>,
         place: &Place<'k>,
         chosen: impl Fn(NodeId) -> bool,
     ) {
         let [batch, row, column] = place.at;
         for (run, nodes) in &self.plan.column_runs {
             let of_run = Place { at: [batch, row, column / *run], ..*place };
-            self.extend_group(known, *run, &of_run, |id| nodes.contains(&id) && chosen(id));
+            self.extend_group(environment, *run, &of_run, |id| nodes.contains(&id) && chosen(id));
         }
     }
 
     /// Adds those of them that are chosen.
     pub(super) fn extend_some(
         &self,
-        known: &mut Known<'k>,
+        environment: &mut Environment<'k>,
         kind: Kind,
         place: &Place<'k>,
         accumulators: &[Reg<'k, F32>],
@@ -128,42 +129,52 @@ impl<'k> Evaluator<'_, 'k> {
         for (id, node) in self.plan.graph.nodes() {
             let whole = self.plan.used[id.index()] && self.plan.runs[id.index()] == 1;
             let wanted = whole && node.ty.axes.kind() == kind && chosen(id);
-            if wanted && known[id.index()].is_none() {
-                known[id.index()] = Some(self.node(id, known, place, accumulators));
+            if wanted && environment[id.index()].is_none() {
+                environment[id.index()] = Some(self.node(id, environment, place, accumulators));
             }
         }
     }
 
-    /// Adds what is chosen of the nodes that are used that have one value for this many columns, for a group of them. The place's
-    /// column is the group's number.
+    /// Adds what is chosen of the nodes that are used that have one value for this many columns, for a group of them.
+    /// The place's column is the group's number.
     pub(super) fn extend_group(
         &self,
-        known: &mut Known<'k>,
+        environment: &mut Environment<'k>,
         run: u32,
         place: &Place<'k>,
         chosen: impl Fn(NodeId) -> bool,
     ) {
         for (id, _) in self.plan.graph.nodes().filter(|(id, _)| self.plan.used[id.index()]) {
             let wanted = self.plan.runs[id.index()] == run && chosen(id);
-            if wanted && known[id.index()].is_none() {
-                known[id.index()] = Some(self.node(id, known, place, &[]));
+            if wanted && environment[id.index()].is_none() {
+                environment[id.index()] = Some(self.node(id, environment, place, &[]));
             }
         }
     }
 
-    /// Adds every node that is used and lives there that is computed from finished reductions, which are known.
-    pub(super) fn extend_late(&self, known: &mut Known<'k>, home: Home, place: &Place<'k>) {
+    /// Adds every used node of this scope that is computed after reductions, whose results the environment has.
+    pub(super) fn extend_after_reductions(
+        &self,
+        environment: &mut Environment<'k>,
+        scope: ReductionScope,
+        place: &Place<'k>,
+    ) {
         let graph = self.plan.graph;
-        let lives = |id: NodeId| Home::of(graph, graph.ty(id).axes) == home;
-        let late = |id: NodeId| self.plan.late[id.index()] && lives(id);
-        if home.kind == Kind::AlongColumns {
-            self.extend_runs(known, place, late);
+        let lives = |id: NodeId| ReductionScope::of(graph, graph.ty(id).axes) == scope;
+        let after_reductions = |id: NodeId| self.plan.after_reductions[id.index()] && lives(id);
+        if scope.kind == Kind::AlongColumns {
+            self.extend_runs(environment, place, after_reductions);
         }
-        self.extend_some(known, home.kind, place, &[], late);
+        self.extend_some(environment, scope.kind, place, &[], after_reductions);
     }
 
-    /// Reads the inputs of this kind that need no conversion, whose arrival nothing waits for yet.
-    pub(super) fn ask(&self, known: &mut Known<'k>, kind: Kind, place: &Place<'k>) {
+    /// Issues the loads of inputs of this kind that need no conversion; no instruction waits for them yet.
+    pub(super) fn issue_loads(
+        &self,
+        environment: &mut Environment<'k>,
+        kind: Kind,
+        place: &Place<'k>,
+    ) {
         let graph = self.plan.graph;
         for (id, node) in graph.nodes().filter(|(id, _)| self.plan.used[id.index()]) {
             if let Op::Input(input) = node.op
@@ -171,14 +182,14 @@ impl<'k> Evaluator<'_, 'k> {
                 && self.plan.runs[id.index()] == 1
                 && graph.inputs()[input.0 as usize].dtype == DType::F32
             {
-                known[id.index()] = Some(self.input(input, place));
+                environment[id.index()] = Some(self.input(input, place));
             }
         }
     }
 
-    /// Adds what is known in a wider scope.
-    pub(super) fn fill(known: &mut Known<'k>, wider: &Known<'k>) {
-        for (value, wider) in known.iter_mut().zip(wider) {
+    /// Adds the values of a wider scope.
+    pub(super) fn fill(environment: &mut Environment<'k>, wider: &Environment<'k>) {
+        for (value, wider) in environment.iter_mut().zip(wider) {
             *value = value.or(*wider);
         }
     }
@@ -186,12 +197,13 @@ impl<'k> Evaluator<'_, 'k> {
     fn node(
         &self,
         id: NodeId,
-        known: &Known<'k>,
+        environment: &Environment<'k>,
         place: &Place<'k>,
         accumulators: &[Reg<'k, F32>],
     ) -> Value<'k> {
         let value = |node: NodeId| {
-            known[node.index()].unwrap_or_else(|| panic!("compiler bug: {node} is not known yet"))
+            environment[node.index()]
+                .unwrap_or_else(|| panic!("compiler bug: {node} is not known yet"))
         };
         if let Some(short) = Short::of(self.plan.graph, &self.plan.accuracies, id) {
             return Value::Float(short.value(self.k, value(short.of).float()));

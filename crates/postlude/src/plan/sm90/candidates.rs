@@ -2,39 +2,68 @@
 
 use std::fmt;
 
-use super::{Feed, Needs};
+use super::{Needs, OperandLoad};
 
-/// The tile of a CTA, and who computes it.
+/// The tile of a CTA, and the warpgroups that compute it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
     /// Rows of the product.
     pub rows: u32,
     /// Columns of the product; a width that wgmma has.
     pub columns: u32,
-    /// Warpgroups that multiply.
-    pub consumers: u32,
-    /// Teams that they form. Those of a team share a tile's rows, each a multiple of 64; teams take tiles in turn, and
-    /// each finishes its own while the next one multiplies.
-    pub teams: u32,
-    /// CTAs that share loads.
+    /// How its math warpgroups share the work.
+    pub kernel: KernelSchedule,
+    /// Math warpgroups of a CTA: those that issue wgmma and run the epilogue.
+    pub math_warpgroups: u32,
+    /// CTAs that multicast A or B to one another, or split K.
     pub cluster: Cluster,
 }
 
-/// CTAs that work together: on neighbouring tiles, or on one tile's contraction.
+/// How the math warpgroups of a CTA share work tiles.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum KernelSchedule {
+    /// All of them compute each work tile together, a multiple of 64 rows each.
+    Cooperative,
+    /// Two halves of them compute work tiles alternately: one runs its epilogue while the other issues wgmma.
+    PingPong,
+}
+
+impl KernelSchedule {
+    /// Both.
+    pub const ALL: [KernelSchedule; 2] = [KernelSchedule::Cooperative, KernelSchedule::PingPong];
+
+    /// The word in a printed schedule.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KernelSchedule::Cooperative => "cooperative",
+            KernelSchedule::PingPong => "ping-pong",
+        }
+    }
+
+    /// Work tiles that a CTA computes at a time.
+    pub const fn tiles_in_flight(self) -> u32 {
+        match self {
+            KernelSchedule::Cooperative => 1,
+            KernelSchedule::PingPong => 2,
+        }
+    }
+}
+
+/// CTAs that work together: on neighbouring tiles with multicast loads, or on one tile with split K.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cluster {
     rows: u32,
     columns: u32,
-    parts: u32,
+    split_k: u32,
 }
 
 impl Cluster {
-    /// Each by itself.
+    /// No cluster: one CTA.
     pub const ONE: Cluster = Cluster::tiles(1, 1);
-    /// Two CTAs compute one tile, each half of its contraction.
-    pub const HALVES: Cluster = Cluster { rows: 1, columns: 1, parts: 2 };
-    /// Four CTAs compute one tile, each a quarter of its contraction.
-    pub const QUARTERS: Cluster = Cluster { rows: 1, columns: 1, parts: 4 };
+    /// Two CTAs compute one tile, each half of K.
+    pub const SPLIT_K_2: Cluster = Cluster { rows: 1, columns: 1, split_k: 2 };
+    /// Four CTAs compute one tile, each a quarter of K.
+    pub const SPLIT_K_4: Cluster = Cluster { rows: 1, columns: 1, split_k: 4 };
 
     /// All of them.
     pub const ALL: [Cluster; 8] = [
@@ -44,49 +73,54 @@ impl Cluster {
         Cluster::tiles(2, 2),
         Cluster::tiles(4, 1),
         Cluster::tiles(1, 4),
-        Cluster::HALVES,
-        Cluster::QUARTERS,
+        Cluster::SPLIT_K_2,
+        Cluster::SPLIT_K_4,
     ];
 
-    /// Neighbouring tiles: those one below the other load B once for all, those side by side A.
-    const fn tiles(rows: u32, columns: u32) -> Cluster {
-        Cluster { rows, columns, parts: 1 }
+    /// By its numbers; only those of `ALL` are planned and accepted.
+    pub(super) const fn new(rows: u32, columns: u32, split_k: u32) -> Cluster {
+        Cluster { rows, columns, split_k }
     }
 
-    /// Tiles one below the other; as many CTAs share B.
+    /// Neighbouring tiles: B is multicast to those one below the other, A to those side by side.
+    const fn tiles(rows: u32, columns: u32) -> Cluster {
+        Cluster { rows, columns, split_k: 1 }
+    }
+
+    /// Tiles one below the other: CTAs that B is multicast to.
     pub const fn rows(self) -> u32 {
         self.rows
     }
 
-    /// Tiles side by side; as many CTAs share A.
+    /// Tiles side by side: CTAs that A is multicast to.
     pub const fn columns(self) -> u32 {
         self.columns
     }
 
-    /// Parts that the contraction of a tile is computed in.
-    pub const fn parts(self) -> u32 {
-        self.parts
+    /// CTAs that split the K of one tile.
+    pub const fn split_k(self) -> u32 {
+        self.split_k
     }
 
     /// CTAs.
     pub const fn blocks(self) -> u32 {
-        self.rows * self.columns * self.parts
+        self.rows * self.columns * self.split_k
     }
 }
 
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}", self.rows(), self.columns())?;
-        if self.parts() > 1 { write!(f, " x {}", self.parts()) } else { Ok(()) }
+        if self.split_k() > 1 { write!(f, ", split_k {}", self.split_k()) } else { Ok(()) }
     }
 }
 
-const fn tile(rows: u32, columns: u32, consumers: u32, cluster: Cluster) -> Tile {
-    Tile { rows, columns, consumers, teams: 1, cluster }
+const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
+    Tile { rows, columns, kernel: KernelSchedule::Cooperative, math_warpgroups, cluster }
 }
 
-const fn alternating(rows: u32, columns: u32, consumers: u32, cluster: Cluster) -> Tile {
-    Tile { rows, columns, consumers, teams: 2, cluster }
+const fn ping_pong(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
+    Tile { rows, columns, kernel: KernelSchedule::PingPong, math_warpgroups, cluster }
 }
 
 const ONE: Cluster = Cluster::ONE;
@@ -98,81 +132,85 @@ const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
 /// Tiles in the order of preference among equals: of a hundred that were timed on 128 problems, those that the cost
 /// model chooses from best.
 pub const CANDIDATES: &[Tile] = &[
-    tile(128, 256, 2, BELOW),
-    tile(128, 256, 2, ONE),
-    tile(256, 128, 2, BESIDE),
-    tile(128, 224, 2, BELOW),
-    tile(192, 144, 3, BESIDE),
-    tile(192, 128, 3, ONE),
-    tile(192, 128, 3, BESIDE),
-    tile(128, 192, 2, BELOW),
-    tile(192, 112, 3, BESIDE),
-    tile(192, 96, 3, ONE),
-    tile(128, 144, 2, ONE),
-    tile(128, 128, 2, ONE),
-    tile(128, 128, 2, SQUARE),
-    tile(192, 80, 3, FOUR_BESIDE),
-    tile(128, 112, 2, ONE),
-    tile(128, 96, 2, ONE),
-    tile(128, 96, 2, SQUARE),
-    tile(128, 80, 2, ONE),
-    tile(128, 80, 2, FOUR_BESIDE),
-    tile(64, 128, 1, ONE),
-    tile(64, 128, 1, SQUARE),
-    tile(64, 96, 1, SQUARE),
-    tile(64, 80, 1, SQUARE),
-    tile(64, 64, 1, ONE),
-    tile(64, 64, 1, SQUARE),
-    tile(64, 32, 1, ONE),
-    tile(64, 32, 1, FOUR_BESIDE),
-    alternating(128, 192, 2, ONE),
-    alternating(128, 192, 2, SQUARE),
-    alternating(128, 160, 2, SQUARE),
-    alternating(128, 128, 2, BESIDE),
-    alternating(128, 112, 2, SQUARE),
-    alternating(128, 128, 4, BESIDE),
-    tile(128, 96, 2, Cluster::QUARTERS),
-    tile(64, 128, 1, Cluster::QUARTERS),
-    tile(64, 96, 1, Cluster::QUARTERS),
-    tile(64, 48, 1, Cluster::QUARTERS),
-    tile(64, 32, 1, Cluster::QUARTERS),
-    tile(64, 16, 1, Cluster::QUARTERS),
-    ACROSS[0],
-    ACROSS[1],
-    ACROSS[2],
+    cooperative(128, 256, 2, BELOW),
+    cooperative(128, 256, 2, ONE),
+    cooperative(256, 128, 2, BESIDE),
+    cooperative(128, 224, 2, BELOW),
+    cooperative(192, 144, 3, BESIDE),
+    cooperative(192, 128, 3, ONE),
+    cooperative(192, 128, 3, BESIDE),
+    cooperative(128, 192, 2, BELOW),
+    cooperative(192, 112, 3, BESIDE),
+    cooperative(192, 96, 3, ONE),
+    cooperative(128, 144, 2, ONE),
+    cooperative(128, 128, 2, ONE),
+    cooperative(128, 128, 2, SQUARE),
+    cooperative(192, 80, 3, FOUR_BESIDE),
+    cooperative(128, 112, 2, ONE),
+    cooperative(128, 96, 2, ONE),
+    cooperative(128, 96, 2, SQUARE),
+    cooperative(128, 80, 2, ONE),
+    cooperative(128, 80, 2, FOUR_BESIDE),
+    cooperative(64, 128, 1, ONE),
+    cooperative(64, 128, 1, SQUARE),
+    cooperative(64, 96, 1, SQUARE),
+    cooperative(64, 80, 1, SQUARE),
+    cooperative(64, 64, 1, ONE),
+    cooperative(64, 64, 1, SQUARE),
+    cooperative(64, 32, 1, ONE),
+    cooperative(64, 32, 1, FOUR_BESIDE),
+    ping_pong(128, 192, 2, ONE),
+    ping_pong(128, 192, 2, SQUARE),
+    ping_pong(128, 160, 2, SQUARE),
+    ping_pong(128, 128, 2, BESIDE),
+    ping_pong(128, 112, 2, SQUARE),
+    ping_pong(128, 128, 4, BESIDE),
+    cooperative(128, 96, 2, Cluster::SPLIT_K_4),
+    cooperative(64, 128, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 96, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 48, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 32, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 16, 1, Cluster::SPLIT_K_4),
+    LONG_ROWS[0],
+    LONG_ROWS[1],
+    LONG_ROWS[2],
     THREE,
 ];
 
 /// For three products with a B that threads load: 64 columns each, and no cluster.
-const THREE: Tile = tile(128, 192, 2, ONE);
+const THREE: Tile = cooperative(128, 192, 2, ONE);
 
 /// Those of the table that are there for rows longer than a tile.
-const ACROSS: [Tile; 3] =
-    [tile(128, 128, 2, FOUR_BESIDE), tile(128, 256, 2, BESIDE), tile(128, 256, 2, FOUR_BESIDE)];
+const LONG_ROWS: [Tile; 3] = [
+    cooperative(128, 128, 2, FOUR_BESIDE),
+    cooperative(128, 256, 2, BESIDE),
+    cooperative(128, 256, 2, FOUR_BESIDE),
+];
 /// Columns of the widest product that ptxas compiles for four warpgroups.
 const WIDEST_OF_FOUR: u32 = 192;
 
 impl Tile {
     /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
-    /// Warpgroups that take tiles in turn hide the end of one behind the products of the next; but where outputs go
-    /// straight to memory, ptxas serialises their products (C7514).
+    /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
+    /// ptxas serialises its wgmma (C7514).
     pub fn is_automatic(self, needs: &Needs) -> bool {
-        let hidden = needs.stores.iter().all(|path| !path.is_direct());
+        let hidden = needs.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
         // Some pay only where threads bring A or B in.
-        let large = [tile(128, 256, 2, ONE), tile(256, 128, 2, BESIDE)].contains(&self);
-        let written = needs.operands.iter().any(|feed| feed.is_written());
-        // Rows across a cluster wait for one another: where no tile holds them.
-        let across = self.has_rows_across(needs) && needs.whole_columns <= needs.widest();
-        let only_across = ACROSS.contains(&self) && !self.has_rows_across(needs)
+        let large =
+            [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
+        let written = needs.operands.iter().any(|load| load.is_written());
+        // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
+        let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
+        let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
             || self == THREE && needs.products != 3;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
-        // Twice as many warps pay where they compute much, but not where each leaves partial results of its own.
+        // Twice as many math warps pay where they compute much, but not where each writes partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
-        match (self.takes_turns(), self.sharers()) {
-            _ if across || only_across || crowded => false,
+        match (self.is_ping_pong(), self.warpgroups_per_tile()) {
+            _ if avoidable || special || crowded => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,
@@ -183,35 +221,39 @@ impl Tile {
     pub fn takes(self, needs: &Needs) -> bool {
         let width = needs.width(self);
         let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
-        let whole = |(feed, (size, sharers)): (Feed, (u32, u32))| match feed {
-            Feed::Inner => size % (8 * sharers) == 0,
-            Feed::Outer | Feed::Staggered | Feed::InnerElements | Feed::OuterElements => {
-                size % 64 == 0
-            }
+        let whole = |(load, (size, multicast)): (OperandLoad, (u32, u32))| match load {
+            OperandLoad::TmaKMajor => size % (8 * multicast) == 0,
+            OperandLoad::TmaMnMajor
+            | OperandLoad::Staggered
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor => size % 64 == 0,
         };
-        let written = needs.operands.iter().any(|feed| feed.is_written());
+        let written = needs.operands.iter().any(|load| load.is_written());
         // Many accumulators leave the load warpgroup few registers.
         let roomy = self.accumulators() <= 128
-            || needs.operands.iter().all(|feed| matches!(feed, Feed::Inner | Feed::Outer));
-        let mixed = needs.operands.contains(&Feed::Staggered)
-            && needs.operands.iter().any(|feed| feed.is_by_elements());
-        // Only one of the CTAs that share a contraction finishes its tile, and only there would tile operands be read.
-        let parts = self.cluster.parts() == 1
-            || (!self.takes_turns() && self.accumulators() <= 64 && !needs.maps_loads());
+            || needs
+                .operands
+                .iter()
+                .all(|load| matches!(load, OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor));
+        let mixed = needs.operands.contains(&OperandLoad::Staggered)
+            && needs.operands.iter().any(|load| load.is_by_elements());
+        // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
+        let splits = self.cluster.split_k() == 1
+            || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
         roomy
-            && parts
+            && splits
             && self.columns.is_multiple_of(needs.products)
             && self.row_columns(needs) >= needs.whole_columns
             && width.is_multiple_of(needs.groups)
-            // Subtiles are that wide at least.
+            // Epilogue tiles are that wide at least.
             && width.is_multiple_of(16)
             && !mixed
             && needs.operands.into_iter().zip(sides).all(whole)
             && (!written
-                || (self.cluster.parts() == 1
-                    && (self.cluster == Cluster::ONE || needs.operands == [Feed::Staggered; 2])
-                    && !self.takes_turns()
-                    && self.consumers <= 2))
+                || (self.cluster.split_k() == 1
+                    && (self.cluster == Cluster::ONE || needs.operands == [OperandLoad::Staggered; 2])
+                    && !self.is_ping_pong()
+                    && self.math_warpgroups <= 2))
     }
 
     /// Columns of the tiles that a cluster has side by side: as many hold whole rows.
@@ -220,35 +262,40 @@ impl Tile {
     }
 
     /// Whether whole rows are needed that only a cluster's tiles together hold.
-    pub(super) fn has_rows_across(self, needs: &Needs) -> bool {
+    pub(super) fn reduces_over_cluster(self, needs: &Needs) -> bool {
         needs.whole_columns > needs.width(self)
     }
 
     /// 64-row blocks of one warpgroup.
     pub const fn blocks(self) -> u32 {
-        self.rows / self.sharers() / 64
+        self.rows / self.warpgroups_per_tile() / 64
     }
 
     /// Whether what is reduced fits the registers that large tiles and three warpgroups have beside their accumulators.
     pub fn has_room(self, needs: &Needs) -> bool {
         let words = needs.folds.rows + needs.folds.columns + needs.folds.scalars;
-        words <= 4 || (self.consumers != 3 && self.columns <= 128)
+        words <= 4 || (self.math_warpgroups != 3 && self.columns <= 128)
     }
 
-    /// Whether there is the same tile for teams of several warpgroups.
+    /// Whether the table has the same tile with another number of math warpgroups.
     fn has_twin(self) -> bool {
-        let twin = |other: &Tile| Tile { consumers: self.consumers, ..*other } == self;
-        CANDIDATES.iter().any(|other| other.consumers != self.consumers && twin(other))
+        let twin = |other: &Tile| Tile { math_warpgroups: self.math_warpgroups, ..*other } == self;
+        CANDIDATES.iter().any(|other| other.math_warpgroups != self.math_warpgroups && twin(other))
     }
 
-    /// Whether some finish a tile while others multiply.
-    pub const fn takes_turns(self) -> bool {
-        self.teams > 1
+    /// Whether half of the math warpgroups run a tile's epilogue while the others issue wgmma for the next.
+    pub const fn is_ping_pong(self) -> bool {
+        matches!(self.kernel, KernelSchedule::PingPong)
     }
 
-    /// Warpgroups that work on one tile together.
-    pub const fn sharers(self) -> u32 {
-        self.consumers / self.teams
+    /// Work tiles that a CTA computes at a time.
+    pub const fn tiles_in_flight(self) -> u32 {
+        self.kernel.tiles_in_flight()
+    }
+
+    /// Math warpgroups that compute one tile together.
+    pub const fn warpgroups_per_tile(self) -> u32 {
+        self.math_warpgroups / self.tiles_in_flight()
     }
 
     /// Warpgroups that load: staggered rows keep two busy.
@@ -256,19 +303,19 @@ impl Tile {
     /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
-        let wide = self.columns > WIDEST_OF_FOUR && self.consumers > 1;
-        if needs.operands.contains(&Feed::Staggered) && !wide { 2 } else { 1 }
+        let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
+        if needs.operands.contains(&OperandLoad::Staggered) && !wide { 2 } else { 1 }
     }
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
         if self.loaders(needs) == 2 {
-            if self.consumers == 1 { [128, 240] } else { [40, 216] }
-        } else if needs.operands.iter().any(|feed| feed.is_written()) {
-            // Elements pass through registers of those that load.
-            if self.consumers == 1 { [128, 224] } else { [72, 216] }
-        } else if self.consumers > 2 {
-            if self.consumers == 3 { [32, 160] } else { [32, 112] }
+            if self.math_warpgroups == 1 { [128, 240] } else { [40, 216] }
+        } else if needs.operands.iter().any(|load| load.is_written()) {
+            // Elements pass through registers of the load warpgroup.
+            if self.math_warpgroups == 1 { [128, 224] } else { [72, 216] }
+        } else if self.math_warpgroups > 2 {
+            if self.math_warpgroups == 3 { [32, 160] } else { [32, 112] }
         } else if self.accumulators() > 128 {
             [24, 240]
         } else {
@@ -289,7 +336,10 @@ mod tests {
     #[test]
     fn accumulators_leave_registers_for_the_epilogue() {
         for tile in CANDIDATES {
-            assert!(tile.blocks() >= 1 && tile.rows % (64 * tile.sharers()) == 0, "{tile:?}");
+            assert!(
+                tile.blocks() >= 1 && tile.rows % (64 * tile.warpgroups_per_tile()) == 0,
+                "{tile:?}"
+            );
             assert!(tile.accumulators() <= 192, "{tile:?}");
             assert!(tile.columns % 8 == 0 && tile.columns <= 256, "{tile:?}");
         }
@@ -298,16 +348,16 @@ mod tests {
     #[test]
     fn registers_are_those_that_a_cta_starts_with() {
         const FILE: u32 = 65536;
-        for feed in Feed::ALL {
-            let needs = Needs { operands: [feed, Feed::Inner], ..Needs::plain() };
+        for load in OperandLoad::ALL {
+            let needs = Needs { operands: [load, OperandLoad::TmaKMajor], ..Needs::plain() };
             for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
                 let [loading, multiplying] = tile.registers(&needs);
-                let groups = [tile.loaders(&needs), tile.consumers];
+                let groups = [tile.loaders(&needs), tile.math_warpgroups];
                 let threads = 128 * (groups[0] + groups[1]);
                 let start = (FILE / threads).min(255) / 8 * 8;
                 let wanted = 128 * (groups[0] * loading + groups[1] * multiplying);
-                assert!(wanted <= start * threads && loading <= start, "{tile:?} {feed:?}");
-                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {feed:?}");
+                assert!(wanted <= start * threads && loading <= start, "{tile:?} {load:?}");
+                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {load:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The schedules that a call tries: the one that somebody wrote, or the planner's.
+//! The schedules that a call tries: the caller's, or the planner's.
 
 use crate::graph::Graph;
 use crate::problem::Problem;

@@ -5,14 +5,14 @@
 
 use crate::problem::Problem;
 
-use super::{Feed, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
+use super::{OperandLoad, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
-/// How much longer products take than they would without waits and at the full clock: where warpgroups share a tile,
-/// where they take turns, and where there is one.
-const SHARED: f64 = 1.3;
-const IN_TURN: f64 = 1.27;
+/// How much longer products take than they would without waits and at the full clock: cooperative, ping-pong, and with
+/// one math warpgroup.
+const COOPERATIVE: f64 = 1.3;
+const PING_PONG: f64 = 1.27;
 const ALONE: f64 = 1.0;
 /// Cycles in which one row of a stage reaches an SM, and which a stage takes at least.
 const ROW: f64 = 1.86;
@@ -33,12 +33,12 @@ const FINISH_COLUMN: f64 = 4.9;
 const DIRECT_ELEMENT: f64 = 0.5;
 /// How much longer that takes while another warpgroup multiplies.
 const BESIDE_PRODUCTS: f64 = 1.2;
-/// Cycles until two CTAs of a cluster have met, or more, which are fewer in all.
+/// Cycles until the CTAs of a cluster have synchronised at the start of a launch: of two, and of more.
 const PAIR: f64 = 2040.0;
 const LARGE_CLUSTER: f64 = 1190.0;
-/// Cycles until the parts of a sum have met twice, and for each element of a part.
-const PARTS: f64 = 870.0;
-const PART_ELEMENT: f64 = 0.163;
+/// Cycles of the two cluster barriers of a split K, and for each element of a partial sum.
+const SPLIT_K: f64 = 870.0;
+const SPLIT_K_ELEMENT: f64 = 0.163;
 
 /// Cycles for the whole problem, as the model sees it.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
@@ -49,7 +49,7 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
     let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
     let waves = (rows * columns * problem.batch as f64 / running).ceil();
     let steps = (problem.inner as f64 / f64::from(STAGE_DEPTH)).ceil().max(1.0);
-    let steps = (steps / f64::from(cluster.parts())).ceil();
+    let steps = (steps / f64::from(cluster.split_k())).ceil();
     let multiplied = steps * step(schedule, problem, blocks);
     let finished = finish(schedule);
     let begun = match cluster.blocks() {
@@ -58,10 +58,10 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
         _ => LARGE_CLUSTER,
     };
     begun
-        + if tile.takes_turns() {
-            // As many tiles are under way as there are teams; only the last one's end is seen.
+        + if tile.is_ping_pong() {
+            // Two tiles are in flight; only the last one's epilogue is not hidden.
             let all = multiplied + finished * BESIDE_PRODUCTS;
-            waves * multiplied.max(all / f64::from(tile.teams)) + finished
+            waves * multiplied.max(all / f64::from(tile.tiles_in_flight())) + finished
         } else {
             waves * (multiplied + finished)
         }
@@ -70,13 +70,15 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
 /// Cycles from the last product of a tile to its end.
 fn finish(schedule: &Sm90Schedule) -> f64 {
     let tile = schedule.tile;
-    let slots = tile.rows / SLOT_ROWS / tile.sharers() * (schedule.width() / schedule.subtile);
-    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.subtile);
-    let others = f64::from(tile.cluster.parts() - 1);
+    let slots = tile.rows / SLOT_ROWS / tile.warpgroups_per_tile()
+        * (schedule.width() / schedule.epilogue_tile);
+    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.epilogue_tile);
+    let others = f64::from(tile.cluster.split_k() - 1);
     let elements = f64::from(tile.rows * tile.columns);
-    let met = if others > 0.0 { PARTS } else { 0.0 };
-    let gathered = met + elements * PART_ELEMENT * others;
-    let direct = schedule.needs.stores.iter().filter(|path| path.is_direct()).count();
+    let met = if others > 0.0 { SPLIT_K } else { 0.0 };
+    let gathered = met + elements * SPLIT_K_ELEMENT * others;
+    let direct =
+        schedule.needs.epilogue_stores.iter().filter(|transfer| transfer.is_direct()).count();
     let stored = f64::from(tile.rows * schedule.width()) * direct as f64;
     FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
 }
@@ -84,10 +86,10 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
 /// Cycles of one stage while this many CTAs run.
 fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     let tile = schedule.tile;
-    let waits = match (tile.takes_turns(), tile.consumers) {
+    let waits = match (tile.is_ping_pong(), tile.math_warpgroups) {
         (_, 1) => ALONE,
-        (false, _) => SHARED,
-        (true, _) => IN_TURN,
+        (false, _) => COOPERATIVE,
+        (true, _) => PING_PONG,
     };
     let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
     let products_of_a = schedule.needs.products as usize;
@@ -96,19 +98,19 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut threads) = (0.0, 0.0);
-    for (feed, (size, sharers, extent)) in schedule.needs.operands.into_iter().zip(sides) {
-        let distance = if feed == Feed::Outer { extent } else { problem.inner } * 2;
+    for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
+        let distance = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner } * 2;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
-        let rate = match feed {
-            Feed::Staggered => L2_STAGGERED_ROWS,
+        let rate = match load {
+            OperandLoad::Staggered => L2_STAGGERED_ROWS,
             _ => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
-        drawn += f64::from(size) / f64::from(sharers) * blocks / rate;
+        drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
         threads += f64::from(size)
-            * match feed {
-                Feed::Inner | Feed::Outer => 0.0,
-                Feed::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
-                Feed::InnerElements | Feed::OuterElements => ELEMENTS_ROW,
+            * match load {
+                OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => 0.0,
+                OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
+                OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
             };
     }
     let received = f64::from(tile.rows + tile.columns) * ROW;

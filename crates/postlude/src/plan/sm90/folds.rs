@@ -1,17 +1,17 @@
 //! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both, of each batch or of all.
 //!
-//! Each warpgroup folds its part of a tile and leaves one partial result in the launch's workspace; the last one to arrive
-//! for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the result depends
-//! on no timing. Where batches are folded, too, it is the last of all batches, and their order comes first. What is
-//! computed from finished reductions is *late*: it varies along what they vary along, and leaves as a vector or a scalar.
-//! A reduction of such a vector has a partial result from each block, which whoever finishes the block leaves; it counts
-//! as one more arrival for the batch, or for all.
+//! Each warpgroup folds its part of a tile and writes one partial result to the launch's workspace. The last warpgroup
+//! to arrive for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the
+//! result depends on no timing. Where batches are folded, too, it is the last warpgroup of all batches, and the order
+//! of batches comes first. A value that is computed *after reductions* varies along what they vary along, and is stored
+//! as a vector or a scalar. A second-stage reduction of such a vector has a partial result from each block: the
+//! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
 use crate::graph::{Axes, Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
-use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, Unsupported, again, groups};
+use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, Unsupported, groups, row_pass};
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
@@ -26,20 +26,20 @@ pub(crate) enum How {
 
 /// A reduction of a tile's values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Folded {
+pub(crate) struct Reduction {
     pub(crate) node: NodeId,
     pub(crate) how: How,
     pub(crate) terms: NodeId,
     pub(crate) elem: Elem,
-    pub(crate) home: Home,
+    pub(crate) scope: ReductionScope,
     pub(crate) source: Source,
     /// Whether tiles of every batch have the same terms, so that those of the first count.
     pub(crate) repeated: bool,
 }
 
-/// Where a result lives, and which others are finished with it.
+/// The scope of a result: results of the same scope are finished together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Home {
+pub(crate) struct ReductionScope {
     pub(crate) kind: Kind,
     pub(crate) batches: Batches,
 }
@@ -51,26 +51,29 @@ pub(crate) enum Batches {
     All,
 }
 
-impl Home {
+impl ReductionScope {
     /// Of a value that varies along these; a product without batches has one.
-    pub(crate) fn of(graph: &Graph, axes: Axes) -> Home {
+    pub(crate) fn of(graph: &Graph, axes: Axes) -> ReductionScope {
         let each = axes.batch == graph.product().accumulator_axes().batch;
-        Home { kind: axes.kind(), batches: if each { Batches::Each } else { Batches::All } }
+        ReductionScope {
+            kind: axes.kind(),
+            batches: if each { Batches::Each } else { Batches::All },
+        }
     }
 }
 
-/// Who has partial results of a reduction.
+/// Where the partial results of a reduction come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// Every part of a tile, from its elements.
     Elements,
     /// The same, from values along rows that every tile knows: those of the first along columns count.
     Rows,
-    /// Who finishes a block of rows, a block of columns or scalars, from what it finishes or knows there.
-    Finished(Home),
+    /// The warpgroup that finishes a block of rows, a block of columns or scalars, from the values that it finishes.
+    Finished(ReductionScope),
 }
 
-impl Folded {
+impl Reduction {
     /// Whether one element of a row is picked.
     pub(crate) fn is_pick(self) -> bool {
         matches!(self.how, How::Pick(_))
@@ -115,7 +118,7 @@ pub struct FoldWords {
 
 impl FoldWords {
     pub(crate) fn of(graph: &Graph) -> FoldWords {
-        let words = |kind| folds_of(graph, kind).map(Folded::words).sum();
+        let words = |kind| folds_of(graph, kind).map(Reduction::words).sum();
         FoldWords {
             rows: words(Kind::AlongRows),
             columns: words(Kind::AlongColumns),
@@ -128,7 +131,8 @@ impl FoldWords {
         self != FoldWords::default()
     }
 
-    /// Shared memory of one warpgroup, in bytes: four warps' results along columns, their scalars, and who was last.
+    /// Shared memory of one warpgroup, in bytes: four warps' results along columns, their scalars, and the flags of the
+    /// last arrival.
     pub(crate) fn shared_bytes(self, columns: u32) -> u32 {
         if self.any() { 16 * (self.columns * columns + self.scalars + 1) } else { 0 }
     }
@@ -156,72 +160,80 @@ fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
 }
 
 /// What a node folds, if it does.
-pub(crate) fn folded(graph: &Graph, late: &[bool], node: NodeId) -> Option<Folded> {
+pub(crate) fn reduction(
+    graph: &Graph,
+    after_reductions: &[bool],
+    node: NodeId,
+) -> Option<Reduction> {
     let (how, terms) = match graph[node].op {
         Op::Reduce(fold, _, terms) => (How::Fold(fold), terms),
         Op::Pick(terms, index) => (How::Pick(index), terms),
         _ => return None,
     };
-    let [of, home] = [terms, node].map(|id| Home::of(graph, graph.ty(id).axes));
+    let [of, scope] = [terms, node].map(|id| ReductionScope::of(graph, graph.ty(id).axes));
     let source = match of.kind {
         Kind::Tile => Source::Elements,
-        Kind::AlongRows if !late[terms.index()] => Source::Rows,
+        Kind::AlongRows if !after_reductions[terms.index()] => Source::Rows,
         Kind::AlongRows | Kind::AlongColumns | Kind::Scalar => Source::Finished(of),
     };
     // An index may vary where what it picks from does not.
-    let shared = of.batches == Batches::All && home.batches == Batches::All;
+    let shared = of.batches == Batches::All && scope.batches == Batches::All;
     let repeated = shared && !matches!(source, Source::Finished(_));
     let elem = graph.ty(terms).elem;
-    Some(Folded { node, how, terms, elem, home, source, repeated })
+    Some(Reduction { node, how, terms, elem, scope, source, repeated })
 }
 
-/// The reductions of a graph that are finished by the last to arrive, in its order.
-pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Folded> {
-    let (live, passes, late) = (graph.live(), again::passes(graph), late(graph));
+/// The reductions of a graph that the last warpgroup to arrive finishes, in the order of the graph.
+pub(crate) fn folds(graph: &Graph) -> impl Iterator<Item = Reduction> {
+    let (live, passes, after_reductions) =
+        (graph.live(), row_pass::passes(graph), after_reductions(graph));
     graph
         .nodes()
         .map(|(id, _)| id)
         .filter(move |id| live[id.index()] && !is_in_tile(graph, &passes, *id))
-        .filter_map(move |id| folded(graph, &late, id))
+        .filter_map(move |id| reduction(graph, &after_reductions, id))
 }
 
-/// Those whose results live so.
-pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Folded> {
-    folds(graph).filter(move |folded| folded.home.kind == kind)
+/// Those whose results have this kind.
+pub(crate) fn folds_of(graph: &Graph, kind: Kind) -> impl Iterator<Item = Reduction> {
+    folds(graph).filter(move |reduction| reduction.scope.kind == kind)
 }
 
 /// Floats of the widest reduction along columns.
 pub(super) fn widest(graph: &Graph) -> u32 {
-    folds_of(graph, Kind::AlongColumns).map(Folded::words).max().unwrap_or(0)
+    folds_of(graph, Kind::AlongColumns).map(Reduction::words).max().unwrap_or(0)
 }
 
-/// What is known only when reductions are finished that the last to arrive finishes.
-pub(crate) fn late(graph: &Graph) -> Vec<bool> {
-    let passes = again::passes(graph);
-    let mut late = vec![false; graph.len()];
+/// Which nodes are computed after reductions that the last warpgroup to arrive finishes.
+pub(crate) fn after_reductions(graph: &Graph) -> Vec<bool> {
+    let passes = row_pass::passes(graph);
+    let mut after_reductions = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
         let own = is_in_tile(graph, &passes, id);
-        late[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
-            || node.op.operands().any(|operand| late[operand.index()]);
+        after_reductions[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
+            || node.op.operands().any(|operand| after_reductions[operand.index()]);
     }
-    late
+    after_reductions
 }
 
 /// Refuses reductions that no kernel finishes.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
-    let (live, late, passes) = (graph.live(), late(graph), again::passes(graph));
+    let (live, after_reductions, passes) =
+        (graph.live(), after_reductions(graph), row_pass::passes(graph));
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
             return Err(Unsupported::ManyLargest.at(graph, id));
         }
     }
-    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()] && late[id.index()]) {
+    for (id, node) in
+        graph.nodes().filter(|(id, _)| live[id.index()] && after_reductions[id.index()])
+    {
         let refuse = |rule: Unsupported| Err(rule.at(graph, id));
-        let home = Home::of(graph, node.ty.axes);
+        let scope = ReductionScope::of(graph, node.ty.axes);
         if let Op::Reduce(_, over, _) = node.op {
             let whole = !matches!(over.column, Some(Run::Group(_)));
-            // Batches alone leave a tile, and nobody comes back to all batches' tiles.
-            if home.kind == Kind::Tile || !whole {
+            // A reduction over batches alone gives a tile, and no warpgroup visits all batches' tiles again.
+            if scope.kind == Kind::Tile || !whole {
                 return refuse(if whole {
                     Unsupported::FoldLeavesTile
                 } else {
@@ -234,8 +246,10 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             let [of, place] = [terms, index].map(|operand| graph[operand].ty);
             let simple =
                 of.axes.kind() == Kind::Tile && of.elem == Elem::F32 && place.axes.column.is_none();
-            // Who finishes reads the index again, and knows nothing of passes over tiles.
-            let known = !late[terms.index()] && !late[index.index()] && passes[index.index()] == 0;
+            // The warpgroup that finishes a pick loads the index again, and has no results of row passes.
+            let known = !after_reductions[terms.index()]
+                && !after_reductions[index.index()]
+                && passes[index.index()] == 0;
             if !simple || !known {
                 return refuse(Unsupported::PickOfFinished);
             }
@@ -245,17 +259,18 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
             return refuse(Unsupported::FinishedMeetsPass);
         }
         let apart = |operand: NodeId| {
-            late[operand.index()] && Home::of(graph, graph[operand].ty.axes) != home
+            after_reductions[operand.index()]
+                && ReductionScope::of(graph, graph[operand].ty.axes) != scope
         };
-        if home.kind == Kind::Tile || node.op.operands().any(apart) {
+        if scope.kind == Kind::Tile || node.op.operands().any(apart) {
             return refuse(Unsupported::FinishedMeetsOther);
         }
     }
     Ok(())
 }
 
-/// Refuses results of a problem without batches: nobody would write them. Rows and columns that there are none of still
-/// have a tile.
+/// Refuses results of a problem without batches: no tile would write them. A problem without rows or columns still has
+/// one tile.
 pub(super) fn refuse_nothing(graph: &Graph, problem: &Problem) -> Result<(), Sm90Refusal> {
     let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
     let output = graph.outputs().iter().find(|output| wanted(&output.dims));
@@ -283,7 +298,7 @@ impl Workspace {
         let tile = schedule.tile;
         let [rows, columns] = schedule.clusters(problem).map(|count| count.max(1));
         let (rows, columns) = (
-            rows * u64::from(tile.cluster.rows() * tile.sharers()),
+            rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile()),
             columns * u64::from(tile.cluster.columns()),
         );
         let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));

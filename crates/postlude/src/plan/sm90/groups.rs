@@ -5,7 +5,7 @@
 
 use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
 
-use super::folds::late;
+use super::folds::after_reductions;
 use super::{CANDIDATES, Needs, Sm90Refusal, Unsupported};
 
 /// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
@@ -121,7 +121,7 @@ pub(crate) fn least_common_multiple(a: u32, b: u32) -> u32 {
 
 /// Refuses values of fewer columns that no tile knows.
 pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
-    let (live, late, runs) = (graph.live(), late(graph), runs(graph));
+    let (live, after_reductions, runs) = (graph.live(), after_reductions(graph), runs(graph));
     let own = graph.product().column.divisor();
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let fewer = || Err(Unsupported::OtherColumns.at(graph, id));
@@ -131,12 +131,15 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         if columns.into_iter().flatten().any(|divisor| divisor % own != 0) {
             return fewer();
         }
-        // Who finishes columns knows a run's result in the first of them only.
+        // The warpgroup that finishes columns has a run's result in the run's first column only.
         let along = node.ty.axes.kind() == Kind::AlongColumns;
         let coarse = |operand: NodeId| runs[operand.index()] > 1;
-        let longer =
-            |operand: NodeId| late[operand.index()] && runs[operand.index()] > runs[id.index()];
-        if along && node.op.operands().any(longer) || !along && coarse(id) && late[id.index()] {
+        let longer = |operand: NodeId| {
+            after_reductions[operand.index()] && runs[operand.index()] > runs[id.index()]
+        };
+        if along && node.op.operands().any(longer)
+            || !along && coarse(id) && after_reductions[id.index()]
+        {
             return fewer();
         }
         if matches!(node.op, Op::Pick(terms, _) if coarse(terms)) {

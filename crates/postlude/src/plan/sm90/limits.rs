@@ -7,7 +7,9 @@ use crate::graph::{Graph, InputId, Kind, Op};
 use crate::problem::Problem;
 
 use super::place::tile_operands;
-use super::{CANDIDATES, Feed, Needs, Path, STAGGER, Sm90Refusal, Sm90Schedule, Tile};
+use super::{
+    CANDIDATES, EpilogueTransfer, Needs, OperandLoad, STAGGER, Sm90Refusal, Sm90Schedule, Tile,
+};
 
 /// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
 const MOST_PARAMETER_BYTES: usize = 4096;
@@ -46,20 +48,20 @@ impl Parameters {
         self.push(count, 4, 4);
     }
 
-    fn tensor(&mut self, path: Path) {
-        if path.major().is_some() { self.maps(1) } else { self.memory() }
+    fn tensor(&mut self, transfer: EpilogueTransfer) {
+        if transfer.major().is_some() { self.maps(1) } else { self.memory() }
     }
 
-    fn operand(&mut self, feed: Feed) {
-        match feed {
-            Feed::Inner | Feed::Outer => self.maps(1),
-            Feed::Staggered => {
+    fn operand(&mut self, load: OperandLoad) {
+        match load {
+            OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => self.maps(1),
+            OperandLoad::Staggered => {
                 let classes = STAGGER as usize;
                 self.maps(classes);
                 // What is before each class, and two selectors.
                 self.words(classes + 2);
             }
-            Feed::InnerElements | Feed::OuterElements => self.memory(),
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => self.memory(),
         }
         // Whether it has batches.
         self.words(1);
@@ -79,9 +81,11 @@ impl Parameters {
                 continue;
             }
             let place = tiles.iter().position(|tile| *tile == input);
-            all.tensor(place.map_or(Path::Strided, |place| needs.loads[place]));
+            all.tensor(
+                place.map_or(EpilogueTransfer::Strided, |place| needs.epilogue_loads[place]),
+            );
         }
-        needs.stores.iter().for_each(|path| all.tensor(*path));
+        needs.epilogue_stores.iter().for_each(|transfer| all.tensor(*transfer));
         if needs.folds.any() {
             all.push(4, 8, 8);
         }
@@ -109,10 +113,10 @@ pub(crate) fn body_inputs(graph: &Graph) -> Vec<InputId> {
 /// then outputs, too.
 pub(super) fn shorten_parameters(graph: &Graph, needs: &mut Needs) {
     if !Parameters::of(graph, needs).fit() {
-        needs.loads.iter_mut().for_each(Path::make_direct);
+        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
     }
     if !Parameters::of(graph, needs).fit() {
-        needs.stores.iter_mut().for_each(Path::make_direct);
+        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
     }
 }
 
@@ -142,7 +146,7 @@ fn code_lines(tile: Tile, needs: &Needs, vectors: [u64; 3]) -> u64 {
     let round = super::least_common_multiple(needs.groups, super::NARROWEST);
     let elements = u64::from(tile.blocks()) * u64::from(round) / 2;
     let [rows, columns, scalars] = vectors;
-    let turns = u64::from(needs.width(tile).div_ceil(128 * tile.sharers()));
+    let turns = u64::from(needs.width(tile).div_ceil(128 * tile.warpgroups_per_tile()));
     (u64::from(needs.lines).saturating_mul(elements))
         .saturating_add(rows.saturating_mul(2 * u64::from(tile.blocks())))
         .saturating_add(columns.saturating_mul(turns + 1))
@@ -174,7 +178,7 @@ impl Sm90Schedule {
         if !words.any() {
             return true;
         }
-        let units = rows * u64::from(tile.cluster.rows() * tile.sharers());
+        let units = rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile());
         let tiles = columns * u64::from(tile.cluster.columns());
         let most = u64::from(words.rows.max(words.columns).max(words.scalars));
         let counters = product(&[units + tiles + 1, batch + 1]);
@@ -213,10 +217,15 @@ mod tests {
     #[test]
     fn tiles_go_straight_to_registers_where_a_launch_has_no_room_for_their_maps() {
         let (_, few) = planned(&sum_of_tiles(20), &SMALL).expect("it is planned");
-        assert!(few.needs.loads.iter().all(|path| *path == Path::Map));
+        assert!(few.needs.epilogue_loads.iter().all(|transfer| *transfer == EpilogueTransfer::Tma));
         let (graph, many) = planned(&sum_of_tiles(60), &SMALL).expect("it is planned");
-        assert!(many.needs.loads.iter().all(|path| *path == Path::Contiguous));
-        assert_eq!(many.needs.stores, [Path::Map]);
+        assert!(
+            many.needs
+                .epilogue_loads
+                .iter()
+                .all(|transfer| *transfer == EpilogueTransfer::Contiguous)
+        );
+        assert_eq!(many.needs.epilogue_stores, [EpilogueTransfer::Tma]);
         assert!(Parameters::of(&graph, &many.needs).fit());
     }
 

@@ -1,5 +1,5 @@
-//! What a graph needs of a schedule: ways in for the product's operands, paths for the epilogue's tiles, room for its values
-//! along columns.
+//! What a graph needs of a schedule: loads of the product's operands, loads and stores of the epilogue, room for its
+//! values along columns.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::graph::{Axes, Graph, Kind, NodeId, Op};
 use crate::problem::Problem;
 
 use super::folds::{self, FoldWords};
-use super::operand::{self, Feed};
-use super::place::{self, Path, Placements};
+use super::operand::{self, OperandLoad};
+use super::place::{self, EpilogueTransfer, Placements};
 use super::stored::as_stored;
-use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, again, groups, limits, work};
+use super::{CANDIDATES, SlotCounts, Sm90Refusal, Tile, Viewed, groups, limits, row_pass, work};
 
-/// Instructions an element from which on subtiles are a loop.
+/// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
 /// As many take longer than the products of short contractions.
 const BUSY: u32 = 10;
@@ -20,12 +20,12 @@ const BUSY: u32 = 10;
 /// What a graph needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Needs {
-    /// How A and B reach shared memory.
-    pub operands: [Feed; 2],
-    /// How each tile operand arrives, in the order of the signature.
-    pub loads: Vec<Path>,
-    /// How each output leaves, in the order of the signature.
-    pub stores: Vec<Path>,
+    /// How A and B are loaded.
+    pub operands: [OperandLoad; 2],
+    /// How each tile operand is loaded, in the order of the signature.
+    pub epilogue_loads: Vec<EpilogueTransfer>,
+    /// How each output is stored, in the order of the signature.
+    pub epilogue_stores: Vec<EpilogueTransfer>,
     /// What they take of slots.
     pub slots: SlotCounts,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
@@ -64,16 +64,16 @@ impl Needs {
     /// The needs of a graph without parts and merges.
     pub(super) fn of_viewed(graph: &Graph, problem: &Problem, placements: &Placements) -> Needs {
         let mut needs = Needs {
-            operands: operand::feeds(graph, problem, placements),
-            loads: place::loads(graph, problem, placements),
-            stores: place::stores(graph, problem, placements),
+            operands: operand::operand_loads(graph, problem, placements),
+            epilogue_loads: place::epilogue_loads(graph, problem, placements),
+            epilogue_stores: place::epilogue_stores(graph, problem, placements),
             slots: SlotCounts::default(),
             column_values: column_values(&as_stored(graph)).len() as u32,
             products: 1 + graph.product().further.len() as u32,
             folds: FoldWords::of(graph),
             widest_fold: folds::widest(graph),
-            whole_columns: again::whole_columns(graph, problem.product_columns()),
-            pass_words: again::pass_words(graph),
+            whole_columns: row_pass::whole_columns(graph, problem.product_columns()),
+            pass_words: row_pass::pass_words(graph),
             groups: groups::multiple(graph),
             work: work::work(graph),
             lines: work::lines(graph),
@@ -86,16 +86,16 @@ impl Needs {
 
     /// One aligned output of 16 or 32 bits and nothing else.
     pub fn plain() -> Needs {
-        let operands = [Feed::Inner; 2];
-        let (loads, stores) = (Vec::new(), vec![Path::Map]);
+        let operands = [OperandLoad::TmaKMajor; 2];
+        let (epilogue_loads, epilogue_stores) = (Vec::new(), vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
         let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
         let (products, whole_columns, pass_words, groups) = (1, 0, 0, 1);
         let (work, lines) = (0, 0);
         Needs {
             operands,
-            loads,
-            stores,
+            epilogue_loads,
+            epilogue_stores,
             slots,
             column_values,
             products,
@@ -109,11 +109,11 @@ impl Needs {
         }
     }
 
-    /// The same with the paths that go together with how A and B travel.
+    /// The same with the epilogue loads that go together with how A and B are loaded.
     pub(super) fn settled(mut self) -> Needs {
-        if self.operands.iter().any(|feed| feed.is_written()) || self.whole_columns > 0 {
+        if self.operands.iter().any(|load| load.is_written()) || self.whole_columns > 0 {
             // All load warps are busy with the product's operands; or tiles are read more than once.
-            self.loads.iter_mut().for_each(Path::make_direct);
+            self.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
         }
         self
     }
@@ -139,32 +139,32 @@ impl Needs {
         CANDIDATES.iter().filter(whole).map(|tile| self.width(*tile)).max().unwrap_or(0)
     }
 
-    /// Whether a tile operand arrives through slots.
-    pub fn maps_loads(&self) -> bool {
-        self.loads.iter().any(|path| path.major().is_some())
+    /// Whether TMA loads a tile operand, through slots.
+    pub fn has_tma_loads(&self) -> bool {
+        self.epilogue_loads.iter().any(|transfer| transfer.major().is_some())
     }
 
-    /// Whether each warp sends its own rows of an output out, and waits for no other: rows of different warps that lie in
-    /// one line of a slot leave together.
+    /// Whether each warp stores its own rows of an output and waits for no other warp: rows of different warps that lie
+    /// in one line of a slot are stored together.
     pub(crate) fn stores_by_warps(&self) -> bool {
-        self.stores.iter().all(|path| *path != Path::MapTransposed)
+        self.epilogue_stores.iter().all(|transfer| *transfer != EpilogueTransfer::TmaTransposed)
     }
 
-    /// Whether an output leaves through slots.
-    pub fn maps_stores(&self) -> bool {
-        self.stores.iter().any(|path| path.major().is_some())
+    /// Whether TMA stores an output, through slots.
+    pub fn has_tma_stores(&self) -> bool {
+        self.epilogue_stores.iter().any(|transfer| transfer.major().is_some())
     }
 
-    /// Whether a kernel for these needs can be used where `other` is needed: every path at least as general.
+    /// Whether a kernel for these needs can be used where `other` is needed: every load and store at least as general.
     pub fn covers(&self, other: &Needs) -> bool {
-        let general = |ours: &[Path], theirs: &[Path]| {
+        let general = |ours: &[EpilogueTransfer], theirs: &[EpilogueTransfer]| {
             ours.len() == theirs.len()
                 && ours.iter().zip(theirs).all(|(ours, theirs)| ours.covers(*theirs))
         };
-        let feeds = self.operands.iter().zip(other.operands);
-        feeds.into_iter().all(|(ours, theirs)| ours.covers(theirs))
-            && general(&self.loads, &other.loads)
-            && general(&self.stores, &other.stores)
+        let loads = self.operands.iter().zip(other.operands);
+        loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
+            && general(&self.epilogue_loads, &other.epilogue_loads)
+            && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values
             && self.products == other.products
             && self.folds == other.folds
@@ -186,15 +186,16 @@ impl Needs {
 
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words =
-            |paths: &[Path]| paths.iter().map(|path| path.name()).collect::<Vec<_>>().join(" ");
+        let words = |transfers: &[EpilogueTransfer]| {
+            transfers.iter().map(|transfer| transfer.name()).collect::<Vec<_>>().join(" ")
+        };
         write!(
             f,
-            "operands {} {}, loads {}, stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
+            "operands {} {}, epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
             self.operands[0].name(),
             self.operands[1].name(),
-            words(&self.loads),
-            words(&self.stores),
+            words(&self.epilogue_loads),
+            words(&self.epilogue_stores),
             self.column_values,
             self.products,
             self.folds.rows,
@@ -226,11 +227,11 @@ pub(crate) fn column_values(graph: &Graph) -> Vec<NodeId> {
     let tiles =
         graph.outputs().iter().filter(|one| graph.product().axes(&one.dims).is_some_and(of_tile));
     tiles.for_each(|output| used[output.value.index()] = true);
-    let (late, runs) = (folds::late(graph), groups::runs(graph));
+    let (after_reductions, runs) = (folds::after_reductions(graph), groups::runs(graph));
     let along = |id: &NodeId| {
         let node = &graph[*id];
         used[id.index()]
-            && !late[id.index()]
+            && !after_reductions[id.index()]
             && runs[id.index()] == 1
             && node.ty.axes.kind() == Kind::AlongColumns
             && !matches!(node.op, Op::Constant(_))

@@ -1,4 +1,4 @@
-//! How the operands of the product lie, and which way each therefore reaches shared memory.
+//! Where the operands of the product lie in memory, and how each is therefore loaded into shared memory.
 
 use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Orientation};
@@ -6,51 +6,61 @@ use crate::problem::Problem;
 
 use super::place::{MAP_ALIGNMENT, Placement, Placements, fits_map};
 
-/// How an operand of the product reaches shared memory.
+/// How an operand of the product is loaded into shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Feed {
-    /// By tensor map; the contraction lies without gaps.
-    Inner,
-    /// By tensor map; rows of A, or columns of B, lie without gaps.
-    Outer,
-    /// The contraction lies without gaps, but rows begin anywhere. Every eighth row begins at the same distance from a
-    /// multiple of 16 bytes, so eight tensor maps read them all, and threads move what arrives to its place.
+pub enum OperandLoad {
+    /// By TMA; K-major: elements along K are contiguous.
+    TmaKMajor,
+    /// By TMA; MN-major: rows of A, or columns of B, are contiguous.
+    TmaMnMajor,
+    /// K-major, but rows begin anywhere. Every eighth row begins at the same distance from a multiple of 16 bytes, so
+    /// eight tensor maps read them all, and load warps move what arrived to its place.
     Staggered,
-    /// Element by element; threads run along the contraction.
-    InnerElements,
-    /// Element by element; threads run along rows of A, or columns of B.
-    OuterElements,
+    /// Element by element; the threads of a warp read along K.
+    ElementsKMajor,
+    /// Element by element; the threads of a warp read along rows of A, or columns of B.
+    ElementsMnMajor,
 }
 
-impl Feed {
-    /// Every feed, best first.
-    pub const ALL: [Feed; 5] =
-        [Feed::Inner, Feed::Outer, Feed::Staggered, Feed::InnerElements, Feed::OuterElements];
+impl OperandLoad {
+    /// Every one, best first.
+    pub const ALL: [OperandLoad; 5] = [
+        OperandLoad::TmaKMajor,
+        OperandLoad::TmaMnMajor,
+        OperandLoad::Staggered,
+        OperandLoad::ElementsKMajor,
+        OperandLoad::ElementsMnMajor,
+    ];
 
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            Feed::Inner => "inner",
-            Feed::Outer => "outer",
-            Feed::Staggered => "staggered",
-            Feed::InnerElements => "inner_elements",
-            Feed::OuterElements => "outer_elements",
+            OperandLoad::TmaKMajor => "tma_k_major",
+            OperandLoad::TmaMnMajor => "tma_mn_major",
+            OperandLoad::Staggered => "staggered",
+            OperandLoad::ElementsKMajor => "elements_k_major",
+            OperandLoad::ElementsMnMajor => "elements_mn_major",
         }
     }
 
     /// Whether threads read it element by element.
     pub const fn is_by_elements(self) -> bool {
-        matches!(self, Feed::InnerElements | Feed::OuterElements)
+        matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
     }
 
-    /// Whether threads of the load warpgroup write it to its stage, and not copies by tensor map.
+    /// Whether threads of the load warpgroup write it to its stage, and not TMA.
     pub const fn is_written(self) -> bool {
-        matches!(self, Feed::Staggered | Feed::InnerElements | Feed::OuterElements)
+        matches!(
+            self,
+            OperandLoad::Staggered | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor
+        )
     }
 
-    /// Whether a kernel with this feed can be used where `other` was planned.
-    pub fn covers(self, other: Feed) -> bool {
-        self == other || self.is_by_elements() || (self == Feed::Staggered && other == Feed::Inner)
+    /// Whether a kernel that loads it so can be used where `other` was planned.
+    pub fn covers(self, other: OperandLoad) -> bool {
+        self == other
+            || self.is_by_elements()
+            || (self == OperandLoad::Staggered && other == OperandLoad::TmaKMajor)
     }
 }
 
@@ -107,30 +117,40 @@ pub(crate) fn operands<'a>(
         .collect()
 }
 
-/// How A and B travel.
-pub(super) fn feeds(graph: &Graph, problem: &Problem, placements: &Placements) -> [Feed; 2] {
+/// How A and B are loaded.
+pub(super) fn operand_loads(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> [OperandLoad; 2] {
     let operands = operands(graph, problem, placements);
-    let each: Vec<Feed> = operands.iter().map(|operand| feed(operand, problem)).collect();
+    let each: Vec<OperandLoad> =
+        operands.iter().map(|operand| operand_load(operand, problem)).collect();
     let (left, right) = (each[0], each[1]);
     let right = match &each[2..] {
         [] => right,
-        // Several products take B the same way: whichever brings in all.
-        further if right != Feed::Staggered && further.iter().all(|feed| *feed == right) => right,
-        _ if operands[1..].iter().all(|operand| operand.strides.outer == 1) => Feed::OuterElements,
-        _ => Feed::InnerElements,
+        // Every product loads its B by the same code: one that loads all of them.
+        further if right != OperandLoad::Staggered && further.iter().all(|load| *load == right) => {
+            right
+        }
+        _ if operands[1..].iter().all(|operand| operand.strides.outer == 1) => {
+            OperandLoad::ElementsMnMajor
+        }
+        _ => OperandLoad::ElementsKMajor,
     };
-    let feeds = [left, right];
-    if !feeds.iter().any(|feed| feed.is_by_elements()) {
-        return feeds;
+    let loads = [left, right];
+    if !loads.iter().any(|load| load.is_by_elements()) {
+        return loads;
     }
-    // The whole load warpgroup reads elements, and has nobody to spare.
-    feeds.map(|feed| if feed == Feed::Staggered { Feed::InnerElements } else { feed })
+    // The whole load warpgroup reads elements: no warp is left to move staggered rows.
+    loads
+        .map(|load| if load == OperandLoad::Staggered { OperandLoad::ElementsKMajor } else { load })
 }
 
-fn feed(operand: &Operand<'_>, problem: &Problem) -> Feed {
+fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
     if problem.inner == 0 {
         // Nothing is read.
-        return Feed::Inner;
+        return OperandLoad::TmaKMajor;
     }
     let OperandStrides { batch, outer, inner } = operand.strides;
     let fits = |stride: isize| fits_map(stride, operand.dtype);
@@ -139,15 +159,15 @@ fn feed(operand: &Operand<'_>, problem: &Problem) -> Feed {
         (problem.inner == 1 || inner == 1, operand.size <= 1 || outer == 1);
     if batches_fit && operand.placement.alignment().is_multiple_of(MAP_ALIGNMENT) {
         if inner_unit && (operand.size <= 1 || fits(outer)) {
-            return Feed::Inner;
+            return OperandLoad::TmaKMajor;
         }
         if outer_unit && (problem.inner == 1 || fits(inner)) {
-            return Feed::Outer;
+            return OperandLoad::TmaMnMajor;
         }
     }
     let step = outer.checked_mul(STAGGER as isize);
     if batches_fit && inner_unit && (operand.size <= 1 || step.is_some_and(fits)) {
-        return Feed::Staggered;
+        return OperandLoad::Staggered;
     }
-    if outer_unit { Feed::OuterElements } else { Feed::InnerElements }
+    if outer_unit { OperandLoad::ElementsMnMajor } else { OperandLoad::ElementsKMajor }
 }

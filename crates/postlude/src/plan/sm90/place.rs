@@ -1,6 +1,6 @@
-//! Where tensors lie, and which way each therefore travels.
+//! Where tensors lie, and how the epilogue therefore loads and stores each.
 //!
-//! In: strides and alignments of one call. Out: a [`Path`] for every tile operand and tile output of the epilogue.
+//! In: strides and alignments of one call. Out: an [`EpilogueTransfer`] for every tile operand and every output.
 
 use crate::dtype::DType;
 use crate::graph::{Graph, InputId, Kind, Op, Product};
@@ -27,69 +27,80 @@ pub struct Placements {
     pub outputs: Vec<Placement>,
 }
 
-/// How a tile operand or a tile output travels.
+/// How the epilogue loads a tile operand or stores an output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Path {
-    /// By tensor map, through shared memory; columns follow one another without gaps.
-    Map,
-    /// The same with rows that follow one another without gaps.
-    MapTransposed,
-    /// Straight between registers and memory; columns follow one another without gaps.
+pub enum EpilogueTransfer {
+    /// By TMA through shared memory; row-major.
+    Tma,
+    /// By TMA through shared memory; column-major.
+    TmaTransposed,
+    /// Directly between registers and memory; columns are contiguous.
     Contiguous,
-    /// Straight between registers and memory, at any strides.
+    /// Directly between registers and memory, at any strides.
     Strided,
-    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of are
-    /// finished.
+    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of
+    /// are finished.
     Finished,
 }
 
-impl Path {
-    /// Every path, best first.
-    pub const ALL: [Path; 5] =
-        [Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided, Path::Finished];
+impl EpilogueTransfer {
+    /// Every one, best first.
+    pub const ALL: [EpilogueTransfer; 5] = [
+        EpilogueTransfer::Tma,
+        EpilogueTransfer::TmaTransposed,
+        EpilogueTransfer::Contiguous,
+        EpilogueTransfer::Strided,
+        EpilogueTransfer::Finished,
+    ];
 
-    /// Straight between registers and memory, if it is not yet.
+    /// Directly between registers and memory, if it is not yet.
     pub(super) fn make_direct(&mut self) {
         *self = match *self {
-            Path::Map | Path::Contiguous => Path::Contiguous,
-            Path::MapTransposed | Path::Strided => Path::Strided,
-            Path::Finished => Path::Finished,
+            EpilogueTransfer::Tma | EpilogueTransfer::Contiguous => EpilogueTransfer::Contiguous,
+            EpilogueTransfer::TmaTransposed | EpilogueTransfer::Strided => {
+                EpilogueTransfer::Strided
+            }
+            EpilogueTransfer::Finished => EpilogueTransfer::Finished,
         };
     }
 
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            Path::Map => "map",
-            Path::MapTransposed => "map_transposed",
-            Path::Contiguous => "contiguous",
-            Path::Strided => "strided",
-            Path::Finished => "finished",
+            EpilogueTransfer::Tma => "tma",
+            EpilogueTransfer::TmaTransposed => "tma_transposed",
+            EpilogueTransfer::Contiguous => "contiguous",
+            EpilogueTransfer::Strided => "strided",
+            EpilogueTransfer::Finished => "finished",
         }
     }
 
-    /// What a tensor map has innermost on this path; `None` where there is no map.
+    /// What a tensor map has innermost; `None` where there is no map.
     pub const fn major(self) -> Option<Major> {
         match self {
-            Path::Map => Some(Major::Row),
-            Path::MapTransposed => Some(Major::Column),
-            Path::Contiguous | Path::Strided | Path::Finished => None,
+            EpilogueTransfer::Tma => Some(Major::Row),
+            EpilogueTransfer::TmaTransposed => Some(Major::Column),
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => None,
         }
     }
 
-    /// Whether a tile goes straight between registers and memory.
+    /// Whether a tile moves directly between registers and memory.
     pub const fn is_direct(self) -> bool {
-        matches!(self, Path::Contiguous | Path::Strided)
+        matches!(self, EpilogueTransfer::Contiguous | EpilogueTransfer::Strided)
     }
 
-    /// Whether code for this path moves whatever could take the other one, too.
-    pub const fn covers(self, other: Path) -> bool {
+    /// Whether code for this one moves whatever the other one moves.
+    pub const fn covers(self, other: EpilogueTransfer) -> bool {
         match self {
-            Path::Map => matches!(other, Path::Map),
-            Path::MapTransposed => matches!(other, Path::MapTransposed),
-            Path::Contiguous => matches!(other, Path::Map | Path::Contiguous),
-            Path::Strided => !matches!(other, Path::Finished),
-            Path::Finished => matches!(other, Path::Finished),
+            EpilogueTransfer::Tma => matches!(other, EpilogueTransfer::Tma),
+            EpilogueTransfer::TmaTransposed => matches!(other, EpilogueTransfer::TmaTransposed),
+            EpilogueTransfer::Contiguous => {
+                matches!(other, EpilogueTransfer::Tma | EpilogueTransfer::Contiguous)
+            }
+            EpilogueTransfer::Strided => !matches!(other, EpilogueTransfer::Finished),
+            EpilogueTransfer::Finished => matches!(other, EpilogueTransfer::Finished),
         }
     }
 }
@@ -182,21 +193,29 @@ pub(crate) fn tile_operands(graph: &Graph) -> Vec<InputId> {
     inputs
 }
 
-/// The path of every tile operand, in the order of the signature.
-pub(super) fn loads(graph: &Graph, problem: &Problem, placements: &Placements) -> Vec<Path> {
-    let path = |input: InputId| {
+/// How every tile operand is loaded, in the order of the signature.
+pub(super) fn epilogue_loads(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> Vec<EpilogueTransfer> {
+    let transfer = |input: InputId| {
         let declared = &graph.inputs()[input.0 as usize];
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.product(), dims, &placement.strides);
         let mapped = is_mapped(declared.dtype);
-        path(declared.dtype, mapped, strides, placement.alignment(), problem)
+        transfer(declared.dtype, mapped, strides, placement.alignment(), problem)
     };
-    tile_operands(graph).into_iter().map(path).collect()
+    tile_operands(graph).into_iter().map(transfer).collect()
 }
 
-/// The path of every output, in the order of the signature.
-pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) -> Vec<Path> {
+/// How every output is stored, in the order of the signature.
+pub(super) fn epilogue_stores(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> Vec<EpilogueTransfer> {
     let outputs = graph.outputs().iter().zip(&placements.outputs);
     outputs
         .map(|(output, placement)| {
@@ -204,20 +223,24 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
             if axes.is_some_and(|axes| axes.kind() != Kind::Tile)
                 || groups::output_run(graph, output) > 1
             {
-                return Path::Finished;
+                return EpilogueTransfer::Finished;
             }
             let strides = body_strides(graph.product(), &output.dims, &placement.strides);
             let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
-            let path = path(output.dtype, mapped, strides, placement.alignment(), problem);
+            let transfer = transfer(output.dtype, mapped, strides, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| {
                 (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
             };
-            match path {
-                Path::Map if !whole(problem.product_columns()) => Path::Contiguous,
-                // Bytes leave through slots row by row only.
-                Path::MapTransposed if !whole(problem.rows) || output.dtype.bits() == 8 => {
-                    Path::Strided
+            match transfer {
+                EpilogueTransfer::Tma if !whole(problem.product_columns()) => {
+                    EpilogueTransfer::Contiguous
+                }
+                // Tiles of bytes are stored by TMA row-major only.
+                EpilogueTransfer::TmaTransposed
+                    if !whole(problem.rows) || output.dtype.bits() == 8 =>
+                {
+                    EpilogueTransfer::Strided
                 }
                 other => other,
             }
@@ -225,19 +248,19 @@ pub(super) fn stores(graph: &Graph, problem: &Problem, placements: &Placements) 
         .collect()
 }
 
-/// Whether elements travel through slots whichever way they lie.
+/// Whether TMA moves such elements, row-major and column-major.
 fn is_mapped(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// The path of a tensor that lies so, by a map only where its elements are `mapped`.
-fn path(
+/// How a tensor that lies so is loaded or stored: by TMA only where its elements are `mapped`.
+fn transfer(
     dtype: DType,
     mapped: bool,
     strides: [isize; 3],
     alignment: u64,
     problem: &Problem,
-) -> Path {
+) -> EpilogueTransfer {
     let [batch, row, column] = strides;
     // No map has an empty dim, and a tile of nothing must touch nothing.
     let mappable = problem.rows > 0
@@ -247,10 +270,10 @@ fn path(
         && (problem.batch <= 1 || fits_map(batch, dtype));
     if column == 1 || problem.product_columns() <= 1 {
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
-        return if mapped { Path::Map } else { Path::Contiguous };
+        return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
     }
     let mapped = mappable && row == 1 && fits_map(column, dtype);
-    if mapped { Path::MapTransposed } else { Path::Strided }
+    if mapped { EpilogueTransfer::TmaTransposed } else { EpilogueTransfer::Strided }
 }
 
 /// Whether a map can step by this stride.

@@ -1,10 +1,10 @@
-//! Every candidate with its verdict, and those that fit in the order of the model's liking.
+//! Every candidate with its verdict, and the fitting ones in the order of their cost.
 //!
 //! In: a graph and a problem. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
 
 use super::{
-    CANDIDATES, Cluster, Needs, Placements, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed, Walk,
-    again, cost, fit, folds, groups, least_bytes, limits, place, refuse,
+    CANDIDATES, Cluster, Needs, Placements, Raster, Sm90, Sm90Refusal, Sm90Schedule, Tile, Viewed,
+    cost, fit, folds, groups, least_bytes, limits, place, refuse, row_pass,
 };
 use crate::graph::Graph;
 use crate::problem::Problem;
@@ -18,7 +18,7 @@ pub struct Candidate {
     pub verdict: Result<Ranked, Sm90Refusal>,
 }
 
-/// A schedule and what the model thinks of it.
+/// A schedule and its cost.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ranked {
     /// The schedule.
@@ -49,7 +49,7 @@ pub fn candidates(
     place::refuse(problem)?;
     let needs = Needs::of_viewed(graph, problem, placements);
     folds::refuse_nothing(graph, problem)?;
-    again::refuse(graph, &needs)?;
+    row_pass::refuse(graph, &needs)?;
     groups::refuse_width(graph, &needs)?;
     refuse::refuse_products(&needs)?;
     limits::refuse_parameters(graph, &needs)?;
@@ -70,8 +70,8 @@ pub fn candidates(
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) => {
                 let cycles = cost::cycles(schedule, problem, chip);
-                let walk = Walk::of(*tile, problem);
-                Ok(Ranked { schedule: Sm90Schedule { walk, ..schedule.clone() }, cycles })
+                let raster = Raster::of(*tile, problem);
+                Ok(Ranked { schedule: Sm90Schedule { raster, ..schedule.clone() }, cycles })
             }
             _ if !tile.takes(&needs) => Err(Sm90Refusal::OperandTile),
             None if fit(*tile, &needs, chip).is_some_and(|one| !one.counts(problem)) => {
@@ -117,8 +117,8 @@ fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
     few
 }
 
-/// Every schedule that fits, best first; at least one. Behind those that are taken by themselves come smaller tiles, for
-/// graphs whose values do not fit the registers that the others leave.
+/// Every schedule that fits, best first; at least one. Behind the tiles that planning takes by itself come smaller
+/// ones, for graphs whose values do not fit the registers beside more accumulators.
 pub fn plan_all(
     graph: &Graph,
     problem: &Problem,
@@ -134,7 +134,7 @@ pub fn plan_all(
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
     let needs = Needs::of(graph, problem, placements)?;
     let smaller = CANDIDATES.iter().filter(|tile| {
-        let alone = tile.cluster == Cluster::ONE && !tile.takes_turns();
+        let alone = tile.cluster == Cluster::ONE && !tile.is_ping_pong();
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
     let viewed = Viewed::of(graph)?;

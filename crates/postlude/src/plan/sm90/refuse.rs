@@ -4,12 +4,12 @@ use crate::dtype::DType;
 use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
-use super::{CANDIDATES, Needs, Unsupported, again, folds, groups};
+use super::{CANDIDATES, Needs, Unsupported, folds, groups, row_pass};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Sm90Refusal {
-    /// Operands that the tensor cores' first path does not take.
+    /// Operands of a dtype that sm90 kernels do not multiply.
     #[error("sm90 multiplies f16 and bf16; `{name}` is {dtype}")]
     OperandDType {
         /// The operand.
@@ -64,38 +64,36 @@ pub enum Sm90Refusal {
         /// Its name.
         knob: &'static str,
     },
-    /// A fragment that a subtile has no whole ones of.
+    /// A fragment that does not divide the epilogue tile.
     #[error(
-        "the schedule's fragment is no multiple of 8 columns that divides its subtile of {subtile}"
+        "the schedule's fragment is no multiple of 8 columns that divides its epilogue tile of {epilogue_tile}"
     )]
     Fragment {
-        /// Columns of the subtile.
-        subtile: u32,
+        /// Columns of the epilogue tile.
+        epilogue_tile: u32,
     },
-    /// Copies that wait for a slot that waits for them.
-    #[error(
-        "the schedule delays copies out until the next slot is filled, but has one store stage"
-    )]
+    /// Delayed stores with one slot, which cannot be filled before it is stored.
+    #[error("the schedule delays stores until the next slot is filled, but has one D stage")]
     DelayedSlot,
-    /// Slots that no output can take over.
+    /// Slots of C that no output can take over.
     #[error(
-        "the schedule reuses slots, but no tile operand arrives by tensor map in the order and the element size of an output"
+        "the schedule reuses C's slots for D, but TMA loads no tile operand in the order and the element size of an output"
     )]
     NothingToReuse,
-    /// Slots of several subtiles that are read before the first of them is finished.
+    /// Slots of several epilogue tiles that are read before the first of them is finished.
     #[error(
-        "the schedule reuses slots, but operands of {span} columns are read before their first subtile is finished"
+        "the schedule reuses C's slots for D, but operands of {span} columns are read before their first epilogue tile is finished"
     )]
     ReuseOfSpans {
         /// Columns that are read ahead.
         span: u32,
     },
-    /// Slots that the next subtile would wait for.
+    /// Slots that the next epilogue tile would wait for.
     #[error(
-        "the schedule reuses slots and needs {need} load stages for it, twice those of a subtile"
+        "the schedule reuses C's slots for D and needs {need} C stages for it, twice those of an epilogue tile"
     )]
     ReuseOfFewSlots {
-        /// The fewest load stages.
+        /// The fewest C stages.
         need: u32,
     },
     /// A given schedule that does not fit the chip.
@@ -109,12 +107,10 @@ pub enum Sm90Refusal {
     /// A tile that planning leaves to schedules that name it.
     #[error("taken only when a schedule names it, so that many sizes share few modules")]
     OnRequest,
-    /// A tile that the way of A or B into shared memory does not fill.
-    #[error(
-        "A or B cannot be brought in for it: as they lie, this tile or cluster does not divide"
-    )]
+    /// A tile or cluster that the loads of A or B do not divide.
+    #[error("A or B cannot be loaded for it: as they lie, this tile or cluster does not divide")]
     OperandTile,
-    /// Rows that meet a reduction of theirs again, and are longer than the tiles of a cluster.
+    /// Rows that need a row pass, and are longer than the tiles of a cluster.
     #[error(
         "this row's elements meet a reduction of their own row, which sm90 finishes in rows of at most {most} columns, the tiles of a cluster; these rows have {columns} columns"
     )]
@@ -248,7 +244,7 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
     refuse_operands(graph)?;
     groups::refuse(graph)?;
     folds::refuse(graph)?;
-    let (lates, passes) = (folds::late(graph), again::passes(graph));
+    let (is_after, passes) = (folds::after_reductions(graph), row_pass::passes(graph));
     let live = graph.live();
     for (id, _) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if is_whole(graph, id) {
@@ -266,16 +262,17 @@ pub(super) fn refuse(graph: &Graph) -> Result<(), Sm90Refusal> {
         let own = graph.product().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
-        let (of, late) = (graph[output.value].ty.axes, lates[output.value.index()]);
-        let own = if late { of == axes } else { of.kind() == axes.kind() };
-        let finished =
-            (late || passes[output.value.index()] > 0) && own && axes.kind() != Kind::Tile
-                || grouped && !late;
-        let finished = finished || is_plain(graph, &lates, &passes, output).is_some();
+        let (of, after_reductions) = (graph[output.value].ty.axes, is_after[output.value.index()]);
+        let own = if after_reductions { of == axes } else { of.kind() == axes.kind() };
+        let finished = (after_reductions || passes[output.value.index()] > 0)
+            && own
+            && axes.kind() != Kind::Tile
+            || grouped && !after_reductions;
+        let finished = finished || is_plain(graph, &is_after, &passes, output).is_some();
         if finished && !tile && output.dtype == DType::B1 {
             return Err(Unsupported::PackedVector.at(graph, output.value));
         }
-        if tile && late {
+        if tile && after_reductions {
             return Err(Unsupported::FinishedInTile.at(graph, output.value));
         }
         if !tile && !finished {
@@ -307,14 +304,15 @@ pub(crate) fn is_shared(graph: &Graph, output: &Output) -> bool {
 /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
 pub(crate) fn is_plain(
     graph: &Graph,
-    late: &[bool],
+    after_reductions: &[bool],
     passes: &[usize],
     output: &Output,
 ) -> Option<Kind> {
     let axes = graph.product().axes(&output.dims)?;
     let node = output.value.index();
     let own_columns = axes.column.is_none_or(|by| by % graph.product().column.divisor() == 0);
-    let plain = axes.kind() != Kind::Tile && own_columns && !late[node] && passes[node] == 0;
+    let plain =
+        axes.kind() != Kind::Tile && own_columns && !after_reductions[node] && passes[node] == 0;
     plain.then_some(axes.kind())
 }
 
@@ -410,14 +408,14 @@ mod tests {
         let source = "kernel k(A: f16[M, K], W: f16[N, K], x: f32[N]) -> d: f32[N] { d = x * sum(max(A @ W.T, N, 8), M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
         assert!(refusal.contains("this one has other columns"), "{refusal}");
-        // Nobody comes back to the tiles once their columns are finished.
+        // No warpgroup visits the tiles again once their columns are finished.
         let source = "kernel k(A: f16[M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, M) }";
         let refusal = super::tests::refusal(source).unwrap_or_default();
         assert!(refusal.contains("repeated in every element of a tile"), "{refusal}");
         for (body, wanted) in [
             ("s = sum(A @ W.T, N)\nt = s - max(s, M)", "varies along other dims than the result"),
             ("D = topk_softmax(A @ W.T, 17, N)", "at most 16 largest"),
-            // Who finishes would not know the index in time.
+            // The warpgroup that finishes the pick would not have the index.
             ("Z = A @ W.T\nt = pick(Z, i32(max(Z, N)))", "`pick`"),
         ] {
             let refusal = super::tests::refusal(body).unwrap_or_default();

@@ -1,61 +1,58 @@
 //! The text of a Hopper schedule: a knob a line.
 
+mod renamed;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use super::views::MOST_PRODUCTS;
 use super::{
-    Cluster, Feed, FoldWords, Hints, Needs, Path, Side, SlotCounts, Sm90Schedule, Tile, Walk,
-    fragment,
+    Cluster, EpilogueTransfer, FoldWords, Hints, KernelSchedule, Needs, OperandLoad, Raster,
+    RasterOrder, STAGE_DEPTH, SlotCounts, Sm90Schedule, Tile, fragment,
 };
 use crate::plan::text::{ScheduleTextError, knobs};
 
+pub use renamed::renamed_words;
+
+/// The first line of a schedule.
+const OPENING: &str = "schedule sm90 {";
+
 impl fmt::Display for Sm90Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "schedule sm90 {{")?;
-        writeln!(f, "    tile {} x {}", self.tile.rows, self.tile.columns)?;
-        writeln!(f, "    consumers {}", self.tile.consumers)?;
-        writeln!(f, "    teams {}", self.tile.teams)?;
-        writeln!(f, "    cluster {}", self.tile.cluster)?;
-        writeln!(f, "    stages {}", self.stages)?;
-        writeln!(f, "    subtile {}", self.subtile)?;
-        writeln!(f, "    fragment {}", self.fragment)?;
-        writeln!(f, "    load_stages {}", self.load_stages)?;
-        writeln!(f, "    store_stages {}", self.store_stages)?;
-        writeln!(f, "    reuse {}", u32::from(self.reuse))?;
-        writeln!(f, "    delay {}", u32::from(self.delay))?;
-        writeln!(f, "    looped {}", u32::from(self.looped))?;
-        if self.rounds > 0 {
-            writeln!(f, "    rounds {}", self.rounds)?;
+        let Tile { rows, columns, kernel, math_warpgroups, cluster } = self.tile;
+        writeln!(f, "{OPENING}")?;
+        writeln!(f, "    kernel {}", kernel.name())?;
+        writeln!(f, "    tile {rows} x {columns} x {STAGE_DEPTH}")?;
+        writeln!(f, "    math_warpgroups {math_warpgroups}")?;
+        let multicast = match (cluster.columns() > 1, cluster.rows() > 1) {
+            (false, false) => "",
+            (true, false) => "  # multicast of A",
+            (false, true) => "  # multicast of B",
+            (true, true) => "  # multicast of A and B",
+        };
+        writeln!(f, "    cluster {} x {}{multicast}", cluster.rows(), cluster.columns())?;
+        if cluster.split_k() > 1 {
+            writeln!(f, "    split_k {}", cluster.split_k())?;
         }
-        writeln!(f, "    pending {}", self.pending)?;
+        writeln!(f, "    stages {}", self.stages)?;
+        writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
+        writeln!(f, "    raster {} group {}", self.raster.order.name(), self.raster.group)?;
         writeln!(f, "    hints {}", self.hints.name())?;
-        writeln!(f, "    walk {} {}", self.walk.grouped.name(), self.walk.group)?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
-        let [left, right] = self.needs.operands.map(Feed::name);
-        writeln!(f, "    operands {left} {right}")?;
-        for (word, paths) in [("loads", &self.needs.loads), ("stores", &self.needs.stores)] {
-            write!(f, "    {word}")?;
-            paths.iter().try_for_each(|path| write!(f, " {}", path.name()))?;
-            writeln!(f)?;
+        writeln!(f, "    epilogue_tile {}", self.epilogue_tile)?;
+        writeln!(f, "    fragment {}", self.fragment)?;
+        writeln!(f, "    c_stages {}", self.c_stages)?;
+        writeln!(f, "    d_stages {}", self.d_stages)?;
+        writeln!(f, "    reuse_c {}", u32::from(self.reuse_c))?;
+        writeln!(f, "    delay_store {}", u32::from(self.delay_store))?;
+        writeln!(f, "    epilogue_loop {}", u32::from(self.epilogue_loop))?;
+        if self.rounds > 0 {
+            writeln!(f, "    rounds {}", self.rounds)?;
         }
-        let SlotCounts { loads, stores, reusable } = self.needs.slots;
-        writeln!(f, "    slots {loads} {stores} {reusable}")?;
-        writeln!(f, "    column_values {}", self.needs.column_values)?;
-        writeln!(f, "    products {}", self.needs.products)?;
-        let FoldWords { rows, columns, scalars } = self.needs.folds;
-        writeln!(f, "    folds {rows} {columns} {scalars}")?;
-        writeln!(f, "    widest_fold {}", self.needs.widest_fold)?;
-        writeln!(f, "    whole_columns {}", self.needs.whole_columns)?;
-        writeln!(f, "    pass_words {}", self.needs.pass_words)?;
-        writeln!(f, "    groups {}", self.needs.groups)?;
-        writeln!(f, "    work {}", self.needs.work)?;
-        if self.needs.lines > 0 {
-            writeln!(f, "    lines {}", self.needs.lines)?;
-        }
+        self.needs.print_lines(f)?;
         writeln!(
             f,
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
@@ -67,21 +64,50 @@ impl fmt::Display for Sm90Schedule {
     }
 }
 
+impl Needs {
+    /// The lines of a schedule that say what a graph needs of it.
+    fn print_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [left, right] = self.operands.map(OperandLoad::name);
+        writeln!(f, "    operands {left} {right}")?;
+        let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
+        for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
+            write!(f, "    {word}")?;
+            transfers.iter().try_for_each(|transfer| write!(f, " {}", transfer.name()))?;
+            writeln!(f)?;
+        }
+        let SlotCounts { loads, stores, reusable } = self.slots;
+        writeln!(f, "    slots {loads} {stores} {reusable}")?;
+        writeln!(f, "    column_values {}", self.column_values)?;
+        writeln!(f, "    products {}", self.products)?;
+        let FoldWords { rows, columns, scalars } = self.folds;
+        writeln!(f, "    folds {rows} {columns} {scalars}")?;
+        writeln!(f, "    widest_fold {}", self.widest_fold)?;
+        writeln!(f, "    whole_columns {}", self.whole_columns)?;
+        writeln!(f, "    pass_words {}", self.pass_words)?;
+        writeln!(f, "    groups {}", self.groups)?;
+        writeln!(f, "    work {}", self.work)?;
+        if self.lines > 0 {
+            writeln!(f, "    lines {}", self.lines)?;
+        }
+        Ok(())
+    }
+}
+
 /// Knobs that are one number.
 const NUMBERS: [&str; 21] = [
-    "consumers",
-    "teams",
+    "math_warpgroups",
+    "split_k",
     "stages",
-    "subtile",
-    "fragment",
-    "load_stages",
-    "store_stages",
-    "reuse",
-    "delay",
-    "looped",
-    "rounds",
-    "pending",
+    "wgmma_in_flight",
     "grid_limit",
+    "epilogue_tile",
+    "fragment",
+    "c_stages",
+    "d_stages",
+    "reuse_c",
+    "delay_store",
+    "epilogue_loop",
+    "rounds",
     "column_values",
     "products",
     "widest_fold",
@@ -93,23 +119,41 @@ const NUMBERS: [&str; 21] = [
 ];
 
 /// Knobs that are something else.
-const OTHERS: [&str; 9] =
-    ["tile", "cluster", "walk", "hints", "operands", "slots", "folds", "loads", "stores"];
+const OTHERS: [&str; 10] = [
+    "kernel",
+    "tile",
+    "cluster",
+    "raster",
+    "hints",
+    "operands",
+    "epilogue_loads",
+    "epilogue_stores",
+    "slots",
+    "folds",
+];
 
 impl FromStr for Sm90Schedule {
     type Err = ScheduleTextError;
 
+    /// Reads a schedule of this release or, by its older words, of the last.
     fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
         let mut knobs_read = Knobs::default();
-        for (line, knob, value) in knobs(text, "schedule sm90 {")? {
-            if !NUMBERS.contains(&knob) && !OTHERS.contains(&knob) {
-                return Err(ScheduleTextError::Unknown { knob: knob.to_owned(), line });
+        let mut seen: Vec<String> = Vec::new();
+        for (line, word, written) in knobs(text, OPENING)? {
+            for (knob, value) in renamed::modern(word, written) {
+                if !NUMBERS.contains(&&*knob) && !OTHERS.contains(&&*knob) {
+                    return Err(ScheduleTextError::Unknown { knob: word.to_owned(), line });
+                }
+                if seen.contains(&knob) {
+                    return Err(ScheduleTextError::Twice { knob: word.to_owned(), line });
+                }
+                knobs_read.read(&knob, &value).ok_or_else(|| ScheduleTextError::Value {
+                    knob: word.to_owned(),
+                    value: written.to_owned(),
+                    line,
+                })?;
+                seen.push(knob);
             }
-            knobs_read.read(knob, value).ok_or_else(|| ScheduleTextError::Value {
-                knob: knob.to_owned(),
-                value: value.to_owned(),
-                line,
-            })?;
         }
         knobs_read.schedule()
     }
@@ -119,13 +163,14 @@ impl FromStr for Sm90Schedule {
 #[derive(Default)]
 struct Knobs {
     numbers: HashMap<&'static str, u32>,
+    kernel: Option<KernelSchedule>,
     tile: Option<[u32; 2]>,
-    cluster: Option<Cluster>,
-    walk: Option<Walk>,
+    cluster: Option<[u32; 2]>,
+    raster: Option<Raster>,
     hints: Option<Hints>,
-    operands: Option<[Feed; 2]>,
-    loads: Option<Vec<Path>>,
-    stores: Option<Vec<Path>>,
+    operands: Option<[OperandLoad; 2]>,
+    loads: Option<Vec<EpilogueTransfer>>,
+    stores: Option<Vec<EpilogueTransfer>>,
     slots: SlotCounts,
     folds: FoldWords,
 }
@@ -134,20 +179,27 @@ impl Knobs {
     /// One knob more, if its value can be read.
     fn read(&mut self, knob: &str, value: &str) -> Option<()> {
         match knob {
+            "kernel" => {
+                self.kernel =
+                    Some(KernelSchedule::ALL.into_iter().find(|each| each.name() == value)?);
+            }
             "tile" => {
-                let (rows, columns) = value.split_once('x')?;
-                self.tile = Some([number(rows)?, number(columns)?]);
+                let [rows, columns, depth] = sizes(value)?;
+                self.tile = (depth == STAGE_DEPTH).then_some([rows, columns]);
+                self.tile?;
             }
             "cluster" => {
-                let found = Cluster::ALL.into_iter().find(|each| each.to_string() == value);
-                self.cluster = Some(found?);
+                let cluster = sizes(value)?;
+                let mut all = Cluster::ALL.iter();
+                self.cluster =
+                    all.any(|each| [each.rows(), each.columns()] == cluster).then_some(cluster);
+                self.cluster?;
             }
-            "walk" => self.walk = Some(a_walk(value)?),
+            "raster" => self.raster = Some(a_raster(value)?),
             "hints" => {
-                let found = Hints::ALL.into_iter().find(|each| each.name() == value.trim());
-                self.hints = Some(found?);
+                self.hints = Some(Hints::ALL.into_iter().find(|each| each.name() == value)?);
             }
-            "operands" => self.operands = Some(feeds(value)?),
+            "operands" => self.operands = Some(operand_loads(value)?),
             "slots" => {
                 let [loads, stores, reusable] = three(value)?;
                 self.slots = SlotCounts { loads, stores, reusable };
@@ -156,12 +208,17 @@ impl Knobs {
                 let [rows, columns, scalars] = three(value)?;
                 self.folds = FoldWords { rows, columns, scalars };
             }
-            "loads" => self.loads = Some(paths(value)?),
-            "stores" => self.stores = Some(paths(value)?),
+            "epilogue_loads" => self.loads = Some(transfers(value)?),
+            "epilogue_stores" => self.stores = Some(transfers(value)?),
             _ => {
                 let name = NUMBERS.into_iter().find(|name| *name == knob)?;
                 let value = number(value)?;
-                if name == "products" && !(1..=MOST_PRODUCTS).contains(&value) {
+                let fits = match name {
+                    "products" => (1..=MOST_PRODUCTS).contains(&value),
+                    "split_k" => Cluster::ALL.iter().any(|each| each.split_k() == value),
+                    _ => true,
+                };
+                if !fits {
                     return None;
                 }
                 self.numbers.insert(name, value);
@@ -174,11 +231,11 @@ impl Knobs {
         let missing = ScheduleTextError::Missing;
         let given = |name: &'static str| self.numbers.get(name).copied();
         let knob = |name: &'static str| given(name).ok_or(missing(name));
-        let [rows, columns] = self.tile.ok_or(missing("tile"))?;
+        let tile = self.tile()?;
         let needs = Needs {
             operands: self.operands.ok_or(missing("operands"))?,
-            loads: self.loads.ok_or(missing("loads"))?,
-            stores: self.stores.ok_or(missing("stores"))?,
+            epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
+            epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,
             column_values: knob("column_values")?,
             products: given("products").unwrap_or(1),
@@ -190,29 +247,37 @@ impl Knobs {
             pass_words: given("pass_words").unwrap_or(0),
             groups: given("groups").unwrap_or(1).max(1),
         };
-        let subtile = knob("subtile")?;
+        let epilogue_tile = knob("epilogue_tile")?;
         Ok(Sm90Schedule {
-            tile: Tile {
-                rows,
-                columns,
-                consumers: knob("consumers")?,
-                teams: knob("teams")?.max(1),
-                cluster: self.cluster.ok_or(missing("cluster"))?,
-            },
+            tile,
             stages: knob("stages")?,
-            subtile,
-            fragment: given("fragment").unwrap_or_else(|| fragment(&needs, subtile)),
-            load_stages: knob("load_stages")?,
-            store_stages: knob("store_stages")?,
-            reuse: given("reuse").unwrap_or(0) > 0,
-            delay: given("delay").unwrap_or(0) > 0,
-            looped: given("looped").unwrap_or(0) > 0,
+            epilogue_tile,
+            fragment: given("fragment").unwrap_or_else(|| fragment(&needs, epilogue_tile)),
+            c_stages: knob("c_stages")?,
+            d_stages: knob("d_stages")?,
+            reuse_c: given("reuse_c").unwrap_or(0) > 0,
+            delay_store: given("delay_store").unwrap_or(0) > 0,
+            epilogue_loop: given("epilogue_loop").unwrap_or(0) > 0,
             rounds: given("rounds").unwrap_or(0),
-            pending: knob("pending")?,
+            wgmma_in_flight: knob("wgmma_in_flight")?,
             hints: self.hints.ok_or(missing("hints"))?,
-            walk: self.walk.ok_or(missing("walk"))?,
+            raster: self.raster.ok_or(missing("raster"))?,
             grid_limit: given("grid_limit"),
             needs,
+        })
+    }
+
+    fn tile(&self) -> Result<Tile, ScheduleTextError> {
+        let missing = ScheduleTextError::Missing;
+        let number = |name: &'static str| self.numbers.get(name).copied();
+        let [rows, columns] = self.tile.ok_or(missing("tile"))?;
+        let [below, beside] = self.cluster.ok_or(missing("cluster"))?;
+        Ok(Tile {
+            rows,
+            columns,
+            kernel: self.kernel.ok_or(missing("kernel"))?,
+            math_warpgroups: number("math_warpgroups").ok_or(missing("math_warpgroups"))?,
+            cluster: Cluster::new(below, beside, number("split_k").unwrap_or(1)),
         })
     }
 }
@@ -221,11 +286,18 @@ fn number(text: &str) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The order of tiles by its words.
-fn a_walk(text: &str) -> Option<Walk> {
-    let (side, group) = text.split_once(' ')?;
-    let grouped = Side::ALL.into_iter().find(|each| each.name() == side)?;
-    Some(Walk { grouped, group: group.trim().parse().ok()? })
+/// Sizes with an `x` between each two.
+fn sizes<const COUNT: usize>(text: &str) -> Option<[u32; COUNT]> {
+    let sizes: Option<Vec<u32>> = text.split('x').map(number).collect();
+    sizes?.try_into().ok()
+}
+
+/// A raster by its words.
+fn a_raster(text: &str) -> Option<Raster> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [order, "group", group] = words[..] else { return None };
+    let order = RasterOrder::ALL.into_iter().find(|each| each.name() == order)?;
+    Some(Raster { order, group: number(group)? })
 }
 
 fn three(text: &str) -> Option<[u32; 3]> {
@@ -233,15 +305,15 @@ fn three(text: &str) -> Option<[u32; 3]> {
     words?.try_into().ok()
 }
 
-/// Two feeds by their words.
-fn feeds(text: &str) -> Option<[Feed; 2]> {
-    let feed = |word: &str| Feed::ALL.into_iter().find(|feed| feed.name() == word);
-    let feeds: Option<Vec<Feed>> = text.split_whitespace().map(feed).collect();
-    feeds?.try_into().ok()
+/// Operand loads by their words.
+fn operand_loads(text: &str) -> Option<[OperandLoad; 2]> {
+    let load = |word: &str| OperandLoad::ALL.into_iter().find(|load| load.name() == word);
+    let loads: Option<Vec<OperandLoad>> = text.split_whitespace().map(load).collect();
+    loads?.try_into().ok()
 }
 
-/// Paths by their words.
-fn paths(text: &str) -> Option<Vec<Path>> {
-    let path = |word: &str| Path::ALL.into_iter().find(|path| path.name() == word);
-    text.split_whitespace().map(path).collect()
+/// Epilogue transfers by their words.
+fn transfers(text: &str) -> Option<Vec<EpilogueTransfer>> {
+    let transfer = |word: &str| EpilogueTransfer::ALL.into_iter().find(|one| one.name() == word);
+    text.split_whitespace().map(transfer).collect()
 }

@@ -3,8 +3,8 @@
 use crate::functions::Accuracy;
 use crate::graph::{Binary, Fold, Graph, Kind, MathMode, Op, Unary, accuracies};
 
-use super::again::{folded_by, passes, terms_of};
 use super::limits::vector;
+use super::row_pass::{passes, reductions_of_pass, terms_of};
 
 /// About how many instructions an element takes.
 pub(super) fn work(graph: &Graph) -> u32 {
@@ -67,7 +67,8 @@ pub(super) fn lines(graph: &Graph) -> u32 {
         of_node.sum()
     };
     let before = (1..=last).map(|pass| {
-        let roots = folded_by(graph, &passes, pass).into_iter().map(|folded| folded.terms);
+        let roots =
+            reductions_of_pass(graph, &passes, pass).into_iter().map(|reduction| reduction.terms);
         let terms = terms_of(graph, roots, true);
         of_some(&|node| terms[node])
     });

@@ -1,18 +1,18 @@
 //! Tile outputs of packed bits.
 //!
-//! Several lanes hold the eight elements of a byte, so they put it together and one of them stores it. From two groups of
-//! 8 columns every lane gets one byte, whichever way bits are packed. Packed dims are multiples of 8 and tiles begin at
-//! such, so a byte is inside the problem when its first element is.
+//! Several lanes hold the eight elements of a byte, so they put it together and one of them stores it. From two groups
+//! of 8 columns every lane gets one byte, whichever way bits are packed. Packed dims are multiples of 8 and tiles begin
+//! at such, so a byte is inside the problem when its first element is.
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::ShuffleMode;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, Scalar, U32};
 
-use crate::plan::sm90::{Major, Path};
+use crate::plan::sm90::{EpilogueTransfer, Major};
 
 use super::super::parameters::{Location, Memory, Parameters};
-use super::{Spot, Subtile};
+use super::{EpilogueTile, ThreadCoordinate};
 
 /// Where a lane's byte of the first two groups of a block goes.
 #[derive(Clone, Copy)]
@@ -43,27 +43,28 @@ impl<'k> BitLane<'k> {
         major: Major,
         memory: &Memory<'k>,
         parameters: &Parameters<'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
     ) -> ByteTarget<'k> {
         let (row, column) = match major {
             Major::Row => {
-                let row = spot.rows[0] + (self.across & 1) * 8;
-                (row, spot.tile_column + (self.across >> 1) * 8)
+                let row = thread.rows[0] + (self.across & 1) * 8;
+                (row, thread.tile_column + (self.across >> 1) * 8)
             }
             Major::Column => {
-                let row = spot.rows[0] - self.down + (self.down & 2) * 4;
-                (row, spot.column + (self.down & 1) + (self.down >> 2) * 8)
+                let row = thread.rows[0] - self.down + (self.down & 2) * 4;
+                (row, thread.column + (self.down & 1) + (self.down >> 2) * 8)
             }
         };
         ByteTarget {
-            location: memory.element(self.k, [spot.batch, row, column]),
+            location: memory.element(self.k, [thread.batch, row, column]),
             inside_rows: row.lt(parameters.rows),
             remaining: parameters.columns.max(column) - column,
         }
     }
 
-    /// A thread's four elements of a group, each where it will be in its byte. Row by row there are two bytes, one for each
-    /// of the thread's rows; column by column four, one for each of its columns in the upper eight rows and in the lower.
+    /// A thread's four elements of a group, each where it will be in its byte. Row by row there are two bytes, one for
+    /// each of the thread's rows; column by column four, one for each of its columns in the upper eight rows and in the
+    /// lower.
     pub(super) fn spread(&self, major: Major, truths: [Reg<'k, Pred>; 4]) -> Reg<'k, U32> {
         let (places, shift) = match major {
             Major::Row => ([0, 1, 8, 9], self.across * 2),
@@ -89,14 +90,14 @@ impl<'k> BitLane<'k> {
         }
     }
 
-    /// Stores a subtile, group by group as they were spread.
+    /// Stores an epilogue tile, group by group as they were spread.
     pub(super) fn store(
         &self,
         major: Major,
         memory: &Memory<'k>,
-        path: Path,
+        transfer: EpilogueTransfer,
         target: &ByteTarget<'k>,
-        subtile: Subtile,
+        epilogue_tile: EpilogueTile,
         groups: &[Reg<'k, U32>],
     ) {
         let k = self.k;
@@ -104,8 +105,8 @@ impl<'k> BitLane<'k> {
         k.warp_sync();
         for (place, two) in groups.chunks_exact(2).enumerate() {
             let byte = self.gather(major, [two[0], two[1]]);
-            let column = subtile.offset + 16 * place as u32;
-            let (to, _) = memory.along(target.location, path, column).byte(k);
+            let column = epilogue_tile.offset + 16 * place as u32;
+            let (to, _) = memory.along(target.location, transfer, column).byte(k);
             let inside = target.inside_rows & target.remaining.gt(column);
             k.when(inside, || k.store_global_narrow(Scalar::U8, to, byte));
         }

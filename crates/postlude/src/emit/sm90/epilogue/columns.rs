@@ -9,9 +9,9 @@ use crate::graph::{Kind, NodeId};
 use crate::plan::sm90::column_values;
 
 use super::super::Plan;
-use super::super::raster::Corner;
-use super::super::seat::Seat;
-use super::super::values::{Evaluator, Known, Place, Value};
+use super::super::tile_scheduler::WorkTile;
+use super::super::values::{Environment, Evaluator, Place, Value};
+use super::super::warpgroup::WarpgroupIndex;
 
 /// The values along columns of a tile.
 pub(super) struct Columns<'a, 'k> {
@@ -21,85 +21,86 @@ pub(super) struct Columns<'a, 'k> {
     start: SharedAddress<'k>,
     /// This thread's first column of an 8-column group.
     own: SharedAddress<'k>,
-    /// This thread's number among those that work on its tile.
+    /// This thread's number among the math threads of its tile.
     worker: Reg<'k, U32>,
-    /// Their barrier.
+    /// The barrier of these threads.
     barrier: Reg<'k, U32>,
 }
 
-/// The columns that a thread computes, with the inputs that were asked for ahead.
-pub(super) struct Asked<'k> {
-    columns: Vec<(Place<'k>, Reg<'k, Pred>, Known<'k>)>,
+/// The columns that a thread computes, with the inputs whose loads were issued ahead.
+pub(super) struct PrefetchedColumns<'k> {
+    columns: Vec<(Place<'k>, Reg<'k, Pred>, Environment<'k>)>,
 }
 
 impl<'a, 'k> Columns<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
         column: Reg<'k, U32>,
     ) -> Self {
         let schedule = plan.schedule;
         // Warpgroups' own barriers come first.
-        let barrier = seat.team + (schedule.consumers() + 1);
-        let start = k.region(&plan.columns) + seat.team * schedule.tile_column_bytes();
+        let barrier = warpgroup.order + (schedule.math_warpgroups() + 1);
+        let start = k.region(&plan.columns) + warpgroup.order * schedule.tile_column_bytes();
         Columns {
             k,
             plan,
             nodes: column_values(plan.graph),
             start,
             own: start + column * 4,
-            worker: seat.member.mad(128, rank),
+            worker: warpgroup.in_tile.mad(128, rank),
             barrier,
         }
     }
 
-    /// Asks for the inputs of a tile's columns, long before they are needed.
-    pub(super) fn ask(
+    /// Issues the loads of the inputs of a tile's columns, long before they are needed.
+    pub(super) fn issue_loads(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         limit: Reg<'k, U32>,
-    ) -> Asked<'k> {
+    ) -> PrefetchedColumns<'k> {
         if self.nodes.is_empty() {
-            return Asked { columns: Vec::new() };
+            return PrefetchedColumns { columns: Vec::new() };
         }
         let workers = self.workers();
         let columns = (0..self.plan.schedule.width().div_ceil(workers)).map(|turn| {
             let within = self.worker + turn * workers;
-            let column = corner.column + within;
+            let column = work_tile.column + within;
             let in_tile = within.lt(self.plan.schedule.width());
             let inside = column.lt(limit) & in_tile;
-            let at = [corner.batch, self.k.imm(0), column];
+            let at = [work_tile.batch, self.k.imm(0), column];
             let place = Place { at, inside: Some(inside) };
-            let mut known = vec![None; self.plan.graph.len()];
-            evaluator.ask(&mut known, Kind::AlongColumns, &place);
-            (place, in_tile, known)
+            let mut environment = vec![None; self.plan.graph.len()];
+            evaluator.issue_loads(&mut environment, Kind::AlongColumns, &place);
+            (place, in_tile, environment)
         });
-        Asked { columns: columns.collect() }
+        PrefetchedColumns { columns: columns.collect() }
     }
 
     /// Computes a tile's values and shares them.
     pub(super) fn share(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        asked: Asked<'k>,
-        scalars: &Known<'k>,
+        prefetched: PrefetchedColumns<'k>,
+        scalars: &Environment<'k>,
     ) {
         if self.nodes.is_empty() {
             return;
         }
         let (k, workers) = (self.k, self.workers());
-        // Everyone has read the values of the tile before.
+        // All threads have read the values of the tile before.
         k.sync_named(self.barrier, workers);
-        for (turn, (place, in_tile, mut known)) in asked.columns.into_iter().enumerate() {
-            Evaluator::fill(&mut known, scalars);
-            evaluator.extend_column(&mut known, &place);
+        for (turn, (place, in_tile, mut environment)) in prefetched.columns.into_iter().enumerate()
+        {
+            Evaluator::fill(&mut environment, scalars);
+            evaluator.extend_column(&mut environment, &place);
             let within = (self.worker + turn as u32 * workers) * 4;
             for (number, node) in self.nodes.iter().enumerate() {
                 let to = self.start + within + self.offset(number, 0);
-                let Some(value) = known[node.index()] else {
+                let Some(value) = environment[node.index()] else {
                     panic!("compiler bug: {node} was not computed")
                 };
                 k.when(in_tile, || k.store_shared(to, [self.bits(value)]));
@@ -144,6 +145,6 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     fn workers(&self) -> u32 {
-        128 * self.plan.schedule.tile.sharers()
+        128 * self.plan.schedule.tile.warpgroups_per_tile()
     }
 }

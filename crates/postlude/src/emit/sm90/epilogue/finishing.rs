@@ -1,9 +1,10 @@
-//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and tiles,
-//! and writes what is computed from them.
+//! The end of a reduction: the last warpgroup to arrive combines all partial results, in the order of batches and
+//! tiles, and writes what is computed from them.
 //!
-//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is there, so
-//! that nobody waits for a fence, and who is last waits for words that are still on their way. It leaves words at zero for
-//! the next launch. Who finishes a block of rows or columns may leave a partial result of what it finished.
+//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is written,
+//! so that no thread waits for a fence, and the last warpgroup polls words that are not there yet. It leaves words at
+//! zero for the next launch. A warpgroup that finishes a block of rows or columns may write a partial result of what it
+//! finished.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::{Order, Scope};
@@ -12,15 +13,15 @@ use postlude_ptx::types::{B32, F32, Pred, Scalar, U16, U32, U64};
 
 use crate::dtype::DType;
 use crate::graph::{Kind, Output};
-use crate::plan::sm90::{Batches, Folded, Home, How, SLOT_ROWS, Source, output_run};
+use crate::plan::sm90::{Batches, How, Reduction, ReductionScope, SLOT_ROWS, Source, output_run};
 
 use super::super::parameters::{Destination, Location, Memory};
-use super::super::values::{Evaluator, Known, Place, State, Value};
+use super::super::values::{Environment, Evaluator, Place, State, Value};
 use super::folding::Folding;
-use super::further::Further;
-use super::tally::{Share, numbered};
+use super::partials::{WorkspaceIndex, numbered};
+use super::second_stage::SecondStage;
 
-/// Words of scalars that are asked for before the first is there.
+/// Words of scalars whose loads are in flight at a time.
 const SCALARS_UNDER_WAY: u32 = 8;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
@@ -31,7 +32,7 @@ const THREADS: u32 = 128;
 
 /// Partial results of one place: how many there are, and where.
 struct Parts<'f, 'k> {
-    folded: Folded,
+    reduction: Reduction,
     count: Reg<'k, U32>,
     /// Where the first is, by the number of a word, and how many bytes are from each to the next.
     at: &'f dyn Fn(u32) -> GlobalPointer<'k>,
@@ -39,130 +40,160 @@ struct Parts<'f, 'k> {
 }
 
 impl<'k> Folding<'_, 'k> {
-    /// Finishes what lives there, all of whose partial results are left or on their way.
-    pub(super) fn finish(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
-        let share = self.share_of(home, share);
-        match home.kind {
-            Kind::AlongRows => self.finish_rows(evaluator, home, share),
-            Kind::AlongColumns => self.finish_columns(evaluator, home, share),
-            Kind::Scalar => self.finish_scalars(evaluator, home, share),
+    /// Finishes a scope, all of whose partial results are written or about to be.
+    pub(super) fn finish(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) {
+        let index = self.index_of(scope, index);
+        match scope.kind {
+            Kind::AlongRows => self.finish_rows(evaluator, scope, index),
+            Kind::AlongColumns => self.finish_columns(evaluator, scope, index),
+            Kind::Scalar => self.finish_scalars(evaluator, scope, index),
             Kind::Tile => panic!("compiler bug: tiles finish themselves"),
         }
     }
 
-    /// The share of a batch, or the first of all: partial results of the others are behind it.
-    pub(super) fn share_of(&self, home: Home, share: Share<'k>) -> Share<'k> {
-        match home.batches {
-            Batches::Each => share,
-            Batches::All => Share { batch: self.k.imm(0), ..share },
+    /// The index of a batch, or of the first of all batches: partial results of the others follow it.
+    pub(super) fn index_of(
+        &self,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) -> WorkspaceIndex<'k> {
+        match scope.batches {
+            Batches::Each => index,
+            Batches::All => WorkspaceIndex { batch: self.k.imm(0), ..index },
         }
     }
 
     /// How many partial results a reduction has of one place.
-    fn parts(&self, folded: Folded, share: Share<'k>) -> Reg<'k, U32> {
-        match folded.source {
-            Source::Elements => self.tiles_of(folded.home, share),
+    fn parts(&self, reduction: Reduction, index: WorkspaceIndex<'k>) -> Reg<'k, U32> {
+        match reduction.source {
+            Source::Elements => self.tiles_of(reduction.scope, index),
             // Of each batch one along rows, which the first tile knows.
-            Source::Rows if folded.home.kind == Kind::AlongRows => self.parameters.batches,
-            Source::Rows => self.tiles_of(folded.home, share),
-            Source::Finished(from) => self.blocks_of(from, folded.home, share),
+            Source::Rows if reduction.scope.kind == Kind::AlongRows => self.parameters.batches,
+            Source::Rows => self.tiles_of(reduction.scope, index),
+            Source::Finished(from) => self.blocks_of(from, reduction.scope, index),
         }
     }
 
-    fn finish_rows(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
+    fn finish_rows(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) {
         let k = self.k;
         let unit_rows = self.plan.schedule.tile.blocks() * SLOT_ROWS;
-        let further = Further::new(self, evaluator, home);
-        let apart = k.widen(share.units * unit_rows) * 4_u64;
+        let second_stage = SecondStage::new(self, evaluator, scope);
+        let apart = k.widen(index.units * unit_rows) * 4_u64;
         k.for_(self.rank, unit_rows, THREADS, |within| {
-            let row = share.unit.mad(unit_rows, within);
+            let row = index.unit.mad(unit_rows, within);
             let inside = row.lt(self.parameters.rows);
-            let place = Place { at: [share.batch, row, k.imm(0)], inside: Some(inside) };
-            let known = self.known(evaluator, Kind::AlongRows, &place);
-            let one = |(word, folded): (u32, Folded)| {
-                let count = if folded.is_pick() {
-                    // Nobody leaves what is not there.
-                    let picked = Evaluator::picked(folded, &known);
+            let place = Place { at: [index.batch, row, k.imm(0)], inside: Some(inside) };
+            let environment = self.environment(evaluator, Kind::AlongRows, &place);
+            let one = |(word, reduction): (u32, Reduction)| {
+                let count = if reduction.is_pick() {
+                    // No tile writes an element that does not exist.
+                    let picked = Evaluator::picked(reduction, &environment);
                     k.imm(1).select(0, inside & picked.lt(self.parameters.columns))
                 } else {
-                    self.parts(folded, share)
+                    self.parts(reduction, index)
                 };
-                let at = |each: u32| self.row_part(share, word + each, k.imm(0), row);
-                let parts = Parts { folded, count, at: &at, apart };
-                (folded, self.gather(evaluator, &parts, k.imm(0), 1))
+                let at = |each: u32| self.row_part(index, word + each, k.imm(0), row);
+                let parts = Parts { reduction, count, at: &at, apart };
+                (reduction, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = living(&self.rows, home).map(one).collect();
-            let known = self.write(evaluator, home, &place, known, &results);
-            further.add(evaluator, &known, |_| inside);
-            self.leave_finished(evaluator, (home, share), &known, row);
+            let results: Vec<_> = living(&self.rows, scope).map(one).collect();
+            let environment = self.write(evaluator, scope, &place, environment, &results);
+            second_stage.add(evaluator, &environment, |_| inside);
+            self.leave_finished(evaluator, (scope, index), &environment, row);
         });
-        further.leave(self, evaluator, share, (share.unit, share.units));
+        second_stage.leave(self, evaluator, index, (index.unit, index.units));
     }
 
-    fn finish_columns(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
+    fn finish_columns(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) {
         let k = self.k;
         let width = self.plan.schedule.width();
-        let further = Further::new(self, evaluator, home);
-        let apart = k.widen(share.tiles * width) * 4_u64;
+        let second_stage = SecondStage::new(self, evaluator, scope);
+        let apart = k.widen(index.tiles * width) * 4_u64;
         k.for_(self.rank, width, THREADS, |within| {
-            let column = share.tile.mad(width, within);
+            let column = index.tile.mad(width, within);
             let inside = column.lt(self.parameters.columns);
-            let place = Place { at: [share.batch, k.imm(0), column], inside: Some(inside) };
-            let known = self.known(evaluator, Kind::AlongColumns, &place);
-            let one = |(word, folded): (u32, Folded)| {
-                let at = |each: u32| self.column_part(share, word + each, k.imm(0), column);
-                let parts = Parts { folded, count: self.parts(folded, share), at: &at, apart };
-                (folded, self.gather(evaluator, &parts, k.imm(0), 1))
+            let place = Place { at: [index.batch, k.imm(0), column], inside: Some(inside) };
+            let environment = self.environment(evaluator, Kind::AlongColumns, &place);
+            let one = |(word, reduction): (u32, Reduction)| {
+                let at = |each: u32| self.column_part(index, word + each, k.imm(0), column);
+                let parts =
+                    Parts { reduction, count: self.parts(reduction, index), at: &at, apart };
+                (reduction, self.gather(evaluator, &parts, k.imm(0), 1))
             };
-            let results: Vec<_> = living(&self.columns, home).map(one).collect();
-            let known = self.write(evaluator, home, &place, known, &results);
-            let counts = |folded: Folded| match self.plan.runs[folded.terms.index()] {
+            let results: Vec<_> = living(&self.columns, scope).map(one).collect();
+            let environment = self.write(evaluator, scope, &place, environment, &results);
+            let counts = |reduction: Reduction| match self.plan.runs[reduction.terms.index()] {
                 1 => inside,
                 run => inside & begins_run(column, run),
             };
-            further.add(evaluator, &known, counts);
-            self.leave_finished(evaluator, (home, share), &known, column);
+            second_stage.add(evaluator, &environment, counts);
+            self.leave_finished(evaluator, (scope, index), &environment, column);
         });
-        further.leave(self, evaluator, share, (share.tile, share.tiles));
+        second_stage.leave(self, evaluator, index, (index.tile, index.tiles));
     }
 
-    fn finish_scalars(&self, evaluator: &Evaluator<'_, 'k>, home: Home, share: Share<'k>) {
+    fn finish_scalars(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) {
         let k = self.k;
-        for (word, folded) in living(&self.scalars, home) {
-            let at = |each: u32| self.scalar_part(share, word + each, k.imm(0));
+        for (word, reduction) in living(&self.scalars, scope) {
+            let at = |each: u32| self.scalar_part(index, word + each, k.imm(0));
             let parts =
-                Parts { folded, count: self.parts(folded, share), at: &at, apart: k.imm(4) };
+                Parts { reduction, count: self.parts(reduction, index), at: &at, apart: k.imm(4) };
             let state = self.gather(evaluator, &parts, self.rank, THREADS);
-            self.keep_scalar(evaluator, folded, word, state);
+            self.store_warp_scalar(evaluator, reduction, word, state);
         }
         self.sync();
         k.if_(self.rank.eq(0), || {
-            let results: Vec<_> = living(&self.scalars, home)
-                .map(|(word, folded)| (folded, self.kept_scalar(evaluator, folded, word)))
+            let results: Vec<_> = living(&self.scalars, scope)
+                .map(|(word, reduction)| {
+                    (reduction, self.load_warp_scalars(evaluator, reduction, word))
+                })
                 .collect();
             let zero = k.imm(0);
-            let place = Place { at: [share.batch, zero, zero], inside: None };
-            let known = self.known(evaluator, Kind::Scalar, &place);
-            let known = self.write(evaluator, home, &place, known, &results);
-            self.leave_finished(evaluator, (home, share), &known, zero);
+            let place = Place { at: [index.batch, zero, zero], inside: None };
+            let environment = self.environment(evaluator, Kind::Scalar, &place);
+            let environment = self.write(evaluator, scope, &place, environment, &results);
+            self.leave_finished(evaluator, (scope, index), &environment, zero);
         });
     }
 
-    /// Leaves what a batch has of a row, a column or a scalar as a part of what all batches have there.
+    /// Writes a batch's row, column or scalar as a partial result of the one of all batches.
     fn leave_finished(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        (home, share): (Home, Share<'k>),
-        known: &Known<'k>,
+        (scope, index): (ReductionScope, WorkspaceIndex<'k>),
+        environment: &Environment<'k>,
         place: Reg<'k, U32>,
     ) {
-        for (word, folded) in self.from(home).filter(|(_, folded)| folded.home.kind == home.kind) {
-            let state = evaluator.fold_some(folded, &[of_known(evaluator, known, folded)]);
-            let first = self.share_of(folded.home, share);
-            self.leave(folded, &state, |each| match home.kind {
-                Kind::AlongRows => self.row_part(first, word + each, share.batch, place),
-                Kind::AlongColumns => self.column_part(first, word + each, share.batch, place),
-                Kind::Scalar | Kind::Tile => self.scalar_part(first, word + each, share.batch),
+        for (word, reduction) in
+            self.from(scope).filter(|(_, reduction)| reduction.scope.kind == scope.kind)
+        {
+            let state =
+                evaluator.fold_some(reduction, &[term_of(evaluator, environment, reduction)]);
+            let first = self.index_of(reduction.scope, index);
+            self.leave(reduction, &state, |each| match scope.kind {
+                Kind::AlongRows => self.row_part(first, word + each, index.batch, place),
+                Kind::AlongColumns => self.column_part(first, word + each, index.batch, place),
+                Kind::Scalar | Kind::Tile => self.scalar_part(first, word + each, index.batch),
             });
         }
     }
@@ -175,23 +206,24 @@ impl<'k> Folding<'_, 'k> {
         first: Reg<'k, U32>,
         step: u32,
     ) -> State<'k> {
-        let (k, folded) = (self.k, parts.folded);
-        let nothing = evaluator.fold_begin(folded);
+        let (k, reduction) = (self.k, parts.reduction);
+        let nothing = evaluator.fold_begin(reduction);
         let total: Vec<_> = nothing.iter().map(|word| k.var(*word)).collect();
         let hop = parts.apart * u64::from(step);
-        let at_once = match folded.how {
+        let at_once = match reduction.how {
             // One word.
             How::Pick(_) => 1,
             // Their places differ by constants, which take no registers.
-            How::Fold(_) if folded.home.kind == Kind::Scalar && self.deferred.is_some() => {
-                SCALARS_UNDER_WAY / folded.words()
+            How::Fold(_) if reduction.scope.kind == Kind::Scalar && self.deferred.is_some() => {
+                SCALARS_UNDER_WAY / reduction.words()
             }
-            How::Fold(_) => self.under_way() / folded.words(),
+            How::Fold(_) => self.under_way() / reduction.words(),
         };
         let at_once = at_once.max(1);
         let start = k.widen(first) * parts.apart;
-        let next: Vec<Var<'k, U64>> =
-            (0..folded.words()).map(|each| k.var(((parts.at)(each) + start).register())).collect();
+        let next: Vec<Var<'k, U64>> = (0..reduction.words())
+            .map(|each| k.var(((parts.at)(each) + start).register()))
+            .collect();
         k.for_(first, parts.count, step * at_once, |number| {
             let mut rows: Vec<GlobalPointer<'k>> =
                 next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
@@ -204,7 +236,7 @@ impl<'k> Folding<'_, 'k> {
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
             next.iter().zip(&rows).for_each(|(next, row)| next.set(row.register()));
-            let found = self.collect(&places).into_iter().map(|words| self.read(folded, &words));
+            let found = self.collect(&places).into_iter().map(|words| self.read(reduction, &words));
             let found: Vec<State<'k>> = found.collect();
             let one = |((counts, _), words): (&(Reg<'k, Pred>, _), Vec<Reg<'k, F32>>)| {
                 let words = words.into_iter().zip(&nothing);
@@ -212,26 +244,25 @@ impl<'k> Folding<'_, 'k> {
             };
             let some: Vec<State<'k>> = places.iter().zip(found).map(one).collect();
             let before: State<'k> = total.iter().map(|word| word.get()).collect();
-            let both = |all: State<'k>, one: &State<'k>| evaluator.fold_both(folded, &all, one);
+            let both = |all: State<'k>, one: &State<'k>| evaluator.fold_both(reduction, &all, one);
             let after = some.iter().fold(before, both);
             total.iter().zip(after).for_each(|(word, after)| word.set(after));
         });
         total.iter().map(|word| word.get()).collect()
     }
 
-    /// Words that are asked for before the first is there: they come from far away, and many are worth having under way.
+    /// Words whose loads are in flight at a time: latency is long, and many are worth having in flight.
     fn under_way(&self) -> u32 {
         let schedule = self.plan.schedule;
         let [_, registers] = schedule.tile.registers(&schedule.needs);
         match registers - schedule.tile.accumulators() {
             free if free < MANY_REGISTERS => 4,
-            _ if self.deferred.is_some() && schedule.looped => 16,
+            _ if self.deferred.is_some() && schedule.epilogue_loop => 16,
             _ => 8,
         }
     }
 
-    /// The words of some partial results, of those that count: waits for them, and leaves their places as the next launch
-    /// wants them.
+    /// The words of the partial results that count: polls until they are written, and zeroes them for the next launch.
     fn collect(
         &self,
         places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
@@ -258,18 +289,18 @@ impl<'k> Folding<'_, 'k> {
         found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
     }
 
-    /// Leaves a partial result, each word where it belongs: never zero, which says that it is not there.
+    /// Writes a partial result, each word to its address: never zero, which says that it is not written.
     pub(super) fn leave(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         state: &State<'k>,
         to: impl Fn(u32) -> GlobalPointer<'k>,
     ) {
         let bits = |place: usize| self.k.f32_to_bits(state[place]).cast::<U32>();
-        for each in 0..folded.words() {
+        for each in 0..reduction.words() {
             let to = to(each);
             let word = match each {
-                _ if !folded.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
+                _ if !reduction.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
                 0 => (bits(0) & 0xffff) | THERE,
                 _ => (bits(0) >> 16) | THERE,
             };
@@ -277,9 +308,9 @@ impl<'k> Folding<'_, 'k> {
         }
     }
 
-    /// What words say. Of all NaN one is read as another; integers keep all their bits.
-    fn read(&self, folded: Folded, words: &[Reg<'k, U32>]) -> State<'k> {
-        if folded.is_integer() {
+    /// The partial result that words encode. Of all NaN one is read as another; integers keep all their bits.
+    fn read(&self, reduction: Reduction, words: &[Reg<'k, U32>]) -> State<'k> {
+        if reduction.is_integer() {
             let bits = (words[0] & 0xffff) | (words[1] << 16);
             return vec![self.k.bits_to_f32(bits.cast::<B32>())];
         }
@@ -287,60 +318,65 @@ impl<'k> Folding<'_, 'k> {
         words.iter().map(read).collect()
     }
 
-    /// What is known of a place without reductions.
-    fn known(&self, evaluator: &Evaluator<'_, 'k>, kind: Kind, place: &Place<'k>) -> Known<'k> {
-        let mut known: Known<'k> = vec![None; self.plan.graph.len()];
-        evaluator.extend(&mut known, Kind::Scalar, place, &[]);
+    /// The environment of a place without finished reductions.
+    fn environment(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        kind: Kind,
+        place: &Place<'k>,
+    ) -> Environment<'k> {
+        let mut environment: Environment<'k> = vec![None; self.plan.graph.len()];
+        evaluator.extend(&mut environment, Kind::Scalar, place, &[]);
         match kind {
-            Kind::AlongColumns => evaluator.extend_column(&mut known, place),
-            Kind::AlongRows | Kind::Tile => evaluator.extend(&mut known, kind, place, &[]),
+            Kind::AlongColumns => evaluator.extend_column(&mut environment, place),
+            Kind::AlongRows | Kind::Tile => evaluator.extend(&mut environment, kind, place, &[]),
             Kind::Scalar => {}
         }
-        known
+        environment
     }
 
-    /// Computes what follows from finished reductions, and stores the outputs that live so; everything that is known.
+    /// Computes what follows from finished reductions, and stores the outputs of this scope; returns the environment.
     fn write(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        home: Home,
+        scope: ReductionScope,
         place: &Place<'k>,
-        mut known: Known<'k>,
-        results: &[(Folded, State<'k>)],
-    ) -> Known<'k> {
+        mut environment: Environment<'k>,
+        results: &[(Reduction, State<'k>)],
+    ) -> Environment<'k> {
         let graph = self.plan.graph;
-        for (folded, state) in results {
-            let value = evaluator.fold_finish(*folded, state, &known);
-            known[folded.node.index()] = Some(value);
+        for (reduction, state) in results {
+            let value = evaluator.fold_finish(*reduction, state, &environment);
+            environment[reduction.node.index()] = Some(value);
         }
-        evaluator.extend_late(&mut known, home, place);
+        evaluator.extend_after_reductions(&mut environment, scope, place);
         for (output, destination) in graph.outputs().iter().zip(&self.parameters.destinations) {
-            let lives = Home::of(graph, graph.ty(output.value).axes) == home
-                && self.plan.late[output.value.index()];
+            let lives = ReductionScope::of(graph, graph.ty(output.value).axes) == scope
+                && self.plan.after_reductions[output.value.index()];
             if let (true, Destination::Direct(memory)) = (lives, destination) {
-                let Some(value) = known[output.value.index()] else {
+                let Some(value) = environment[output.value.index()] else {
                     panic!("compiler bug: an output without a value")
                 };
                 let run = output_run(graph, output);
                 store_at(self.k, (output, memory, run), place.at, value, place.inside);
             }
         }
-        known
+        environment
     }
 }
 
-/// Those that live there, each with the number of its first word among all of its kind.
-fn living(folds: &[Folded], home: Home) -> impl Iterator<Item = (u32, Folded)> {
-    numbered(folds).filter(move |(_, folded)| folded.home == home)
+/// The reductions of a scope, each with the number of its first word among all of its kind.
+fn living(folds: &[Reduction], scope: ReductionScope) -> impl Iterator<Item = (u32, Reduction)> {
+    numbered(folds).filter(move |(_, reduction)| reduction.scope == scope)
 }
 
-/// The value that a reduction folds, at a place of which this is known.
-pub(super) fn of_known<'k>(
+/// The value that a reduction folds, from the environment of a place.
+pub(super) fn term_of<'k>(
     evaluator: &Evaluator<'_, 'k>,
-    known: &Known<'k>,
-    folded: Folded,
+    environment: &Environment<'k>,
+    reduction: Reduction,
 ) -> Reg<'k, F32> {
-    match known[folded.terms.index()] {
+    match environment[reduction.terms.index()] {
         Some(value) => evaluator.fold_term(value),
         None => panic!("compiler bug: a reduction of nothing"),
     }

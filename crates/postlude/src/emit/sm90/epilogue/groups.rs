@@ -2,24 +2,25 @@
 //! for each.
 //!
 //! Four lanes hold eight neighbouring columns of a row, two each. A group of 8 columns or more is folded by each lane
-//! through its own columns, then by the four; of 4 columns by two lanes; of 2 columns by the lane that has both.
-//! A *span* is the fewest subtiles that hold whole groups: all about its groups is known before its elements are visited.
+//! through its own columns, then by the four; of 4 columns by two lanes; of 2 columns by the lane that has both. A
+//! *span* is the fewest epilogue tiles that hold whole groups: all about its groups is known before its elements are
+//! visited.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Axes, Kind, NodeId, Output};
-use crate::plan::sm90::{Folded, folded, is_group_fold, lengths, output_run, terms_of};
+use crate::plan::sm90::{Reduction, is_group_fold, lengths, output_run, reduction, terms_of};
 
 use super::super::Plan;
 use super::super::parameters::Destination;
-use super::super::values::{Evaluator, Known, Place, State, Value};
-use super::arrivals::Arrived;
+use super::super::values::{Environment, Evaluator, Place, State, Value};
 use super::finishing::store;
-use super::{Elements, Epilogue, Spot, Subtile, of_group};
+use super::loads::LoadedOperands;
+use super::{Elements, Epilogue, EpilogueTile, ThreadCoordinate, of_group};
 
-/// Subtiles with the accumulators of their products.
-pub(super) type Span<'e, 'k> = Vec<(Subtile, Vec<&'e [Reg<'k, F32>]>)>;
+/// Epilogue tiles with the accumulators of their products.
+pub(super) type Span<'e, 'k> = Vec<(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)>;
 
 /// Columns that four lanes hold of a row.
 const CHUNK: u32 = 8;
@@ -35,15 +36,15 @@ pub(super) struct Groups<'k> {
 struct Group<'k> {
     /// Its place for each of the two rows; the column is the group's number.
     places: [Place<'k>; 2],
-    known: [Known<'k>; 2],
+    environment: [Environment<'k>; 2],
 }
 
 impl<'k> Groups<'k> {
     /// Adds what is known of the groups that a chunk of 8 columns belongs to.
-    pub(super) fn fill(&self, known: &mut Known<'k>, offset: u32, row: usize) {
+    pub(super) fn fill(&self, environment: &mut Environment<'k>, offset: u32, row: usize) {
         for (run, groups) in &self.runs {
             let place = (offset - self.offset) / run.max(&CHUNK);
-            Evaluator::fill(known, &groups[place as usize].known[row]);
+            Evaluator::fill(environment, &groups[place as usize].environment[row]);
         }
     }
 }
@@ -101,35 +102,38 @@ impl<'k> Epilogue<'_, 'k> {
     /// The spans of a block.
     pub(super) fn spans<'e>(&self, accumulators: &'e [Reg<'k, F32>]) -> Vec<Span<'e, 'k>> {
         let schedule = self.plan.schedule;
-        let subtiles: Vec<_> = self.subtiles(accumulators).collect();
+        let epilogue_tiles: Vec<_> = self.epilogue_tiles(accumulators).collect();
         let span = |part: &[_]| part.to_vec();
-        subtiles.chunks((schedule.span() / schedule.subtile) as usize).map(span).collect()
+        epilogue_tiles
+            .chunks((schedule.span() / schedule.epilogue_tile) as usize)
+            .map(span)
+            .collect()
     }
 
     /// Reads the tile operands of a span.
-    pub(super) fn arrive(
+    pub(super) fn load_span(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
+        thread: &ThreadCoordinate<'k>,
         span: &Span<'_, 'k>,
-    ) -> Vec<Arrived<'k>> {
-        let read = |subtile| {
+    ) -> Vec<LoadedOperands<'k>> {
+        let read = |epilogue_tile| {
             self.make_room();
-            self.arrivals.read(evaluator, &self.lanes, spot, subtile)
+            self.loads.read(evaluator, &self.lanes, thread, epilogue_tile)
         };
-        span.iter().map(|(subtile, _)| read(*subtile)).collect()
+        span.iter().map(|(epilogue_tile, _)| read(*epilogue_tile)).collect()
     }
 
     /// What is needed of a span's groups, as far as it follows from what is known of the rows.
     pub(super) fn groups(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
-        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
+        (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
         needed: &[bool],
     ) -> Groups<'k> {
-        let mut groups = self.begin_groups(spot, known, span);
+        let mut groups = self.begin_groups(thread, environment, span);
         if groups.runs.is_empty() {
             return groups;
         }
@@ -138,10 +142,11 @@ impl<'k> Epilogue<'_, 'k> {
             let in_level = |id: NodeId| needed[id.index()] && levels[id.index()] == level;
             let nodes = self.plan.graph.nodes().map(|(id, _)| id);
             let folds = nodes.filter(|id| in_level(*id) && is_group_fold(self.plan.graph, *id));
-            let folds: Vec<Folded> =
-                folds.filter_map(|id| folded(self.plan.graph, &self.plan.late, id)).collect();
+            let folds: Vec<Reduction> = folds
+                .filter_map(|id| reduction(self.plan.graph, &self.plan.after_reductions, id))
+                .collect();
             if !folds.is_empty() {
-                self.fold_runs(evaluator, spot, known, (span, arrived), &folds, &mut groups);
+                self.fold_runs(evaluator, thread, environment, (span, loaded), &folds, &mut groups);
             }
             extend(evaluator, &mut groups, in_level);
         }
@@ -151,23 +156,23 @@ impl<'k> Epilogue<'_, 'k> {
     /// The groups of a span, of which nothing is known but their rows.
     fn begin_groups(
         &self,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
         span: &Span<'_, 'k>,
     ) -> Groups<'k> {
         let offset = span[0].0.offset;
-        let columns: u32 = span.iter().map(|(subtile, _)| subtile.columns).sum();
+        let columns: u32 = span.iter().map(|(epilogue_tile, _)| epilogue_tile.columns).sum();
         let run = |run: u32| {
             // Lanes that have groups of their own each have their own number.
-            let first = if run < CHUNK { spot.column } else { spot.tile_column } / run;
+            let first = if run < CHUNK { thread.column } else { thread.tile_column } / run;
             let count = self.parameters.columns / run;
             let group = |place: u32| {
                 let number = first + (offset + place * run.max(CHUNK)) / run;
                 let places = [0, 1].map(|row| Place {
-                    at: [spot.batch, spot.rows[row], number],
-                    inside: Some(spot.inside_rows[row] & number.lt(count)),
+                    at: [thread.batch, thread.rows[row], number],
+                    inside: Some(thread.inside_rows[row] & number.lt(count)),
                 });
-                Group { places, known: known.clone() }
+                Group { places, environment: environment.clone() }
             };
             (run, (0..columns / run.max(CHUNK)).map(group).collect())
         };
@@ -178,23 +183,23 @@ impl<'k> Epilogue<'_, 'k> {
     fn fold_runs(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        spot: &Spot<'k>,
-        known: &[Known<'k>; 2],
-        (span, arrived): (&Span<'_, 'k>, &[Arrived<'k>]),
-        folds: &[Folded],
+        thread: &ThreadCoordinate<'k>,
+        environment: &[Environment<'k>; 2],
+        (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
+        folds: &[Reduction],
         groups: &mut Groups<'k>,
     ) {
         let roots = || folds.iter().map(|one| one.terms);
         let (only, wanted) =
             (&terms_of(self.plan.graph, roots(), false), &roots().collect::<Vec<_>>());
         let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
-        for ((subtile, part), arrived) in span.iter().zip(arrived) {
-            for chunk in 0..(subtile.columns / CHUNK) as usize {
-                let offset = subtile.offset + CHUNK * chunk as u32;
+        for ((epilogue_tile, part), loaded) in span.iter().zip(loaded) {
+            for chunk in 0..(epilogue_tile.columns / CHUNK) as usize {
+                let offset = epilogue_tile.offset + CHUNK * chunk as u32;
                 let products = &of_group(part, chunk);
                 let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(arrived, chunk);
-                let terms = self.visit_group(evaluator, spot, known, &elements, operands);
+                let operands = self.operands(loaded, chunk);
+                let terms = self.visit_group(evaluator, thread, environment, &elements, operands);
                 for (one, states) in folds.iter().zip(&mut states) {
                     let run = self.plan.runs[one.node.index()];
                     let found = terms.iter().find(|(node, _)| *node == one.terms);
@@ -222,7 +227,7 @@ impl<'k> Epilogue<'_, 'k> {
     }
 
     /// Writes outputs that have one value for each group.
-    pub(super) fn write_groups(&self, spot: &Spot<'k>, groups: &Groups<'k>) {
+    pub(super) fn write_groups(&self, thread: &ThreadCoordinate<'k>, groups: &Groups<'k>) {
         let k = self.k;
         for (output, run) in outputs(self.plan) {
             let declared = &self.plan.graph.outputs()[output];
@@ -232,16 +237,16 @@ impl<'k> Epilogue<'_, 'k> {
             // An operand may lie in the same memory: every lane has read its own.
             k.warp_sync();
             for group in groups.of(run) {
-                for (place, known) in group.places.iter().zip(&group.known) {
-                    let Some(value) = known[declared.value.index()] else {
+                for (place, environment) in group.places.iter().zip(&group.environment) {
+                    let Some(value) = environment[declared.value.index()] else {
                         panic!("compiler bug: an output without a value")
                     };
-                    let inside = place.inside.unwrap_or(spot.inside_rows[0]);
+                    let inside = place.inside.unwrap_or(thread.inside_rows[0]);
                     let inside = match counts(run, self.column, 0, 0) {
                         Counts::Where(first) => inside & first,
                         Counts::Always | Counts::Never => inside,
                     };
-                    let inside = self.written(declared, spot.batch, Some(inside));
+                    let inside = self.written(declared, thread.batch, Some(inside));
                     store(k, declared.dtype, memory.element(k, place.at), value, inside);
                 }
             }
@@ -258,14 +263,14 @@ impl<'k> Groups<'k> {
     fn set(&mut self, run: u32, group: usize, row: usize, node: NodeId, value: Value<'k>) {
         let found = self.runs.iter_mut().find(|(length, _)| *length == run);
         let Some((_, groups)) = found else { panic!("compiler bug: no groups of {run}") };
-        groups[group].known[row][node.index()] = Some(value);
+        groups[group].environment[row][node.index()] = Some(value);
     }
 }
 
 /// What lanes that share a group have together.
 fn finish<'k>(
     evaluator: &Evaluator<'_, 'k>,
-    folded: Folded,
+    reduction: Reduction,
     run: u32,
     state: State<'k>,
 ) -> Value<'k> {
@@ -274,7 +279,7 @@ fn finish<'k>(
         4 => &[1],
         _ => &[1, 2],
     };
-    evaluator.fold_end(folded, &evaluator.fold_lanes(folded, state, lanes))
+    evaluator.fold_end(reduction, &evaluator.fold_lanes(reduction, state, lanes))
 }
 
 /// Computes nodes that are chosen for every group; shorter groups know the longer ones that they are part of.
@@ -289,12 +294,12 @@ fn extend<'k>(
         for (place, group) in shorter.iter_mut().enumerate() {
             let offset = place as u32 * (*run).max(CHUNK);
             for row in 0..2 {
-                let known = &mut group.known[row];
+                let environment = &mut group.environment[row];
                 for (run, longer) in longer.iter().filter(|(longer, _)| longer % *run == 0) {
                     let place = offset / (*run).max(CHUNK);
-                    Evaluator::fill(known, &longer[place as usize].known[row]);
+                    Evaluator::fill(environment, &longer[place as usize].environment[row]);
                 }
-                evaluator.extend_group(known, *run, &group.places[row], &chosen);
+                evaluator.extend_group(environment, *run, &group.places[row], &chosen);
             }
         }
     }

@@ -71,8 +71,8 @@ impl<'k> Lanes<'k> {
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
     ) -> Lanes<'k> {
-        let paths = schedule.needs.loads.iter().chain(&schedule.needs.stores);
-        let any = |major| paths.clone().any(|path| path.major() == Some(major));
+        let transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
+        let any = |major| transfers.clone().any(|transfer| transfer.major() == Some(major));
         Lanes {
             rows: any(Major::Row).then(|| RowLanes::new(k, rank, schedule)),
             columns: any(Major::Column).then(|| ColumnLanes::new(k, rank, schedule)),

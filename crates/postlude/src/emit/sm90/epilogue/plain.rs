@@ -1,5 +1,5 @@
-//! Vectors and scalars that no tile's values go into: written by the tiles of the first row, of the first column, or the
-//! first of all; what all batches have in common by those of the first batch.
+//! Vectors and scalars that depend on no tile's values: the tiles of the first row, of the first column, or the first
+//! tile of all write them; those that all batches have in common only in the first batch.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{Pred, U32};
@@ -8,8 +8,8 @@ use crate::graph::{Kind, Output};
 use crate::plan::sm90::{is_plain, is_shared, output_run};
 
 use super::super::parameters::{Destination, Memory};
-use super::super::raster::Corner;
-use super::super::values::{Evaluator, Known, Place};
+use super::super::tile_scheduler::WorkTile;
+use super::super::values::{Environment, Evaluator, Place};
 use super::Epilogue;
 use super::finishing::store_at;
 
@@ -21,44 +21,46 @@ impl<'k> Epilogue<'_, 'k> {
     pub(super) fn write_plain(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        corner: &Corner<'k>,
-        scalars: &Known<'k>,
+        work_tile: &WorkTile<'k>,
+        scalars: &Environment<'k>,
     ) {
         let (columns, single) = (self.plain(Kind::AlongColumns), self.plain(Kind::Scalar));
         if columns.is_empty() && single.is_empty() {
             return;
         }
         let (k, zero) = (self.k, self.k.imm(0));
-        // One warpgroup of those that work on a tile.
-        let first_row = corner.tile[0].eq(0) & self.seat.member.eq(0);
+        // The first warpgroup of a tile.
+        let first_row = work_tile.index[0].eq(0) & self.warpgroup.in_tile.eq(0);
         if !columns.is_empty() {
             k.if_(first_row, || {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
-                    let column = corner.column + within;
+                    let column = work_tile.column + within;
                     let inside = column.lt(self.parameters.columns);
-                    let at = [corner.batch, zero, column];
+                    let at = [work_tile.batch, zero, column];
                     let place = Place { at, inside: Some(inside) };
-                    let mut known = scalars.clone();
-                    evaluator.extend_column(&mut known, &place);
-                    self.write_all(&columns, corner, &place, &known);
+                    let mut environment = scalars.clone();
+                    evaluator.extend_column(&mut environment, &place);
+                    self.write_all(&columns, work_tile, &place, &environment);
                 });
             });
         }
         if !single.is_empty() {
-            let first = first_row & corner.tile[1].eq(0) & self.rank.eq(0);
+            let first = first_row & work_tile.index[1].eq(0) & self.rank.eq(0);
             k.if_(first, || {
-                let place = Place { at: [corner.batch, zero, zero], inside: None };
-                self.write_all(&single, corner, &place, scalars);
+                let place = Place { at: [work_tile.batch, zero, zero], inside: None };
+                self.write_all(&single, work_tile, &place, scalars);
             });
         }
     }
 
-    /// The outputs that live so.
+    /// The outputs of this kind.
     fn plain(&self, kind: Kind) -> Vec<(&Output, &Memory<'k>)> {
         let (graph, plan) = (self.plan.graph, self.plan);
         let outputs = graph.outputs().iter().zip(&self.parameters.destinations);
         outputs
-            .filter(|(output, _)| is_plain(graph, &plan.late, &plan.passes, output) == Some(kind))
+            .filter(|(output, _)| {
+                is_plain(graph, &plan.after_reductions, &plan.passes, output) == Some(kind)
+            })
             .filter_map(|(output, destination)| match destination {
                 Destination::Direct(memory) => Some((output, memory)),
                 Destination::Map(_) => None,
@@ -69,16 +71,16 @@ impl<'k> Epilogue<'_, 'k> {
     fn write_all(
         &self,
         outputs: &[(&Output, &Memory<'k>)],
-        corner: &Corner<'k>,
+        work_tile: &WorkTile<'k>,
         place: &Place<'k>,
-        known: &Known<'k>,
+        environment: &Environment<'k>,
     ) {
         for (output, memory) in outputs {
-            let Some(value) = known[output.value.index()] else {
+            let Some(value) = environment[output.value.index()] else {
                 panic!("compiler bug: an output without a value")
             };
             let run = output_run(self.plan.graph, output);
-            let inside = self.written(output, corner.batch, place.inside);
+            let inside = self.written(output, work_tile.batch, place.inside);
             store_at(self.k, (output, memory, run), place.at, value, inside);
         }
     }

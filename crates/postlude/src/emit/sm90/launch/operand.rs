@@ -2,7 +2,7 @@
 
 use postlude_ptx::launch::{Buffer, Parameter, TensorMap};
 
-use crate::plan::sm90::{Feed, Operand, STAGGER};
+use crate::plan::sm90::{Operand, OperandLoad, STAGGER};
 use crate::problem::Problem;
 
 use super::super::operand::{Part, shift};
@@ -18,12 +18,12 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
     let batches = if batched && problem.inner > 0 { problem.batch } else { 1 };
     let view = View { operand, part, batches };
     let strides = operand.strides;
-    let mut parameters = match part.feed {
+    let mut parameters = match part.load {
         // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
-        Feed::Inner if problem.inner == 0 => vec![view.map(0, [1, operand.size], 0)],
-        Feed::Inner => vec![view.map(0, [problem.inner, operand.size], strides.outer)],
-        Feed::Outer => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
-        Feed::Staggered => {
+        OperandLoad::TmaKMajor if problem.inner == 0 => vec![view.map(0, [1, operand.size], 0)],
+        OperandLoad::TmaKMajor => vec![view.map(0, [problem.inner, operand.size], strides.outer)],
+        OperandLoad::TmaMnMajor => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
+        OperandLoad::Staggered => {
             let classes = (0..STAGGER as usize).map(|class| view.class(class, problem.inner));
             let (maps, shifts): (Vec<Parameter>, Vec<[u32; 2]>) = classes.unzip();
             let before = shifts.iter().map(|[before, _]| *before);
@@ -31,7 +31,7 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
             let selectors = shifts.iter().take(2).map(|[_, selector]| *selector);
             maps.into_iter().chain(before.chain(selectors).map(Parameter::U32)).collect()
         }
-        Feed::InnerElements | Feed::OuterElements => {
+        OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
             let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
             let strides = [strides.batch, strides.outer, strides.inner];
             let bytes = strides.map(|stride| Parameter::U64(view.bytes(stride) as u64));

@@ -8,7 +8,7 @@ use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B16, B32, U32};
 
-use crate::plan::sm90::{Feed, STAGE_DEPTH};
+use crate::plan::sm90::{OperandLoad, STAGE_DEPTH};
 
 use super::super::parameters::Memory;
 use super::{Given, LINE_BYTES, Operand, Part, Piece};
@@ -68,8 +68,10 @@ impl<'a, 'k> Elements<'a, 'k> {
     /// The row and the chunk that this thread brings in at a turn.
     fn place(&self, turn: Reg<'k, U32>) -> [Reg<'k, U32>; 2] {
         let unit = turn.mad(WARPS, self.warp);
-        match self.part.feed {
-            Feed::OuterElements => [(unit / CHUNKS).mad(32, self.lane), unit & (CHUNKS - 1)],
+        match self.part.load {
+            OperandLoad::ElementsMnMajor => {
+                [(unit / CHUNKS).mad(32, self.lane), unit & (CHUNKS - 1)]
+            }
             _ => [unit.mad(32 / CHUNKS, self.lane / CHUNKS), self.lane & (CHUNKS - 1)],
         }
     }

@@ -43,11 +43,11 @@ impl<'k> Classes<'k> {
 /// The selector of rows that begin with a word.
 const WHOLE: u32 = 0x3210;
 /// The selector of rows that begin in the middle of a word.
-const HALVES: u32 = 0x5432;
+const SPLIT_WORDS: u32 = 0x5432;
 
 /// What a launch passes for rows that this many elements lie before: their bytes in whole words, and the selector.
 pub(in super::super) fn shift(before: u32) -> [u32; 2] {
-    [before / 2 * 4, if before.is_multiple_of(2) { WHOLE } else { HALVES }]
+    [before / 2 * 4, if before.is_multiple_of(2) { WHOLE } else { SPLIT_WORDS }]
 }
 
 /// A staggered operand's part of a slot of what arrives.
@@ -73,13 +73,13 @@ impl<'k> Staggered<'_, 'k> {
         self.part.size * STAGGERED_ROW_BYTES
     }
 
-    /// For the CTA at this row and column of its cluster, what issues the copies of one slot. CTAs that share the operand
-    /// share its classes.
+    /// For the CTA at this row and column of its cluster, what issues the copies of one slot. Where the operand is
+    /// multicast, each receiver copies some of the classes for all.
     pub(in super::super) fn copies(
         &self,
         place: [Reg<'k, U32>; 2],
     ) -> impl Fn(&Slot<'_, 'k, Sm90a>, SharedAddress<'k>, Piece<'k>) {
-        let shared = self.part.shared(self.k, place);
+        let multicast = self.part.receivers(self.k, place);
         let bytes = self.class_rows() * STAGGERED_ROW_BYTES;
         move |slot, start, at| {
             let first = at.first >> STAGGER.trailing_zeros();
@@ -89,14 +89,14 @@ impl<'k> Staggered<'_, 'k> {
                 let map = self.classes.maps[class as usize].address();
                 slot.load(to, map, &place, bytes, receivers, None);
             };
-            let Some((own, Receivers::Multicast { mask, .. })) = shared else {
+            let Some((own, Receivers::Multicast { mask, .. })) = multicast else {
                 return (0..STAGGER).for_each(|class| copy(class, Receivers::Own));
             };
-            let share = STAGGER / self.part.sharers;
-            for sharer in 0..self.part.sharers {
+            let each = STAGGER / self.part.multicast;
+            for receiver in 0..self.part.multicast {
                 let receivers = Receivers::Multicast { mask, count: 1 };
-                self.k.if_(own.eq(sharer), || {
-                    let classes = sharer * share..(sharer + 1) * share;
+                self.k.if_(own.eq(receiver), || {
+                    let classes = receiver * each..(receiver + 1) * each;
                     classes.for_each(|class| copy(class, receivers));
                 });
             }
@@ -133,7 +133,7 @@ impl<'k> Staggered<'_, 'k> {
                     let to = line + (row * pattern_bytes + class * LINE_BYTES);
                     (to, first, second, selector)
                 };
-                // All are asked for before the first is there.
+                // All loads are issued before the first store waits for one.
                 let words: Vec<_> = (0..).zip(mover.second.iter().copied()).map(word).collect();
                 for (to, first, second, selector) in words {
                     let word = first.permute(second, selector.load().cast::<B32>());
@@ -157,7 +157,7 @@ pub(in super::super) struct Mover<'k> {
     group_rows: u32,
     /// The next of the warp's groups.
     next: Var<'k, U32>,
-    /// The second words of a group's rows, where they need two; elsewhere nobody looks at them, but they have a value.
+    /// The second words of a group's rows, where they need two; elsewhere no instruction reads them, but they have a value.
     second: Vec<Var<'k, B32>>,
 }
 
@@ -172,7 +172,7 @@ impl<'k> Mover<'k> {
         Mover { lane: lane * 4, warps, group_rows, next: k.var(0), second }
     }
 
-    /// Goes to the first group of a slot, for the warp of this number among those that move.
+    /// Goes to the first group of a slot, for the moving warp of this number.
     pub(in super::super) fn begin(&self, warp: Reg<'k, U32>) {
         self.next.set(warp);
     }

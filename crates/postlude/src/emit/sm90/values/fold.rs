@@ -1,6 +1,6 @@
 //! Partial results of reductions in registers: what nothing gives, what values add, how two become one.
 //!
-//! All of them are floats to those who move them: an integer travels as the float that has its bits.
+//! Code that moves them sees floats: an integer is moved as the float with its bits.
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::ShuffleMode;
@@ -8,18 +8,18 @@ use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Fold, NodeId, Unary};
-use crate::plan::sm90::{Folded, How};
+use crate::plan::sm90::{How, Reduction};
 
-use super::{Evaluator, Known, Value, integer};
+use super::{Environment, Evaluator, Value, integer};
 
 /// The registers of a partial result.
 pub(in super::super) type State<'k> = Vec<Reg<'k, F32>>;
 
 impl<'k> Evaluator<'_, 'k> {
     /// What a lane out of range contributes.
-    pub(in super::super) fn fold_nothing(&self, folded: Folded) -> Reg<'k, F32> {
-        self.k.imm(match folded.how {
-            How::Fold(fold) if folded.is_integer() => {
+    pub(in super::super) fn fold_nothing(&self, reduction: Reduction) -> Reg<'k, F32> {
+        self.k.imm(match reduction.how {
+            How::Fold(fold) if reduction.is_integer() => {
                 f32::from_bits(fold.identity(Elem::I32) as i32 as u32)
             }
             How::Fold(fold) => fold.identity(Elem::F32) as f32,
@@ -37,8 +37,8 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     /// A result as others take it.
-    fn fold_value(&self, folded: Folded, result: Reg<'k, F32>) -> Value<'k> {
-        if folded.is_integer() {
+    fn fold_value(&self, reduction: Reduction, result: Reg<'k, F32>) -> Value<'k> {
+        if reduction.is_integer() {
             Value::Integer(self.integer(result))
         } else {
             Value::Float(result)
@@ -51,9 +51,9 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     /// What a value counts with.
-    fn fold_size(&self, folded: Folded, value: Reg<'k, F32>) -> Reg<'k, F32> {
-        match folded.how {
-            How::Fold(Fold::AbsMax) if folded.is_integer() => {
+    fn fold_size(&self, reduction: Reduction, value: Reg<'k, F32>) -> Reg<'k, F32> {
+        match reduction.how {
+            How::Fold(Fold::AbsMax) if reduction.is_integer() => {
                 let size = integer::unary(Unary::Abs, self.integer(value));
                 self.k.bits_to_f32(size.cast())
             }
@@ -63,51 +63,55 @@ impl<'k> Evaluator<'_, 'k> {
     }
 
     /// The partial result of nothing.
-    pub(in super::super) fn fold_begin(&self, folded: Folded) -> State<'k> {
-        let nothing = self.fold_nothing(folded);
-        if is_exponential(folded) {
+    pub(in super::super) fn fold_begin(&self, reduction: Reduction) -> State<'k> {
+        let nothing = self.fold_nothing(reduction);
+        if is_exponential(reduction) {
             vec![nothing, self.k.imm(0.0)]
         } else {
-            vec![nothing; folded.registers() as usize]
+            vec![nothing; reduction.registers() as usize]
         }
     }
 
     /// The partial result of some values, without nothing before them where that changes nothing.
-    pub(in super::super) fn fold_some(&self, folded: Folded, values: &[Reg<'k, F32>]) -> State<'k> {
+    pub(in super::super) fn fold_some(
+        &self,
+        reduction: Reduction,
+        values: &[Reg<'k, F32>],
+    ) -> State<'k> {
         match values {
-            [first, others @ ..] if !is_exponential(folded) && !is_ordered(folded) => {
-                let first = self.fold_size(folded, *first);
-                self.fold_more(folded, &vec![first], others)
+            [first, others @ ..] if !is_exponential(reduction) && !is_ordered(reduction) => {
+                let first = self.fold_size(reduction, *first);
+                self.fold_more(reduction, &vec![first], others)
             }
-            _ => self.fold_more(folded, &self.fold_begin(folded), values),
+            _ => self.fold_more(reduction, &self.fold_begin(reduction), values),
         }
     }
 
     /// With these values, too.
     pub(in super::super) fn fold_more(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         state: &State<'k>,
         values: &[Reg<'k, F32>],
     ) -> State<'k> {
-        if is_ordered(folded) {
+        if is_ordered(reduction) {
             let state = state.clone();
             return values.iter().fold(state, |state, value| insert(state, 0, *value));
         }
-        if !is_exponential(folded) {
+        if !is_exponential(reduction) {
             let one = |total, value: &Reg<'k, F32>| {
-                self.fold_two(folded, total, self.fold_size(folded, *value))
+                self.fold_two(reduction, total, self.fold_size(reduction, *value))
             };
             return vec![values.iter().fold(state[0], one)];
         }
-        if is_above_max(folded) {
+        if is_above_max(reduction) {
             let peaks: Vec<Reg<'k, F32>> =
                 std::iter::once(&state[0]).chain(values).copied().collect();
-            return self.fold_above_max(folded, &peaks, &[state]);
+            return self.fold_above_max(reduction, &peaks, &[state]);
         }
         let peak = values.iter().fold(state[0], |peak, value| peak.max(*value));
         let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
+        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
         let sum = values.iter().fold(state[1] * exp(state[0]), |sum, value| sum + exp(*value));
         vec![peak, sum]
     }
@@ -115,25 +119,25 @@ impl<'k> Evaluator<'_, 'k> {
     /// Two partial results as one, the first before the second.
     pub(in super::super) fn fold_both(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         first: &State<'k>,
         second: &State<'k>,
     ) -> State<'k> {
-        if is_ordered(folded) {
+        if is_ordered(reduction) {
             // What comes after others in its own is not before as many here.
             let others = second.iter().enumerate();
             return others
                 .fold(first.clone(), |state, (place, value)| insert(state, place, *value));
         }
-        if !is_exponential(folded) {
-            return vec![self.fold_two(folded, first[0], second[0])];
+        if !is_exponential(reduction) {
+            return vec![self.fold_two(reduction, first[0], second[0])];
         }
-        if is_above_max(folded) {
-            return self.fold_above_max(folded, &[first[0], second[0]], &[first, second]);
+        if is_above_max(reduction) {
+            return self.fold_above_max(reduction, &[first[0], second[0]], &[first, second]);
         }
         let peak = first[0].max(second[0]);
         let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
+        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
         vec![peak, first[1] * exp(first[0]) + second[1] * exp(second[0])]
     }
 
@@ -141,13 +145,13 @@ impl<'k> Evaluator<'_, 'k> {
     /// was beside each already.
     fn fold_above_max(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         peaks: &[Reg<'k, F32>],
         states: &[&State<'k>],
     ) -> State<'k> {
         let peak = peaks[1..].iter().fold(peaks[0], |peak, value| peak.max(*value));
         let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(folded, Unary::Exp, x - base);
+        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
         let (zero, one) = (self.k.imm(0.0), self.k.imm(1.0));
         let mut largest = self.k.imm(-1.0);
         let mut rest = zero;
@@ -163,21 +167,22 @@ impl<'k> Evaluator<'_, 'k> {
     /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
     pub(in super::super) fn fold_lanes(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         state: State<'k>,
         bits: &[u32],
     ) -> State<'k> {
         bits.iter().fold(state, |state, bit| {
             let other = |word: &Reg<'k, F32>| self.k.shuffle(ShuffleMode::Butterfly, *word, *bit);
             let other: State<'k> = state.iter().map(other).collect();
-            self.fold_both(folded, &state, &other)
+            self.fold_both(reduction, &state, &other)
         })
     }
 
-    /// Lanes that differ in this bit of their number share two partial results: those with it get the second, of both.
+    /// Lanes that differ in this bit of their number exchange two partial results: the lane with the bit gets the
+    /// second, combined over both lanes.
     pub(in super::super) fn fold_exchanged(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         [first, second]: [&State<'k>; 2],
         has_bit: Reg<'k, Pred>,
         bit: u32,
@@ -186,21 +191,21 @@ impl<'k> Evaluator<'_, 'k> {
         let kept: State<'k> = pairs().map(|(a, b)| b.select(*a, has_bit)).collect();
         let given = pairs().map(|(a, b)| a.select(*b, has_bit));
         let other = given.map(|word| self.k.shuffle(ShuffleMode::Butterfly, word, bit)).collect();
-        self.fold_both(folded, &kept, &other)
+        self.fold_both(reduction, &kept, &other)
     }
 
     /// What a whole one gives.
-    pub(in super::super) fn fold_end(&self, folded: Folded, state: &State<'k>) -> Value<'k> {
-        if !is_exponential(folded) {
+    pub(in super::super) fn fold_end(&self, reduction: Reduction, state: &State<'k>) -> Value<'k> {
+        if !is_exponential(reduction) {
             // The only one, or the last of the largest.
-            return self.fold_value(folded, state[state.len() - 1]);
+            return self.fold_value(reduction, state[state.len() - 1]);
         }
         let finite = state[0].abs().lt(f32::INFINITY);
-        if is_above_max(folded) {
-            let log = self.fold_function(folded, Unary::Log1p, state[1]);
+        if is_above_max(reduction) {
+            let log = self.fold_function(reduction, Unary::Log1p, state[1]);
             return Value::Float(log.select(f32::NAN, finite));
         }
-        let log = self.fold_function(folded, Unary::Log, state[1]);
+        let log = self.fold_function(reduction, Unary::Log, state[1]);
         // Infinities and NaN are their own logarithm here.
         Value::Float((state[0] + log).select(state[0], finite))
     }
@@ -208,15 +213,15 @@ impl<'k> Evaluator<'_, 'k> {
     /// The same, where what is picked may not be there.
     pub(in super::super) fn fold_finish(
         &self,
-        folded: Folded,
+        reduction: Reduction,
         state: &State<'k>,
-        known: &Known<'k>,
+        environment: &Environment<'k>,
     ) -> Value<'k> {
-        let value = self.fold_end(folded, state);
-        match folded.how {
+        let value = self.fold_end(reduction, state);
+        match reduction.how {
             // As an unsigned number a negative one is beyond the last column.
             How::Pick(index) => {
-                let exists = picked(known, index).lt(self.parameters.columns);
+                let exists = picked(environment, index).lt(self.parameters.columns);
                 Value::Float(value.float().select(f32::NAN, exists))
             }
             How::Fold(_) => value,
@@ -225,29 +230,32 @@ impl<'k> Evaluator<'_, 'k> {
 
     /// Whether an element counts, this many columns behind this one of a row of which this is known; `None` if it does.
     pub(in super::super) fn fold_takes(
-        folded: Folded,
-        known: &Known<'k>,
+        reduction: Reduction,
+        environment: &Environment<'k>,
         (column, offset): (Reg<'k, U32>, u32),
         inside: impl FnOnce() -> Option<Reg<'k, Pred>>,
     ) -> Option<Reg<'k, Pred>> {
-        match folded.how {
+        match reduction.how {
             // What is picked beyond the last column is NaN in the end.
-            How::Pick(index) => Some((picked(known, index) - column).eq(offset)),
+            How::Pick(index) => Some((picked(environment, index) - column).eq(offset)),
             How::Fold(_) => inside(),
         }
     }
 
     /// The column that is picked in a row of which this is known; as an unsigned number a negative one is beyond the last.
-    pub(in super::super) fn picked(folded: Folded, known: &Known<'k>) -> Reg<'k, U32> {
-        match folded.how {
-            How::Pick(index) => picked(known, index),
+    pub(in super::super) fn picked(
+        reduction: Reduction,
+        environment: &Environment<'k>,
+    ) -> Reg<'k, U32> {
+        match reduction.how {
+            How::Pick(index) => picked(environment, index),
             How::Fold(_) => panic!("compiler bug: no column is picked"),
         }
     }
 
-    fn fold_two(&self, folded: Folded, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
-        match folded.how {
-            How::Fold(fold) if folded.is_integer() => {
+    fn fold_two(&self, reduction: Reduction, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
+        match reduction.how {
+            How::Fold(fold) if reduction.is_integer() => {
                 let [a, b] = [a, b].map(|word| self.integer(word));
                 let both = match fold {
                     Fold::Sum => a + b,
@@ -275,28 +283,33 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    fn fold_function(&self, folded: Folded, function: Unary, x: Reg<'k, F32>) -> Reg<'k, F32> {
-        self.unary_float(function, self.plan.accuracies[folded.node.index()], x).float()
+    fn fold_function(
+        &self,
+        reduction: Reduction,
+        function: Unary,
+        x: Reg<'k, F32>,
+    ) -> Reg<'k, F32> {
+        self.unary_float(function, self.plan.accuracies[reduction.node.index()], x).float()
     }
 }
 
-fn picked<'k>(known: &Known<'k>, index: NodeId) -> Reg<'k, U32> {
-    match known[index.index()] {
+fn picked<'k>(environment: &Environment<'k>, index: NodeId) -> Reg<'k, U32> {
+    match environment[index.index()] {
         Some(value) => value.integer().cast(),
         None => panic!("compiler bug: no column is picked"),
     }
 }
 
-fn is_exponential(folded: Folded) -> bool {
-    matches!(folded.how, How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax))
+fn is_exponential(reduction: Reduction) -> bool {
+    matches!(reduction.how, How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax))
 }
 
-fn is_above_max(folded: Folded) -> bool {
-    folded.how == How::Fold(Fold::LogSumExpAboveMax)
+fn is_above_max(reduction: Reduction) -> bool {
+    reduction.how == How::Fold(Fold::LogSumExpAboveMax)
 }
 
-fn is_ordered(folded: Folded) -> bool {
-    matches!(folded.how, How::Fold(Fold::Largest(_)))
+fn is_ordered(reduction: Reduction) -> bool {
+    matches!(reduction.how, How::Fold(Fold::Largest(_)))
 }
 
 /// The largest values in order with one more, which is not among those before `place`; NaN is larger than all.

@@ -7,8 +7,13 @@ use crate::{check, define, syntax};
 const KERNEL: &str = "kernel k(A: bf16[B, M, K], W: bf16[B, N, K], C: T[B, M, N]) -> D: T[B, M, N] { D = A @ W.T + C }";
 const HALVES: [DType; 2] = [DType::F16, DType::BF16];
 
-/// The paths of C and D, both with these strides and this alignment. Sizes are of B, M and N.
-fn paths(dtype: DType, sizes: [usize; 3], strides: [isize; 3], alignment: u64) -> [Path; 2] {
+/// How C is loaded and D stored, both with these strides and this alignment. Sizes are of B, M and N.
+fn transfers(
+    dtype: DType,
+    sizes: [usize; 3],
+    strides: [isize; 3],
+    alignment: u64,
+) -> [EpilogueTransfer; 2] {
     let ast = syntax::parse(&KERNEL.replace("T[", &format!("{dtype}[")));
     let graph = define::define(&check::check(&ast.expect("it parses")).expect("it types"));
     let sizes = ["B", "M", "N", "K"].into_iter().zip(sizes.into_iter().chain([64]));
@@ -19,59 +24,93 @@ fn paths(dtype: DType, sizes: [usize; 3], strides: [isize; 3], alignment: u64) -
     placements.inputs[2] = Some(placement.clone());
     placements.outputs[0] = placement;
     let needs = Needs::of(&graph, &problem, &placements).expect("it is not refused");
-    [needs.loads[0], needs.stores[0]]
+    [needs.epilogue_loads[0], needs.epilogue_stores[0]]
 }
 
 #[test]
 fn either_major_order_travels_by_map() {
     for dtype in [DType::F16, DType::BF16, DType::F32] {
-        assert_eq!(paths(dtype, [2, 72, 80], [5760, 80, 1], 16), [Path::Map; 2]);
-        assert_eq!(paths(dtype, [2, 72, 80], [5760, 1, 72], 16), [Path::MapTransposed; 2]);
+        assert_eq!(transfers(dtype, [2, 72, 80], [5760, 80, 1], 16), [EpilogueTransfer::Tma; 2]);
+        assert_eq!(
+            transfers(dtype, [2, 72, 80], [5760, 1, 72], 16),
+            [EpilogueTransfer::TmaTransposed; 2]
+        );
         // Columns that no store of rows could take, and gaps.
-        assert_eq!(paths(dtype, [2, 72, 81], [8000, 1, 88], 16), [Path::MapTransposed; 2]);
+        assert_eq!(
+            transfers(dtype, [2, 72, 81], [8000, 1, 88], 16),
+            [EpilogueTransfer::TmaTransposed; 2]
+        );
     }
 }
 
 #[test]
 fn transposed_stores_write_whole_chunks() {
-    let split = [Path::MapTransposed, Path::Strided];
+    let split = [EpilogueTransfer::TmaTransposed, EpilogueTransfer::Strided];
     for dtype in HALVES {
-        assert_eq!(paths(dtype, [1, 68, 80], [0, 1, 72], 16), split);
+        assert_eq!(transfers(dtype, [1, 68, 80], [0, 1, 72], 16), split);
     }
-    assert_eq!(paths(DType::F32, [1, 68, 80], [0, 1, 72], 16), [Path::MapTransposed; 2]);
-    assert_eq!(paths(DType::F32, [1, 67, 80], [0, 1, 72], 16), split);
+    assert_eq!(
+        transfers(DType::F32, [1, 68, 80], [0, 1, 72], 16),
+        [EpilogueTransfer::TmaTransposed; 2]
+    );
+    assert_eq!(transfers(DType::F32, [1, 67, 80], [0, 1, 72], 16), split);
 }
 
 #[test]
 fn what_no_transposed_map_describes_is_strided() {
-    let strided = [Path::Strided; 2];
+    let strided = [EpilogueTransfer::Strided; 2];
     for dtype in HALVES {
-        assert_eq!(paths(dtype, [1, 72, 80], [0, 1, 76], 16), strided, "columns between chunks");
-        assert_eq!(paths(dtype, [1, 72, 80], [0, 1, 72], 8), strided, "a start between chunks");
-        assert_eq!(paths(dtype, [2, 72, 80], [5764, 1, 72], 16), strided, "batches between chunks");
-        assert_eq!(paths(dtype, [2, 72, 80], [0, 1, 72], 16), strided, "batches on one another");
-        assert_eq!(paths(dtype, [1, 72, 80], [0, 2, 144], 16), strided, "rows with gaps");
-        assert_eq!(paths(dtype, [1, 72, 80], [0, 1, -72], 16), strided, "backwards");
-        assert_eq!(paths(dtype, [1, 72, 80], [0, 1, 0], 16), strided, "columns on one another");
+        assert_eq!(
+            transfers(dtype, [1, 72, 80], [0, 1, 76], 16),
+            strided,
+            "columns between chunks"
+        );
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 1, 72], 8), strided, "a start between chunks");
+        assert_eq!(
+            transfers(dtype, [2, 72, 80], [5764, 1, 72], 16),
+            strided,
+            "batches between chunks"
+        );
+        assert_eq!(
+            transfers(dtype, [2, 72, 80], [0, 1, 72], 16),
+            strided,
+            "batches on one another"
+        );
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 2, 144], 16), strided, "rows with gaps");
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 1, -72], 16), strided, "backwards");
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 1, 0], 16), strided, "columns on one another");
     }
 }
 
 #[test]
 fn a_single_column_is_not_transposed() {
-    assert_eq!(paths(DType::F32, [1, 72, 1], [0, 1, 72], 16), [Path::Contiguous; 2]);
+    assert_eq!(
+        transfers(DType::F32, [1, 72, 1], [0, 1, 72], 16),
+        [EpilogueTransfer::Contiguous; 2]
+    );
 }
 
 #[test]
 fn a_path_covers_what_it_moves_as_well() {
-    let covered = |path: Path| Path::ALL.into_iter().filter(|other| path.covers(*other)).collect();
-    let expected: [(Path, Vec<Path>); 5] = [
-        (Path::Map, vec![Path::Map]),
-        (Path::MapTransposed, vec![Path::MapTransposed]),
-        (Path::Contiguous, vec![Path::Map, Path::Contiguous]),
-        (Path::Strided, vec![Path::Map, Path::MapTransposed, Path::Contiguous, Path::Strided]),
-        (Path::Finished, vec![Path::Finished]),
+    let covered = |transfer: EpilogueTransfer| {
+        EpilogueTransfer::ALL.into_iter().filter(|other| transfer.covers(*other)).collect()
+    };
+    let expected: [(EpilogueTransfer, Vec<EpilogueTransfer>); 5] = [
+        (EpilogueTransfer::Tma, vec![EpilogueTransfer::Tma]),
+        (EpilogueTransfer::TmaTransposed, vec![EpilogueTransfer::TmaTransposed]),
+        (EpilogueTransfer::Contiguous, vec![EpilogueTransfer::Tma, EpilogueTransfer::Contiguous]),
+        (
+            EpilogueTransfer::Strided,
+            vec![
+                EpilogueTransfer::Tma,
+                EpilogueTransfer::TmaTransposed,
+                EpilogueTransfer::Contiguous,
+                EpilogueTransfer::Strided,
+            ],
+        ),
+        (EpilogueTransfer::Finished, vec![EpilogueTransfer::Finished]),
     ];
-    for (path, expected) in expected {
-        assert_eq!((path, expected), (path, covered(path)));
+    for (transfer, expected) in expected {
+        assert_eq!((transfer, expected), (transfer, covered(transfer)));
     }
 }

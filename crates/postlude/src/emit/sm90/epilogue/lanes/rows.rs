@@ -1,5 +1,5 @@
-//! Slots of row-major tiles: a chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row for
-//! 64, with a quarter for 32.
+//! Slots of row-major tiles: a chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row
+//! for 64, with a quarter for 32.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
@@ -31,7 +31,7 @@ impl<'k> RowLanes<'k> {
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
     ) -> RowLanes<'k> {
-        let row_bytes = schedule.subtile * 2;
+        let row_bytes = schedule.epilogue_tile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
         let exchange = |row: Reg<'k, U32>, row_bytes: u32| match row_bytes {
             128 => row & 7,

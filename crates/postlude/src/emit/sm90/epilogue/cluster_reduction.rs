@@ -1,50 +1,51 @@
-//! Rows that the tiles of a cluster hold together: every CTA tells those beside it what it has of them.
+//! Cluster reductions: rows that only the tiles of a cluster together hold, combined through distributed shared memory.
 //!
-//! A warp meets the same warp of the other CTAs, which has the same rows: it writes its partial results to shared memory
-//! of its own, arrives at the barriers of all, waits for its own, and reads what all have written, in the order of the
-//! tiles. There are two places to write to in turn: who writes to one again has waited for everyone at the other, and so
-//! for all that read this one.
+//! A warp works with the same warp of the other CTAs, which has the same rows: it writes its partial results to its own
+//! shared memory, arrives at the barriers of all these warps, waits for its own barrier, and reads the results of all
+//! in the order of the tiles. Each warp has two buffers, used alternately: before it writes to one again it has waited
+//! for all warps at the other, and so for their reads of this one.
 
 use postlude_ptx::kernel::{Barrier, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::Published;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
-use crate::plan::sm90::Folded;
+use crate::plan::sm90::Reduction;
 
 use super::super::Plan;
-use super::super::raster::Raster;
-use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
+use super::super::tile_scheduler::TileScheduler;
 use super::super::values::{Evaluator, State};
+use super::super::warpgroup::WarpgroupIndex;
 
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
 
-pub(in super::super) struct Across<'k> {
+pub(in super::super) struct ClusterReduction<'k> {
     k: Kernel<'k, Sm90a>,
     rank: Reg<'k, U32>,
     /// CTAs side by side, the first of them, and how far apart their numbers are.
     blocks: u32,
     first: Reg<'k, U32>,
     step: u32,
-    /// This warp's places, each of this many bytes, and its barrier.
+    /// This warp's two buffers, each of this many bytes, and its barrier.
     places: SharedAddress<'k>,
     bytes: u32,
     barrier: Barrier<'k>,
-    /// Which place comes next; the barrier's phase has the same parity.
+    /// Which buffer comes next; the barrier's phase has the same parity.
     turn: Var<'k, U32>,
 }
 
-impl<'k> Across<'k> {
+impl<'k> ClusterReduction<'k> {
     /// Makes the barriers of all warps.
     pub(in super::super) fn initialise(k: Kernel<'k, Sm90a>, plan: &Plan<'_>) {
-        if !plan.schedule.has_rows_across() {
+        if !plan.schedule.reduces_over_cluster() {
             return;
         }
-        let barriers = k.region(&plan.across_barriers);
+        let barriers = k.region(&plan.cluster_reduction_barriers);
         let arrivals = plan.schedule.tile.cluster.columns();
-        for offset in (0..plan.schedule.across_barrier_bytes()).step_by(BARRIER as usize) {
+        for offset in (0..plan.schedule.cluster_reduction_barrier_bytes()).step_by(BARRIER as usize)
+        {
             k.barrier_init(Barrier::at(barriers + offset), arrivals);
         }
     }
@@ -53,34 +54,34 @@ impl<'k> Across<'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &Plan<'_>,
-        raster: &Raster<'k>,
-        seat: Seat<'k>,
+        scheduler: &TileScheduler<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
-    ) -> Option<Across<'k>> {
+    ) -> Option<ClusterReduction<'k>> {
         let (schedule, cluster) = (plan.schedule, plan.schedule.tile.cluster);
-        if !schedule.has_rows_across() {
+        if !schedule.reduces_over_cluster() {
             return None;
         }
         let bytes = schedule.needs.pass_words * WARP_ROWS * 4;
-        let warp = seat.warpgroup.mad(4, rank >> 5);
-        Some(Across {
+        let warp = warpgroup.in_cta.mad(4, rank >> 5);
+        Some(ClusterReduction {
             k,
             rank,
             blocks: cluster.columns(),
-            first: raster.place()[0],
+            first: scheduler.place()[0],
             step: cluster.rows(),
-            places: k.region(&plan.across) + warp * (2 * bytes),
+            places: k.region(&plan.cluster_reduction) + warp * (2 * bytes),
             bytes,
-            barrier: Barrier::at(k.region(&plan.across_barriers) + warp * BARRIER),
+            barrier: Barrier::at(k.region(&plan.cluster_reduction_barriers) + warp * BARRIER),
             turn: k.var(0),
         })
     }
 
     /// What all tiles together have of a thread's two rows, of which this one has `states`.
-    pub(super) fn meet(
+    pub(super) fn combine(
         &self,
         evaluator: &Evaluator<'_, 'k>,
-        folded: &[Folded],
+        reductions: &[Reduction],
         states: &[Vec<State<'k>>; 2],
     ) -> [Vec<State<'k>>; 2] {
         let (k, lane) = (self.k, self.rank & 31);
@@ -106,13 +107,14 @@ impl<'k> Across<'k> {
             let word = |row, word| k.load_cluster::<F32, 1>(from.advance(offset(row, word)))[0];
             [0, 1].map(|row| {
                 let mut words = (0..).map(|number| word(row, number));
-                let state = |one: &Folded| words.by_ref().take(one.registers() as usize).collect();
-                folded.iter().map(state).collect::<Vec<State<'k>>>()
+                let state =
+                    |one: &Reduction| words.by_ref().take(one.registers() as usize).collect();
+                reductions.iter().map(state).collect::<Vec<State<'k>>>()
             })
         };
         let both = |all: [Vec<State<'k>>; 2], more: [Vec<State<'k>>; 2]| {
             let mut rows = all.into_iter().zip(more).map(|(all, more)| {
-                let states = folded.iter().zip(all.iter().zip(&more));
+                let states = reductions.iter().zip(all.iter().zip(&more));
                 states.map(|(one, (all, more))| evaluator.fold_both(*one, all, more)).collect()
             });
             [(); 2].map(|()| rows.next().unwrap_or_default())

@@ -1,27 +1,27 @@
-//! Which tile a cluster works on: groups of tiles walked together, so that what they share stays in L2.
+//! The tile scheduler: which work tiles a CTA computes, in the order of the raster.
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::ring::Grid;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::plan::sm90::{Cluster, Path, STAGE_DEPTH, Sm90Schedule};
+use crate::plan::sm90::{Cluster, EpilogueTransfer, KernelSchedule, STAGE_DEPTH, Sm90Schedule};
 
 use super::parameters::Parameters;
 
-/// The CTAs of a cluster as they share loads.
+/// The CTAs of a cluster as loads are multicast to them.
 pub(super) fn grid(cluster: Cluster) -> Grid {
     Grid { rows: cluster.rows(), columns: cluster.columns() }
 }
 
-/// Counts of tiles.
-pub(super) struct Raster<'k> {
+/// Counts of work tiles.
+pub(super) struct TileScheduler<'k> {
     k: Kernel<'k, Sm90a>,
     schedule: Sm90Schedule,
-    /// Clusters along the side that is grouped, and along the other.
-    sides: [Reg<'k, U32>; 2],
-    /// Whether columns are grouped.
-    columns_grouped: Reg<'k, Pred>,
+    /// Clusters along the dim that groups extend over, and along the dim that they advance along.
+    extents: [Reg<'k, U32>; 2],
+    /// Whether groups advance along M.
+    along_m: Reg<'k, Pred>,
     group: Reg<'k, U32>,
     total: Reg<'k, U32>,
     /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
@@ -30,30 +30,29 @@ pub(super) struct Raster<'k> {
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
     place: [Reg<'k, U32>; 2],
-    /// Steps along the contraction, or along this CTA's part of it; at least one, since the first product clears the
-    /// accumulators.
+    /// Steps along K, or along this CTA's part of a split K; at least one, since the first product clears the accumulators.
     pub(super) steps: Reg<'k, U32>,
 }
 
-/// One tile: where it starts.
-pub(super) struct Corner<'k> {
+/// A work tile: where it starts.
+pub(super) struct WorkTile<'k> {
     pub(super) row: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
     pub(super) batch: Reg<'k, U32>,
     /// Its number along rows and along columns.
-    pub(super) tile: [Reg<'k, U32>; 2],
+    pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
     pub(super) within: Reg<'k, U32>,
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
 }
 
-impl<'k> Raster<'k> {
+impl<'k> TileScheduler<'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         parameters: &Parameters<'k>,
         schedule: &Sm90Schedule,
-    ) -> Raster<'k> {
+    ) -> TileScheduler<'k> {
         let up = |size: Reg<'k, U32>, by: u32| {
             let size = size + (by - 1);
             if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
@@ -62,23 +61,23 @@ impl<'k> Raster<'k> {
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
         let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());
         // What tiles finish has a value where there is nothing, too: one tile without elements writes it.
-        let finishes = schedule.needs.stores.contains(&Path::Finished);
+        let finishes = schedule.needs.epilogue_stores.contains(&EpilogueTransfer::Finished);
         let [rows, columns] =
             [rows, columns].map(|count| if finishes { count.max(1) } else { count });
-        let columns_grouped = parameters.columns_grouped.ne(0);
-        let sides = [columns.select(rows, columns_grouped), rows.select(columns, columns_grouped)];
+        let along_m = parameters.along_m.ne(0);
+        let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
         let steps = up(parameters.inner, STAGE_DEPTH).max(1);
-        // Every part has as many steps; those beyond the contraction add zeros.
-        let parts = tile.cluster.parts();
-        let steps = if parts > 1 { up(steps, parts) } else { steps };
+        // Every CTA of a split K has as many steps; those beyond K add zeros.
+        let splits = tile.cluster.split_k();
+        let steps = if splits > 1 { up(steps, splits) } else { steps };
         let rank = k.cluster_rank();
-        Raster {
+        TileScheduler {
             k,
             schedule: schedule.clone(),
-            sides,
-            columns_grouped,
+            extents,
+            along_m,
             group: parameters.group,
             total,
             tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
@@ -89,9 +88,9 @@ impl<'k> Raster<'k> {
         }
     }
 
-    /// The first step of this CTA's part of the contraction, where there are several.
+    /// The first step of this CTA's part of a split K.
     pub(super) fn first_step(&self) -> Option<Reg<'k, U32>> {
-        (self.schedule.tile.cluster.parts() > 1).then(|| self.rank * self.steps)
+        (self.schedule.tile.cluster.split_k() > 1).then(|| self.rank * self.steps)
     }
 
     /// This CTA's number in its cluster.
@@ -114,56 +113,56 @@ impl<'k> Raster<'k> {
         self.per_batch
     }
 
-    /// How far apart the tiles of a team are.
+    /// How far apart the tiles of a math warpgroup are.
     pub(super) fn apart(&self) -> Reg<'k, U32> {
-        self.k.clusters() * self.schedule.tile.teams
+        self.k.clusters() * self.schedule.tile.tiles_in_flight()
     }
 
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
-    pub(super) fn for_each(&self, body: impl FnOnce(&Corner<'k>)) {
+    pub(super) fn for_each(&self, body: impl FnOnce(&WorkTile<'k>)) {
         let k = self.k;
-        k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.corner(number)));
+        k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.work_tile(number)));
     }
 
-    /// Runs `body` for every tile of a team: all of this CTA's, or those whose turn it is.
-    pub(super) fn for_own(&self, team: Reg<'k, U32>, body: impl FnOnce(&Corner<'k>)) {
-        let (start, step) = self.own(team);
-        self.k.for_(start, self.total, step, |number| body(&self.corner(number)));
+    /// Runs `body` for every tile of a math warpgroup: all of this CTA's, or in ping-pong every other one.
+    pub(super) fn for_own(&self, order: Reg<'k, U32>, body: impl FnOnce(&WorkTile<'k>)) {
+        let (start, step) = self.own(order);
+        self.k.for_(start, self.total, step, |number| body(&self.work_tile(number)));
     }
 
     /// The same with `after` behind every tile, and once more behind the last: whether there was a tile is its argument.
     pub(super) fn for_own_and_after(
         &self,
-        team: Reg<'k, U32>,
-        body: impl FnOnce(&Corner<'k>),
+        order: Reg<'k, U32>,
+        body: impl FnOnce(&WorkTile<'k>),
         after: impl FnOnce(Reg<'k, Pred>),
     ) {
         let k = self.k;
-        let (start, step) = self.own(team);
+        let (start, step) = self.own(order);
         let number = k.var(start);
         k.do_while(|| {
             let real = number.get().lt(self.total);
-            k.if_(real, || body(&self.corner(number.copy())));
+            k.if_(real, || body(&self.work_tile(number.copy())));
             number.set(number.get() + step);
             after(real);
             real
         });
     }
 
-    /// The number of a team's first tile, and how far the next one is.
-    fn own(&self, team: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
+    /// The number of a math warpgroup's first tile, and how far the next one is.
+    fn own(&self, order: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
         let k = self.k;
-        match self.schedule.tile.teams {
-            1 => (k.cluster(), k.clusters()),
-            _ => (team.mad(k.clusters(), k.cluster()), self.apart()),
+        match self.schedule.tile.kernel {
+            KernelSchedule::Cooperative => (k.cluster(), k.clusters()),
+            KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
         }
     }
 
-    fn corner(&self, number: Reg<'k, U32>) -> Corner<'k> {
+    fn work_tile(&self, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
         let batch = number / self.per_batch;
         let within = number - batch * self.per_batch;
-        let [grouped, other] = self.sides;
+        let [grouped, other] = self.extents;
         let per_group = other * self.group;
         let group_number = within / per_group;
         let first = group_number * self.group;
@@ -171,8 +170,8 @@ impl<'k> Raster<'k> {
         let place = within - group_number * per_group;
         let along = place / height;
         let across = place - along * height + first;
-        let row = along.select(across, self.columns_grouped);
-        let column = across.select(along, self.columns_grouped);
+        let row = along.select(across, self.along_m);
+        let column = across.select(along, self.along_m);
         let followed = (number + self.k.clusters()).lt(self.total);
         let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
             1 => number,
@@ -181,10 +180,10 @@ impl<'k> Raster<'k> {
         let [below, right] = self.place;
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
-        Corner {
+        WorkTile {
             row: row * tile.rows,
             column: column * self.schedule.width(),
-            tile: [row, column],
+            index: [row, column],
             within,
             batch,
             followed,

@@ -1,38 +1,39 @@
-//! Reductions along rows that meet their tile again: softmax, norms.
+//! Row passes: reductions along rows that elements of the same rows use, as in softmax and norms.
 //!
-//! Where one tile holds whole rows, or the tiles of a cluster do, such a reduction is finished there, before elements are
-//! visited. Each further one that needs the result of another is a further pass over the accumulators.
+//! Where one tile holds whole rows, or the tiles of a cluster do, such a reduction is finished there, before elements
+//! are visited. A reduction that needs the result of another takes one more pass over the accumulators.
 
 use crate::graph::{Graph, Kind, NodeId, Op};
 
-use super::folds::{self, Folded, is_whole_row};
+use super::folds::{self, Reduction, is_whole_row};
 use super::{CANDIDATES, Needs, Sm90Refusal, groups};
 
-/// How many passes over its tile come before a node is known; all zero where no tile uses a reduction of its rows.
+/// How many row passes come before a node can be computed; all zero where no element uses a reduction of its row.
 pub(crate) fn passes(graph: &Graph) -> Vec<usize> {
     let live = graph.live();
     let mut passes = vec![0; graph.len()];
-    let mut again = false;
+    let mut needed = false;
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let before = node.op.operands().map(|operand| passes[operand.index()]).max().unwrap_or(0);
-        let across = matches!(node.op, Op::Reduce(_, over, _) if over.row || over.batch);
-        // Who finishes what crosses tiles knows of no passes.
-        passes[id.index()] = if across { 0 } else { before + usize::from(is_whole_row(graph, id)) };
-        again |= node.ty.axes.kind() == Kind::Tile && before > 0;
+        let crosses_tiles = matches!(node.op, Op::Reduce(_, over, _) if over.row || over.batch);
+        // The warpgroup that finishes a reduction over several tiles has no results of row passes.
+        passes[id.index()] =
+            if crosses_tiles { 0 } else { before + usize::from(is_whole_row(graph, id)) };
+        needed |= node.ty.axes.kind() == Kind::Tile && before > 0;
     }
-    if again { passes } else { vec![0; graph.len()] }
+    if needed { passes } else { vec![0; graph.len()] }
 }
 
 /// The reductions that a pass finishes.
-pub(crate) fn folded_by(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Folded> {
+pub(crate) fn reductions_of_pass(graph: &Graph, passes: &[usize], pass: usize) -> Vec<Reduction> {
     let in_pass = |id: &NodeId| passes[id.index()] == pass && is_whole_row(graph, *id);
-    let late = folds::late(graph);
+    let after_reductions = folds::after_reductions(graph);
     let nodes = graph.nodes().map(|(id, _)| id).filter(in_pass);
-    nodes.filter_map(|id| folds::folded(graph, &late, id)).collect()
+    nodes.filter_map(|id| folds::reduction(graph, &after_reductions, id)).collect()
 }
 
-/// What of a tile has to be computed for some of its values. What is known of groups of columns is there already, unless
-/// `through` them everything is asked for.
+/// Which nodes have to be computed for some values of a tile. Values of groups of columns are there already, unless
+/// `through` says that they are to be computed, too.
 pub(crate) fn terms_of(
     graph: &Graph,
     roots: impl Iterator<Item = NodeId>,
@@ -53,15 +54,16 @@ pub(crate) fn terms_of(
 
 /// Columns of whole rows that tiles have to hold; 0 where none has to.
 pub(super) fn whole_columns(graph: &Graph, columns: usize) -> u32 {
-    let again = passes(graph).iter().any(|passes| *passes > 0);
-    if again { u32::try_from(columns.max(1)).unwrap_or(u32::MAX) } else { 0 }
+    let needed = passes(graph).iter().any(|passes| *passes > 0);
+    if needed { u32::try_from(columns.max(1)).unwrap_or(u32::MAX) } else { 0 }
 }
 
 /// Floats of a row in the pass that folds most.
 pub(super) fn pass_words(graph: &Graph) -> u32 {
     let passes = passes(graph);
     let last = passes.iter().copied().max().unwrap_or(0);
-    let words = |pass| folded_by(graph, &passes, pass).into_iter().map(Folded::words).sum();
+    let words =
+        |pass| reductions_of_pass(graph, &passes, pass).into_iter().map(Reduction::words).sum();
     (1..=last).map(words).max().unwrap_or(0)
 }
 
@@ -70,8 +72,8 @@ pub(super) fn refuse(graph: &Graph, needs: &Needs) -> Result<(), Sm90Refusal> {
     let most = CANDIDATES.iter().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
     if needs.whole_columns > most {
         let passes = passes(graph);
-        let mut again = graph.nodes().filter(|(id, _)| passes[id.index()] > 0);
-        let statement = again.find_map(|(id, _)| graph.statement(id));
+        let mut after_pass = graph.nodes().filter(|(id, _)| passes[id.index()] > 0);
+        let statement = after_pass.find_map(|(id, _)| graph.statement(id));
         let bytes = statement.map(|statement| statement.bytes);
         return Err(Sm90Refusal::LongRows { columns: needs.whole_columns, most, bytes });
     }

@@ -1,4 +1,4 @@
-//! Tile outputs on their way out: through slots and copies by tensor map, or straight to memory.
+//! Epilogue stores: tile outputs through slots by TMA, or directly to memory.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,21 +9,21 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
 use crate::dtype::DType;
-use crate::plan::sm90::{Hints, Major, Path, SLOT_ROWS, is_shared, packed_major};
+use crate::plan::sm90::{EpilogueTransfer, Hints, Major, SLOT_ROWS, is_shared, packed_major};
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, Memory, Parameters};
-use super::super::seat::Seat;
 use super::super::slot::WARP_ROWS;
 use super::super::values::Value;
-use super::arrivals::KeptSlot;
+use super::super::warpgroup::WarpgroupIndex;
 use super::bits::{BitLane, ByteTarget};
 use super::lanes::{Floats, Lanes, Packed};
-use super::{Spot, Subtile};
+use super::loads::HeldSlot;
+use super::{EpilogueTile, ThreadCoordinate};
 
-/// Two columns of a thread's two rows, as they leave.
+/// Two columns of a thread's two rows, converted to an output's dtype.
 #[derive(Clone, Copy)]
-pub(super) enum Ready<'k> {
+pub(super) enum Converted<'k> {
     /// 16-bit pairs, one a row: packed at once, so that they take half the registers.
     Packed(Packed<'k>),
     /// As they were computed.
@@ -32,24 +32,27 @@ pub(super) enum Ready<'k> {
     Integers([Reg<'k, S32>; 4]),
     /// Pairs of bytes, one a row: the first column's lowest.
     Bytes([Reg<'k, U32>; 2]),
-    /// Bits that other lanes have to be added to.
+    /// Bits to which other lanes' bits have to be added.
     Bits(Reg<'k, U32>),
 }
 
-/// Where a block's elements of a direct output go.
+/// Where a block's elements of a direct output are stored.
 #[derive(Clone, Copy)]
-pub(super) enum Target<'k> {
+pub(super) enum StoreTarget<'k> {
     /// The thread's first column of its two rows.
     Elements([Location<'k>; 2]),
     /// Bytes of packed bits, each from several threads.
     Bits(Major, ByteTarget<'k>),
 }
 
-impl<'k> Ready<'k> {
+impl<'k> Converted<'k> {
     fn packed(self) -> Packed<'k> {
         match self {
-            Ready::Packed(pairs) => pairs,
-            Ready::Whole(_) | Ready::Integers(_) | Ready::Bytes(_) | Ready::Bits(_) => {
+            Converted::Packed(pairs) => pairs,
+            Converted::Whole(_)
+            | Converted::Integers(_)
+            | Converted::Bytes(_)
+            | Converted::Bits(_) => {
                 panic!("compiler bug: 16-bit slots take pairs")
             }
         }
@@ -57,8 +60,11 @@ impl<'k> Ready<'k> {
 
     fn whole(self) -> Floats<'k> {
         match self {
-            Ready::Whole(values) => values,
-            Ready::Packed(_) | Ready::Integers(_) | Ready::Bytes(_) | Ready::Bits(_) => {
+            Converted::Whole(values) => values,
+            Converted::Packed(_)
+            | Converted::Integers(_)
+            | Converted::Bytes(_)
+            | Converted::Bits(_) => {
                 panic!("compiler bug: 32-bit slots take floats")
             }
         }
@@ -66,8 +72,11 @@ impl<'k> Ready<'k> {
 
     fn bytes(self) -> [Reg<'k, U32>; 2] {
         match self {
-            Ready::Bytes(pairs) => pairs,
-            Ready::Packed(_) | Ready::Whole(_) | Ready::Integers(_) | Ready::Bits(_) => {
+            Converted::Bytes(pairs) => pairs,
+            Converted::Packed(_)
+            | Converted::Whole(_)
+            | Converted::Integers(_)
+            | Converted::Bits(_) => {
                 panic!("compiler bug: 8-bit slots take pairs of bytes")
             }
         }
@@ -75,46 +84,49 @@ impl<'k> Ready<'k> {
 
     fn bits(self) -> Reg<'k, U32> {
         match self {
-            Ready::Bits(bits) => bits,
-            Ready::Packed(_) | Ready::Whole(_) | Ready::Integers(_) | Ready::Bytes(_) => {
+            Converted::Bits(bits) => bits,
+            Converted::Packed(_)
+            | Converted::Whole(_)
+            | Converted::Integers(_)
+            | Converted::Bytes(_) => {
                 panic!("compiler bug: bytes are put together from bits")
             }
         }
     }
 }
 
-/// Who fills a slot together, and issues its copies; always the same lane does.
+/// The threads that fill a slot together; always the same lane of them issues its stores.
 #[derive(Clone, Copy)]
-enum Senders<'k> {
+enum StoreUnit<'k> {
     /// Each warp its own rows, which begin this many rows behind the slot's first.
     Warp { row: Reg<'k, U32> },
-    /// All warps, which meet at a barrier; one of them issues.
+    /// All warps, which synchronise at a barrier; one of them issues.
     Warpgroup { barrier: Reg<'k, U32>, issues: Reg<'k, Pred> },
 }
 
 /// The tile outputs of a warpgroup.
-pub(super) struct Departures<'a, 'k> {
+pub(super) struct EpilogueStores<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
-    /// Who fills a slot together, and issues its copies.
-    senders: Senders<'k>,
+    /// The threads that fill a slot together.
+    unit: StoreUnit<'k>,
     policy: Option<Policy<'k>>,
     /// Where an output is packed bits.
     bits: Option<BitLane<'k>>,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
-    /// A filled slot whose copy is still to be issued.
-    waiting: Cell<Option<Outgoing<'k>>>,
-    /// Copies that were issued, and which of them are of operands' slots that are still to be released.
-    copies: Cell<u32>,
+    /// A filled slot whose store is delayed until the next one is filled.
+    delayed: Cell<Option<TileStore<'k>>>,
+    /// Stores that were issued, and which of them read operands' slots that are not released yet.
+    issued: Cell<u32>,
     reused: RefCell<Vec<(u32, Borrowed<'k>)>>,
 }
 
-/// A copy of a slot to an output.
+/// The store of a slot to an output.
 #[derive(Clone, Copy)]
-struct Outgoing<'k> {
+struct TileStore<'k> {
     output: usize,
     start: SharedAddress<'k>,
     /// Where the slot's first element belongs.
@@ -125,48 +137,51 @@ struct Outgoing<'k> {
     borrowed: Option<Borrowed<'k>>,
 }
 
-impl<'a, 'k> Departures<'a, 'k> {
+impl<'a, 'k> EpilogueStores<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        seat: Seat<'k>,
+        warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
-        let bytes = plan.schedule.store_stages * plan.schedule.slot_bytes();
-        let slots = k.region(&plan.stores) + seat.warpgroup * bytes;
+        let bytes = plan.schedule.d_stages * plan.schedule.slot_bytes();
+        let slots = k.region(&plan.d_slots) + warpgroup.in_cta * bytes;
         let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
-        Departures {
+        EpilogueStores {
             k,
             plan,
             parameters,
-            senders: if plan.schedule.needs.stores_by_warps() {
-                Senders::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
+            unit: if plan.schedule.needs.stores_by_warps() {
+                StoreUnit::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
             } else {
-                Senders::Warpgroup { barrier: seat.barrier(), issues: k.uniform(rank >> 5).eq(0) }
+                StoreUnit::Warpgroup {
+                    barrier: warpgroup.barrier(),
+                    issues: k.uniform(rank >> 5).eq(0),
+                }
             },
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             bits: packs_bits.then(|| BitLane::new(k, rank)),
             slots,
             slot: k.var(0),
-            waiting: Cell::new(None),
-            copies: Cell::new(0),
+            delayed: Cell::new(None),
+            issued: Cell::new(0),
             reused: RefCell::default(),
         }
     }
 
-    /// Where a block's elements of the direct outputs go.
-    pub(super) fn targets(&self, spot: &Spot<'k>) -> Vec<Option<Target<'k>>> {
+    /// Where a block's elements of the direct outputs are stored.
+    pub(super) fn targets(&self, thread: &ThreadCoordinate<'k>) -> Vec<Option<StoreTarget<'k>>> {
         let of = |(output, destination): (usize, &Destination<'k>)| match destination {
             Destination::Map(_) => None,
             Destination::Direct(memory) if memory.dtype == DType::B1 => {
                 let major = self.packed(output);
-                let target = self.bits().target(major, memory, self.parameters, spot);
-                Some(Target::Bits(major, target))
+                let target = self.bits().target(major, memory, self.parameters, thread);
+                Some(StoreTarget::Bits(major, target))
             }
             Destination::Direct(memory) => {
-                let location = |row| memory.element(self.k, [spot.batch, row, spot.column]);
-                Some(Target::Elements(spot.rows.map(location)))
+                let location = |row| memory.element(self.k, [thread.batch, row, thread.column]);
+                Some(StoreTarget::Elements(thread.rows.map(location)))
             }
         };
         self.parameters.destinations.iter().enumerate().map(of).collect()
@@ -183,37 +198,39 @@ impl<'a, 'k> Departures<'a, 'k> {
             .unwrap_or_else(|| panic!("compiler bug: planning let packed batches through"))
     }
 
-    /// An output's values of one group as they will leave.
-    pub(super) fn ready(&self, output: usize, values: [Value<'k>; 4]) -> Ready<'k> {
+    /// An output's values of one group in its dtype.
+    pub(super) fn convert(&self, output: usize, values: [Value<'k>; 4]) -> Converted<'k> {
         let k = self.k;
         let eighth = |format| {
             let floats = values.map(Value::float);
             let pack = |row: usize| k.pack_float8(format, floats[row], floats[row + 1]);
-            Ready::Bytes([pack(0), pack(2)].map(|pair| k.widen_u16(pair.cast::<U16>())))
+            Converted::Bytes([pack(0), pack(2)].map(|pair| k.widen_u16(pair.cast::<U16>())))
         };
         match (&self.parameters.destinations[output], self.plan.graph.outputs()[output].dtype) {
             (Destination::Map(_), DType::F16 | DType::BF16) => {
                 let (half, floats) = (self.half(output), values.map(Value::float));
                 let half = half.unwrap_or_else(|| panic!("compiler bug: no type of 16 bits"));
                 let pack = |row: usize| k.pack_halves(half, floats[row], floats[row + 1]);
-                Ready::Packed([pack(0), pack(2)])
+                Converted::Packed([pack(0), pack(2)])
             }
-            (_, DType::F32 | DType::F16 | DType::BF16) => Ready::Whole(values.map(Value::float)),
+            (_, DType::F32 | DType::F16 | DType::BF16) => {
+                Converted::Whole(values.map(Value::float))
+            }
             (_, DType::F8E4M3) => eighth(Packed8::E4M3),
             (_, DType::F8E5M2) => eighth(Packed8::E5M2),
-            (_, DType::I32) => Ready::Integers(values.map(Value::integer)),
+            (_, DType::I32) => Converted::Integers(values.map(Value::integer)),
             (_, DType::I8 | DType::U8) => {
                 let integers = values.map(|value| value.integer().cast::<B32>());
                 let pack = |row: usize| integers[row].permute(integers[row + 1], 0x40);
-                Ready::Bytes([pack(0), pack(2)].map(Reg::cast))
+                Converted::Bytes([pack(0), pack(2)].map(Reg::cast))
             }
             (_, DType::Bool) => {
                 let truths = values.map(Value::truth);
                 let byte = |element: usize, one: u32| k.imm(one).select(0, truths[element]);
-                Ready::Bytes([0, 2].map(|row| byte(row, 1) | byte(row + 1, 1 << 8)))
+                Converted::Bytes([0, 2].map(|row| byte(row, 1) | byte(row + 1, 1 << 8)))
             }
             (_, DType::B1) => {
-                Ready::Bits(self.bits().spread(self.packed(output), values.map(Value::truth)))
+                Converted::Bits(self.bits().spread(self.packed(output), values.map(Value::truth)))
             }
         }
     }
@@ -226,32 +243,40 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Sends a subtile of an output out, group of 8 columns by group, through slots of its own or these.
-    pub(super) fn send(
+    /// Stores an epilogue tile of an output, group of 8 columns by group, through slots of its own or these.
+    pub(super) fn store_tile(
         &self,
         lanes: &Lanes<'k>,
-        spot: &Spot<'k>,
-        subtile: Subtile,
-        (output, reused): (usize, Option<&[KeptSlot<'k>]>),
-        groups: &[Ready<'k>],
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+        (output, reused): (usize, Option<&[HeldSlot<'k>]>),
+        groups: &[Converted<'k>],
     ) {
         let half = self.half(output);
-        match (&self.parameters.destinations[output], spot.stores[output]) {
+        match (&self.parameters.destinations[output], thread.stores[output]) {
             (Destination::Direct(memory), Some(target)) => {
-                let path = self.plan.schedule.needs.stores[output];
+                let transfer = self.plan.schedule.needs.epilogue_stores[output];
                 let store = || match target {
-                    Target::Elements(locations) => {
-                        self.store(memory, path, half, locations, spot, subtile, groups);
+                    StoreTarget::Elements(locations) => {
+                        self.store_elements(
+                            memory,
+                            transfer,
+                            half,
+                            locations,
+                            thread,
+                            epilogue_tile,
+                            groups,
+                        );
                     }
-                    Target::Bits(major, target) => {
+                    StoreTarget::Bits(major, target) => {
                         let groups: Vec<_> = groups.iter().map(|ready| ready.bits()).collect();
-                        self.bits().store(major, memory, path, &target, subtile, &groups);
+                        self.bits().store(major, memory, transfer, &target, epilogue_tile, &groups);
                     }
                 };
                 // A tile that all batches share is written by the first; where there are more, no map writes it.
                 let graph = self.plan.graph;
                 if is_shared(graph, &graph.outputs()[output]) {
-                    self.k.if_(spot.batch.eq(0), store);
+                    self.k.if_(thread.batch.eq(0), store);
                 } else {
                     store();
                 }
@@ -260,9 +285,9 @@ impl<'a, 'k> Departures<'a, 'k> {
                 let columns = tile.layout.columns();
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
-                    let column = spot.tile_column + subtile.offset + place as u32 * columns;
+                    let column = thread.tile_column + epilogue_tile.offset + place as u32 * columns;
                     let reused = reused.map(|slots| slots[place]);
-                    self.send_slot((output, column), spot, reused, |start| {
+                    self.store_slot((output, column), thread, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
                             let bytes = groups.iter().map(|ready| ready.bytes());
                             access.write_bytes(start, &bytes.collect::<Vec<_>>());
@@ -280,18 +305,18 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// Fills an operand's slot or a free one and copies it, or the one before where copies are delayed.
-    fn send_slot(
+    /// Fills an operand's slot or a free one and issues its store, or that of the slot before where stores are delayed.
+    fn store_slot(
         &self,
         (output, column): (usize, Reg<'k, U32>),
-        spot: &Spot<'k>,
-        reused: Option<KeptSlot<'k>>,
+        thread: &ThreadCoordinate<'k>,
+        reused: Option<HeldSlot<'k>>,
         fill: impl FnOnce(SharedAddress<'k>),
     ) {
         let (k, schedule) = (self.k, self.plan.schedule);
-        let before = self.waiting.take();
+        let before = self.delayed.take();
         if reused.is_none() {
-            self.await_reads(schedule.store_stages - 1 - u32::from(before.is_some()));
+            self.await_reads(schedule.d_stages - 1 - u32::from(before.is_some()));
         }
         if before.is_some() {
             k.fence_proxy_async(ProxySpace::SharedCta);
@@ -299,76 +324,76 @@ impl<'a, 'k> Departures<'a, 'k> {
         match (reused, before) {
             // A warp overwrites what its own lanes have read.
             (Some(_), None) => k.warp_sync(),
-            (Some(_), Some(_)) | (None, _) => self.meet(),
+            (Some(_), Some(_)) | (None, _) => self.sync(),
         }
-        let start = reused.map_or_else(|| self.slots + self.slot.get(), |kept| kept.start);
+        let start = reused.map_or_else(|| self.slots + self.slot.get(), |slot| slot.start);
         fill(start);
-        let (row, batch) = (spot.block_row, spot.batch);
-        let borrowed = reused.map(|kept| kept.borrowed);
-        let outgoing = Outgoing { output, start, row, column, batch, borrowed };
-        if schedule.delay {
-            // Those that filled it met for this slot.
+        let (row, batch) = (thread.block_row, thread.batch);
+        let borrowed = reused.map(|slot| slot.borrowed);
+        let store = TileStore { output, start, row, column, batch, borrowed };
+        if schedule.delay_store {
+            // The threads that filled it have synchronised for this slot.
             if let Some(before) = before {
-                self.copy_out(before);
+                self.issue_store(before);
             }
-            self.waiting.set(Some(outgoing));
+            self.delayed.set(Some(store));
         } else {
-            self.meet_and_copy(outgoing);
+            self.sync_and_issue(store);
         }
         if reused.is_none() {
             let slot_bytes = schedule.slot_bytes();
             let next = self.slot.get() + slot_bytes;
-            let wrapped = next.eq(schedule.store_stages * slot_bytes);
+            let wrapped = next.eq(schedule.d_stages * slot_bytes);
             self.slot.set(k.imm(0).select(next, wrapped));
         }
     }
 
-    /// Sends what waits for the slot behind it.
+    /// Issues a delayed store.
     pub(super) fn flush(&self) {
-        if let Some(outgoing) = self.waiting.take() {
-            self.meet_and_copy(outgoing);
+        if let Some(store) = self.delayed.take() {
+            self.sync_and_issue(store);
         }
     }
 
-    /// Waits until copies have read all operands' slots but this many, and says which.
-    pub(super) fn left(&self, kept: usize) -> Vec<Borrowed<'k>> {
-        let waiting = self.waiting.get().is_some_and(|outgoing| outgoing.borrowed.is_some());
+    /// Waits until stores have read all operands' slots but this many, and returns the slots that were read.
+    pub(super) fn reclaim(&self, held: usize) -> Vec<Borrowed<'k>> {
+        let delayed = self.delayed.get().is_some_and(|store| store.borrowed.is_some());
         let mut reused = self.reused.borrow_mut();
-        let many = (reused.len() + usize::from(waiting)).saturating_sub(kept);
-        let left: Vec<_> = reused.drain(..many).collect();
-        if let Some((number, _)) = left.last() {
-            self.await_reads(self.copies.get() - number - 1);
-            if matches!(self.senders, Senders::Warpgroup { .. }) {
-                // One warp has waited for all of them.
-                self.meet();
+        let many = (reused.len() + usize::from(delayed)).saturating_sub(held);
+        let read: Vec<_> = reused.drain(..many).collect();
+        if let Some((number, _)) = read.last() {
+            self.await_reads(self.issued.get() - number - 1);
+            if matches!(self.unit, StoreUnit::Warpgroup { .. }) {
+                // One warp has waited for all warps.
+                self.sync();
             }
         }
-        left.into_iter().map(|(_, borrowed)| borrowed).collect()
+        read.into_iter().map(|(_, borrowed)| borrowed).collect()
     }
 
-    fn meet_and_copy(&self, outgoing: Outgoing<'k>) {
+    fn sync_and_issue(&self, store: TileStore<'k>) {
         self.k.fence_proxy_async(ProxySpace::SharedCta);
-        self.meet();
-        self.copy_out(outgoing);
+        self.sync();
+        self.issue_store(store);
     }
 
-    /// Issues the copies of a slot that is filled.
-    fn copy_out(&self, outgoing: Outgoing<'k>) {
+    /// Issues the stores of a slot that is filled.
+    fn issue_store(&self, store: TileStore<'k>) {
         let k = self.k;
-        let Outgoing { output, start, row: first, column, batch, borrowed } = outgoing;
+        let TileStore { output, start, row: first, column, batch, borrowed } = store;
         let Destination::Map(tile) = &self.parameters.destinations[output] else {
             panic!("compiler bug: a slot of an output without a map")
         };
         self.issue(|| {
             let map = tile.map.address();
-            match self.senders {
-                Senders::Warp { row } => {
-                    // The same part of a slot whatever lies in it: nobody else's copies read it.
+            match self.unit {
+                StoreUnit::Warp { row } => {
+                    // A warp has the same part of a slot whatever its layout: no other warp's stores read it.
                     let bytes = self.plan.schedule.slot_bytes() / SLOT_ROWS;
                     let coordinates = [column, first + row, batch].map(Into::into);
                     k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
                 }
-                Senders::Warpgroup { .. } => {
+                StoreUnit::Warpgroup { .. } => {
                     tile.layout.boxes(first, column, batch).for_each(|each| {
                         let from = start + each.offset;
                         k.tensor_store(map, &each.coordinates, from, self.policy);
@@ -377,15 +402,15 @@ impl<'a, 'k> Departures<'a, 'k> {
             }
             k.bulk_commit();
         });
-        let number = self.copies.replace(self.copies.get() + 1);
+        let number = self.issued.replace(self.issued.get() + 1);
         self.reused.borrow_mut().extend(borrowed.map(|borrowed| (number, borrowed)));
     }
 
-    /// Waits until all but the latest copies have read their slots.
+    /// Waits until all but the latest stores have read their slots.
     fn await_reads(&self, latest: u32) {
         let k = self.k;
-        if self.plan.schedule.tile.takes_turns() {
-            // Who has sent nothing has nothing to wait for: no branch.
+        if self.plan.schedule.tile.is_ping_pong() {
+            // A thread that has issued no store waits for none, so all threads may run this: no branch.
             k.bulk_wait(latest, WaitFor::Read);
         } else {
             // Over a branch ptxas moves less ahead, and large tiles have no registers for it.
@@ -394,39 +419,39 @@ impl<'a, 'k> Departures<'a, 'k> {
     }
 
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
-    fn store(
+    fn store_elements(
         &self,
         memory: &Memory<'k>,
-        path: Path,
+        transfer: EpilogueTransfer,
         half: Option<Half>,
         locations: [Location<'k>; 2],
-        spot: &Spot<'k>,
-        subtile: Subtile,
-        groups: &[Ready<'k>],
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+        groups: &[Converted<'k>],
     ) {
         let k = self.k;
         for (group, ready) in groups.iter().enumerate() {
             for element in 0..4 {
-                let column = subtile.offset + 8 * group as u32 + element as u32 % 2;
-                let to = memory.along(locations[element / 2], path, column).pointer();
-                let inside = spot.inside_rows[element / 2] & spot.remaining.gt(column);
+                let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
+                let to = memory.along(locations[element / 2], transfer, column).pointer();
+                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
                 match (*ready, half) {
-                    (Ready::Whole(values), Some(half)) => {
+                    (Converted::Whole(values), Some(half)) => {
                         let value = k.half_of_f32(half, values[element]);
                         k.when(inside, || k.store_global(to, [value]));
                     }
-                    (Ready::Whole(values), None) => {
+                    (Converted::Whole(values), None) => {
                         k.when(inside, || k.store_global(to, [values[element]]));
                     }
-                    (Ready::Integers(values), _) => {
+                    (Converted::Integers(values), _) => {
                         k.when(inside, || k.store_global(to, [values[element]]));
                     }
-                    (Ready::Bytes(pairs), _) => {
+                    (Converted::Bytes(pairs), _) => {
                         let pair = pairs[element / 2];
                         let byte = if element % 2 == 0 { pair } else { pair >> 8 };
                         k.when(inside, || k.store_global_narrow(Scalar::U8, to, byte));
                     }
-                    (Ready::Packed(_) | Ready::Bits(_), _) => {
+                    (Converted::Packed(_) | Converted::Bits(_), _) => {
                         panic!("compiler bug: no elements of an output that is stored directly")
                     }
                 }
@@ -434,25 +459,25 @@ impl<'a, 'k> Departures<'a, 'k> {
         }
     }
 
-    /// What one thread does for all that fill a slot.
+    /// What one thread does for all threads that fill a slot.
     fn issue(&self, body: impl FnOnce()) {
-        match self.senders {
-            Senders::Warp { .. } => self.k.if_(self.k.elect(), body),
-            Senders::Warpgroup { issues, .. } => {
+        match self.unit {
+            StoreUnit::Warp { .. } => self.k.if_(self.k.elect(), body),
+            StoreUnit::Warpgroup { issues, .. } => {
                 self.k.if_(issues, || self.k.if_(self.k.elect(), body));
             }
         }
     }
 
-    /// They meet.
-    fn meet(&self) {
-        match self.senders {
-            Senders::Warp { .. } => self.k.warp_sync(),
-            Senders::Warpgroup { barrier, .. } => self.k.sync_named(barrier, 128),
+    /// The threads that fill a slot synchronise.
+    fn sync(&self) {
+        match self.unit {
+            StoreUnit::Warp { .. } => self.k.warp_sync(),
+            StoreUnit::Warpgroup { barrier, .. } => self.k.sync_named(barrier, 128),
         }
     }
 
-    /// Waits until everything has left.
+    /// Waits until all stores are complete.
     pub(super) fn drain(&self) {
         self.issue(|| self.k.bulk_wait(0, WaitFor::Complete));
     }

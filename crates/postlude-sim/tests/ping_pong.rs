@@ -1,4 +1,4 @@
-//! Kernels whose warpgroups take tiles in turn: the same bits as on the CPU, under every timing.
+//! Ping-pong kernels: the same bits as on the CPU, under every timing.
 
 mod bound;
 
@@ -17,9 +17,9 @@ const WIDE_RESIDUAL: Epilogue = Epilogue {
 };
 
 #[test]
-fn warpgroups_that_alternate_are_right() {
+fn ping_pong_kernels_are_right() {
     let plain = *find_epilogue("plain").expect("an epilogue of the list");
-    for tile in CANDIDATES.iter().filter(|tile| tile.takes_turns()) {
+    for tile in CANDIDATES.iter().filter(|tile| tile.is_ping_pong()) {
         for epilogue in [plain, TWO_VECTORS, WIDE_RESIDUAL] {
             let (name, source) = (epilogue.name, epilogue.source(DType::BF16));
             let all = [
