@@ -124,7 +124,7 @@ impl Facts<'_> {
         let layout = |major| layout(self.schedule, dtype, major);
         match transfer {
             EpilogueTransfer::Tma => {
-                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row)))
+                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row)));
             }
             EpilogueTransfer::TmaTransposed => {
                 parameters.push(self.tile(buffer, dtype, strides, layout(Major::Column)));
