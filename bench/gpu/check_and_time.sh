@@ -12,7 +12,8 @@
 #   BENCH_FILTER=...     only rows of the benchmark whose names contain this
 #   PEERS="warm time"    PyTorch beside ours, where it is installed: compiles its peers, times them, or one of the two
 #   PEERS_CACHE=...      the folder where compiled peers are kept from one run to the next
-#   PEERS_SECONDS=...    no row is begun after so many seconds, in either (500)
+#   PEERS_SECONDS=...    no row is begun after this many seconds, in either (500)
+#   CALLS=1              what one call costs on the CPU, of ours and of NumPy where it is installed
 #   SANITIZE=1           runs the corpus under compute-sanitizer too, where it is found
 #   SANITIZE_FILTER=...  only cases of the corpus whose names contain this, there (it is slow)
 #   POSTLUDE_CUBLASLT    the file of cuBLASLt, where it is in no usual place
@@ -135,6 +136,14 @@ for word in ${SUITES-first_use,plain,fused epilogues layouts f16 unaligned rando
         --seconds "$((seconds - 20))" ${BENCH_FILTER:+"$BENCH_FILTER"} --json "$out/$name.json"
     cat "$out/$name.out"
 done
+
+if [ "${CALLS:-0}" = 1 ]; then
+    for round in 1 2; do
+        step "calls-$round" 60 ./call_cost
+        step "numpy-$round" 60 python3 numpy_calls.py
+        paste "$out/calls-$round.out" "$out/numpy-$round.out"
+    done
+fi
 
 peers_cache=${PEERS_CACHE:-$here/peers-cache}
 export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$peers_cache/inductor}

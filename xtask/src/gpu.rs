@@ -16,6 +16,8 @@ const FOLDER: &str = "target/gpu";
 const SCRIPT: &str = "bench/gpu/check_and_time.sh";
 /// PyTorch beside ours, kept in the repository too.
 const PEERS: &str = "bench/gpu/peers.py";
+/// What one call costs on the CPU, in NumPy.
+const CALLS: &str = "bench/numpy_calls.py";
 /// The library that it calls.
 const PEERS_LIBRARY: &str = "libpostlude_peers.so";
 /// Folders that the command reads.
@@ -30,10 +32,10 @@ pub(crate) fn pack() -> Result<(), String> {
         fs::remove_dir_all(&folder).map_err(|error| said(&folder, &error))?;
     }
     create(&folder.join("tests"))?;
-    let build = ["build", "--release", "-p", "postlude-cli", "--message-format=json"];
-    let is_command = |message: &Value| message["target"]["kind"] == serde_json::json!(["bin"]);
-    for command in executables(&build, &[], is_command)? {
-        place_program(&command.path, &folder.join("postlude"))?;
+    let packages = ["build", "--release", "-p", "postlude-cli", "-p", "postlude"];
+    let targets = ["--bin", "postlude", "--example", "call_cost", "--message-format=json"];
+    for command in executables(&[&packages[..], &targets].concat(), &[], |_| true)? {
+        place_program(&command.path, &folder.join(command.name))?;
     }
     let tests = [
         "test",
@@ -56,6 +58,7 @@ pub(crate) fn pack() -> Result<(), String> {
     }
     copy(&root().join(SCRIPT), &folder.join("check_and_time.sh"))?;
     copy(&root().join(PEERS), &folder.join("peers.py"))?;
+    copy(&root().join(CALLS), &folder.join("numpy_calls.py"))?;
     let bytes = size(&folder)?;
     println!("\n{FOLDER}: {:.1} MB", bytes as f64 / 1e6);
     if bytes > MOST_BYTES {

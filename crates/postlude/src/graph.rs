@@ -23,7 +23,7 @@ use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
-pub use ops::{Binary, Fold, IndexAxis, Needs, Unary};
+pub use ops::{Binary, Fold, IndexAxis, Unary};
 pub(crate) use ops::{fma, lowest_bit, sums_exactly};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;

@@ -1,4 +1,4 @@
-//! What each operation is: name, type rule, meaning, error, derivative, identity, needs. Stages ask; they do not switch.
+//! What each operation is: name, type rule, meaning, error, derivative, identity. Stages ask; they do not switch.
 
 mod binary;
 mod fold;
@@ -9,5 +9,5 @@ pub use binary::Binary;
 pub(crate) use binary::fma;
 pub use fold::Fold;
 pub(crate) use fold::{lowest_bit, sums_exactly};
-pub use structure::{IndexAxis, Needs};
+pub use structure::IndexAxis;
 pub use unary::Unary;

@@ -45,7 +45,7 @@ pub(crate) use limits::body_inputs;
 pub use needs::Needs;
 pub(crate) use needs::column_values;
 pub use operand::OperandLoad;
-pub(crate) use operand::STAGGER;
+pub(crate) use operand::{OPERAND_BYTES, OperandElement, STAGGER};
 pub(crate) use operand::{Operand, operands};
 pub use place::{EpilogueTransfer, Major, Placement, Placements};
 pub(crate) use place::{packed_major, tile_operands};
@@ -123,12 +123,14 @@ pub struct Sm90Schedule {
     pub needs: Needs,
 }
 
-/// Depth of one stage: 128 bytes of a 16-bit type, one swizzled row.
-pub const STAGE_DEPTH: u32 = 64;
+/// Bytes of a row of a stage: one swizzled row of shared memory.
+pub(crate) const STAGE_ROW_BYTES: u32 = 128;
+/// K of one stage.
+pub const STAGE_DEPTH: u32 = STAGE_ROW_BYTES / OPERAND_BYTES;
 /// Slots of staggered operands: TMA fills one while load warps empty the other.
 pub(crate) const STAGING_SLOTS: u32 = 2;
 /// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
-pub(crate) const STAGGERED_ROW_BYTES: u32 = (STAGE_DEPTH + STAGGER) * 2;
+pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * OPERAND_BYTES;
 /// Rows of a slot: what one warpgroup's instruction computes.
 pub const SLOT_ROWS: u32 = 64;
 

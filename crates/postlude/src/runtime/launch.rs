@@ -14,16 +14,18 @@ use crate::runtime::workspace::User;
 ///
 /// ```no_run
 /// use postlude::runtime::{Device, PreparedLaunch, Stream};
-/// use postlude_ptx::launch::{Buffer, Program};
-/// fn run(program: Program, input: u64, output: u64) -> Result<(), postlude::runtime::RuntimeError> {
+/// use postlude_ptx::launch::{Buffer, Launch};
+/// fn run(
+///     text: &str,
+///     launch: Launch,
+///     input: u64,
+///     output: u64,
+/// ) -> Result<(), postlude::runtime::RuntimeError> {
 ///     let device = Device::open(0)?;
 ///     let stream = Stream::new(&device)?;
-///     let function = device.load(&program.text, &program.entry)?;
-///     let launch = PreparedLaunch::new(
-///         &function,
-///         program.launch,
-///         &[(Buffer(0), input), (Buffer(1), output)],
-///     )?;
+///     let function = device.load(text, "relu")?;
+///     let buffers = [(Buffer(0), input), (Buffer(1), output)];
+///     let launch = PreparedLaunch::new(&function, launch, &buffers)?;
 ///     for _ in 0..1000 {
 ///         launch.launch(&stream)?;
 ///     }

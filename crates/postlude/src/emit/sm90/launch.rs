@@ -174,8 +174,9 @@ fn element(dtype: DType) -> Element {
     match dtype {
         DType::F32 => Element::F32,
         DType::F16 => Element::F16,
-        dtype if dtype.bits() == 8 => Element::U8,
-        _ => Element::BF16,
+        DType::BF16 => Element::BF16,
+        DType::F8E4M3 | DType::F8E5M2 | DType::I8 | DType::U8 | DType::Bool => Element::U8,
+        DType::I32 | DType::B1 => panic!("compiler bug: a tensor map of {dtype}"),
     }
 }
 

@@ -7,8 +7,9 @@ use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::dtype::DType;
-use crate::plan::sm90::{OperandLoad, STAGE_DEPTH, Sm90Schedule, Tile};
+use crate::plan::sm90::{
+    OperandElement, OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, Sm90Schedule, Tile,
+};
 
 use super::Plan;
 use super::epilogue::Epilogue;
@@ -29,7 +30,7 @@ fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
 }
 
 /// Bytes of 64 rows of a stage, or of a slab.
-const BLOCK_BYTES: u32 = 64 * STAGE_DEPTH * 2;
+const BLOCK_BYTES: u32 = 64 * STAGE_ROW_BYTES;
 
 pub(super) fn multiply<'k>(
     k: Kernel<'k, Sm90a>,
@@ -115,16 +116,16 @@ struct Products<'a, 'k> {
 impl<'a, 'k> Products<'a, 'k> {
     fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, warpgroup: WarpgroupIndex<'k>) -> Self {
         let (schedule, tile) = (plan.schedule, plan.schedule.tile);
-        let operand = match plan.graph.inputs()[plan.graph.product().left.0.0 as usize].dtype {
-            DType::F16 => MatrixType::F16,
-            _ => MatrixType::BF16,
+        let operand = match OperandElement::of_product(plan.graph) {
+            OperandElement::F16 => MatrixType::F16,
+            OperandElement::BF16 => MatrixType::BF16,
         };
         let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
             schedule.needs.operands.map(layout);
         let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
         let stages = k.region(&plan.stages);
         let own_rows = stages + warpgroup.in_tile * (tile.blocks() * BLOCK_BYTES);
-        let columns = stages + tile.rows * STAGE_DEPTH * 2;
+        let columns = stages + tile.rows * STAGE_ROW_BYTES;
         let left = (k.descriptor(own_rows, left_layout), left_step);
         let right = (k.descriptor(columns, right_layout), right_step);
         Products { k, schedule, form, left, right }

@@ -15,7 +15,9 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::plan::sm90::{OperandLoad, STAGE_DEPTH, STAGGER, Sm90Schedule};
+use crate::plan::sm90::{
+    OPERAND_BYTES, OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, STAGGER, Sm90Schedule,
+};
 
 use super::parameters::Memory;
 use super::tile_scheduler;
@@ -25,7 +27,7 @@ use staggered::Classes;
 pub(super) use staggered::{Mover, Staggered, shift};
 
 /// Bytes of a row or a line of a stage.
-pub(super) const LINE_BYTES: u32 = 128;
+pub(super) const LINE_BYTES: u32 = STAGE_ROW_BYTES;
 /// Rows of a slab.
 const BLOCK: u32 = 64;
 
@@ -202,7 +204,7 @@ impl<'k> Copies<'k> {
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();
-        let (bytes, part_bytes) = (inner * outer * 2, outer * LINE_BYTES);
+        let (bytes, part_bytes) = (inner * outer * OPERAND_BYTES, outer * LINE_BYTES);
         let receivers = self.multicast.map_or(Receivers::Own, |(_, receivers)| receivers);
         // Where the part that this CTA loads for all begins, in rows and in bytes.
         let own = self.multicast.map(|(own, _)| own);

@@ -33,10 +33,8 @@ pub(super) fn is_moderate(factor: f64) -> bool {
 
 /// A constant's value.
 pub(super) fn constant(graph: &Graph, node: NodeId) -> Option<f64> {
-    match &graph[node].op {
-        Op::Constant(constant @ Constant::F32(_)) => Some(constant.as_f64()),
-        _ => None,
-    }
+    let Op::Constant(constant @ Constant::F32(_)) = graph[node].op else { return None };
+    Some(constant.as_f64())
 }
 
 fn normal(graph: &Graph, node: NodeId, depth: u32) -> bool {

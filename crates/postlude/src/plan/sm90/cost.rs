@@ -5,7 +5,7 @@
 
 use crate::problem::Problem;
 
-use super::{OperandLoad, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
+use super::{OPERAND_BYTES, OperandLoad, SLOT_ROWS, STAGE_DEPTH, Sm90, Sm90Schedule};
 
 /// Multiply-adds of 16-bit operands that one SM does in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
@@ -99,11 +99,15 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     ];
     let (mut drawn, mut threads) = (0.0, 0.0);
     for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
-        let distance = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner } * 2;
+        let elements = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner };
+        let distance = elements * OPERAND_BYTES as usize;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
         let rate = match load {
             OperandLoad::Staggered => L2_STAGGERED_ROWS,
-            _ => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
         drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
         threads += f64::from(size)

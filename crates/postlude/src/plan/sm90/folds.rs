@@ -8,7 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
-use crate::graph::{Axes, Fold, Graph, Kind, NodeId, Op, Run};
+use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op, Run};
 use crate::problem::Problem;
 
 use super::{SLOT_ROWS, Sm90Refusal, Sm90Schedule, Unsupported, groups, row_pass};
@@ -140,18 +140,21 @@ impl FoldWords {
 
 /// Whether a node folds the whole rows of a tile.
 pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
-    let terms = match graph[id].op {
-        Op::Reduce(_, over, terms) if !over.batch && !over.row && over.column == Some(Run::All) => {
-            terms
+    let is_tile = |terms: NodeId| graph[terms].ty.axes.kind() == Kind::Tile;
+    match graph[id].op.dependence() {
+        Dependence::Reduce(_, over, terms) => {
+            !over.batch && !over.row && over.column == Some(Run::All) && is_tile(terms)
         }
-        Op::Pick(terms, index)
-            if graph[index].ty.axes.column.is_none() && graph[terms].ty.elem == Elem::F32 =>
-        {
-            terms
+        Dependence::Pick(terms, index) => {
+            let is_single = graph[index].ty.axes.column.is_none();
+            is_single && graph[terms].ty.elem == Elem::F32 && is_tile(terms)
         }
-        _ => return false,
-    };
-    graph[terms].ty.axes.kind() == Kind::Tile
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Call => false,
+    }
 }
 
 /// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
@@ -165,10 +168,14 @@ pub(crate) fn reduction(
     after_reductions: &[bool],
     node: NodeId,
 ) -> Option<Reduction> {
-    let (how, terms) = match graph[node].op {
-        Op::Reduce(fold, _, terms) => (How::Fold(fold), terms),
-        Op::Pick(terms, index) => (How::Pick(index), terms),
-        _ => return None,
+    let (how, terms) = match graph[node].op.dependence() {
+        Dependence::Reduce(fold, _, terms) => (How::Fold(fold), terms),
+        Dependence::Pick(terms, index) => (How::Pick(index), terms),
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Call => return None,
     };
     let [of, scope] = [terms, node].map(|id| ReductionScope::of(graph, graph.ty(id).axes));
     let source = match of.kind {

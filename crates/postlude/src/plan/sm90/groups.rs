@@ -78,15 +78,11 @@ pub(crate) fn column_runs(graph: &Graph) -> Vec<(u32, Vec<NodeId>)> {
 
 /// Whether a node folds runs of a tile's elements.
 pub(crate) fn is_group_fold(graph: &Graph, id: NodeId) -> bool {
-    match graph[id].op {
-        Op::Reduce(_, over, of) => {
-            let grouped = matches!(over.column, Some(Run::Group(_)));
-            let elements = graph[of].ty.axes.kind() == Kind::Tile
-                && run_of(graph, graph[of].ty.axes.column) == 1;
-            grouped && elements && !over.row && !over.batch
-        }
-        _ => false,
-    }
+    let Op::Reduce(_, over, of) = graph[id].op else { return false };
+    let grouped = matches!(over.column, Some(Run::Group(_)));
+    let axes = graph[of].ty.axes;
+    let elements = axes.kind() == Kind::Tile && run_of(graph, axes.column) == 1;
+    grouped && elements && !over.row && !over.batch
 }
 
 /// How many folds of runs, each of the result of another, come before a node is known.

@@ -64,6 +64,41 @@ impl OperandLoad {
     }
 }
 
+/// An element type that wgmma multiplies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum OperandElement {
+    F16,
+    BF16,
+}
+
+impl OperandElement {
+    /// That of a tensor, if wgmma multiplies it.
+    pub(crate) const fn of(dtype: DType) -> Option<OperandElement> {
+        match dtype {
+            DType::F16 => Some(OperandElement::F16),
+            DType::BF16 => Some(OperandElement::BF16),
+            DType::F32
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::I8
+            | DType::U8
+            | DType::I32
+            | DType::Bool
+            | DType::B1 => None,
+        }
+    }
+
+    /// That of the product's operands; planning refuses others.
+    pub(crate) fn of_product(graph: &Graph) -> OperandElement {
+        let dtype = graph.inputs()[graph.product().left.0.0 as usize].dtype;
+        OperandElement::of(dtype)
+            .unwrap_or_else(|| panic!("compiler bug: planning let operands of {dtype} through"))
+    }
+}
+
+/// Bytes of an element, which are the same for every [`OperandElement`].
+pub(crate) const OPERAND_BYTES: u32 = 2;
+
 /// Classes of rows of a staggered operand: 16 bytes are this many 16-bit elements.
 pub(crate) const STAGGER: u32 = 8;
 

@@ -183,10 +183,7 @@ pub(crate) fn tile_operands(graph: &Graph) -> Vec<InputId> {
         .nodes()
         .filter(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
         .filter(|(id, _)| runs[id.index()] == 1)
-        .filter_map(|(_, node)| match node.op {
-            Op::Input(input) => Some(input),
-            _ => None,
-        })
+        .filter_map(|(_, node)| if let Op::Input(input) = node.op { Some(input) } else { None })
         .collect();
     inputs.sort_unstable();
     inputs.dedup();

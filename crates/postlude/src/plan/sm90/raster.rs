@@ -4,7 +4,7 @@
 
 use crate::problem::Problem;
 
-use super::{Cluster, Tile};
+use super::{Cluster, OPERAND_BYTES, Tile};
 
 /// Bytes of A or B of a group that stay in L2 beside the other operand, and the most clusters of a group: the best of
 /// what was timed for ping-pong.
@@ -59,7 +59,7 @@ impl Raster {
             RasterOrder::AlongN => tile.rows * tile.cluster.rows(),
             RasterOrder::AlongM => tile.columns * tile.cluster.columns(),
         };
-        let bytes = (shared as usize * 2).saturating_mul(problem.inner.max(1));
+        let bytes = ((shared * OPERAND_BYTES) as usize).saturating_mul(problem.inner.max(1));
         Raster { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
     }
 

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Output};
 
 use super::place::packed_major;
-use super::{CANDIDATES, Needs, Unsupported, folds, groups, row_pass};
+use super::{CANDIDATES, Needs, OperandElement, Unsupported, folds, groups, row_pass};
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -320,7 +320,7 @@ fn refuse_operands(graph: &Graph) -> Result<(), Sm90Refusal> {
     let product = graph.product();
     for (input, _) in [product.left, product.right] {
         let declared = &graph.inputs()[input.0 as usize];
-        if !matches!(declared.dtype, DType::F16 | DType::BF16) {
+        if OperandElement::of(declared.dtype).is_none() {
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
                 dtype: declared.dtype,

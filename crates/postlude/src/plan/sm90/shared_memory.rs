@@ -1,13 +1,13 @@
 //! The shared memory of a schedule, region by region.
 
 use super::{
-    OperandLoad, SLOT_ROWS, STAGE_DEPTH, STAGGERED_ROW_BYTES, STAGING_SLOTS, Sm90Schedule,
+    OperandLoad, SLOT_ROWS, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS, Sm90Schedule,
 };
 
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
     pub fn stage_bytes(&self) -> u32 {
-        (self.tile.rows + self.tile.columns) * STAGE_DEPTH * 2
+        (self.tile.rows + self.tile.columns) * STAGE_ROW_BYTES
     }
 
     /// Bytes of a slot of C or D: 64 rows of an epilogue tile of a 16-bit type,

@@ -1,7 +1,7 @@
 //! How much a graph computes for every element of a tile, and how long the code for it is.
 
 use crate::functions::Accuracy;
-use crate::graph::{Binary, Fold, Graph, Kind, MathMode, Op, Unary, accuracies};
+use crate::graph::{Binary, Dependence, Fold, Graph, Kind, MathMode, Op, Unary, accuracies};
 
 use super::limits::vector;
 use super::row_pass::{passes, reductions_of_pass, terms_of};
@@ -10,16 +10,22 @@ use super::row_pass::{passes, reductions_of_pass, terms_of};
 pub(super) fn work(graph: &Graph) -> u32 {
     let (live, accuracies) = (graph.live(), accuracies(graph, MathMode::default()));
     let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
-    let of_node = nodes.map(|(id, node)| match &node.op {
-        Op::Reduce(fold, _, terms) if graph.ty(*terms).axes.kind() == Kind::Tile => {
+    let of_node = nodes.map(|(id, node)| match node.op.dependence() {
+        Dependence::Reduce(fold, _, terms) if graph.ty(terms).axes.kind() == Kind::Tile => {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
             let exponentials =
                 matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
             meeting + if exponentials { 16 } else { 1 }
         }
-        Op::Pick(..) => 3,
-        op if node.ty.axes.kind() == Kind::Tile => of_element(op, accuracies[id.index()]),
-        _ => 0,
+        Dependence::Pick(..) => 3,
+        Dependence::Source | Dependence::Elementwise(_) => match node.ty.axes.kind() {
+            Kind::Tile => of_element(&node.op, accuracies[id.index()]),
+            Kind::AlongColumns | Kind::AlongRows | Kind::Scalar => 0,
+        },
+        Dependence::Reduce(..)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Call => 0,
     });
     of_node.sum()
 }
@@ -37,12 +43,30 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
             Unary::Log1p | Unary::Expm1 | Unary::Tanh if accurate => 20,
             Unary::Sin | Unary::Cos if accurate => 30,
             Unary::Log1p | Unary::Expm1 => 10,
-            _ => 3,
+            Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Rcp
+            | Unary::Exp
+            | Unary::Exp2
+            | Unary::Log
+            | Unary::Log2
+            | Unary::Tanh
+            | Unary::Sin
+            | Unary::Cos => 3,
         },
         Op::Binary(Binary::Divide, ..) => 8,
         Op::Binary(Binary::Pow, ..) => 30,
         Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
-        _ => 0,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Reduce(..)
+        | Op::Pick(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Call(..) => 0,
     }
 }
 

@@ -239,7 +239,14 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         match self.plan.graph.outputs()[output].dtype {
             DType::F16 => Some(Half::F16),
             DType::BF16 => Some(Half::BF16),
-            _ => None,
+            DType::F32
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::I8
+            | DType::U8
+            | DType::I32
+            | DType::Bool
+            | DType::B1 => None,
         }
     }
 
