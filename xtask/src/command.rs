@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The repository.
 pub(crate) fn root() -> PathBuf {
@@ -9,10 +10,21 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Whether nobody builds again soon what is built now.
+static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
+
+/// From here on nothing is kept for incremental builds, which takes a fifth of a build's time.
+pub(crate) fn build_once() {
+    BUILDS_ONCE.store(true, Ordering::Relaxed);
+}
+
 /// A program, to be started in the root.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).current_dir(root());
+    if BUILDS_ONCE.load(Ordering::Relaxed) {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

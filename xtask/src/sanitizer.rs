@@ -24,7 +24,6 @@ pub(crate) fn run_sanitized() -> Result<(), String> {
         ("RUSTC_BOOTSTRAP", "1"),
         ("RUSTFLAGS", "-Zsanitizer=address"),
         ("CARGO_TARGET_DIR", FOLDER),
-        ("CARGO_INCREMENTAL", "0"),
         // The engine's loops are vectorised by hand: more optimisation costs minutes here, and finds nothing more.
         ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
     ];

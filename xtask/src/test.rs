@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::command::{cargo, run};
+use crate::command::{build_once, cargo, run};
 use crate::{dependencies, harness, readme, sanitizer, surface};
 
 /// How much is run.
@@ -48,6 +48,9 @@ fn features() -> Result<(), String> {
 
 /// Runs every step of the tier, also after a failed step, and sums up.
 pub(crate) fn test(tier: Tier) -> Result<(), String> {
+    if tier == Tier::Full {
+        build_once();
+    }
     let mut ended: Vec<(&str, Duration, Result<(), String>)> = Vec::new();
     for (name, _, step) in STEPS.iter().filter(|(_, least, _)| *least <= tier) {
         println!("\n== {name}");

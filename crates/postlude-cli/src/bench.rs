@@ -24,6 +24,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
     let of_cuda = [
         ("--suite", !arguments.suites.is_empty()),
         ("--against", arguments.against.is_some()),
+        ("--regime", arguments.regime.is_some()),
         ("--rounds", arguments.rounds.is_some()),
         ("--seconds", arguments.seconds.is_some()),
         ("--seed", arguments.seed.is_some()),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postlude_yardstick::measure::{Against, FirstUseWanted, ROUNDS, Wanted};
+use postlude_yardstick::regime::Regime;
 use postlude_yardstick::suite::{Row, SEED, Suite};
 use serde::Deserialize;
 
@@ -72,6 +73,7 @@ impl Request {
             first_use: FirstUseWanted::No,
             rounds: self.rounds.max(1),
             limit: self.seconds.map(Duration::from_secs),
+            regime: Regime::default(),
             against: if self.cublaslt { Against::CublasLt } else { Against::Limits },
             search: None,
             commit: env!("POSTLUDE_COMMIT"),

@@ -17,7 +17,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, U32};
 
 use crate::program::{self, pointer};
-use crate::random::{self, Store};
+use crate::random::{self, Contents, Store};
 
 const ROWS: u32 = 128;
 const COLUMNS: u32 = 256;
@@ -106,7 +106,7 @@ impl Ceiling {
     pub fn new(device: &Device, stream: &Stream, half: Half) -> Result<Ceiling, RuntimeError> {
         let data = device.allocate(u64::from(SHARED_BYTES))?;
         let sums = device.allocate(u64::from(device.processors() * THREADS * 4))?;
-        random::fill(device, stream, &data, Store::Halves(half), 0x5eed)?;
+        random::fill(device, stream, &data, Store::Halves(half), Contents::Normal, 0x5eed)?;
         Ok(Ceiling { device: device.clone(), half, data, sums })
     }
 

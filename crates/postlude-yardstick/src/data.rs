@@ -1,7 +1,7 @@
 //! The memory of a row: several sets of buffers, so that no launch finds its operands in cache.
 //!
 //! In: a row and a GPU. Out: for each set the arguments of a call of ours and the addresses of a call of cuBLASLt. Inputs
-//! are random normal, indices uniform, and different in every set. Matrices and outputs have a buffer in each set; vectors
+//! are random normal or all ones, indices uniform, and different in every set. Matrices and outputs have a buffer in each set; vectors
 //! that are read, which are small, one for all.
 //!
 //! Invariant: the matrices of all sets together take more than twice the L2.
@@ -15,7 +15,7 @@ use postlude_corpus::Random;
 
 use crate::cublaslt::{Addresses, Aux, Epilogue};
 use crate::error::YardstickError;
-use crate::random::{self, Store};
+use crate::random::{self, Contents, Store};
 use crate::suite::{self, Row};
 
 /// A tensor in every set.
@@ -112,6 +112,7 @@ impl Data {
         row: &Row,
         graph: &Graph,
         problem: &Problem,
+        contents: Contents,
     ) -> Result<Data, YardstickError> {
         let placed = |name: &str, dtype, dims: &[postlude::shape::Dim]| Placed {
             name: name.to_owned(),
@@ -147,7 +148,7 @@ impl Data {
         let mut data = Data { sets, inputs, outputs, product, narrow: None, scalars };
         data.allocate(device)?;
         data.narrow(device, row.dtype)?;
-        data.draw(device, stream, row.sizes[1])?;
+        data.draw(device, stream, row.sizes[1], contents)?;
         Ok(data)
     }
 
@@ -177,19 +178,25 @@ impl Data {
     }
 
     /// Draws the inputs; indices are below the columns.
-    fn draw(&self, device: &Device, stream: &Stream, columns: usize) -> Result<(), YardstickError> {
+    fn draw(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        columns: usize,
+        contents: Contents,
+    ) -> Result<(), YardstickError> {
         for (place, input) in self.inputs.iter().enumerate() {
             for (set, buffer) in input.buffers.iter().enumerate() {
                 let seed = seed(place, set);
                 match Store::of(input.dtype) {
-                    Some(store) => random::fill(device, stream, buffer, store, seed)?,
+                    Some(store) => random::fill(device, stream, buffer, store, contents, seed)?,
                     None => buffer.write(stream, 0, &indices(input, columns, seed))?,
                 }
             }
             if let (true, Some(narrow)) = (input.name == NARROW[0], &self.narrow)
                 && let Some(store) = Store::of(narrow.dtype)
             {
-                random::fill(device, stream, &narrow.buffer, store, seed(place, 0))?;
+                random::fill(device, stream, &narrow.buffer, store, contents, seed(place, 0))?;
             }
         }
         Ok(stream.synchronize()?)

@@ -25,6 +25,7 @@ pub mod measure;
 pub mod peers;
 mod program;
 pub mod random;
+pub mod regime;
 pub mod report;
 pub mod rounds;
 pub mod search;

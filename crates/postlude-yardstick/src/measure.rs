@@ -20,6 +20,7 @@ use crate::error::YardstickError;
 use crate::first_use;
 use crate::machine::{self, Machine, State};
 use crate::peers::Peers;
+use crate::regime::Regime;
 use crate::report::{Found, LibraryReport, Report, RowReport, Summary};
 use crate::search::{self, Search};
 use crate::sleep::Sleep;
@@ -61,6 +62,8 @@ pub struct Wanted<'a> {
     pub rounds: usize,
     /// No row is begun after so long.
     pub limit: Option<Duration>,
+    /// How competitors take turns, and on what.
+    pub regime: Regime,
     /// The competitor.
     pub against: Against,
     /// The schedules to try on every row; the planner's own is measured when `None`.
@@ -125,6 +128,7 @@ pub fn measure_beside(
         peers,
         copy_bytes_per_second,
         rounds: wanted.rounds,
+        regime: wanted.regime,
     };
     let cublaslt = library.as_ref().map(|library| LibraryReport {
         version: library.version(),
@@ -141,6 +145,7 @@ pub fn measure_beside(
         first_use,
         copy_bytes_per_second,
         seed: wanted.seed,
+        regime: wanted.regime.name(),
         complete: false,
         rows: Vec::new(),
         left_out: Vec::new(),

@@ -1,4 +1,4 @@
-//! Random normal data, made on the GPU.
+//! Random normal data, or ones, made on the GPU.
 //!
 //! In: memory, a dtype, a seed. Out: elements drawn from N(0, 1) and rounded. Element pairs are numbered; two 32-bit
 //! hashes of a pair's number and the seed give two uniform numbers of 24 bits, which Box and Muller's transform turns
@@ -66,15 +66,35 @@ impl Store {
     }
 }
 
-/// The kernel that fills with normal numbers.
+/// What memory is filled with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contents {
+    /// Random normal numbers.
+    Normal,
+    /// Ones, which switch few bits and take little power.
+    Ones,
+}
+
+impl Contents {
+    /// What a normal number is multiplied by, and what is added.
+    const fn scale_and_shift(self) -> [f32; 2] {
+        match self {
+            Contents::Normal => [1.0, 0.0],
+            Contents::Ones => [0.0, 1.0],
+        }
+    }
+}
+
+/// The kernel that fills with normal numbers, scaled and shifted.
 pub fn entry(store: Store) -> Entry {
     build::<Sm90a>(store.name(), Attributes::new(THREADS), |k| {
         let data = k.parameter_pointer("data").load();
         let pairs = k.parameter_u32("pairs").load();
         let seed = k.parameter_u32("seed").load();
+        let [scale, shift] = ["scale", "shift"].map(|name| k.parameter_f32(name).load());
         let first = k.block().mad(THREADS, k.thread());
         k.for_(first, pairs, k.blocks() * THREADS, |pair| {
-            let [low, high] = normal_pair(k, pair, seed);
+            let [low, high] = normal_pair(k, pair, seed).map(|value| value.fma(scale, shift));
             let rounded = k.pack_halves(Half::BF16, low, high);
             let place = data.element(pair, store.pair_bytes());
             match store {
@@ -119,10 +139,12 @@ pub fn fill(
     stream: &Stream,
     buffer: &DeviceBuffer,
     store: Store,
+    contents: Contents,
     seed: u32,
 ) -> Result<(), RuntimeError> {
     let pairs = (buffer.len() / u64::from(store.pair_bytes())) as u32;
-    let parameters = vec![pointer(0), Parameter::U32(pairs), Parameter::U32(seed)];
+    let mut parameters = vec![pointer(0), Parameter::U32(pairs), Parameter::U32(seed)];
+    parameters.extend(contents.scale_and_shift().map(Parameter::F32));
     let launch = program::launch(device.processors() * BLOCKS, THREADS, 0, parameters);
     program::prepare(device, &entry(store), launch, &[buffer.address()])?.launch(stream)
 }

@@ -35,6 +35,8 @@ pub struct Report {
     pub copy_bytes_per_second: f64,
     /// What random sizes were drawn from.
     pub seed: u64,
+    /// How competitors took turns, and on what.
+    pub regime: &'static str,
     /// Whether every row that was wanted is here.
     pub complete: bool,
     /// Row after row.

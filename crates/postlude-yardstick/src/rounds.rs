@@ -112,16 +112,30 @@ struct State {
     late: u32,
     /// Samples are cut to this part of their launches: one over it.
     part: u32,
+    /// Samples are this many times as long.
+    times: u32,
 }
+
+/// Blocks in which one competitor runs alone, of each.
+const BLOCKS: usize = 3;
+/// How long a block is; the first third of it, in which the clock settles, is not counted.
+const BLOCK: Duration = Duration::from_secs(3);
+/// Samples of a block are this many times as long as those of a round: the GPU hardly waits between them.
+const LONGER: u32 = 20;
 
 /// So many rounds in a row that come too late are no accident: the driver's queue is full. A launch of the library can
 /// be several kernels, which nothing says beforehand.
 const TOO_OFTEN: u32 = 2;
 
 impl State {
+    fn new(seed: u64, times: u32) -> State {
+        let host = Duration::from_millis(1);
+        State { shuffler: Shuffler::new(seed), set: 0, host, late: 0, part: 1, times }
+    }
+
     /// The launches of a sample, as far as the queue has room.
     fn launches(&self, one: &Competitor<'_>) -> u32 {
-        (one.launches / self.part).max(1)
+        ((one.launches * self.times).min(MOST_LAUNCHES as u32) / self.part).max(1)
     }
 
     /// The host was too slow for a round.
@@ -141,12 +155,8 @@ impl Track<'_> {
         plan: &Plan,
         seed: u64,
     ) -> Result<Samples, YardstickError> {
-        let events = competitors
-            .iter()
-            .map(|_| Ok([Event::new(self.device)?, Event::new(self.device)?]))
-            .collect::<Result<Vec<[Event; 2]>, RuntimeError>>()?;
-        let host = Duration::from_millis(1);
-        let mut state = State { shuffler: Shuffler::new(seed), set: 0, host, late: 0, part: 1 };
+        let events = self.events(competitors)?;
+        let mut state = State::new(seed, 1);
         let start = Instant::now();
         while start.elapsed() < plan.warm_up {
             self.round(competitors, &events, &mut state)?;
@@ -172,6 +182,43 @@ impl Track<'_> {
             }
         }
         Ok(samples)
+    }
+
+    /// Runs blocks in which one competitor runs alone, in shuffled order; a sample is the median of a block.
+    pub fn run_alone(
+        &self,
+        competitors: &[Competitor<'_>],
+        seed: u64,
+    ) -> Result<Samples, YardstickError> {
+        let events = self.events(competitors)?;
+        let mut order = Shuffler::new(seed);
+        let operations = competitors.iter().map(|one| one.operations).collect();
+        let seconds = vec![Vec::new(); competitors.len()];
+        let mut samples = Samples { seconds, operations, dropped: 0 };
+        for _ in 0..BLOCKS {
+            for one in order.order(competitors.len()) {
+                let mut state = State::new(seed, LONGER);
+                let (start, mut block) = (Instant::now(), Vec::new());
+                while start.elapsed() < BLOCK {
+                    let counts = start.elapsed() >= BLOCK / 3;
+                    match self.round(&competitors[one..=one], &events[one..=one], &mut state)? {
+                        Some(seconds) if counts => block.extend(seconds),
+                        Some(_) => {}
+                        None => samples.dropped += 1,
+                    }
+                }
+                if block.is_empty() {
+                    return Err(YardstickError::NoRound { dropped: samples.dropped });
+                }
+                samples.seconds[one].push(median(&block));
+            }
+        }
+        Ok(samples)
+    }
+
+    fn events(&self, competitors: &[Competitor<'_>]) -> Result<Vec<[Event; 2]>, RuntimeError> {
+        let pair = |_| Ok([Event::new(self.device)?, Event::new(self.device)?]);
+        competitors.iter().map(pair).collect()
     }
 
     /// One round; nothing if the host was too slow.
@@ -242,8 +289,7 @@ mod tests {
     fn samples_are_cut_when_the_queue_is_full_again_and_again() {
         let launch: Launch<'_> = Box::new(|_, _| Ok(()));
         let one = Competitor { name: String::new(), operations: 1.0, launches: 5, launch };
-        let host = Duration::from_millis(80);
-        let mut state = State { shuffler: Shuffler::new(1), set: 0, host, late: 0, part: 1 };
+        let mut state = State { host: Duration::from_millis(80), ..State::new(1, 1) };
         state.is_late();
         assert_eq!(state.launches(&one), 5);
         for wanted in [2, 1, 1] {

@@ -84,7 +84,7 @@ pub(crate) fn search(
     }
     let compiled = kernel.compile(&Options::default());
     let (entries, mut not_run) = entries(bench, search, &compiled, &problem)?;
-    let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
+    let data = bench.data(row, kernel.defined(), &problem)?;
     let start = Instant::now();
     let mut entrants = Vec::new();
     for (entry, ours) in entries.iter().zip(prepare(bench.device, &kernel, row, &data, &entries)) {

@@ -37,11 +37,13 @@ pub enum Suite {
     Unaligned,
     /// Aligned products of random sizes.
     Random,
+    /// Large products of language models.
+    Large,
 }
 
 impl Suite {
     /// All of them, in the order of reports.
-    pub const ALL: [Suite; 8] = [
+    pub const ALL: [Suite; 9] = [
         Suite::FirstUse,
         Suite::Plain,
         Suite::Fused,
@@ -50,6 +52,7 @@ impl Suite {
         Suite::F16,
         Suite::Unaligned,
         Suite::Random,
+        Suite::Large,
     ];
     /// What is measured when nobody says what.
     pub const USUAL: [Suite; 3] = [Suite::FirstUse, Suite::Plain, Suite::Fused];
@@ -65,6 +68,7 @@ impl Suite {
             Suite::F16 => "f16",
             Suite::Unaligned => "unaligned",
             Suite::Random => "random",
+            Suite::Large => "large",
         }
     }
 
@@ -84,6 +88,7 @@ impl Suite {
             Suite::F16 => plain_rows("-f16", DType::F16),
             Suite::Unaligned => UNALIGNED.iter().map(|line| unaligned_row(*line)).collect(),
             Suite::Random => drawn::rows(seed),
+            Suite::Large => LARGE.iter().map(|sizes| large_row(*sizes)).collect(),
         }
         .into_iter()
         .map(|row| Row { suite: self, ..row })
@@ -103,6 +108,29 @@ const PRODUCTS: &[(&str, [usize; 3])] = &[
     ("P7", [16384, 16384, 512]),
     ("P8", [4608, 4608, 4608]),
 ];
+
+/// M, N and K of layers of language models; the first four are those that all regimes are compared on.
+#[rustfmt::skip] // A table: one line a row.
+const LARGE: &[[usize; 3]] = &[
+    [8192, 8192, 8192],
+    [4096, 8192, 28672],
+    [4096, 12288, 4096],
+    [8192, 14336, 4096],
+    [8192, 6144, 4096],
+    [8192, 4096, 14336],
+    [8192, 28672, 8192],
+    [8192, 10240, 8192],
+    [16384, 5120, 5120],
+    [16384, 27648, 5120],
+    [4096, 7168, 18432],
+    [4096, 36864, 7168],
+    [32768, 3072, 768],
+    [8192, 128_256, 4096],
+];
+
+fn large_row([m, n, k]: [usize; 3]) -> Row {
+    Row::plain(format!("L-{m}-{n}-{k}"), [m, n, k], Layout::Tn)
+}
 
 const BIAS_RELU: &str = "D = relu(A @ W.T + bias[N])";
 const BIAS_GELU: &str = "D = gelu_tanh(A @ W.T + bias[N])";

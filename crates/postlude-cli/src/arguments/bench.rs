@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use postlude_yardstick::regime::Regime;
 use postlude_yardstick::suite::Suite;
 
 use super::{MOST_THREADS, Pair};
@@ -23,6 +24,9 @@ pub(crate) struct BenchArguments {
     /// What to measure against on a GPU, beside its limits
     #[arg(long)]
     pub(crate) against: Option<BenchAgainst>,
+    /// How competitors take turns on a GPU, and on what [default: interleaved]
+    #[arg(long, value_name = "NAME", value_parser = regime_parser())]
+    pub(crate) regime: Option<Regime>,
     /// At most this many rounds a row on a GPU [default: 60]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) rounds: Option<u16>,
@@ -75,6 +79,12 @@ pub(crate) enum BenchAgainst {
 fn suite_parser() -> impl TypedValueParser<Value = Suite> {
     PossibleValuesParser::new(Suite::ALL.map(Suite::name))
         .map(|name| Suite::from_name(&name).expect("compiler bug: a suite that does not exist"))
+}
+
+/// The regimes of the yardstick.
+fn regime_parser() -> impl TypedValueParser<Value = Regime> {
+    PossibleValuesParser::new(Regime::ALL.map(Regime::name))
+        .map(|name| Regime::from_name(&name).expect("compiler bug: a regime that does not exist"))
 }
 
 /// A file for JSON, told from a filter by its name.

@@ -58,6 +58,7 @@ fn wanted(arguments: &BenchArguments) -> Result<Wanted<'static>, Failure> {
         first_use: if first_use { FirstUseWanted::Yes } else { FirstUseWanted::No },
         rounds: arguments.rounds.map_or(ROUNDS, usize::from),
         limit: arguments.seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        regime: arguments.regime.unwrap_or_default(),
         against: match arguments.against {
             None => Against::Limits,
             Some(BenchAgainst::Cublaslt) => Against::CublasLt,

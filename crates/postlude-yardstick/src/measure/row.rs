@@ -81,7 +81,7 @@ impl Companion {
 /// Memory for a row and our kernel on it.
 fn prepare(bench: &Bench<'_>, row: &Row, kernel: &Kernel) -> Result<(Data, Ours), YardstickError> {
     let problem = ours::problem(kernel, row)?;
-    let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
+    let data = bench.data(row, kernel.defined(), &problem)?;
     let results = |set| data.results(set);
     let ours = Ours::prepare(bench.device, kernel, &Options::default(), row, &data, results)?;
     Ok((data, ours))
@@ -109,7 +109,7 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
     if let Some(refusal) = ours::refusal(&kernel, &problem, bench.chip) {
         return Ok(Found::Refused(refusal.to_string()));
     }
-    let data = Data::new(bench.device, bench.stream, row, kernel.defined(), &problem)?;
+    let data = bench.data(row, kernel.defined(), &problem)?;
     let (ours, load_milliseconds) = load(bench, row, &data)?;
     let our_plain = if row.is_plain() {
         None
@@ -270,7 +270,7 @@ impl Entrants<'_> {
             })
             .collect();
         let plan = self.row.effort.rounds(self.bench.rounds);
-        let samples = self.bench.track(self.data).run(&competitors, &plan, 7)?;
+        let samples = self.bench.time(self.data, &competitors, &plan, 7)?;
         drop(competitors);
         if samples.seconds[0].is_empty() {
             return Err(YardstickError::NoRound { dropped: samples.dropped });

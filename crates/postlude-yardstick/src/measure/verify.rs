@@ -14,6 +14,7 @@ use crate::check::{self, CHUNK_BYTES, Totalled, Verdict, sums};
 use crate::data::{Data, Placed};
 use crate::error::YardstickError;
 use crate::measure::ours::{self, Ours};
+use crate::random::Contents;
 use crate::suite::{self, Fold, Row, Total};
 
 /// M, N and K that the host evaluates whole: no multiples of tiles.
@@ -49,7 +50,7 @@ fn check_small(bench: &Bench<'_>, row: &Row, ours: &Ours) -> Result<Verdict, Yar
     let kernel = row.kernel()?;
     let problem = ours::problem(&kernel, row)?;
     let (device, stream) = (bench.device, bench.stream);
-    let data = Data::new(device, stream, row, kernel.defined(), &problem)?;
+    let data = Data::new(device, stream, row, kernel.defined(), &problem, Contents::Normal)?;
     let schedule = Some(ours.call().schedule().clone());
     let hooks = Hooks { schedule, ..Hooks::default() };
     let same = Options { hooks, ..Options::default() };

@@ -8,6 +8,7 @@ use crate::bench::Bench;
 use crate::data::Data;
 use crate::error::YardstickError;
 use crate::measure::Theirs;
+use crate::regime::Regime;
 use crate::report::Tried;
 use crate::rounds::{Competitor, Plan, Samples, launches_of_a_sample};
 use crate::search::{Entrant, knobs};
@@ -18,6 +19,8 @@ use crate::suite::Row;
 const MOST_AT_ONCE: usize = 80;
 /// Schedules that run again in more rounds.
 const BEST: usize = 12;
+/// The same where each runs alone for seconds.
+const BEST_ALONE: usize = 5;
 /// Operations a second that are expected where cuBLASLt does not tell.
 const USUAL_RATE: f64 = 6e14;
 
@@ -52,19 +55,20 @@ pub(super) fn run(
     let mut bar = None;
     for chunk in chunks {
         let rivals: Vec<&Entrant> = chunk.iter().map(|place| &others[place - 1]).collect();
-        let (of_planned, of_rivals, found) = heat.run(&rivals, &FEW)?;
+        let (of_planned, of_rivals, found) = heat.run(&rivals, &FEW, Regime::Interleaved)?;
         tried.retain(|(place, _)| *place != 0);
         tried.push((0, of_planned));
         tried.extend(chunk.iter().copied().zip(of_rivals));
         bar = found;
     }
     sort(&mut tried);
+    let most = if bench.regime == Regime::Alone { BEST_ALONE } else { BEST };
     let best: Vec<usize> =
-        tried.iter().map(|(place, _)| *place).filter(|place| *place != 0).take(BEST).collect();
+        tried.iter().map(|(place, _)| *place).filter(|place| *place != 0).take(most).collect();
     let rivals: Vec<&Entrant> = best.iter().map(|place| &others[place - 1]).collect();
     let plan = Plan { rounds: MORE.rounds.min(bench.rounds), ..MORE };
     let plan = Plan { fewest: plan.fewest.min(plan.rounds), ..plan };
-    let (of_planned, of_rivals, found) = heat.run(&rivals, &plan)?;
+    let (of_planned, of_rivals, found) = heat.run(&rivals, &plan, bench.regime)?;
     tried.retain(|(place, _)| *place != 0 && !best.contains(place));
     tried.push((0, of_planned));
     tried.extend(best.into_iter().zip(of_rivals));
@@ -93,6 +97,7 @@ impl Heat<'_> {
         &self,
         rivals: &[&Entrant],
         plan: &Plan,
+        regime: Regime,
     ) -> Result<(Tried, Vec<Tried>, Option<f64>), YardstickError> {
         let algorithms = self.theirs.map_or(&[][..], |theirs| &theirs.finalists);
         let ours: Vec<&Entrant> =
@@ -120,7 +125,8 @@ impl Heat<'_> {
             })
         });
         let competitors: Vec<Competitor<'_>> = ours_run.chain(theirs_run).collect();
-        let samples = self.bench.track(self.data).run(&competitors, plan, 13)?;
+        let bench = Bench { regime, ..*self.bench };
+        let samples = bench.time(self.data, &competitors, plan, 13)?;
         drop(competitors);
         if samples.seconds[0].is_empty() {
             return Err(YardstickError::NoRound { dropped: samples.dropped });
