@@ -54,8 +54,15 @@ const ZSH: &str = r#"_postlude() {
 const ZSH_FUNCTION: &str = "\n_postlude() {";
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_postlude\" ]";
 
-const FISH: &str = "
-complete -c postlude -a '(command postlude complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+/// Values of flags are asked for by name: fish completes them by the rules of their flag alone.
+const FISH: &str = r"
+function __postlude_words
+    command postlude complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c postlude -a '(__postlude_words)'
+for flag in in out fill set size only print
+    complete -c postlude -l $flag -x -a '(__postlude_words)'
+end
 ";
 
 /// Runs the command.
