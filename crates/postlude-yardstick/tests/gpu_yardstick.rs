@@ -15,7 +15,7 @@ use postlude_yardstick::ceiling::Ceiling;
 use postlude_yardstick::copy;
 use postlude_yardstick::cublaslt::{Addresses, CublasLt, Epilogue, Request};
 use postlude_yardstick::layout::{Contraction, Layout};
-use postlude_yardstick::random::{self, Store};
+use postlude_yardstick::random::{self, Contents, Store};
 use postlude_yardstick::rounds::{Competitor, Plan, Track};
 use postlude_yardstick::sleep::Sleep;
 
@@ -43,9 +43,15 @@ fn values(buffer: &DeviceBuffer, dtype: DType, count: usize, stream: &Stream) ->
     (0..count).map(|place| dtype::load(dtype, &bytes, place)).collect()
 }
 
+/// Fills a buffer with normal numbers.
+fn fill(device: &Device, stream: &Stream, buffer: &DeviceBuffer, dtype: DType, seed: u32) {
+    let store = Store::of(dtype).unwrap();
+    random::fill(device, stream, buffer, store, Contents::Normal, seed).unwrap();
+}
+
 fn normal(device: &Device, stream: &Stream, dtype: DType, count: usize, seed: u32) -> DeviceBuffer {
     let buffer = device.allocate(dtype.bytes_for(count) as u64).unwrap();
-    random::fill(device, stream, &buffer, Store::of(dtype).unwrap(), seed).unwrap();
+    fill(device, stream, &buffer, dtype, seed);
     buffer
 }
 
@@ -134,7 +140,7 @@ impl Asked {
         let bytes = |count: usize| (dtype.bytes_for(count) as u64).next_multiple_of(16);
         let [a, w, c, bias] = [(m * k, 1), (n * k, 2), (m * n, 3), (n, 4)].map(|(count, seed)| {
             let buffer = device.allocate(bytes(count)).unwrap();
-            random::fill(device, stream, &buffer, Store::of(dtype).unwrap(), seed).unwrap();
+            fill(device, stream, &buffer, dtype, seed);
             buffer
         });
         let d = device.allocate(bytes(m * n)).unwrap();

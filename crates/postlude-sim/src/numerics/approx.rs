@@ -5,13 +5,16 @@
 //! differ, by no more than [`allowed`]. Special cases are exact (PTX ISA, the tables of "ex2", "lg2", "rcp", "rsqrt",
 //! "sqrt", "tanh", "sin", "cos" and "div"). Invariant: NaN is the one of all ones.
 
+use std::hint::black_box;
+
 use postlude_ptx::modifier::Approx;
 
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
-/// The number, or the one NaN. By its bits: a compiler may take any NaN for another where floats are selected.
-pub(super) fn with_one_nan(value: f32) -> f32 {
-    f32::from_bits(if value.is_nan() { NAN.to_bits() } else { value.to_bits() })
+/// The number, or the one NaN. A compiler that saw which bits are chosen could take the NaN that is there for it: to LLVM
+/// any NaN is as good as another.
+pub(crate) fn with_one_nan(value: f32) -> f32 {
+    if value.is_nan() { f32::from_bits(black_box(NAN.to_bits())) } else { value }
 }
 
 /// Whether subnormal operands and results are zeros of their sign (`.ftz`).

@@ -6,6 +6,7 @@
 use postlude_ptx::types::Scalar;
 
 use super::{Fault, lanes, ones};
+use crate::numerics::approx::with_one_nan;
 use crate::numerics::float::{Format, Number, Overflow, Rounding};
 
 /// What two floats become.
@@ -90,7 +91,7 @@ fn extreme(format: Format, bits: (u32, u32), least: bool, keep_nan: bool) -> u32
 }
 
 fn single(value: f32) -> u32 {
-    if value.is_nan() { Format::F32.nan() as u32 } else { value.to_bits() }
+    with_one_nan(value).to_bits()
 }
 
 /// The value of a float of at most 32 bits, exactly.
