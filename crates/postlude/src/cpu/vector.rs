@@ -28,6 +28,9 @@ pub(crate) trait Vector: Copy {
     unsafe fn add_integers(self, to: *mut i32);
 }
 
+/// Values of f32 in a cache line.
+pub(super) const LINE: usize = 16;
+
 /// Asks for the cache line at `pointer`, which need not be valid, to be brought into L2.
 #[inline(always)]
 pub(super) fn prefetch<T>(pointer: *const T) {

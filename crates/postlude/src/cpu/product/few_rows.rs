@@ -8,6 +8,7 @@ use super::{
     Storage, Tile, single_rows,
 };
 use crate::cpu::pack::{Lines, pack_panel};
+use crate::cpu::vector::{LINE, prefetch};
 use rayon::prelude::*;
 
 /// Rows of K that pass over the columns together.
@@ -44,8 +45,11 @@ impl<T: Accumulator> Few<'_, T> {
         let layout = Layout { first: 0, rows: m, group, width: panel, k: product.k, kc };
         let a = Panels::pack(&product.a, layout, packed_a, false);
         let stripes = n.div_ceil(width);
-        // Too few regions to keep every thread busy are divided further.
-        let pieces = if self.threads == 1 { 1 } else { (self.threads * PIECES).div_ceil(stripes) };
+        // Too few regions to keep every thread busy are divided further. Lines of B along N stay as long as they can.
+        let for_each =
+            if matches!(product.b.lines(), Some(Lines::Columns { .. })) { 1 } else { PIECES };
+        let pieces =
+            if self.threads == 1 { 1 } else { (self.threads * for_each).div_ceil(stripes) };
         let stripe = |number: usize| {
             let columns = number * width..n.min((number + 1) * width);
             self.buffers.with(m * columns.len(), |buffer| {
@@ -116,6 +120,10 @@ impl<T: Accumulator> Few<'_, T> {
                 let start = if from + above == 0 { Start::Zero } else { Start::Continue };
                 for column in (0..columns).step_by(nr) {
                     let b = (&b[(from + above) * step + column..], step);
+                    for next in DEEP..2 * DEEP {
+                        let line = b.0.as_ptr().wrapping_add(next * step);
+                        (0..nr).step_by(LINE).for_each(|place| prefetch(line.wrapping_add(place)));
+                    }
                     for (number, row) in (0..rows).step_by(at_once).enumerate() {
                         let a = &a.panel(block, number)[deep.start * mr..deep.end * mr];
                         let mut part = tile.part(row, column, at_once, nr);

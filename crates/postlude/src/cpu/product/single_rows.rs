@@ -5,7 +5,7 @@
 use super::{Accumulator, Panels, Product, Tile};
 use crate::cpu::pack::Lines;
 use crate::cpu::transpose::{AHEAD, BLOCK};
-use crate::cpu::vector::prefetch;
+use crate::cpu::vector::{LINE, prefetch};
 use crate::cpu::vectorise::{Loop, vectorised};
 #[cfg(target_arch = "x86_64")]
 use crate::{cpu::transpose::columns_avx2, functions::Level};
@@ -17,7 +17,9 @@ const AT_ONCE: usize = 4;
 /// Steps of K for which eight columns of B stay in L1 until every row of A has met them.
 const DEEP: usize = 512;
 /// Accumulators between two prefetches: four cache lines.
-const CHUNK: usize = 64;
+const CHUNK: usize = 4 * LINE;
+/// Elements of B that are asked for ahead of those that are read: more than arrive while memory answers once.
+const AHEAD_ELEMENTS: usize = 4096;
 
 /// Whether a product is one of those.
 pub(super) fn takes(product: &Product<'_>) -> bool {
@@ -76,7 +78,8 @@ fn add_lines(sums: &mut [f32], factors: &[f32], lines: &[f32], step: usize) {
     let line = |place: usize| &lines[place * step..][..count];
     if let [a, b, c, d] = *factors {
         let lines = [line(0), line(1), line(2), line(3)];
-        vectorised(AddLines { factors: [a, b, c, d], lines, ahead: AT_ONCE * step, sums });
+        let ahead = AHEAD_ELEMENTS.div_ceil(count).next_multiple_of(AT_ONCE) * step;
+        vectorised(AddLines { factors: [a, b, c, d], lines, ahead, sums });
     } else {
         for (place, factor) in factors.iter().enumerate() {
             let lines = [line(place)];
@@ -89,7 +92,7 @@ struct AddLines<'a, const N: usize> {
     sums: &'a mut [f32],
     factors: [f32; N],
     lines: [&'a [f32]; N],
-    /// Elements from a line to the one that the next pass reads.
+    /// Elements from a line to the one that is asked for.
     ahead: usize,
 }
 
@@ -100,7 +103,7 @@ impl<const N: usize> Loop for AddLines<'_, N> {
         for (number, sums) in sums.chunks_mut(CHUNK).enumerate() {
             let lines = lines.map(|line| &line[number * CHUNK..][..sums.len()]);
             for line in lines {
-                for place in (0..CHUNK).step_by(16) {
+                for place in (0..CHUNK).step_by(LINE) {
                     prefetch(line.as_ptr().wrapping_add(ahead + place));
                 }
             }
