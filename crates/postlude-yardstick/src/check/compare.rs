@@ -270,7 +270,7 @@ mod tests {
             let epilogue = row.library.unwrap_or(Epilogue::Plain);
             let tolerance = Tolerance::of(&row, epilogue, 1.0);
             let deviation = (row.sizes[2] as f64).sqrt();
-            assert!(tolerance.absolute < deviation / 64.0, "{}: {tolerance:?}", row.name);
+            assert!(tolerance.absolute < deviation / 48.0, "{}: {tolerance:?}", row.name);
         }
     }
 }
