@@ -23,11 +23,11 @@ impl Variant {
         [Variant::Commuted, Variant::Negated, Variant::Added, Variant::Reciprocal, Variant::Named];
 }
 
-/// The expression as it stands, and in those variants that differ from it: two that it picks, or all where everything is
-/// asked for.
+/// The expression as it stands, and in a variant that it picks and that differs from it, or in all of them where everything
+/// is asked for.
 pub(crate) fn ways(expression: &str) -> Vec<String> {
     let mut ways = vec![expression.to_owned()];
-    for variant in pick(&Variant::ALL, expression, 2) {
+    for variant in pick(&Variant::ALL, expression, 1) {
         let other = written(expression, variant);
         if !ways.contains(&other) {
             ways.push(other);
