@@ -10,10 +10,10 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Whether nobody builds again soon what is built now.
+/// Whether what is built now is not built again soon.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// From here on nothing is kept for incremental builds, which takes a fifth of a build's time.
+/// From here on no state of incremental builds is kept: writing it takes time.
 pub(crate) fn build_once() {
     BUILDS_ONCE.store(true, Ordering::Relaxed);
 }

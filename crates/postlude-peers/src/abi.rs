@@ -94,7 +94,7 @@ pub unsafe extern "C" fn postlude_peers_rows(
     let request = unsafe { CStr::from_ptr(request) }.to_string_lossy();
     let rows = catch_unwind(|| run::rows(&request)).ok().and_then(Result::ok).unwrap_or_default();
     if !rows.is_empty() && rows.len() <= capacity {
-        // SAFETY: there is room for this many bytes, by the caller's promise, and nobody else knows it.
+        // SAFETY: there is room for this many bytes, by the caller's promise, and no other pointer to them exists.
         unsafe { std::ptr::copy_nonoverlapping(rows.as_ptr(), answer, rows.len()) };
     }
     rows.len()

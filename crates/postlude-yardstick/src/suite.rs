@@ -109,7 +109,7 @@ const PRODUCTS: &[(&str, [usize; 3])] = &[
     ("P8", [4608, 4608, 4608]),
 ];
 
-/// M, N and K of layers of language models; the first four are those that all regimes are compared on.
+/// M, N and K of layers of language models; the first four are compared in all regimes.
 #[rustfmt::skip] // A table: one line a row.
 const LARGE: &[[usize; 3]] = &[
     [8192, 8192, 8192],

@@ -106,7 +106,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Up to 32 bytes, if there are that many; poison where nobody wrote.
+    /// Up to 32 bytes, if there are that many; poison where no thread or copy wrote.
     pub(super) fn read_shared(
         &mut self,
         warp: &Warp,

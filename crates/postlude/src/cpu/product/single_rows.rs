@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 const DEEP: usize = 512;
 /// Accumulators between two prefetches: four cache lines.
 const CHUNK: usize = 4 * LINE;
-/// Elements of B that are asked for ahead of those that are read: more than arrive while memory answers once.
+/// How far ahead of its reads B is prefetched, in elements: further than a core reads during one access to memory.
 const AHEAD_ELEMENTS: usize = 4096;
 
 /// Whether a product is one of those.

@@ -6,7 +6,7 @@
 //! bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
 //! Invariant: boxes start at multiples of their swizzle's pattern.
 
-use postlude_ptx::kernel::{Reg, Src};
+use postlude_ptx::kernel::{Half, Reg, Src};
 use postlude_ptx::launch::Swizzle;
 use postlude_ptx::types::U32;
 
@@ -109,5 +109,21 @@ impl SlotLayout {
             };
             SlotBox { offset: place * bytes, bytes, coordinates: coordinates.map(Into::into) }
         })
+    }
+}
+
+/// The 16-bit float of a dtype, whose elements move through slots in pairs.
+pub(super) fn half_of(dtype: DType) -> Option<Half> {
+    match dtype {
+        DType::F16 => Some(Half::F16),
+        DType::BF16 => Some(Half::BF16),
+        DType::F32
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::I8
+        | DType::U8
+        | DType::I32
+        | DType::Bool
+        | DType::B1 => None,
     }
 }

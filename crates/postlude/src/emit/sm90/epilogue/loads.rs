@@ -12,7 +12,7 @@ use crate::plan::sm90::{EpilogueTransfer, Major, tile_operands};
 
 use super::super::Plan;
 use super::super::parameters::{Location, Parameters, Source};
-use super::super::slot::SlotLayout;
+use super::super::slot::{SlotLayout, half_of};
 use super::super::values::{Evaluator, Value};
 use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
@@ -197,13 +197,11 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
                     let packed = access.read_packed(start, groups).into_iter();
                     packed.map(|packed| GroupValues::Packed(half, packed)).collect()
                 };
-                values.extend(match dtype {
-                    DType::F16 => packed(Half::F16),
-                    DType::BF16 => packed(Half::BF16),
-                    _ => {
-                        let floats = access.read_floats(start, groups).into_iter();
-                        floats.map(|four| GroupValues::Values(four.map(Value::Float))).collect()
-                    }
+                values.extend(if let Some(half) = half_of(dtype) {
+                    packed(half)
+                } else {
+                    let floats = access.read_floats(start, groups).into_iter();
+                    floats.map(|four| GroupValues::Values(four.map(Value::Float))).collect()
                 });
             };
             if self.holds {

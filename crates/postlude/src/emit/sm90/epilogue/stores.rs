@@ -13,7 +13,7 @@ use crate::plan::sm90::{EpilogueTransfer, Hints, Major, SLOT_ROWS, is_shared, pa
 
 use super::super::Plan;
 use super::super::parameters::{Destination, Location, Memory, Parameters};
-use super::super::slot::WARP_ROWS;
+use super::super::slot::{WARP_ROWS, half_of};
 use super::super::values::Value;
 use super::super::warpgroup::WarpgroupIndex;
 use super::bits::{BitLane, ByteTarget};
@@ -236,18 +236,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     }
 
     fn half(&self, output: usize) -> Option<Half> {
-        match self.plan.graph.outputs()[output].dtype {
-            DType::F16 => Some(Half::F16),
-            DType::BF16 => Some(Half::BF16),
-            DType::F32
-            | DType::F8E4M3
-            | DType::F8E5M2
-            | DType::I8
-            | DType::U8
-            | DType::I32
-            | DType::Bool
-            | DType::B1 => None,
-        }
+        half_of(self.plan.graph.outputs()[output].dtype)
     }
 
     /// Stores an epilogue tile of an output, group of 8 columns by group, through slots of its own or these.
