@@ -452,6 +452,8 @@ pub(crate) enum StageChoice {
     Graph,
     /// Its meaning, then the graph after each pass
     Passes,
+    /// What one launch on a GPU computes, and in which part of the kernel
+    Tile,
     /// What became of each tile of the GPU's table
     Candidates,
     /// How a problem of these sizes is run

@@ -14,7 +14,7 @@ use crate::arguments::{CompileArguments, MathChoice, Pair, SourceArguments};
 use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 use crate::files::Stored;
-use crate::hopper;
+use crate::gpu_schedule;
 use crate::shapes::{self, Misfit};
 use crate::source::Source;
 
@@ -120,7 +120,8 @@ impl Loaded {
             require_output(&self.kernel, name)?;
         }
         let keep = (!arguments.only.is_empty()).then(|| arguments.only.clone());
-        let schedule = arguments.schedule.as_deref().map(hopper::read_schedule).transpose()?;
+        let schedule =
+            arguments.schedule.as_deref().map(gpu_schedule::read_schedule).transpose()?;
         Ok(Options {
             hooks: Hooks { schedule, ..Hooks::default() },
             math: MathChoice::mode(arguments.math),

@@ -1,13 +1,12 @@
 //! `postlude emit`: a kernel's code for a GPU, or what an assembler says about it.
 
-use postlude::emit::sm90;
-use postlude::plan::sm90::Sm90Schedule;
 use postlude::runtime::{CompileLog, Usage};
+use postlude::target::{ENTRY, Schedule};
 
 use crate::arguments::{CodeTarget, EmitArguments};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Outcome};
-use crate::hopper::Planned;
+use crate::gpu_schedule::GpuProblem;
 use crate::launch;
 use crate::print;
 use crate::tools::{Assembled, Tool};
@@ -18,18 +17,16 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
     let options = loaded.options(&arguments.compile)?;
     let compiled = loaded.kernel.compile(&options);
-    let planned = Planned::new(&loaded, &compiled, &options, &arguments.compile)?;
-    let planner = planned.schedule()?;
-    let schedule =
-        Sm90Schedule { grid_limit: arguments.grid_limit.or(planner.grid_limit), ..planner };
-    let entry = sm90::emit(compiled.optimised(), &schedule, options.math);
+    let problem = GpuProblem::new(&loaded, &compiled, &options, &arguments.compile)?;
+    let planned = problem.planned()?.limited(arguments.grid_limit);
+    let entry = planned.emit(options.math);
     let text = entry.to_string();
     let printed = if arguments.launch {
-        launch::emitted(&loaded, &planned, &schedule, &entry.regions)?
+        launch::emitted(&loaded, &problem, &planned, &entry.regions)?
     } else if arguments.stats {
         let assembled = Assembled::new(&text)?;
         let instructions = entry.instructions().count();
-        stats(&schedule, &CompileLog::new(assembled.log), instructions)?
+        stats(&planned.schedule(), &CompileLog::new(assembled.log), instructions)?
     } else if arguments.sass {
         Assembled::new(&text)?.sass()?
     } else {
@@ -40,13 +37,9 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
 }
 
 /// What the code takes of an SM.
-fn stats(
-    schedule: &Sm90Schedule,
-    log: &CompileLog,
-    instructions: usize,
-) -> Result<String, Failure> {
+fn stats(schedule: &Schedule, log: &CompileLog, instructions: usize) -> Result<String, Failure> {
     let Usage { registers, stack_bytes, spill_stores, spill_loads } =
-        log.usage(sm90::ENTRY).ok_or_else(|| Tool::Ptxas.broken(log.text().trim()))?;
+        log.usage(ENTRY).ok_or_else(|| Tool::Ptxas.broken(log.text().trim()))?;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
         row("registers", registers.to_string()),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::arguments::{ExplainArguments, ScheduleTarget, StageChoice};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::hopper::Planned;
+use crate::gpu_schedule::GpuProblem;
 use crate::print;
 
 /// The stages that were asked for.
@@ -18,6 +18,8 @@ struct Stages {
     graph: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<Vec<Pass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +58,11 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
     // Without sizes everything but the schedule is shown.
     let sized = arguments.stage.is_none() && is_sized(&loaded, arguments);
     let shown = |stage| arguments.stage == Some(stage) || sized;
+    let on_gpu = arguments.target == ScheduleTarget::Sm90;
+    if arguments.stage == Some(StageChoice::Tile) || sized && on_gpu {
+        let program = compiled.program().map_err(|error| loaded.failure(error))?;
+        stages.tile = Some(program.to_string());
+    }
     match arguments.target {
         ScheduleTarget::Cpu => {
             refuse_gpu_flags(arguments)?;
@@ -64,12 +71,12 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
             }
         }
         ScheduleTarget::Sm90 if shown(StageChoice::Candidates) || shown(StageChoice::Schedule) => {
-            let planned = Planned::new(&loaded, &compiled, &options, &arguments.compile)?;
+            let problem = GpuProblem::new(&loaded, &compiled, &options, &arguments.compile)?;
             if shown(StageChoice::Candidates) {
-                stages.candidates = Some(planned.candidates()?);
+                stages.candidates = Some(problem.candidates()?);
             }
             if shown(StageChoice::Schedule) {
-                stages.schedule = Some(planned.schedule()?.to_string());
+                stages.schedule = Some(problem.planned()?.schedule().to_string());
             }
         }
         ScheduleTarget::Sm90 => {}
@@ -127,6 +134,7 @@ impl Stages {
         for Pass { pass, graph } in self.passes.iter().flatten() {
             parts.push(format!("# after {pass}\n{graph}"));
         }
+        parts.extend(self.tile.clone());
         parts.extend(self.candidates.clone());
         parts.extend(self.schedule.clone());
         let lines: Vec<String> =

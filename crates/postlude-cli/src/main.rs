@@ -23,7 +23,7 @@ mod explain;
 mod failure;
 mod files;
 mod fuzz;
-mod hopper;
+mod gpu_schedule;
 mod inputs;
 mod launch;
 mod list;

@@ -4,8 +4,8 @@
 
 #![allow(clippy::print_stderr)] // A long run says what it did.
 
-use postlude::emit::sm90::{emit, launch};
-use postlude::plan::sm90::{CANDIDATES, Cluster, Needs, Placements, Sm90, fit};
+use postlude::placement::Placements;
+use postlude::target::{Chip, Cluster};
 use postlude::{Bindings, Kernel, MathMode, Problem};
 use postlude_corpus::Random;
 use postlude_ptx::check;
@@ -41,16 +41,20 @@ fn whole(source: &str) -> Whole {
     let sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 64)).into();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
     let placements = Placements::packed(graph, &problem);
-    let needs = Needs::of(graph, &problem, &placements).expect("it is not refused");
-    let smallest = *CANDIDATES
+    let planning =
+        compiled.planning(&problem, &placements, Chip::STANDARD).expect("it is not refused");
+    let smallest = *Chip::STANDARD
+        .tiles()
         .iter()
         .filter(|tile| tile.cluster == Cluster::ONE)
         .min_by_key(|tile| tile.rows * tile.columns)
         .expect("there are candidates");
-    let schedule = fit(smallest, &needs, Sm90::H200).expect("the smallest tile fits");
-    let entry = emit(graph, &schedule, MathMode::Default);
+    let schedule = planning.fit(smallest).expect("it is not refused");
+    let planned = planning.accept(&schedule.expect("the smallest tile fits"));
+    let planned = planned.expect("what fits is accepted");
+    let entry = planned.emit(MathMode::Default);
     let scalars = vec![None; graph.inputs().len()];
-    let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
+    let launch = planned.launch(&scalars);
     let buffers = vec![vec![0; 64 * 64 * 4]; graph.inputs().len() + graph.outputs().len()];
     Whole { text: entry.to_string(), entry, launch, buffers }
 }

@@ -4,6 +4,7 @@ mod bound;
 
 use bound::{Bound, epilogue, tile};
 use postlude::DType;
+use postlude::target::Chip;
 use postlude_corpus::{EPILOGUES, Epilogue, is_thorough};
 use postlude_sim::Timing;
 
@@ -60,7 +61,7 @@ fn every_epilogue_on_the_large_tile_of_a_cluster_is_right() {
 #[test]
 fn every_tile_is_right() {
     let step = if is_thorough() { 1 } else { 3 };
-    for tile in postlude::plan::sm90::CANDIDATES.iter().step_by(step) {
+    for tile in Chip::STANDARD.tiles().iter().step_by(step) {
         let bound = Bound::new(&epilogue("plain", DType::F16), [1, 200, 300, 200], *tile, 4);
         bound.check(&format!("{tile:?}"));
     }

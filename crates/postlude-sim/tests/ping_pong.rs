@@ -4,7 +4,7 @@ mod bound;
 
 use bound::Bound;
 use postlude::DType;
-use postlude::plan::sm90::CANDIDATES;
+use postlude::target::Chip;
 use postlude_corpus::{Epilogue, find_epilogue, pick};
 
 const TWO_VECTORS: Epilogue = Epilogue {
@@ -19,7 +19,7 @@ const WIDE_RESIDUAL: Epilogue = Epilogue {
 #[test]
 fn ping_pong_kernels_are_right() {
     let plain = *find_epilogue("plain").expect("an epilogue of the list");
-    for tile in CANDIDATES.iter().filter(|tile| tile.is_ping_pong()) {
+    for tile in Chip::STANDARD.tiles().iter().filter(|tile| tile.is_ping_pong()) {
         for epilogue in [plain, TWO_VECTORS, WIDE_RESIDUAL] {
             let (name, source) = (epilogue.name, epilogue.source(DType::BF16));
             let all = [

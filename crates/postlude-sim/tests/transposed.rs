@@ -5,8 +5,9 @@ mod bound;
 use bound::{Bound, tile};
 use postlude::DType;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, EpilogueTransfer, Needs, Placement, Placements, Tile};
+use postlude::placement::{Placement, Placements};
 use postlude::problem::Problem;
+use postlude::target::{Chip, Schedule, Tile};
 use postlude_corpus::is_thorough;
 use postlude_sim::meters::Meter;
 use postlude_sim::{Options, run_observed};
@@ -45,7 +46,7 @@ fn columns_first(shape: &[usize], dtype: DType) -> Placement {
     Placement::at(strides, 0)
 }
 
-/// Transposes the named tensors; all of them then travel by map.
+/// Transposes the named tensors.
 fn transpose(names: &[&str], graph: &Graph, problem: &Problem, placements: &mut Placements) {
     for (input, placement) in graph.inputs().iter().zip(&mut placements.inputs) {
         if let (true, Some(dims)) = (names.contains(&input.name.as_str()), &input.dims) {
@@ -57,11 +58,13 @@ fn transpose(names: &[&str], graph: &Graph, problem: &Problem, placements: &mut 
             *placement = columns_first(&problem.shape(&output.dims), output.dtype);
         }
     }
-    let needs = Needs::of(graph, problem, placements).expect("it is not refused");
-    let transfers = needs.epilogue_loads.iter().chain(&needs.epilogue_stores);
-    let transposed =
-        transfers.filter(|transfer| **transfer == EpilogueTransfer::TmaTransposed).count();
-    assert_eq!(transposed, names.len(), "{needs}");
+}
+
+/// How many tensors travel by transposed maps.
+fn transposed(schedule: &Schedule) -> usize {
+    let transfers = ["epilogue_loads", "epilogue_stores"].map(|knob| schedule.knob(knob));
+    let transfers = transfers.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    transfers.split_whitespace().filter(|transfer| *transfer == "tma_transposed").count()
 }
 
 fn bound(
@@ -77,9 +80,10 @@ fn bound(
         tile,
         |graph, problem, placements| transpose(names, graph, problem, placements),
         |schedule| {
+            assert_eq!(transposed(schedule), names.len(), "{schedule}");
             // A narrower epilogue tile always fits.
-            schedule.epilogue_tile = schedule.epilogue_tile.min(epilogue_tile);
-            schedule.grid_limit = Some(grid);
+            let epilogue_tile = schedule.number("epilogue_tile").min(epilogue_tile);
+            schedule.with("epilogue_tile", epilogue_tile)?.with("grid_limit", grid)
         },
     )
 }
@@ -111,7 +115,7 @@ fn every_transposed_tile_on_the_large_tile_of_a_cluster_is_right() {
 
 #[test]
 fn ping_pong_kernels_transpose_their_tiles() {
-    let tiles = CANDIDATES.iter().filter(|tile| tile.is_ping_pong());
+    let tiles = Chip::STANDARD.tiles().iter().filter(|tile| tile.is_ping_pong());
     for (at, tile) in tiles.enumerate() {
         for (name, source, names) in KERNELS.iter().skip(at % 4).step_by(4) {
             let sizes = [1, 296, 280, 72];

@@ -2,8 +2,8 @@
 
 use postlude::Problem;
 use postlude::graph::Graph;
-use postlude::plan::sm90::Sm90;
 use postlude::runtime::{Device, Stream};
+use postlude::target::Chip;
 
 use crate::cublaslt::CublasLt;
 use crate::data::Data;
@@ -17,7 +17,7 @@ use crate::suite::Row;
 /// What every row needs.
 pub(crate) struct Bench<'a> {
     pub(crate) device: &'a Device,
-    pub(crate) chip: Sm90,
+    pub(crate) chip: Chip,
     pub(crate) stream: &'a Stream,
     pub(crate) sleep: &'a Sleep,
     pub(crate) library: Option<&'a CublasLt>,

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use postlude::plan::sm90::{Needs, Placements, Sm90Schedule, accept, plan};
+use postlude::placement::Placements;
 use postlude::runtime::{Device, Stream};
+use postlude::target::{Schedule, TargetRefusal};
 use postlude::{Compiled, Hooks, Kernel, Options, Problem};
 
 use crate::bench::Bench;
@@ -35,7 +36,7 @@ pub struct Search {
     /// The schedules of the planner's table.
     pub table: Table,
     /// Schedules that somebody wrote, with the names of their files.
-    pub given: Vec<(String, Sm90Schedule)>,
+    pub given: Vec<(String, Schedule)>,
 }
 
 /// What of the planner's table is tried.
@@ -52,7 +53,7 @@ pub enum Table {
 /// A schedule that is to be tried.
 #[derive(Clone, PartialEq, Debug)]
 struct Entry {
-    schedule: Sm90Schedule,
+    schedule: Schedule,
     file: Option<String>,
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn search(
     let kernel = row.kernel()?;
     let problem = problem(&kernel, row)?;
     if let Some(refusal) = refusal(&kernel, &problem, bench.chip) {
-        return Ok(Found::Refused(refusal.to_string()));
+        return Ok(Found::Refused(refusal));
     }
     let compiled = kernel.compile(&Options::default());
     let (entries, mut not_run) = entries(bench, search, &compiled, &problem)?;
@@ -119,19 +120,18 @@ fn entries(
     compiled: &Compiled,
     problem: &Problem,
 ) -> Result<(Vec<Entry>, Refused), YardstickError> {
-    let graph = compiled.optimised();
-    let placements = Placements::packed(graph, problem);
-    let planned = plan(graph, problem, &placements, bench.chip)
-        .map_err(|refusal| YardstickError::Call(refusal.into()))?;
-    let needs = Needs::of(graph, problem, &placements)
-        .map_err(|refusal| YardstickError::Call(refusal.into()))?;
+    let placements = Placements::packed(compiled.optimised(), problem);
+    let planning =
+        compiled.planning(problem, &placements, bench.chip).map_err(YardstickError::Call)?;
+    let refused = |refusal: TargetRefusal| YardstickError::Call(refusal.into());
+    let planned = planning.best().map_err(refused)?.schedule();
     let table = match search.table {
-        Table::Whole => every_schedule(&needs, bench.chip),
-        Table::Tiles => every_tile(&needs, bench.chip),
-        Table::Choice => Vec::new(),
+        Table::Whole => every_schedule(&planning),
+        Table::Tiles => every_tile(&planning),
+        Table::Choice => Ok(Vec::new()),
     };
     let table = std::iter::once(planned.clone())
-        .chain(table.into_iter().filter(|schedule| *schedule != planned))
+        .chain(table.map_err(refused)?.into_iter().filter(|schedule| *schedule != planned))
         .map(|schedule| Entry { schedule, file: None });
     let given = search
         .given
@@ -139,8 +139,8 @@ fn entries(
         .map(|(file, schedule)| Entry { schedule: schedule.clone(), file: Some(file.clone()) });
     let (mut entries, mut not_run) = (Vec::new(), Vec::new());
     for entry in table.chain(given) {
-        match accept(&entry.schedule, graph, problem, &placements, bench.chip) {
-            Ok(()) => entries.push(entry),
+        match planning.accept(&entry.schedule) {
+            Ok(_) => entries.push(entry),
             Err(refusal) => not_run.push((entry.knobs(), refusal.to_string())),
         }
     }

@@ -183,13 +183,14 @@ fn unaligned_row((name, sizes, aligned): UnalignedLine) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use postlude::plan::sm90::{Placements, Sm90, plan};
-    use postlude::{Options, Problem};
+    use postlude::Problem;
+    use postlude::target::Chip;
 
     use super::*;
     use crate::check::Reach;
     use crate::cublaslt::Aux;
     use crate::effort::Effort;
+    use crate::measure::refusal;
 
     fn all() -> Vec<Row> {
         Suite::ALL.iter().flat_map(|suite| suite.rows(SEED)).collect()
@@ -208,11 +209,8 @@ mod tests {
     }
 
     fn planned(row: &Row, kernel: &postlude::Kernel) -> Result<(), String> {
-        let compiled = kernel.compile(&Options::default());
-        let problem = Problem::new(compiled.defined(), &row.named_sizes()).unwrap();
-        let placements = Placements::packed(compiled.optimised(), &problem);
-        let planned = plan(compiled.optimised(), &problem, &placements, Sm90::H200);
-        planned.map(|_| ()).map_err(|refusal| refusal.to_string())
+        let problem = Problem::new(kernel.defined(), &row.named_sizes()).unwrap();
+        refusal(kernel, &problem, Chip::STANDARD).map_or(Ok(()), Err)
     }
 
     /// Rows in other layouts and unaligned ones may be refused, and say so.

@@ -19,10 +19,12 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::graph::{Graph, MathMode};
-use crate::plan::sm90::{self, Placements, Sm90, Sm90Refusal, Sm90Schedule};
+use crate::lower::Lowered;
+use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
+use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -31,16 +33,13 @@ pub use call::PreparedCall;
 pub use host::HostCall;
 use programs::Programs;
 
-/// What GPUs run Postlude's kernels.
-const HOPPER: (u32, u32) = (9, 0);
-
 /// How a kernel is run on a GPU.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Settings {
     /// What is asked of functions.
     pub(crate) math: MathMode,
     /// A schedule to use instead of the planner's.
-    pub(crate) schedule: Option<Sm90Schedule>,
+    pub(crate) schedule: Option<Schedule>,
     /// The most CTAs launched.
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run on host tensors, and what lies around them watched.
@@ -54,6 +53,7 @@ pub(crate) struct Settings {
 pub(crate) struct GpuKernel {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
+    lowered: Arc<Lowered>,
     settings: Settings,
     programs: Programs,
 }
@@ -62,10 +62,11 @@ impl GpuKernel {
     pub(crate) fn new(
         defined: &Arc<Graph>,
         optimised: &Arc<Graph>,
+        lowered: &Arc<Lowered>,
         settings: Settings,
     ) -> GpuKernel {
-        let (defined, optimised) = (defined.clone(), optimised.clone());
-        GpuKernel { defined, optimised, settings, programs: Programs::default() }
+        let (defined, optimised, lowered) = (defined.clone(), optimised.clone(), lowered.clone());
+        GpuKernel { defined, optimised, lowered, settings, programs: Programs::default() }
     }
 
     /// How a call on host tensors would be run on a GPU, or why it is not.
@@ -74,24 +75,22 @@ impl GpuKernel {
         device: &Device,
         problem: &Problem,
         arguments: &Arguments,
-    ) -> Result<Sm90Schedule, Error> {
-        let chip = chip(device)?;
+    ) -> Result<Schedule, Error> {
         let placements = crate::image::placements(&self.optimised, problem, arguments);
-        let schedules = self.schedules(problem, &placements, chip)?;
-        Ok(schedules.into_iter().next().ok_or(Sm90Refusal::NoCandidate)?)
+        let planned = self.plan(problem, &placements, chip(device)?)?;
+        Ok(planned[0].schedule())
     }
 
-    /// The schedules to try, best first; only the given one where one is given.
-    fn schedules(
+    /// The program with the schedules to try, best first and at least one; only the given one where one is given.
+    fn plan(
         &self,
         problem: &Problem,
         placements: &Placements,
-        chip: Sm90,
-    ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-        let settings = &self.settings;
-        let wanted =
-            sm90::Wanted { schedule: settings.schedule.as_ref(), grid_limit: settings.grid_limit };
-        sm90::schedules(wanted, &self.optimised, problem, placements, chip)
+        chip: Chip,
+    ) -> Result<Vec<Planned>, TargetRefusal> {
+        let planning = Planning { program: self.lowered.program()?, problem, placements, chip };
+        let all = planning.all_or(self.settings.schedule.as_ref())?.into_iter();
+        Ok(all.map(|planned| planned.limited(self.settings.grid_limit)).collect())
     }
 
     /// How many programs were loaded so far.
@@ -104,12 +103,11 @@ impl GpuKernel {
     }
 }
 
-/// What a GPU offers to a schedule; any but Hopper is refused by name.
+/// What a GPU offers to a schedule; one that no target is for is refused by name.
 #[doc(hidden)]
-pub fn chip(device: &Device) -> Result<Sm90, RuntimeError> {
-    if device.capability() != HOPPER {
+pub fn chip(device: &Device) -> Result<Chip, RuntimeError> {
+    Chip::new(device.capability(), device.processors(), device.shared_bytes()).ok_or_else(|| {
         let (device, capability) = (device.name().to_owned(), device.target());
-        return Err(RuntimeError::NotHopper { device, capability });
-    }
-    Ok(Sm90 { processors: device.processors(), shared_bytes: device.shared_bytes() })
+        RuntimeError::NotHopper { device, capability }
+    })
 }

@@ -7,11 +7,11 @@ use std::fmt;
 
 use crate::check::{CheckError, Warning};
 use crate::plan::Refusal;
-use crate::plan::sm90::Sm90Refusal;
 use crate::problem::BindError;
 #[cfg(feature = "cuda")]
 use crate::runtime::RuntimeError;
 use crate::syntax::{Place, Span, SyntaxError};
+use crate::target::TargetRefusal;
 use crate::tensor::TensorError;
 
 #[cfg(feature = "sim")]
@@ -51,7 +51,7 @@ enum Kind {
     #[error(transparent)]
     Plan(#[from] Refusal),
     #[error(transparent)]
-    Sm90(#[from] Sm90Refusal),
+    Target(#[from] TargetRefusal),
     #[error(transparent)]
     NoGpus(#[from] NoGpus),
     #[error(transparent)]
@@ -111,7 +111,7 @@ impl Diagnostic {
     /// Whether the problem is a good one that this backend does not run.
     pub fn is_refusal(&self) -> bool {
         match &self.0 {
-            Kind::Plan(_) | Kind::Sm90(_) => true,
+            Kind::Plan(_) | Kind::Target(_) => true,
             Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
             Kind::Bind(_) | Kind::Tensor(_) => false,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
@@ -131,7 +131,7 @@ impl Diagnostic {
             Kind::Runtime(error) => error.is_bug(),
             Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
             Kind::Bind(_) | Kind::Tensor(_) => false,
-            Kind::Plan(_) | Kind::Sm90(_) | Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
+            Kind::Plan(_) | Kind::Target(_) | Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
         }
     }
 
@@ -142,7 +142,7 @@ impl Diagnostic {
             Kind::Check(error) => error.span(),
             Kind::Warning(warning) => Some(warning.span()),
             Kind::Bind(error) => error.bytes().map(place),
-            Kind::Sm90(refusal) => refusal.bytes().map(place),
+            Kind::Target(refusal) => refusal.bytes().map(place),
             Kind::Tensor(_) | Kind::Plan(_) => None,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => None,
             #[cfg(feature = "sim")]
@@ -160,7 +160,7 @@ impl Diagnostic {
             Kind::Warning(warning) => Some(warning.fix()),
             Kind::Bind(error) => error.fix(),
             Kind::Plan(error) => error.fix(),
-            Kind::Sm90(error) => error.fix(),
+            Kind::Target(error) => error.fix(),
             Kind::NoGpus(_) => {
                 Some("build it with the feature `cuda`, or use the CPU backend".to_owned())
             }
@@ -231,7 +231,16 @@ macro_rules! stages {
     )*};
 }
 
-stages!(SyntaxError, CheckError, BindError, TensorError, Refusal, Sm90Refusal, NoGpus, NoSimulator);
+stages!(
+    SyntaxError,
+    CheckError,
+    BindError,
+    TensorError,
+    Refusal,
+    TargetRefusal,
+    NoGpus,
+    NoSimulator
+);
 #[cfg(feature = "sim")]
 stages!(SimulationError);
 #[cfg(feature = "cuda")]

@@ -4,7 +4,7 @@
 pub(crate) mod guard;
 
 use crate::graph::Graph;
-use crate::plan::sm90::{Placement, Placements};
+use crate::placement::{Placement, Placements};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::tensor::{TensorView, TensorViewMut, advance};
 

@@ -13,12 +13,14 @@ use crate::cuda::{GpuKernel, Settings};
 use crate::define;
 use crate::error::{Diagnostic, Error};
 use crate::graph::{Graph, MathMode};
+use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
-use crate::plan::sm90::Sm90Schedule;
+use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
+use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
@@ -97,7 +99,7 @@ pub struct Options {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hooks {
     /// A schedule instead of the planner's; it has to fit the problem.
-    pub schedule: Option<Sm90Schedule>,
+    pub schedule: Option<target::Schedule>,
     /// The most CTAs launched, rounded up to whole clusters; as many as fit when `None`.
     pub grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and bytes around them checked after it.
@@ -248,6 +250,8 @@ impl Kernel {
 pub struct Compiled {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
+    /// What one launch computes of it.
+    lowered: Arc<Lowered>,
     options: Options,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
@@ -258,6 +262,7 @@ pub struct Compiled {
 
 impl Compiled {
     fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
+        let lowered = Arc::new(Lowered::new(&optimised));
         #[cfg(feature = "cuda")]
         let settings = Settings {
             math: options.math,
@@ -268,7 +273,8 @@ impl Compiled {
         };
         Compiled {
             #[cfg(feature = "cuda")]
-            gpu: Arc::new(GpuKernel::new(&defined, &optimised, settings)),
+            gpu: Arc::new(GpuKernel::new(&defined, &optimised, &lowered, settings)),
+            lowered,
             defined,
             optimised,
             options,
@@ -291,6 +297,23 @@ impl Compiled {
     #[doc(hidden)]
     pub fn optimised(&self) -> &Graph {
         &self.optimised
+    }
+
+    /// What one launch on a GPU computes, or why one launch does not.
+    #[doc(hidden)]
+    pub fn program(&self) -> Result<&Arc<TileProgram>, Error> {
+        Ok(self.lowered.program().map_err(TargetRefusal::from)?)
+    }
+
+    /// A call as planning for a chip sees it.
+    #[doc(hidden)]
+    pub fn planning<'a>(
+        &'a self,
+        problem: &'a Problem,
+        placements: &'a Placements,
+        chip: Chip,
+    ) -> Result<Planning<'a>, Error> {
+        Ok(Planning { program: self.program()?, problem, placements, chip })
     }
 
     /// Binds arguments, and sizes that no argument tells.

@@ -97,8 +97,6 @@ pub mod cuda;
 pub mod define;
 #[doc(hidden)]
 pub mod dtype;
-#[doc(hidden)]
-pub mod emit;
 mod error;
 #[doc(hidden)]
 pub mod functions;
@@ -108,7 +106,11 @@ pub mod graph;
 pub(crate) mod image;
 mod kernel;
 #[doc(hidden)]
+pub mod lower;
+#[doc(hidden)]
 pub mod optimise;
+#[doc(hidden)]
+pub mod placement;
 #[doc(hidden)]
 pub mod plan;
 #[doc(hidden)]
@@ -125,6 +127,8 @@ pub mod shape;
 pub mod sim;
 #[doc(hidden)]
 pub mod syntax;
+#[doc(hidden)]
+pub mod target;
 #[doc(hidden)]
 pub mod tensor;
 

@@ -1,84 +1,20 @@
-//! Decides how a problem is run.
+//! Decides how a problem is run on the CPU.
 //!
 //! In: an optimised graph and a problem. Out: a [`Schedule`]: plain data, everything an engine needs, printable and
 //! parsable. What cannot be run is refused here, with a reason.
 
-pub mod sm90;
+mod schedule;
 mod sweeps;
 mod text;
 
 use crate::graph::{Graph, Op};
 use crate::problem::Problem;
 
+pub use schedule::{Accumulators, Refusal, Schedule, Width};
 pub use sweeps::{Sweeps, sweeps};
 pub(crate) use sweeps::{crosses_regions, is_recomputed, row_nodes};
 pub use text::ScheduleTextError;
-
-/// Why a problem is not run.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
-    /// More memory than an address space has, or than was said to be free.
-    #[error("this problem needs {need} bytes for {what}; {have} are available")]
-    Memory {
-        /// What the memory is for.
-        what: &'static str,
-        /// Bytes needed.
-        need: usize,
-        /// Bytes there are.
-        have: usize,
-    },
-    /// More threads than the system gives.
-    #[error("the system does not give {threads} threads")]
-    Threads {
-        /// How many were asked for.
-        threads: usize,
-    },
-}
-
-impl Refusal {
-    /// What to do about it, where that is known.
-    pub fn fix(&self) -> Option<String> {
-        match self {
-            Refusal::Memory { .. } => Some("make the problem smaller".to_owned()),
-            Refusal::Threads { .. } => Some("ask for fewer threads".to_owned()),
-        }
-    }
-}
-
-/// How the columns of a region are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Width {
-    /// Part of a row: the math needs no other columns.
-    Part,
-    /// A whole row: a value meets other columns of its row.
-    Row,
-}
-
-/// Whether accumulators outlive their region.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Accumulators {
-    /// Each region's are used while they are hot and then forgotten.
-    Streamed,
-    /// All are kept: a finished reduction meets the tile again.
-    Retained,
-}
-
-/// How a problem is run on the CPU.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Schedule {
-    /// Rows of a region.
-    pub rows: usize,
-    /// Columns of a region, of the product's own.
-    pub columns: usize,
-    /// Why the columns are as many as they are.
-    pub width: Width,
-    /// How often the epilogue passes over the tile: once more for each reduction that meets it again.
-    pub sweeps: usize,
-    /// Whether accumulators are kept between sweeps.
-    pub accumulators: Accumulators,
-    /// How many threads share the regions.
-    pub threads: usize,
-}
+pub(crate) use text::knobs;
 
 impl Schedule {
     /// Whether regions that are run side by side write different bytes, of packed bits too.

@@ -14,20 +14,18 @@ use postlude_ptx::launch::{Buffer, Launch, Parameter};
 use postlude_ptx::shared::Region;
 use postlude_sim::observe::Observer;
 
-use crate::emit;
 use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::image;
 use crate::image::guard::{self, POISON};
-use crate::plan::sm90::{self, Placement, Placements, Sm90, Sm90Refusal, Sm90Schedule, Wanted};
+use crate::lower::Lowered;
+use crate::placement::{Placement, Placements};
 use crate::problem::{Argument, Arguments, Problem};
+use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use crate::error::SimulationError;
 pub use postlude_sim::{Diagnosis, Finding, Report, Timing};
-
-/// The chip that the simulator is.
-pub const CHIP: Sm90 = Sm90::H200;
 
 /// How a call is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,36 +54,40 @@ pub fn accept(report: &Report) -> Result<(), Error> {
 /// A kernel as the simulator needs it.
 pub(crate) struct Source<'a> {
     pub(crate) graph: &'a Graph,
+    pub(crate) lowered: &'a Lowered,
     pub(crate) math: MathMode,
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) schedule: Option<&'a Schedule>,
+    pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and what lies between their elements watched.
     pub(crate) guard: bool,
 }
 
 impl Source<'_> {
     /// How a call would be run into packed outputs, or why it is not.
-    pub(crate) fn plan(
+    pub(crate) fn schedule(
         &self,
         problem: &Problem,
         arguments: &Arguments,
-    ) -> Result<Sm90Schedule, Sm90Refusal> {
-        self.schedule(problem, &image::placements(self.graph, problem, arguments))
+    ) -> Result<Schedule, Error> {
+        let placements = image::placements(self.graph, problem, arguments);
+        Ok(self.plan(problem, &placements)?.schedule())
     }
 
-    fn schedule(
-        &self,
-        problem: &Problem,
-        placements: &Placements,
-    ) -> Result<Sm90Schedule, Sm90Refusal> {
-        let schedules = sm90::schedules(self.wanted, self.graph, problem, placements, CHIP)?;
-        schedules.into_iter().next().ok_or(Sm90Refusal::NoCandidate)
+    fn plan(&self, problem: &Problem, placements: &Placements) -> Result<Planned, TargetRefusal> {
+        let (program, chip) = (self.lowered.program()?, Chip::STANDARD);
+        let planning = Planning { program, problem, placements, chip };
+        let planned = match self.schedule {
+            Some(schedule) => planning.accept(schedule)?,
+            None => planning.best()?,
+        };
+        Ok(planned.limited(self.grid_limit))
     }
 }
 
 /// A call with everything planned, emitted and laid out.
 #[derive(Clone, Debug)]
 pub struct SimCall {
-    schedule: Sm90Schedule,
+    schedule: Schedule,
     text: String,
     regions: Arc<[Region]>,
     launch: Launch,
@@ -112,14 +114,13 @@ impl SimCall {
     ) -> Result<SimCall, Error> {
         let graph = source.graph;
         let laid = Laid::new(arguments, outputs, source.guard);
-        let schedule = source.schedule(problem, &laid.placements)?;
-        let entry = emit::sm90::emit(graph, &schedule, source.math);
-        let facts =
-            emit::sm90::launch(graph, &schedule, problem, CHIP, &laid.scalars, &laid.placements);
+        let planned = source.plan(problem, &laid.placements)?;
+        let entry = planned.emit(source.math);
+        let facts = planned.launch(&laid.scalars);
         let inputs = graph.inputs().iter().map(|input| input.name.clone());
         let results = graph.outputs().iter().map(|output| output.name.clone());
         Ok(SimCall {
-            schedule,
+            schedule: planned.schedule(),
             text: entry.to_string(),
             regions: entry.regions.into(),
             launch: shifted(facts, &laid.starts),
@@ -134,7 +135,7 @@ impl SimCall {
     }
 
     /// How it is run.
-    pub fn schedule(&self) -> &Sm90Schedule {
+    pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 

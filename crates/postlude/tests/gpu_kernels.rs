@@ -18,11 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use postlude::cuda::{PreparedCall, chip};
-use postlude::emit;
-use postlude::plan::sm90::{self, Sm90};
 use postlude::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
 };
+use postlude::target::{Chip, Schedule};
 use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, Sizes, Tensor};
 use postlude_corpus::{REDUCTIONS, Random, SPLITS};
 use postlude_ptx::launch::Parameter;
@@ -75,21 +74,19 @@ fn check_all(count: usize, seed: u64, check: impl Fn(&mut Random) -> Result<(), 
 /// What the tests below give to a GPU is planned, emitted and launched with the parameters that its code declares.
 #[test]
 fn every_random_problem_is_planned_without_a_gpu() {
-    let chip = Sm90::H200;
+    let chip = Chip::STANDARD;
     for place in 0..200 {
         let random = &mut Random::new((SEED + place) << 20);
         let bound = Bound::any(random);
         let schedule = bound.candidate(chip, random);
         let compiled = bound.kernel.compile(&Options::default());
         let (graph, placements) = (compiled.optimised(), bound.placements(&compiled));
-        let math = MathMode::Default;
-        let accepted = sm90::accept(&schedule, graph, &bound.problem, &placements, chip);
-        assert_eq!(accepted, Ok(()), "{}", bound.about);
+        let planning = compiled.planning(&bound.problem, &placements, chip).unwrap();
+        let planned = planning.accept(&schedule);
+        let planned = planned.unwrap_or_else(|refusal| panic!("{}: {refusal}", bound.about));
         let scalars: Vec<Option<f64>> =
             graph.inputs().iter().map(|input| bound.arguments[&input.name].scalar()).collect();
-        let entry = emit::sm90::emit(graph, &schedule, math);
-        let launch =
-            emit::sm90::launch(graph, &schedule, &bound.problem, chip, &scalars, &placements);
+        let (entry, launch) = (planned.emit(MathMode::Default), planned.launch(&scalars));
         assert!(entry.accepts(&launch.parameters), "{} {schedule}", bound.about);
         for parameter in &launch.parameters {
             if let Parameter::Map(map) = parameter {
@@ -107,7 +104,7 @@ fn every_random_problem_is_planned_without_a_gpu() {
 fn check_against_reference(device: &Device, random: &mut Random) -> Result<(), String> {
     let bound = Bound::any(random);
     let schedule = bound.candidate(chip(device).map_err(|error| error.to_string())?, random);
-    let about = format!("{} with {:?}", bound.about, schedule.tile);
+    let about = format!("{} with {:?}", bound.about, schedule.tile());
     let fail = |what: String| format!("{about}: {what}");
     let outputs =
         bound.run(&guarded(Some(schedule))).map_err(|error| fail(format!("refused: {error}")))?;
@@ -159,7 +156,7 @@ fn check_larger(device: &Device, random: &mut Random) -> Result<(), String> {
         0 => (None, &[None][..]),
         _ => (Some(bound.candidate(chip, random)), &[Some(1), Some(2), Some(6)][..]),
     };
-    let tile = schedule.as_ref().map(|schedule| schedule.tile);
+    let tile = schedule.as_ref().map(Schedule::tile);
     for grid_limit in limits.iter().copied() {
         let about = format!("{} with {tile:?} on {grid_limit:?} CTAs", bound.about);
         let mut options = guarded(schedule.clone());
@@ -194,8 +191,11 @@ fn check_transposed(device: &Device, random: &mut Random) -> Result<(), String> 
     bound.output_layout = Layout::TransposedPadded;
     let schedule = bound.candidate(chip(device).map_err(|error| error.to_string())?, random);
     let about = format!("{} with {schedule}", bound.about);
-    let mut transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
-    if !transfers.all(|transfer| *transfer == sm90::EpilogueTransfer::TmaTransposed) {
+    let transfers = ["epilogue_loads", "epilogue_stores"].map(|knob| schedule.knob(knob));
+    let transposed = |transfers: String| {
+        transfers.split_whitespace().all(|transfer| transfer == "tma_transposed")
+    };
+    if !transfers.into_iter().all(|transfers| transfers.is_some_and(transposed)) {
         return Err(format!("{about}: not every tile travels by a transposed map"));
     }
     let got = bound.run(&guarded(Some(schedule))).map_err(|error| format!("{about}: {error}"))?;

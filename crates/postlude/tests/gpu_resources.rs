@@ -16,6 +16,7 @@ use kernels::{Emitted, emitted};
 use postlude::cuda::chip;
 use postlude::runtime::Device;
 use postlude::runtime::cache::DiskCache;
+use postlude::target::ENTRY;
 
 const RECORDED: &str = include_str!("../../../golden/sm90_resources.txt");
 
@@ -29,7 +30,7 @@ fn allowed(name: &str) -> u32 {
 /// What is wrong with a kernel as the driver compiles it.
 fn complaint(device: &Device, cache: &DiskCache, kernel: &Emitted) -> Option<String> {
     let name = kernel.name();
-    let function = match device.load_through(cache, &kernel.text, postlude::emit::sm90::ENTRY) {
+    let function = match device.load_through(cache, &kernel.text, ENTRY) {
         Ok(function) => function,
         Err(error) => return Some(format!("{name}: {error}")),
     };

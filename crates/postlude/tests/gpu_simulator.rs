@@ -5,9 +5,9 @@
 
 #![allow(clippy::print_stderr)] // A test that is skipped says so.
 
-use postlude::emit::sm90::{emit, launch};
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Sm90Schedule, fit};
+use postlude::placement::Placements;
 use postlude::runtime::Device;
+use postlude::target::{Chip, Schedule};
 use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, MathMode, Options, Problem,
     Sizes, Tensor,
@@ -32,7 +32,7 @@ const SHAPES: [[usize; 3]; 8] = [
 /// A kernel bound to data.
 struct Bound {
     compiled: Compiled,
-    schedule: Sm90Schedule,
+    schedule: Schedule,
     problem: Problem,
     arguments: Arguments<'static>,
 }
@@ -53,10 +53,11 @@ impl Bound {
         let graph = plain.optimised();
         let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
         // Bits depend on the order of sums: parts of a contraction have another one.
-        let needs = Needs::of(graph, &problem, &Placements::packed(graph, &problem))
-            .expect("it is not refused");
-        let mut whole = CANDIDATES.iter().filter(|tile| tile.cluster.split_k() == 1);
-        let schedule = whole.find_map(|tile| fit(*tile, &needs, Sm90::H200));
+        let placements = Placements::packed(graph, &problem);
+        let planning =
+            plain.planning(&problem, &placements, Chip::STANDARD).expect("it is one launch");
+        let mut whole = Chip::STANDARD.tiles().iter().filter(|tile| tile.cluster.split_k() == 1);
+        let schedule = whole.find_map(|tile| planning.fit(*tile).expect("it is not refused"));
         let schedule = schedule.expect("some tile fits");
         let options = Options {
             backend: Backend::Cuda,
@@ -80,12 +81,12 @@ impl Bound {
     }
 
     fn simulated(&self, timing: Timing) -> Vec<u8> {
-        let graph = self.compiled.optimised();
-        let placements = Placements::packed(graph, &self.problem);
-        let schedule = &self.schedule;
-        let entry = emit(graph, schedule, MathMode::Default);
-        let scalars = [None, None];
-        let facts = launch(graph, schedule, &self.problem, Sm90::H200, &scalars, &placements);
+        let placements = Placements::packed(self.compiled.optimised(), &self.problem);
+        let planning = self.compiled.planning(&self.problem, &placements, Chip::STANDARD);
+        let planned = planning.expect("it is one launch").accept(&self.schedule);
+        let planned = planned.expect("what fits is accepted");
+        let entry = planned.emit(MathMode::Default);
+        let facts = planned.launch(&[None, None]);
         let bytes = |name: &str| {
             self.arguments[name].tensor().map_or(Vec::new(), |tensor| tensor.bytes().to_vec())
         };

@@ -3,6 +3,8 @@
 //! Arrows follow the flow from text to result; nothing reaches back. The order of [`LAYERS`] is the order of the flow, and
 //! a module names modules above it in the list only.
 
+#[path = "layering/imports.rs"]
+mod imports;
 mod workspace;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,15 +28,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("problem", &["dtype", "shape", "tensor", "graph"]),
     ("optimise", &["dtype", "shape", "tensor", "functions", "graph", "define", "problem"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
-    ("plan", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
+    ("placement", &["tensor", "graph", "problem"]),
+    ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
+    ("plan", &["graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
-    ("emit", &["dtype", "functions", "graph", "problem", "plan"]),
-    ("image", &["dtype", "tensor", "graph", "problem", "plan"]),
+    ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan"]),
+    ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
-    ("error", &["syntax", "check", "problem", "tensor", "plan", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "runtime", "error"]),
-    ("sim", &["dtype", "tensor", "graph", "problem", "plan", "emit", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "plan", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("error", &["syntax", "check", "problem", "tensor", "plan", "target", "runtime"]),
+    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "runtime", "error"]),
+    ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.
@@ -176,6 +180,28 @@ fn modules_are_named_from_the_root_and_not_climbed_to() {
         let compact: String = text.split_whitespace().collect();
         let climb = "super::".repeat(path.len());
         assert!(!compact.contains(&climb), "{}.rs climbs to the crate's root", path.join("/"));
+    }
+}
+
+/// Rooms whose module files may not import one another in a cycle: children name siblings, and never their face.
+const ACYCLIC: &[&str] = &["lower", "plan", "target"];
+
+#[test]
+fn planning_lowering_and_emitting_have_no_cycle_of_modules() {
+    let rooms = |module: &Vec<String>| ACYCLIC.contains(&module[0].as_str());
+    let files = library().into_iter().filter(|(module, _)| rooms(module)).collect();
+    let cyclic: Vec<String> =
+        imports::cyclic(imports::imports(&files)).iter().map(|path| path.join("/")).collect();
+    assert!(cyclic.is_empty(), "these import one another:\n{}", cyclic.join("\n"));
+}
+
+#[test]
+fn only_a_targets_own_folder_names_its_chip() {
+    for file in rust_files(&source_folder()) {
+        let path = module_path(&file);
+        let text = blanked(&read(&file)).to_lowercase();
+        let own = path[0] == "target";
+        assert!(own || !text.contains("sm90"), "{} names a chip", path.join("/"));
     }
 }
 

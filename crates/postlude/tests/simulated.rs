@@ -23,10 +23,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use postlude::plan::sm90::{
-    CANDIDATES, Cluster, EpilogueTransfer, Needs, OperandLoad, Sm90, Sm90Schedule, Tile, fit,
-};
 use postlude::sim::{SimOptions, Timing};
+use postlude::target::{Chip, Cluster, Schedule, Tile};
 use postlude::{Argument, Backend, DType, Hooks, Options, Tensor};
 use postlude_corpus::{Random, SPLITS, is_thorough, pick};
 
@@ -49,27 +47,38 @@ fn bound(name: &str, sizes: [usize; 4], layout: Layout) -> Bound {
 }
 
 /// The schedule of a tile for a problem, its tensors where the call has them, if the tile takes it.
-fn fitted(bound: &Bound, tile: Tile) -> Option<Sm90Schedule> {
+fn fitted(bound: &Bound, tile: Tile) -> Option<Schedule> {
     let compiled = bound.kernel.compile(&Options::default());
     let placements = bound.placements(&compiled);
-    let needs = Needs::of(compiled.optimised(), &bound.problem, &placements);
-    fit(tile, &needs.expect("it is not refused"), Sm90::H200)
+    let planning = compiled.planning(&bound.problem, &placements, Chip::STANDARD);
+    planning.expect("it is one launch").fit(tile).expect("it is not refused")
+}
+
+/// The same schedule with another value of a knob.
+fn with(schedule: &Schedule, knob: &str, value: impl std::fmt::Display) -> Schedule {
+    schedule.with(knob, value).expect("a knob of every schedule")
+}
+
+/// The words of a knob.
+fn words(schedule: &Schedule, knob: &str) -> Vec<String> {
+    let value = schedule.knob(knob).expect("a knob of every schedule");
+    value.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The same for problems that every tile takes.
-fn schedule(bound: &Bound, tile: Tile) -> Sm90Schedule {
+fn schedule(bound: &Bound, tile: Tile) -> Schedule {
     fitted(bound, tile).expect("every tile of the table fits")
 }
 
 /// Some tiles of the table: a sixth of them, other ones for each test, or all where everything is asked for.
 fn tiles(test: usize) -> impl Iterator<Item = &'static Tile> {
     let (first, step) = if is_thorough() { (0, 1) } else { (test % 6, 6) };
-    CANDIDATES.iter().skip(first).step_by(step)
+    Chip::STANDARD.tiles().iter().skip(first).step_by(step)
 }
 
 /// Runs a problem on a grid and under a timing that it picks, into outputs laid out so; the schedule it had.
-fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Schedule {
-    let tile = given.map(|schedule| schedule.tile);
+fn check(bound: &Bound, given: Option<&Schedule>, layout: Layout) -> Schedule {
+    let tile = given.map(Schedule::tile);
     check_on(
         &pick(&GRIDS, &format!("{} {tile:?} {layout:?}", bound.about), 1),
         bound,
@@ -82,9 +91,9 @@ fn check(bound: &Bound, given: Option<&Sm90Schedule>, layout: Layout) -> Sm90Sch
 fn check_on(
     grids: &[Option<u32>],
     bound: &Bound,
-    given: Option<&Sm90Schedule>,
+    given: Option<&Schedule>,
     layout: Layout,
-) -> Sm90Schedule {
+) -> Schedule {
     let wanted = bound.run(&Options::default()).expect("the processor runs it");
     let mut taken = None;
     for grid_limit in grids.iter().copied() {
@@ -147,7 +156,7 @@ fn every_tile_of_the_table_is_right() {
         let name = if tile.cluster.split_k() > 1 { "two_outputs" } else { name };
         let bound = bound(name, sizes, Layout::Packed);
         let schedule = schedule(&bound, **tile);
-        assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile, **tile);
+        assert_eq!(check(&bound, Some(&schedule), Layout::Packed).tile(), **tile);
     });
 }
 
@@ -358,7 +367,8 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
     let shared = [[outer, outer], [plain, outer], [outer, plain], [staggered, staggered]];
     let written =
         [[staggered, staggered], [outer, staggered], [staggered, plain], [plain, elements]];
-    let varieties: Vec<(&Tile, [Stored; 2])> = CANDIDATES
+    let varieties: Vec<(&Tile, [Stored; 2])> = Chip::STANDARD
+        .tiles()
         .iter()
         .flat_map(|tile| {
             let pairs = match (tile.cluster, tile.cluster.split_k()) {
@@ -383,16 +393,16 @@ fn every_way_of_an_operand_is_right_on_large_tiles() {
 }
 
 /// How an operand of 72 or 80 rows and a contraction of `inner` travels.
-fn operand_load(stored: Stored, inner: usize) -> OperandLoad {
+fn operand_load(stored: Stored, inner: usize) -> &'static str {
     let aligned = inner.is_multiple_of(8);
     let swapped = matches!(stored.layout, Layout::Transposed | Layout::TransposedPadded);
     match (stored.layout, stored.inner_first ^ swapped) {
-        (Layout::Reversed, _) => OperandLoad::ElementsKMajor,
-        (Layout::Padded | Layout::TransposedPadded, false) => OperandLoad::TmaKMajor,
-        (Layout::Packed | Layout::Transposed, false) if aligned => OperandLoad::TmaKMajor,
-        (_, false) => OperandLoad::Staggered,
-        (Layout::Gaps | Layout::Shifted, true) => OperandLoad::ElementsMnMajor,
-        (_, true) => OperandLoad::TmaMnMajor,
+        (Layout::Reversed, _) => "elements_k_major",
+        (Layout::Padded | Layout::TransposedPadded, false) => "tma_k_major",
+        (Layout::Packed | Layout::Transposed, false) if aligned => "tma_k_major",
+        (_, false) => "staggered",
+        (Layout::Gaps | Layout::Shifted, true) => "elements_mn_major",
+        (_, true) => "tma_mn_major",
     }
 }
 
@@ -420,29 +430,26 @@ fn every_way_of_an_operand_is_right() {
         let bound = Bound::with(name, *stored, DType::BF16, sizes, Data::Integers, random);
         let taken = check(&bound, None, Layout::Packed);
         let mut wanted = stored.map(|each| operand_load(each, *inner));
-        if wanted.iter().any(|load| load.is_by_elements()) {
-            wanted = wanted.map(|load| match load {
-                OperandLoad::Staggered => OperandLoad::ElementsKMajor,
-                other => other,
-            });
+        if wanted.iter().any(|load| load.starts_with("elements")) {
+            wanted = wanted.map(|load| if load == "staggered" { "elements_k_major" } else { load });
         }
-        assert_eq!(taken.needs.operands, wanted, "{}", bound.about);
+        assert_eq!(words(&taken, "operands"), wanted, "{}", bound.about);
     });
 }
 
 #[test]
 fn every_epilogue_load_is_right() {
     let transfers = [
-        (Layout::Packed, EpilogueTransfer::Tma),
-        (Layout::Gaps, EpilogueTransfer::Contiguous),
-        (Layout::Transposed, EpilogueTransfer::TmaTransposed),
-        (Layout::TransposedPadded, EpilogueTransfer::TmaTransposed),
-        (Layout::Reversed, EpilogueTransfer::Strided),
+        (Layout::Packed, "tma"),
+        (Layout::Gaps, "contiguous"),
+        (Layout::Transposed, "tma_transposed"),
+        (Layout::TransposedPadded, "tma_transposed"),
+        (Layout::Reversed, "strided"),
     ];
     for_each(&transfers, |(layout, transfer)| {
         for name in ["residual", "shared_weights", "mask", "host_scalars"] {
             let taken = check(&bound(name, [2, 72, 80, 72], *layout), None, Layout::Packed);
-            assert_eq!(taken.needs.epilogue_loads, [*transfer], "{name}");
+            assert_eq!(words(&taken, "epilogue_loads"), [*transfer], "{name}");
         }
     });
 }
@@ -450,19 +457,22 @@ fn every_epilogue_load_is_right() {
 #[test]
 fn every_epilogue_store_is_right() {
     let transfers = [
-        (72, 80, Layout::Packed, EpilogueTransfer::Tma),
-        (72, 81, Layout::Packed, EpilogueTransfer::Contiguous),
-        (72, 80, Layout::Gaps, EpilogueTransfer::Contiguous),
-        (72, 80, Layout::Transposed, EpilogueTransfer::TmaTransposed),
-        (72, 81, Layout::TransposedPadded, EpilogueTransfer::TmaTransposed),
-        (71, 80, Layout::Transposed, EpilogueTransfer::Strided),
-        (72, 80, Layout::Reversed, EpilogueTransfer::Strided),
+        (72, 80, Layout::Packed, "tma"),
+        (72, 81, Layout::Packed, "contiguous"),
+        (72, 80, Layout::Gaps, "contiguous"),
+        (72, 80, Layout::Transposed, "tma_transposed"),
+        (72, 81, Layout::TransposedPadded, "tma_transposed"),
+        (71, 80, Layout::Transposed, "strided"),
+        (72, 80, Layout::Reversed, "strided"),
     ];
     for_each(&transfers, |(rows, columns, layout, transfer)| {
         for name in ["plain", "wide", "two_outputs", "batch"] {
             let taken =
                 check(&bound(name, [2, *rows, *columns, 72], Layout::Packed), None, *layout);
-            assert!(taken.needs.epilogue_stores.iter().all(|store| store == transfer), "{name}");
+            assert!(
+                words(&taken, "epilogue_stores").iter().all(|store| store == transfer),
+                "{name}"
+            );
         }
     });
 }
@@ -512,9 +522,8 @@ fn outputs_of_every_type_are_right() {
         // Packed dims are multiples of 8.
         let sizes = if *dtype == DType::B1 { [2, 72, 136, 40] } else { [2, 71, 133, 40] };
         let taken = check(&narrow(*kernel, *dtype, sizes), None, Layout::Packed);
-        let transfer =
-            if *kernel == 3 { EpilogueTransfer::Strided } else { EpilogueTransfer::Contiguous };
-        assert_eq!(taken.needs.epilogue_stores[0], transfer, "{dtype} {kernel}");
+        let transfer = if *kernel == 3 { "strided" } else { "contiguous" };
+        assert_eq!(words(&taken, "epilogue_stores")[0], transfer, "{dtype} {kernel}");
         if *dtype != DType::B1 {
             for layout in [Layout::Gaps, Layout::Transposed, Layout::Reversed, Layout::Shifted] {
                 check_on(&[Some(1)], &narrow(*kernel, *dtype, sizes), None, layout);
@@ -541,8 +550,8 @@ fn outputs_of_every_type_are_right_on_every_tile() {
 #[test]
 fn bits_are_stored_by_the_more_general_code() {
     let bound = narrow(0, DType::B1, [1, 72, 136, 40]);
-    let mut schedule = schedule(&bound, CANDIDATES[0]);
-    schedule.needs.epilogue_stores = vec![EpilogueTransfer::Strided];
+    let schedule = schedule(&bound, Chip::STANDARD.tiles()[0]);
+    let schedule = with(&schedule, "epilogue_stores", "strided");
     check_on(&[None], &bound, Some(&schedule), Layout::Packed);
 }
 

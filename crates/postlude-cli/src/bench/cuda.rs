@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use postlude::plan::sm90::Sm90Schedule;
+use postlude::target::Schedule;
 use postlude_yardstick::YardstickError;
 use postlude_yardstick::measure::{self, Against, FirstUseWanted, ROUNDS, Wanted, Watch};
 use postlude_yardstick::report::Report;
@@ -13,7 +13,7 @@ use postlude_yardstick::suite::{Row, SEED, Suite};
 use crate::arguments::{BenchAgainst, BenchArguments};
 use crate::bench::{give, rows, searched, try_to_write, write};
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::hopper::read_schedule;
+use crate::gpu_schedule::read_schedule;
 use crate::progress::{Progress, Reader};
 
 /// Measures the rows of the suites whose names contain the filter.
@@ -92,7 +92,7 @@ fn search(arguments: &BenchArguments) -> Result<Search, Failure> {
     Ok(Search { table, given })
 }
 
-fn named(path: &Path) -> Result<(String, Sm90Schedule), Failure> {
+fn named(path: &Path) -> Result<(String, Schedule), Failure> {
     Ok((path.display().to_string(), read_schedule(path)?))
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::absolute;
 
-use postlude::emit;
 use postlude::graph::Input;
-use postlude::plan::sm90::{Placement, Sm90Schedule};
+use postlude::placement::Placement;
+use postlude::target::Planned;
 use postlude_ptx::launch::{Buffer, Parameter};
 use postlude_ptx::shared::Region;
 use serde::Serialize;
@@ -17,25 +17,24 @@ use super::{
 };
 use crate::bindings::{Given, Loaded};
 use crate::failure::{Failure, Mistake};
-use crate::hopper::{CHIP, Planned};
+use crate::gpu_schedule::GpuProblem;
 use crate::inputs;
 
 /// The file's text.
 pub(crate) fn emitted(
     loaded: &Loaded,
-    planned: &Planned<'_>,
-    schedule: &Sm90Schedule,
+    problem: &GpuProblem<'_>,
+    planned: &Planned,
     regions: &[Region],
 ) -> Result<String, Failure> {
     inputs::require_scalars(loaded)?;
-    let graph = planned.compiled.optimised();
+    let graph = problem.compiled.optimised();
     let scalar = |input: &Input| match (&input.dims, loaded.given.get(&input.name)) {
         (None, Some(Given::Number(value))) => Some(*value),
         (None | Some(_), _) => None,
     };
     let scalars: Vec<Option<f64>> = graph.inputs().iter().map(scalar).collect();
-    let (problem, placements) = (&planned.problem, &planned.placements);
-    let launch = emit::sm90::launch(graph, schedule, problem, CHIP, &scalars, placements);
+    let launch = planned.launch(&scalars);
     let inputs = graph.inputs().iter().map(|input| &input.name);
     let names: Vec<&String> =
         inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
@@ -76,7 +75,7 @@ pub(crate) fn emitted(
         shared_bytes: launch.shared_bytes,
         workspace_bytes: launch.workspace_bytes,
         parameters: Vec::new(),
-        buffers: buffers(loaded, planned)?,
+        buffers: buffers(loaded, problem)?,
         regions: Vec::new(),
     };
     let text = toml::to_string(&file).expect("compiler bug: a launch without text");
@@ -98,16 +97,16 @@ fn list(name: &str, elements: &[impl Serialize]) -> String {
 /// Inputs and outputs by name.
 fn buffers(
     loaded: &Loaded,
-    planned: &Planned<'_>,
+    problem: &GpuProblem<'_>,
 ) -> Result<BTreeMap<String, Spanned<BufferFile>>, Failure> {
-    let graph = planned.compiled.optimised();
+    let graph = problem.compiled.optimised();
     let mut buffers = BTreeMap::new();
-    let labels = inputs::label_counts(graph, &planned.problem);
+    let labels = inputs::label_counts(graph, &problem.problem);
     for (place, input) in graph.inputs().iter().enumerate() {
-        let (Some(dims), Some(placement)) = (&input.dims, &planned.placements.inputs[place]) else {
+        let (Some(dims), Some(placement)) = (&input.dims, &problem.placements.inputs[place]) else {
             continue;
         };
-        let shape = planned.problem.shape(dims);
+        let shape = problem.problem.shape(dims);
         let mut buffer = BufferFile { row: row(&shape, placement), ..BufferFile::default() };
         match loaded.given.get(&input.name) {
             Some(Given::File(stored)) => {
@@ -129,7 +128,7 @@ fn buffers(
     for output in graph.outputs() {
         let buffer = BufferFile {
             dtype: Some(output.dtype.name().to_owned()),
-            shape: Some(planned.problem.shape(&output.dims)),
+            shape: Some(problem.problem.shape(&output.dims)),
             fill: Some(POISONED.to_owned()),
             output: true,
             ..BufferFile::default()

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use postlude::plan::sm90::Sm90Schedule;
+use postlude::target::Schedule;
 use serde_json::json;
 
 use super::{Ended, command, postlude, postlude_in, repository};
@@ -54,7 +54,7 @@ fn what_is_for_a_gpu_is_refused_elsewhere() {
 #[test]
 fn a_hopper_schedule_parses_back_and_is_taken_from_a_file() {
     let printed = explain("schedule");
-    let schedule: Sm90Schedule = printed.parse().unwrap();
+    let schedule: Schedule = printed.parse().unwrap();
     assert_eq!(schedule.to_string(), printed);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.txt");

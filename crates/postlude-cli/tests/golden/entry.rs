@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use postlude::emit::sm90::{emit, launch};
-use postlude::plan::sm90::{Placements, Sm90, Sm90Schedule, plan};
+use postlude::placement::Placements;
 use postlude::sim::SimCall;
-use postlude::{Compiled, MathMode, Problem, Sizes};
+use postlude::target::{Chip, Planned, Schedule};
+use postlude::{Compiled, Error, MathMode, Problem, Sizes};
 use postlude_corpus::fingerprint;
 use postlude_ptx::launch::Launch;
 
@@ -40,18 +40,17 @@ impl Entry {
             Ok(problem) => problem,
             Err(error) => panic!("{name}: {error}"),
         };
-        let placements = Placements::packed(graph, &problem);
-        let result = plan(graph, &problem, &placements, Sm90::H200).map(|schedule| {
-            let text = emit(graph, &schedule, MathMode::Default).to_string();
+        let result = planned(compiled, &problem).map(|planned| {
+            let text = planned.emit(MathMode::Default).to_string();
             let scalars = vec![Some(1.0); graph.inputs().len()];
-            let facts = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
-            Emitted::new(Printed::Words(one_line(&schedule)), &text, &facts)
+            let facts = planned.launch(&scalars);
+            Emitted::new(Printed::Words(one_line(&planned.schedule())), &text, &facts)
         });
-        Entry { name, result: result.map_err(|refusal| refusal.to_string()) }
+        Entry { name, result: result.map_err(|error| error.summary()) }
     }
 
     /// What the simulator would run.
-    pub(crate) fn simulated(name: String, call: Result<SimCall, postlude::Error>) -> Entry {
+    pub(crate) fn simulated(name: String, call: Result<SimCall, Error>) -> Entry {
         let result = call.map(|call| {
             let schedule = fingerprint(call.schedule().to_string().as_bytes());
             Emitted::new(Printed::Hash(schedule), call.text(), call.launch())
@@ -84,8 +83,14 @@ impl fmt::Display for Entry {
     }
 }
 
+/// A problem with packed tensors as the planner runs it.
+fn planned(compiled: &Compiled, problem: &Problem) -> Result<Planned, Error> {
+    let placements = Placements::packed(compiled.optimised(), problem);
+    Ok(compiled.planning(problem, &placements, Chip::STANDARD)?.best()?)
+}
+
 /// The lines of a printed schedule, one behind the other.
-fn one_line(schedule: &Sm90Schedule) -> String {
+fn one_line(schedule: &Schedule) -> String {
     let text = schedule.to_string();
     let inside = text.lines().map(str::trim).filter(|line| !line.ends_with(['{', '}']));
     inside.map(|line| line.trim_start_matches("# ")).collect::<Vec<_>>().join("; ")

@@ -1,6 +1,7 @@
 //! Another tile than the planner's: problems that are small enough for the simulator all get the same few.
 
-use postlude::plan::sm90::{CANDIDATES, Needs, Placement, Placements, Sm90, Sm90Schedule, fit};
+use postlude::placement::{Placement, Placements};
+use postlude::target::{Chip, Schedule};
 use postlude::{Argument, Arguments, Compiled, Problem, Tensor, TensorView};
 
 /// The schedule of one of the tiles that fit; none where the planner has something against the kernel, and says so.
@@ -10,17 +11,15 @@ pub(super) fn schedule(
     problem: &Problem,
     arguments: &Arguments,
     outputs: &[Tensor],
-) -> Option<Sm90Schedule> {
+) -> Option<Schedule> {
     let graph = compiled.optimised();
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
     let inputs = graph.inputs().iter().map(|input| argument(&input.name).map(placement));
     let outputs = outputs.iter().map(|tensor| placement(tensor.view()));
     let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
-    let chip = Sm90::H200;
-    postlude::plan::sm90::plan(graph, problem, &placements, chip).ok()?;
-    let needs = Needs::of(graph, problem, &placements).ok()?;
-    let fitting: Vec<Sm90Schedule> =
-        CANDIDATES.iter().filter_map(|tile| fit(*tile, &needs, chip)).collect();
+    let planning = compiled.planning(problem, &placements, Chip::STANDARD).ok()?;
+    planning.best().ok()?;
+    let fitting = planning.every().ok()?;
     fitting.get(number % fitting.len().max(1)).cloned()
 }
 

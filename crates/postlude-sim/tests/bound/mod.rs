@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use postlude::emit::sm90::{emit, launch};
 use postlude::graph::Graph;
-use postlude::plan::sm90::{Needs, Placement, Placements, Sm90, Sm90Schedule, Tile, fit};
+use postlude::placement::{Placement, Placements};
+use postlude::plan::ScheduleTextError;
+use postlude::target::{Chip, Schedule, Tile};
 use postlude::{Argument, Arguments, DType, Kernel, MathMode, Problem, Sizes, Tensor};
 use postlude_corpus::{Random, find_epilogue, pick};
 use postlude_ptx::launch::Launch;
@@ -53,7 +54,7 @@ impl Bound {
             sizes,
             tile,
             |_, _, _| {},
-            |schedule| schedule.grid_limit = Some(grid),
+            |schedule| schedule.with("grid_limit", grid),
         )
     }
 
@@ -63,7 +64,7 @@ impl Bound {
         sizes: [usize; 4],
         tile: Tile,
         place: impl FnOnce(&Graph, &Problem, &mut Placements),
-        change: impl FnOnce(&mut Sm90Schedule),
+        change: impl FnOnce(&Schedule) -> Result<Schedule, ScheduleTextError>,
     ) -> Bound {
         let kernel = Kernel::parse(source).unwrap_or_else(|error| panic!("{source}: {error}"));
         let compiled = kernel.compile(&postlude::Options::default());
@@ -106,12 +107,14 @@ impl Bound {
             .collect();
         let written = elements(graph, &outputs, &placements, buffers.len());
         buffers.extend(wanted.iter().map(|bytes| vec![UNTOUCHED; bytes.len()]));
-        let needs = Needs::of(graph, &problem, &placements).expect("it is not refused");
-        let mut schedule = fit(tile, &needs, Sm90::H200).expect("every tile fits");
-        change(&mut schedule);
-        assert!(schedule.shared_bytes() <= Sm90::H200.shared_bytes, "{schedule}");
-        let entry = emit(graph, &schedule, MathMode::Default);
-        let launch = launch(graph, &schedule, &problem, Sm90::H200, &scalars, &placements);
+        let planning =
+            compiled.planning(&problem, &placements, Chip::STANDARD).expect("it is one launch");
+        let schedule = planning.fit(tile).expect("it is not refused").expect("every tile fits");
+        let schedule = change(&schedule).expect("knobs of every schedule");
+        let planned = planning.accept(&schedule);
+        let planned = planned.unwrap_or_else(|refusal| panic!("{refusal}: {schedule}"));
+        let entry = planned.emit(MathMode::Default);
+        let launch = planned.launch(&scalars);
         let text = entry.to_string();
         let reference = compiled.evaluate(&problem, &arguments).expect("it is bound");
         let shapes = outputs.iter().map(|each| (each.dtype(), each.shape().to_vec())).collect();
@@ -228,7 +231,8 @@ fn padded(graph: &Graph, problem: &Problem) -> Placements {
 
 /// A tile of the library's list; `cluster` CTAs share B.
 pub(crate) fn tile(rows: u32, columns: u32, cluster: u32) -> Tile {
-    *postlude::plan::sm90::CANDIDATES
+    *Chip::STANDARD
+        .tiles()
         .iter()
         .find(|tile| (tile.rows, tile.columns, tile.cluster.rows()) == (rows, columns, cluster))
         .expect("a tile of the list")

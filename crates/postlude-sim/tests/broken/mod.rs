@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use postlude::DType;
-use postlude::plan::sm90::{Cluster, Tile};
+use postlude::target::{Cluster, Tile};
 use postlude_ptx::launch::{Parameter, TensorMap};
 use postlude_sim::Diagnosis;
 

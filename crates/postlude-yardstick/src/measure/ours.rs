@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use postlude::cuda::PreparedCall;
-use postlude::plan::sm90::{Placements, Sm90, Sm90Refusal, plan};
+use postlude::placement::Placements;
 use postlude::runtime::{Device, DeviceTensor, Stream};
-use postlude::{Compiled, Kernel, Options, Problem};
+use postlude::target::{Chip, Planned};
+use postlude::{Compiled, Error, Kernel, Options, Problem};
 
 use crate::data::Data;
 use crate::error::YardstickError;
@@ -64,8 +65,13 @@ pub(crate) fn problem(kernel: &Kernel, row: &Row) -> Result<Problem, YardstickEr
 
 /// Why the planner does not take a row, if it does not. [`Data`] lies as is assumed here: without gaps, each tensor in
 /// memory of its own.
-pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, chip: Sm90) -> Option<Sm90Refusal> {
+pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, chip: Chip) -> Option<String> {
+    planned(kernel, problem, chip).err().map(|error| error.summary())
+}
+
+/// A row as the planner runs it.
+fn planned(kernel: &Kernel, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
     let compiled = kernel.compile(&Options::default());
     let placements = Placements::packed(compiled.optimised(), problem);
-    plan(compiled.optimised(), problem, &placements, chip).err()
+    Ok(compiled.planning(problem, &placements, chip)?.best()?)
 }

@@ -107,7 +107,7 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
     let kernel = row.kernel()?;
     let problem = ours::problem(&kernel, row)?;
     if let Some(refusal) = ours::refusal(&kernel, &problem, bench.chip) {
-        return Ok(Found::Refused(refusal.to_string()));
+        return Ok(Found::Refused(refusal));
     }
     let data = bench.data(row, kernel.defined(), &problem)?;
     let (ours, load_milliseconds) = load(bench, row, &data)?;

@@ -2,56 +2,69 @@
 //!
 //! A knob that schedules have got is one more line in [`variations`].
 
-use postlude::plan::sm90::{CANDIDATES, Hints, Needs, RasterOrder, Sm90, Sm90Schedule, fit};
+use postlude::target::{Planning, Schedule, TargetRefusal};
 
 /// Clusters of a group of the raster.
-const GROUPS: &[u32] = &[4, 8, 16, 32];
+const GROUPS: [u32; 4] = [4, 8, 16, 32];
+/// The dims that groups of the raster advance along.
+const ORDERS: [&str; 2] = ["along_n", "along_m"];
+/// What L2 is told to keep.
+const HINTS: [&str; 3] = ["none", "outputs", "operands"];
 
 /// A schedule in every variation, itself first: every raster, and what changes code with the usual raster.
-pub fn variations(schedule: &Sm90Schedule) -> Vec<Sm90Schedule> {
-    let rasters = vary(vec![schedule.clone()], GROUPS, |each, group| each.raster.group = group);
-    let rasters = vary(rasters, &RasterOrder::ALL, |each, order| each.raster.order = order);
-    let hinted = vary(vec![schedule.clone()], &Hints::ALL, |each, hints| each.hints = hints);
-    let coded =
-        vary(hinted, &[0, 1], |each, wgmma_in_flight| each.wgmma_in_flight = wgmma_in_flight);
+pub fn variations(schedule: &Schedule) -> Vec<Schedule> {
+    let grouped = vary(vec![schedule.clone()], "raster", |each| {
+        let (order, _) = raster(each);
+        GROUPS.map(|group| format!("{order} group {group}"))
+    });
+    let rasters = vary(grouped, "raster", |each| {
+        let (_, group) = raster(each);
+        ORDERS.map(|order| format!("{order} group {group}"))
+    });
+    let hinted = vary(vec![schedule.clone()], "hints", |_| HINTS);
+    let coded = vary(hinted, "wgmma_in_flight", |_| [0, 1]);
     let mut all = rasters;
-    let new: Vec<Sm90Schedule> = coded.into_iter().filter(|each| !all.contains(each)).collect();
+    let new: Vec<Schedule> = coded.into_iter().filter(|each| !all.contains(each)).collect();
     all.extend(new);
     all
 }
 
-/// Every schedule with every value of a knob.
-fn vary<T: Copy>(
-    all: Vec<Sm90Schedule>,
-    values: &[T],
-    set: impl Fn(&mut Sm90Schedule, T),
-) -> Vec<Sm90Schedule> {
-    let mut varied = Vec::with_capacity(all.len() * (values.len() + 1));
+/// Every schedule with every value of a knob; a target that does not have the knob is not varied.
+fn vary<T: std::fmt::Display, const COUNT: usize>(
+    all: Vec<Schedule>,
+    knob: &str,
+    values: impl Fn(&Schedule) -> [T; COUNT],
+) -> Vec<Schedule> {
+    let mut varied = Vec::with_capacity(all.len() * (COUNT + 1));
     for schedule in all {
-        let with = |value: &T| {
-            let mut other = schedule.clone();
-            set(&mut other, *value);
-            other
-        };
-        let others: Vec<Sm90Schedule> = values.iter().map(with).collect();
+        let others = values(&schedule).into_iter();
+        let others: Vec<Schedule> =
+            others.filter_map(|value| schedule.with(knob, value).ok()).collect();
         let others = others.into_iter().filter(|other| *other != schedule);
         varied.extend(std::iter::once(schedule.clone()).chain(others));
     }
     varied
 }
 
+/// The dim that groups of the raster advance along, and the clusters of a group.
+fn raster(schedule: &Schedule) -> (String, String) {
+    let raster = schedule.knob("raster").unwrap_or_default();
+    let (order, group) = raster.split_once(" group ").unwrap_or_default();
+    (order.to_owned(), group.to_owned())
+}
+
 /// Every tile of the table that fits, whether or not the planner takes it by itself, in every variation.
-pub fn every_schedule(needs: &Needs, chip: Sm90) -> Vec<Sm90Schedule> {
-    every_tile(needs, chip).iter().flat_map(variations).collect()
+pub fn every_schedule(planning: &Planning<'_>) -> Result<Vec<Schedule>, TargetRefusal> {
+    Ok(every_tile(planning)?.iter().flat_map(variations).collect())
 }
 
 /// Every tile of the table that fits, whether or not the planner takes it by itself.
-pub fn every_tile(needs: &Needs, chip: Sm90) -> Vec<Sm90Schedule> {
-    CANDIDATES.iter().filter_map(|tile| fit(*tile, needs, chip)).collect()
+pub fn every_tile(planning: &Planning<'_>) -> Result<Vec<Schedule>, TargetRefusal> {
+    planning.every()
 }
 
 /// The knobs of a schedule, in the words of its text, without what the problem decides.
-pub fn knobs(schedule: &Sm90Schedule) -> Vec<String> {
+pub fn knobs(schedule: &Schedule) -> Vec<String> {
     let text = schedule.to_string();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
@@ -76,24 +89,46 @@ pub fn telling(all: &[&[String]]) -> (Vec<Vec<String>>, Vec<String>) {
 mod tests {
     use std::collections::HashSet;
 
+    use postlude::placement::Placements;
+    use postlude::target::Chip;
+    use postlude::{Bindings, Kernel, Options, Sizes};
+
     use super::*;
+
+    /// Every schedule of a plain product.
+    fn all() -> Vec<Schedule> {
+        let kernel = Kernel::infer("D = A @ W.T", &Bindings::default()).unwrap();
+        let compiled = kernel.compile(&Options::default());
+        let sizes: Sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 4096)).into();
+        let problem = compiled.problem(&sizes).unwrap();
+        let placements = Placements::packed(compiled.optimised(), &problem);
+        let planning = compiled.planning(&problem, &placements, Chip::STANDARD).unwrap();
+        every_schedule(&planning).unwrap()
+    }
 
     #[test]
     fn variations_begin_with_the_schedule_itself_and_are_all_different() {
-        let all = every_schedule(&Needs::plain(), Sm90::H200);
-        assert!(all.len() >= CANDIDATES.len() * GROUPS.len(), "{}", all.len());
-        let different: HashSet<&Sm90Schedule> = all.iter().collect();
+        let all = all();
+        assert!(all.len() >= Chip::STANDARD.tiles().len() * GROUPS.len(), "{}", all.len());
+        let different: HashSet<&Schedule> = all.iter().collect();
         assert_eq!(different.len(), all.len());
         let schedule = &all[0];
-        assert_eq!(variations(schedule)[0], *schedule);
-        let groups: HashSet<u32> =
-            variations(schedule).iter().map(|schedule| schedule.raster.group).collect();
-        assert!(GROUPS.iter().all(|group| groups.contains(group)));
+        let variations = variations(schedule);
+        assert_eq!(variations[0], *schedule);
+        let met = |knob: &str| -> HashSet<String> {
+            variations.iter().filter_map(|schedule| schedule.knob(knob)).collect()
+        };
+        let rasters = met("raster");
+        for group in GROUPS {
+            assert!(ORDERS.iter().all(|order| rasters.contains(&format!("{order} group {group}"))));
+        }
+        assert_eq!(met("hints"), HINTS.map(str::to_owned).into());
+        assert_eq!(met("wgmma_in_flight"), ["0", "1"].map(str::to_owned).into());
     }
 
     #[test]
     fn knobs_are_those_of_the_text_and_tell_variations_apart() {
-        let all = every_schedule(&Needs::plain(), Sm90::H200);
+        let all = all();
         let knobs: Vec<Vec<String>> = all.iter().map(knobs).collect();
         assert!(knobs[0].iter().any(|knob| knob == "tile 128 x 256 x 64"), "{:?}", knobs[0]);
         assert!(knobs[0].iter().all(|knob| !knob.starts_with("epilogue_stores")), "{:?}", knobs[0]);

@@ -7,11 +7,10 @@ use postlude_ptx::launch::Launch;
 
 use crate::cuda::check::Checked;
 use crate::cuda::{GpuKernel, chip};
-use crate::emit;
 use crate::error::Error;
-use crate::plan::sm90::{self, Sm90Refusal, Sm90Schedule};
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, Stream};
+use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
 /// A call on tensors of a GPU with everything planned, checked and encoded.
 ///
@@ -46,7 +45,7 @@ use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLau
 pub struct PreparedCall {
     kernel: Arc<GpuKernel>,
     problem: Problem,
-    schedule: Sm90Schedule,
+    schedule: Schedule,
     function: Function,
     /// CTAs that run at a time, once that was asked.
     resident: Option<u32>,
@@ -64,18 +63,17 @@ impl PreparedCall {
     ) -> Result<PreparedCall, Error> {
         let chip = chip(device)?;
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
-        let schedules = kernel.schedules(&checked.problem, &checked.placements, chip)?;
-        let chosen = kernel.programs.choose(kernel, device, schedules)?;
-        let (schedule, program) = chosen.ok_or(Sm90Refusal::NoCandidate)?;
+        let all = kernel.plan(&checked.problem, &checked.placements, chip)?;
+        let (planned, program) = kernel.programs.choose(kernel, device, all)?;
         let mut call = PreparedCall {
             kernel: kernel.clone(),
             problem: checked.problem.clone(),
-            schedule,
+            schedule: planned.schedule(),
             function: program.function,
             resident: None,
             launch: None,
         };
-        call.bind(&checked)?;
+        call.bind(&checked, &planned)?;
         Ok(call)
     }
 
@@ -89,7 +87,7 @@ impl PreparedCall {
 
     /// How it is run.
     #[doc(hidden)]
-    pub fn schedule(&self) -> &Sm90Schedule {
+    pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
@@ -115,25 +113,19 @@ impl PreparedCall {
         let device = self.function.device();
         let sizes = &self.problem.sizes;
         let checked = Checked::new(&self.kernel, device, inputs, outputs, sizes)?;
-        let graph = &self.kernel.optimised;
+        let program = self.kernel.lowered.program().map_err(TargetRefusal::from)?;
         let (problem, placements) = (&checked.problem, &checked.placements);
-        sm90::accept(&self.schedule, graph, problem, placements, chip(device)?)?;
-        self.bind(&checked)
+        let planning = Planning { program, problem, placements, chip: chip(device)? };
+        let planned = planning.accept(&self.schedule)?;
+        self.bind(&checked, &planned)
     }
 
     /// Encodes the launch for these tensors; on a failure everything stays as it was.
-    fn bind(&mut self, checked: &Checked) -> Result<(), Error> {
+    fn bind(&mut self, checked: &Checked, planned: &Planned) -> Result<(), Error> {
         if checked.is_empty {
             return Ok(());
         }
-        let mut facts = emit::sm90::launch(
-            &self.kernel.optimised,
-            &self.schedule,
-            &checked.problem,
-            chip(self.function.device())?,
-            &checked.scalars,
-            &checked.placements,
-        );
+        let mut facts = planned.launch(&checked.scalars);
         facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
         match &mut self.launch {
             Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postlude_ptx::launch::Buffer;
 
 use crate::cuda::GpuKernel;
-use crate::plan::sm90::{Placement, Placements};
+use crate::placement::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, validate};
 

@@ -12,7 +12,7 @@ use crate::cuda::{GpuKernel, PreparedCall};
 use crate::error::Error;
 use crate::image;
 use crate::image::guard::{self, CANARY, CANARY_BYTES, POISON};
-use crate::plan::sm90::Placement;
+use crate::placement::Placement;
 use crate::problem::{Argument, Problem};
 use crate::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Event, RuntimeError, Stream,

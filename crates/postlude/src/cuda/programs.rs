@@ -8,9 +8,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cuda::GpuKernel;
-use crate::emit;
-use crate::plan::sm90::Sm90Schedule;
 use crate::runtime::{Device, Function, RuntimeError};
+use crate::target::{self, Planned, Schedule};
 
 /// A loaded kernel.
 #[derive(Clone)]
@@ -26,28 +25,28 @@ type Place = Arc<Mutex<Option<Program>>>;
 /// Programs by the number of their GPU and the part of the schedule that decides their code.
 #[derive(Default)]
 pub(super) struct Programs {
-    places: Mutex<HashMap<(u32, Sm90Schedule), Place>>,
+    places: Mutex<HashMap<(u32, Schedule), Place>>,
 }
 
 impl Programs {
-    /// The program of a schedule: from memory, or emitted and loaded now.
+    /// The program of a planned call: from memory, or emitted and loaded now.
     fn get(
         &self,
         kernel: &GpuKernel,
         device: &Device,
-        schedule: &Sm90Schedule,
+        planned: &Planned,
     ) -> Result<Program, RuntimeError> {
-        let code = schedule.code();
+        let code = planned.schedule().code();
         let place = {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            places.entry((device.ordinal(), code.clone())).or_default().clone()
+            places.entry((device.ordinal(), code)).or_default().clone()
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*place {
             return Ok(program.clone());
         }
-        let text = emit::sm90::emit(&kernel.optimised, &code, kernel.settings.math).to_string();
-        let function = device.load_through(&kernel.cache(), &text, emit::sm90::ENTRY)?;
+        let text = planned.emit(kernel.settings.math).to_string();
+        let function = device.load_through(&kernel.cache(), &text, target::ENTRY)?;
         let spilled = function.local_bytes()?;
         Ok(place.insert(Program { function, spilled }).clone())
     }
@@ -58,21 +57,20 @@ impl Programs {
         &self,
         kernel: &GpuKernel,
         device: &Device,
-        schedules: Vec<Sm90Schedule>,
-    ) -> Result<Option<(Sm90Schedule, Program)>, RuntimeError> {
-        let mut best: Option<(Sm90Schedule, Program)> = None;
-        for schedule in schedules {
-            let program = self.get(kernel, device, &schedule)?;
-            let better = best.as_ref().is_none_or(|(_, best)| program.spilled < best.spilled);
-            if better {
-                let fits = program.spilled == 0;
-                best = Some((schedule, program));
-                if fits {
-                    break;
-                }
+        all: Vec<Planned>,
+    ) -> Result<(Planned, Program), RuntimeError> {
+        let mut best: Option<(Planned, Program)> = None;
+        for planned in all {
+            let program = self.get(kernel, device, &planned)?;
+            let fits = program.spilled == 0;
+            if best.as_ref().is_none_or(|(_, best)| program.spilled < best.spilled) {
+                best = Some((planned, program));
+            }
+            if fits {
+                break;
             }
         }
-        Ok(best)
+        Ok(best.unwrap_or_else(|| panic!("compiler bug: planning gave no schedule")))
     }
 
     /// How many there are.

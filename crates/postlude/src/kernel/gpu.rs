@@ -4,8 +4,8 @@ use crate::error::Error;
 #[cfg(not(feature = "cuda"))]
 use crate::error::NoGpus;
 use crate::kernel::{Backend, Call, Compiled};
-use crate::plan::sm90::Sm90Schedule;
 use crate::problem::{Arguments, Problem};
+use crate::target::Schedule;
 
 #[cfg(feature = "cuda")]
 use {
@@ -69,7 +69,7 @@ impl Compiled {
         &self,
         problem: &Problem,
         arguments: &Arguments,
-    ) -> Result<Sm90Schedule, Error> {
+    ) -> Result<Schedule, Error> {
         self.gpu.schedule(&Device::open(FIRST)?, problem, arguments)
     }
 
@@ -96,7 +96,7 @@ impl Call<'_> {
 impl Compiled {
     /// This build runs nothing on GPUs, and says so.
     #[doc(hidden)]
-    pub fn gpu_schedule(&self, _: &Problem, _: &Arguments) -> Result<Sm90Schedule, Error> {
+    pub fn gpu_schedule(&self, _: &Problem, _: &Arguments) -> Result<Schedule, Error> {
         Err(NoGpus.into())
     }
 }

@@ -8,9 +8,9 @@ use crate::kernel::Call;
 #[cfg(feature = "sim")]
 use {
     crate::kernel::Compiled,
-    crate::plan::sm90::{Sm90Schedule, Wanted},
     crate::problem::{Arguments, Problem},
     crate::sim::{self, Report, SimCall, SimOptions, Source},
+    crate::target::Schedule,
     crate::tensor::{Tensor, TensorView, TensorViewMut},
     postlude_sim::observe::{Nobody, Observer},
 };
@@ -81,15 +81,21 @@ impl Compiled {
         &self,
         problem: &Problem,
         arguments: &Arguments,
-    ) -> Result<Sm90Schedule, Error> {
-        Ok(self.source().plan(problem, arguments)?)
+    ) -> Result<Schedule, Error> {
+        self.source().schedule(problem, arguments)
     }
 
     fn source(&self) -> Source<'_> {
         let options = &self.options;
         let hooks = &options.hooks;
-        let wanted = Wanted { schedule: hooks.schedule.as_ref(), grid_limit: hooks.grid_limit };
-        Source { graph: &self.optimised, math: options.math, wanted, guard: hooks.guard }
+        Source {
+            graph: &self.optimised,
+            lowered: &self.lowered,
+            math: options.math,
+            schedule: hooks.schedule.as_ref(),
+            grid_limit: hooks.grid_limit,
+            guard: hooks.guard,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::graph::{Graph, NodeId, Op};
 
-use super::Width;
+use super::schedule::Width;
 
 /// Which sweep computes each node.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Accumulators, Schedule, Width};
+use super::schedule::{Accumulators, Schedule, Width};
 
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -35,10 +35,10 @@ impl ScheduleTextError {
 }
 
 /// A knob as it stands in a text: its line, its name and its value.
-pub(super) type Knob<'t> = (usize, &'t str, &'t str);
+pub(crate) type Knob<'t> = (usize, &'t str, &'t str);
 
 /// The knobs between the first line of a schedule and its `}`, each of them once; comments are left out.
-pub(super) fn knobs<'t>(
+pub(crate) fn knobs<'t>(
     text: &'t str,
     opening: &'static str,
 ) -> Result<Vec<Knob<'t>>, ScheduleTextError> {

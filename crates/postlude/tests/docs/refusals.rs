@@ -1,8 +1,9 @@
 //! Tables: what each backend refuses, with an example that is refused so, and the cure.
 
+use postlude::placement::Placements;
 use postlude::plan::Refusal;
-use postlude::plan::sm90::{self, Placements, Sm90, Sm90Refusal};
-use postlude::{DType, Error, Kernel, Options, Problem};
+use postlude::target::{Chip, Planned, TargetRefusal};
+use postlude::{Compiled, Error, Kernel, Options, Problem};
 
 /// One line of a table of refusals.
 pub(crate) struct Refused {
@@ -29,7 +30,7 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N]", "D = topk_softmax(A @ W.T, 17, N)", &[], "16 largest"),
     ("d: f32[M]", "z = A @ W.T; d = pick(z, i32(max(z, N)))", &[], "the index and the values of `pick`"),
     ("d: f32[N]", "d = x * sum(max(A @ W.T, N, 8), M)", &[], "other columns"),
-    ("d: b1[M]", "d = max(A @ W.T, N) > 0", &[], "packs bits of tiles"),
+    ("d: b1[M]", "d = max(A @ W.T, N) > 0", &[], "only bits of tiles are packed"),
     ("(D: f32[M, N/2], s: f32[M, N/8])", "a, b = halves(A @ W.T); D = a * b; s = max(concat(b, a), N, 8)", &[("N", 24)], "a multiple of both"),
     ("D: f32[M, N/2]", "a, b = halves(col); c, d = halves(A @ W.T); D = where(a < 9, c, d)", &[("N", 1 << 26), ("M", 1)], "2^25 columns"),
     ("(D: f32[M, N/2], s: f32[M])", "z = A @ W.T; a, b = halves(z); D = a * b; s = logsumexp(z, N)", &[], "does not combine from its parts"),
@@ -67,9 +68,12 @@ fn refusal(source: &str, sizes: &[(&str, usize)]) -> Result<Error, String> {
     let names = postlude::problem::dim_names(kernel.defined());
     all.retain(|dim, _| names.contains(&dim.as_str()));
     let problem = Problem::new(compiled.defined(), &all).map_err(|error| error.to_string())?;
-    let placements = Placements::packed(compiled.optimised(), &problem);
-    let planned = sm90::plan(compiled.optimised(), &problem, &placements, Sm90::H200);
-    planned.err().map(Error::from).ok_or_else(|| "it is planned".to_owned())
+    planned(&compiled, &problem).err().ok_or_else(|| "it is planned".to_owned())
+}
+
+fn planned(compiled: &Compiled, problem: &Problem) -> Result<Planned, Error> {
+    let placements = Placements::packed(compiled.optimised(), problem);
+    Ok(compiled.planning(problem, &placements, Chip::STANDARD)?.best()?)
 }
 
 fn example(cause: String, found: Result<Error, String>, words: &str) -> Result<Refused, String> {
@@ -125,7 +129,7 @@ pub(crate) fn body_rows() -> Vec<Refused> {
     good.into_iter().filter_map(Result::ok).collect()
 }
 
-fn shown(cause: &str, refusal: Sm90Refusal) -> Refused {
+fn shown(cause: &str, refusal: TargetRefusal) -> Refused {
     let error = Error::from(refusal);
     let first = &error.diagnostics()[0];
     let fix = first.fix().unwrap_or_default();
@@ -134,24 +138,9 @@ fn shown(cause: &str, refusal: Sm90Refusal) -> Refused {
 }
 
 /// Refusals of schedules and tiles.
-#[rustfmt::skip]
 pub(crate) fn schedule_rows() -> Vec<Refused> {
-    use Sm90Refusal as R;
-    vec![
-        shown("`tile 96 x 96 x 64`", R::Knob { knob: "tile" }),
-        shown("a schedule of another kernel", R::OtherNeeds { wanted: "...".to_owned() }),
-        shown("`fragment 12`", R::Fragment { epilogue_tile: 32 }),
-        shown("`delay_store 1` with `d_stages 1`", R::DelayedSlot),
-        shown("`reuse_c 1` without a tile operand", R::NothingToReuse),
-        shown("`reuse_c 1` beside runs of columns", R::ReuseOfSpans { span: 128 }),
-        shown("`reuse_c 1` with `c_stages 1`", R::ReuseOfFewSlots { need: 2 }),
-        shown("`stages 12` with a large tile", R::SharedMemory { need: 300_000, have: 232_448 }),
-        shown("a tile of the table that is not usual", R::OnRequest),
-        shown("a tile that the operands do not fill", R::OperandTile),
-        shown("eight parts of B that lies in slabs", R::ManyProducts { products: 8 }),
-        shown("a body of very many statements", R::LongCode { lines: 100_000, most: 50_000 }),
-        shown("no tile of the table fits", R::NoCandidate),
-    ]
+    let all = TargetRefusal::examples().into_iter();
+    all.map(|(cause, refusal)| shown(cause, refusal)).collect()
 }
 
 /// Refusals of the CPU.
@@ -167,18 +156,4 @@ pub(crate) fn cpu_rows() -> Vec<Refused> {
         fix: refusal.fix().unwrap_or_default(),
     };
     all.into_iter().map(row).collect()
-}
-
-/// A new variant does not compile until it is listed, and then has a line on the page.
-#[rustfmt::skip]
-pub(crate) fn is_listed(refusal: &Sm90Refusal) -> bool {
-    use Sm90Refusal as R;
-    match refusal {
-        R::OperandDType { dtype, .. } => *dtype != DType::F16,
-        R::Operation { .. } | R::PackedBatches { .. } | R::NotATile { .. } | R::TooLarge | R::OtherNeeds { .. }
-        | R::Knob { .. } | R::Fragment { .. } | R::DelayedSlot | R::NothingToReuse | R::ReuseOfSpans { .. }
-        | R::ReuseOfFewSlots { .. } | R::SharedMemory { .. } | R::OnRequest | R::OperandTile | R::LongRows { .. }
-        | R::UnevenGroups { .. } | R::LongGroups { .. } | R::ManyProducts { .. } | R::Parameters { .. }
-        | R::LongCode { .. } | R::NoCandidate => true,
-    }
 }

@@ -1,6 +1,7 @@
 //! Random problems: a kernel, sizes, data and the schedule to run it with, all from one seed.
 
-use postlude::plan::sm90::{CANDIDATES, Needs, Placement, Placements, Sm90, Sm90Schedule, fit};
+use postlude::placement::{Placement, Placements};
+use postlude::target::{Chip, Schedule};
 use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Problem, Sizes, Tensor,
 };
@@ -150,13 +151,14 @@ impl Bound {
     }
 
     /// A random candidate of the table that fits.
-    pub(crate) fn candidate(&self, chip: Sm90, random: &mut Random) -> Sm90Schedule {
+    pub(crate) fn candidate(&self, chip: Chip, random: &mut Random) -> Schedule {
         let compiled = self.kernel.compile(&Options::default());
         let placements = self.placements(&compiled);
-        let needs =
-            Needs::of(compiled.optimised(), &self.problem, &placements).expect("it is not refused");
+        let planning =
+            compiled.planning(&self.problem, &placements, chip).expect("it is one launch");
         loop {
-            if let Some(schedule) = fit(*random.pick(CANDIDATES), &needs, chip) {
+            let tile = *random.pick(chip.tiles());
+            if let Some(schedule) = planning.fit(tile).expect("it is not refused") {
                 return schedule;
             }
         }
@@ -181,7 +183,7 @@ impl Bound {
 }
 
 /// How a run on the GPU is watched.
-pub(crate) fn guarded(schedule: Option<Sm90Schedule>) -> Options {
+pub(crate) fn guarded(schedule: Option<Schedule>) -> Options {
     let hooks = Hooks { schedule, guard: true, ..Hooks::default() };
     Options { backend: Backend::Cuda, hooks, ..Options::default() }
 }

@@ -1,9 +1,9 @@
 //! The kernels whose resources are pinned: every tile, every variety of epilogue on a large, a middle and a small one, and
 //! every way of A and B.
 
-use postlude::emit::sm90::emit;
 use postlude::graph::Graph;
-use postlude::plan::sm90::{CANDIDATES, Needs, Placements, Sm90, Tile, fit};
+use postlude::placement::Placements;
+use postlude::target::{Chip, Schedule, Tile};
 use postlude::{Bindings, Kernel, MathMode, Options, Problem};
 use postlude_ptx::launch::Launch;
 
@@ -133,6 +133,14 @@ const TRANSPOSED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Instructions an element that take longer than the products of short contractions.
+const BUSY: u32 = 10;
+
+/// The table of tiles.
+fn table() -> &'static [Tile] {
+    Chip::STANDARD.tiles()
+}
+
 /// Tiles on which every epilogue is pinned: a large one, a middle one, a small one, a ping-pong one, one of
 /// three warpgroups, and a ping-pong one of two warpgroups a tile.
 fn usual() -> Vec<usize> {
@@ -141,10 +149,10 @@ fn usual() -> Vec<usize> {
         let like = |tile: &Tile| {
             (tile.rows, tile.columns, tile.cluster.blocks()) == (rows, columns, blocks)
         };
-        CANDIDATES.iter().position(like).expect("a tile of the table")
+        table().iter().position(like).expect("a tile of the table")
     };
     let pairs = |tile: &Tile| tile.is_ping_pong() && tile.warpgroups_per_tile() > 1;
-    wanted.into_iter().map(place).chain(CANDIDATES.iter().position(pairs)).collect()
+    wanted.into_iter().map(place).chain(table().iter().position(pairs)).collect()
 }
 
 /// Every pinned kernel.
@@ -152,39 +160,39 @@ pub(crate) fn emitted() -> Vec<Emitted> {
     let mut all = Vec::new();
     for (kernel, source, columns) in KERNELS {
         let tiles: Vec<usize> =
-            if *kernel == "plain" { (0..CANDIDATES.len()).collect() } else { usual() };
+            if *kernel == "plain" { (0..table().len()).collect() } else { usual() };
         // Only a schedule that names it takes ping-pong where outputs go straight to memory.
-        let ping_pong = |tile: &usize| CANDIDATES[*tile].is_ping_pong();
+        let ping_pong = |tile: &usize| table()[*tile].is_ping_pong();
         // A pass over rows keeps what the next one computes again; large tiles have no room for it.
         let passes = kernel.ends_with("softmax");
-        let roomy = |tile: &usize| !passes || CANDIDATES[*tile].accumulators() <= 64;
+        let roomy = |tile: &usize| !passes || table()[*tile].accumulators() <= 64;
         let fits = |tile: &usize| (*columns % 8 == 0 || !ping_pong(tile)) && roomy(tile);
         let tiles: Vec<usize> = tiles.into_iter().filter(fits).collect();
         let sizes = [4096, *columns, 4096];
-        let one = |tile| one(kernel, source, sizes, CANDIDATES[tile], Placements::packed);
+        let one = |tile| one(kernel, source, sizes, table()[tile], Placements::packed);
         all.extend(tiles.into_iter().filter_map(one));
     }
     for (kernel, source) in WIDE {
-        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
+        let one = |tile| one(kernel, source, [4096; 3], table()[tile], Placements::packed);
         all.extend(usual().into_iter().filter_map(one));
     }
     for (kernel, source) in NARROW {
-        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], Placements::packed);
+        let one = |tile| one(kernel, source, [4096; 3], table()[tile], Placements::packed);
         // As above, but for the one whose output is stored through slots.
-        let ping_pong = |tile: &usize| CANDIDATES[*tile].is_ping_pong();
+        let ping_pong = |tile: &usize| table()[*tile].is_ping_pong();
         let tiles =
             usual().into_iter().filter(|tile| *kernel == "mask_operand" || !ping_pong(tile));
         all.extend(tiles.filter_map(one));
     }
     for (kernel, source) in TRANSPOSED {
-        let one = |tile| one(kernel, source, [4096; 3], CANDIDATES[tile], transposed);
+        let one = |tile| one(kernel, source, [4096; 3], table()[tile], transposed);
         all.extend(usual().into_iter().filter_map(one));
     }
     for (kernel, source, columns, inner) in FED {
         // The left operand without gaps along M, where M is odd, is read by elements.
         let rows = if *kernel == "elements_both" { 4095 } else { 4096 };
         let sizes = [rows, *columns, *inner];
-        let tiles = CANDIDATES.iter().filter(|tile| {
+        let tiles = table().iter().filter(|tile| {
             let large = tile.rows == 128 && tile.columns == 256;
             let ping_pong = tile.is_ping_pong() && tile.columns == 128;
             // Four warpgroups have the fewest registers.
@@ -230,14 +238,41 @@ fn one(
     let graph = compiled.optimised();
     let sizes = ["M", "N", "K"].map(str::to_owned).into_iter().zip(sizes).collect();
     let problem = Problem::new(graph, &sizes).expect("sizes of every dim");
-    let needs = Needs::of(graph, &problem, &place(graph, &problem)).expect("it is not refused");
+    let placements = place(graph, &problem);
+    let planning =
+        compiled.planning(&problem, &placements, Chip::STANDARD).expect("it is one launch");
+    let schedule = planning.fit(tile).expect("it is not refused")?;
     // Two warpgroups a tile have few registers in ping-pong, and are only for graphs that pay for them.
     let pairs = kernel != "plain" && tile.is_ping_pong() && tile.warpgroups_per_tile() > 1;
-    if !tile.has_room(&needs) || (pairs && !tile.is_automatic(&needs)) {
+    if !has_room(&schedule) || (pairs && !pays_for_pairs(&schedule)) {
         return None;
     }
-    let schedule = fit(tile, &needs, Sm90::H200)?;
-    let text = emit(graph, &schedule, MathMode::Default).to_string();
-    let (threads, shared_bytes) = (schedule.threads(), schedule.shared_bytes());
+    let planned = planning.accept(&schedule).expect("what fits is accepted");
+    let text = planned.emit(MathMode::Default).to_string();
+    let Launch { threads, shared_bytes, .. } =
+        planned.launch(&vec![Some(1.0); graph.inputs().len()]);
     Some(Emitted { kernel, tile, text, threads, shared_bytes })
+}
+
+/// Words of the reductions along rows, along columns and to scalars.
+fn folds(schedule: &Schedule) -> [u32; 3] {
+    let folds = schedule.knob("folds").expect("a knob of every schedule");
+    let words: Vec<u32> =
+        folds.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    words.try_into().expect("rows, columns and scalars")
+}
+
+/// Whether what is reduced fits the registers that large tiles and three warpgroups have beside their accumulators.
+fn has_room(schedule: &Schedule) -> bool {
+    let tile = schedule.tile();
+    folds(schedule).iter().sum::<u32>() <= 4 || (tile.math_warpgroups != 3 && tile.columns <= 128)
+}
+
+/// Whether planning takes ping-pong of two warpgroups a tile: where threads compute much, store through slots and write
+/// no partial results of rows or columns.
+fn pays_for_pairs(schedule: &Schedule) -> bool {
+    let stores = schedule.knob("epilogue_stores").expect("a knob of every schedule");
+    let direct = stores.split_whitespace().any(|store| ["contiguous", "strided"].contains(&store));
+    let [rows, columns, _] = folds(schedule);
+    schedule.number("work") >= BUSY && !direct && rows + columns == 0
 }

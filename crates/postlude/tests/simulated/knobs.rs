@@ -1,15 +1,13 @@
 //! Knobs of the epilogue that no planner has to choose: every one of them, and all together.
 
-use postlude::Options;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postlude::plan::sm90::{
-    CANDIDATES, Cluster, EpilogueTransfer, Sm90, Sm90Refusal, Sm90Schedule, Tile, accept,
-};
+use postlude::Options;
+use postlude::target::{Chip, Cluster, Schedule, TargetRefusal, Tile};
 use postlude_corpus::Random;
 
 use super::problems::{Bound, Data, Layout, Stored, lay_out};
-use super::{bound, check_on, fitted, for_each};
+use super::{bound, check_on, fitted, for_each, with, words};
 
 /// Kernels with tile operands and outputs of both widths, and with reductions beside them: name and text.
 const KERNELS: [(&str, &str); 7] = [
@@ -64,20 +62,32 @@ fn with_tiles(kernel: usize, sizes: [usize; 4], layout: Layout) -> Bound {
 
 /// Tiles of every kernel schedule that load tile operands.
 fn tiles() -> Vec<Tile> {
+    let table = Chip::STANDARD.tiles();
     let wanted = [(64, 64, false), (128, 128, false), (128, 192, true), (192, 128, false)];
     let of = |(rows, columns, ping_pong): (u32, u32, bool)| {
         let like = |tile: &&Tile| {
             (tile.rows, tile.columns, tile.is_ping_pong()) == (rows, columns, ping_pong)
         };
-        *CANDIDATES.iter().find(like).expect("a tile of the table")
+        *table.iter().find(like).expect("a tile of the table")
     };
-    let four =
-        CANDIDATES.iter().find(|tile| tile.math_warpgroups == 4).expect("two warpgroups a tile");
+    let four = table.iter().find(|tile| tile.math_warpgroups == 4).expect("two warpgroups a tile");
     wanted.into_iter().map(of).chain([*four]).collect()
 }
 
+/// The same schedule with other values of some knobs.
+fn with_all(schedule: &Schedule, knobs: &[(&str, u32)]) -> Schedule {
+    let set = |schedule: Schedule, (knob, value): &(&str, u32)| with(&schedule, knob, *value);
+    knobs.iter().fold(schedule.clone(), set)
+}
+
+/// Whether the epilogue can be a loop: it has several epilogue tiles.
+fn can_loop(schedule: &Schedule) -> bool {
+    let width = schedule.tile().columns / schedule.number("products");
+    width > schedule.number("epilogue_tile")
+}
+
 /// Runs the kernels of the table, each on every other tile, with a schedule that was changed, where it can be.
-fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> usize {
+fn check_all(turn: usize, change: impl Fn(Schedule) -> Option<Schedule> + Sync) -> usize {
     let of = |(place, tile): (usize, Tile)| {
         (0..KERNELS.len())
             .filter(move |kernel| (kernel + place + turn).is_multiple_of(2))
@@ -90,14 +100,13 @@ fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> 
         let layout = layouts[(*kernel / 2 + turn) % 2];
         let sizes = [2, tile.rows as usize - 24, 2 * tile.columns as usize + 24, 72];
         let bound = with_tiles(*kernel, sizes, layout);
-        let Some(mut schedule) = fitted(&bound, Tile { cluster: Cluster::ONE, ..*tile }) else {
-            return;
-        };
         // Room for as many slots as a test wants.
-        schedule.stages = 2;
-        if change(&mut schedule) {
-            while schedule.shared_bytes() > Sm90::H200.shared_bytes {
-                schedule.epilogue_tile /= 2;
+        let roomy = |schedule: Schedule| with(&schedule, "stages", 2);
+        let fitted = fitted(&bound, Tile { cluster: Cluster::ONE, ..*tile }).map(roomy);
+        if let Some(mut schedule) = fitted.and_then(&change) {
+            while schedule.shared_bytes() > Chip::STANDARD.shared_bytes() {
+                let epilogue_tile = schedule.number("epilogue_tile") / 2;
+                schedule = with(&schedule, "epilogue_tile", epilogue_tile);
             }
             checked.fetch_add(1, Ordering::Relaxed);
             check_on(&[Some(1)], &bound, Some(&schedule), layout);
@@ -111,8 +120,8 @@ fn check_all(turn: usize, change: impl Fn(&mut Sm90Schedule) -> bool + Sync) -> 
 fn few_slots_of_many_operands_are_right() {
     for c_stages in 1..=3 {
         let checked = check_all(c_stages as usize, |schedule| {
-            schedule.c_stages = c_stages;
-            schedule.needs.epilogue_loads.len() > 1
+            let several = words(&schedule, "epilogue_loads").len() > 1;
+            several.then(|| with(&schedule, "c_stages", c_stages))
         });
         assert!(checked > 0, "{c_stages} slots");
     }
@@ -122,9 +131,9 @@ fn few_slots_of_many_operands_are_right() {
 fn fragments_of_every_width_are_right() {
     for (turn, fragment) in [8, 16, 32, 64].into_iter().enumerate() {
         let checked = check_all(turn, |schedule| {
-            let other = schedule.fragment != fragment;
-            schedule.fragment = fragment;
-            other && schedule.epilogue_tile >= fragment
+            let other = schedule.number("fragment") != fragment;
+            let divides = schedule.number("epilogue_tile") >= fragment;
+            (other && divides).then(|| with(&schedule, "fragment", fragment))
         });
         assert!(checked > 0, "{fragment} columns");
     }
@@ -136,11 +145,26 @@ fn delayed_copies_are_right() {
         [(2, false), (2, true), (3, false)].into_iter().enumerate()
     {
         let checked = check_all(turn, |schedule| {
-            (schedule.delay_store, schedule.d_stages) = (true, d_stages);
-            schedule.epilogue_loop = epilogue_loop && schedule.width() > schedule.epilogue_tile;
-            true
+            let epilogue_loop = u32::from(epilogue_loop && can_loop(&schedule));
+            let knobs =
+                [("delay_store", 1), ("d_stages", d_stages), ("epilogue_loop", epilogue_loop)];
+            Some(with_all(&schedule, &knobs))
         });
         assert!(checked > 10, "{checked}");
+    }
+}
+
+/// The second warpgroup of a tile stays behind the first, by fewer stages than a tile has and by more.
+#[test]
+fn warpgroups_apart_are_right() {
+    for skew in 1..=3 {
+        let checked = check_all(skew, |schedule| {
+            let apart = with(&with(&schedule, "stages", 4), "skew", skew);
+            let tile = apart.tile();
+            let takes = tile.warpgroups_per_tile() == 2 && !tile.is_ping_pong();
+            (takes && apart.number("column_values") == 0).then_some(apart)
+        });
+        assert!(checked > 0, "{skew}");
     }
 }
 
@@ -157,48 +181,66 @@ fn outputs_leave_through_operands_slots() {
     ];
     for (turn, (more, d_stages, epilogue_loop, delay_store)) in knobs.into_iter().enumerate() {
         let checked = check_all(turn, |schedule| {
-            let slots = schedule.needs.slots;
-            schedule.reuse_c = slots.reusable > 0;
-            (schedule.delay_store, schedule.d_stages) = (delay_store, d_stages);
-            schedule.c_stages = 2 * slots.loads + more;
-            schedule.epilogue_tile = schedule.epilogue_tile.min(32);
-            schedule.fragment = [8, 16][usize::from(delay_store)];
-            schedule.epilogue_loop = epilogue_loop && schedule.width() > schedule.epilogue_tile;
-            schedule.reuse_c
+            let slots: Vec<u32> =
+                words(&schedule, "slots").iter().filter_map(|it| it.parse().ok()).collect();
+            let [loads, _, reusable] = slots[..] else { panic!("three counts: {slots:?}") };
+            if reusable == 0 {
+                return None;
+            }
+            let knobs = [
+                ("reuse_c", 1),
+                ("delay_store", u32::from(delay_store)),
+                ("d_stages", d_stages),
+                ("c_stages", 2 * loads + more),
+                ("epilogue_tile", schedule.number("epilogue_tile").min(32)),
+                ("fragment", [8, 16][usize::from(delay_store)]),
+            ];
+            let schedule = with_all(&schedule, &knobs);
+            let epilogue_loop = u32::from(epilogue_loop && can_loop(&schedule));
+            Some(with(&schedule, "epilogue_loop", epilogue_loop))
         });
         assert!(checked > 5, "{checked}");
     }
 }
 
 /// Why a schedule for a kernel of the table is refused.
-fn refusal(bound: &Bound, schedule: &Sm90Schedule) -> Option<Sm90Refusal> {
+fn refusal(bound: &Bound, schedule: &Schedule) -> Option<String> {
     let compiled = bound.kernel.compile(&Options::default());
     let placements = bound.placements(&compiled);
-    accept(schedule, compiled.optimised(), &bound.problem, &placements, Sm90::H200).err()
+    let planning = compiled.planning(&bound.problem, &placements, Chip::STANDARD);
+    let accepted = planning.expect("it is one launch").accept(schedule);
+    accepted.err().map(|refusal| refusal.to_string())
+}
+
+/// The refusal that is listed for a cause.
+fn listed(cause: &str) -> Option<String> {
+    let mut all = TargetRefusal::examples().into_iter();
+    all.find(|(listed, _)| *listed == cause).map(|(_, refusal)| refusal.to_string())
 }
 
 #[test]
 fn knobs_that_cannot_be_are_refused_by_their_reason() {
     let bound = bound("residual", [1, 64, 64, 64], Layout::Packed);
-    let schedule = fitted(&bound, CANDIDATES[0]).expect("it fits");
+    let schedule = fitted(&bound, Chip::STANDARD.tiles()[0]).expect("it fits");
     assert_eq!(refusal(&bound, &schedule), None);
     for fragment in [0, 4, 24, 128] {
-        let wrong = Sm90Schedule { fragment, ..schedule.clone() };
-        let epilogue_tile = schedule.epilogue_tile;
-        assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::Fragment { epilogue_tile }));
+        let wrong = with(&schedule, "fragment", fragment);
+        let told = refusal(&bound, &wrong).unwrap_or_default();
+        let epilogue_tile = schedule.number("epilogue_tile");
+        let wanted = format!("divides its epilogue tile of {epilogue_tile}");
+        assert!(told.contains("fragment") && told.ends_with(&wanted), "{told}");
     }
-    let wrong = Sm90Schedule { delay_store: true, d_stages: 1, ..schedule.clone() };
-    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::DelayedSlot));
-    let reuse_c = Sm90Schedule { reuse_c: true, ..schedule };
+    let wrong = with_all(&schedule, &[("delay_store", 1), ("d_stages", 1)]);
+    assert_eq!(refusal(&bound, &wrong), listed("`delay_store 1` with `d_stages 1`"));
+    let reuse_c = with(&schedule, "reuse_c", 1);
     assert_eq!(refusal(&bound, &reuse_c), None);
-    let wrong = Sm90Schedule { c_stages: 1, ..reuse_c.clone() };
-    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::ReuseOfFewSlots { need: 2 }));
-    let mut wrong = reuse_c.clone();
-    wrong.needs.slots.reusable = 0;
-    assert!(matches!(refusal(&bound, &wrong), Some(Sm90Refusal::OtherNeeds { .. })));
-    wrong.needs.epilogue_loads = vec![EpilogueTransfer::Contiguous];
-    wrong.needs.slots.loads = 0;
-    assert_eq!(refusal(&bound, &wrong), Some(Sm90Refusal::NothingToReuse));
+    let wrong = with(&reuse_c, "c_stages", 1);
+    assert_eq!(refusal(&bound, &wrong), listed("`reuse_c 1` with `c_stages 1`"));
+    let wrong = with(&reuse_c, "slots", "1 1 0");
+    let told = refusal(&bound, &wrong).unwrap_or_default();
+    assert!(told.starts_with("the schedule does not fit this problem"), "{told}");
+    let wrong = with(&with(&wrong, "epilogue_loads", "contiguous"), "slots", "0 1 0");
+    assert_eq!(refusal(&bound, &wrong), listed("`reuse_c 1` without a tile operand"));
 }
 
 #[test]
@@ -208,8 +250,9 @@ fn slots_of_groups_that_are_read_ahead_are_not_reused() {
     let stored = [Stored::default(); 2];
     let random = &mut Random::new(1);
     let bound = Bound::of("groups", text, stored, [1, 64, 256, 64], Data::Integers, random);
-    let tile = CANDIDATES.iter().find(|tile| (tile.rows, tile.columns) == (128, 128));
-    let mut schedule = fitted(&bound, *tile.expect("one of the table")).expect("it fits");
-    schedule.reuse_c = true;
-    assert_eq!(refusal(&bound, &schedule), Some(Sm90Refusal::ReuseOfSpans { span: 128 }));
+    let mut table = Chip::STANDARD.tiles().iter();
+    let tile = table.find(|tile| (tile.rows, tile.columns) == (128, 128));
+    let schedule = fitted(&bound, *tile.expect("one of the table")).expect("it fits");
+    let schedule = with(&schedule, "reuse_c", 1);
+    assert_eq!(refusal(&bound, &schedule), listed("`reuse_c 1` beside runs of columns"));
 }

@@ -1,6 +1,6 @@
 //! Rows that meet their reductions again and are longer than a tile.
 
-use postlude::plan::sm90::{CANDIDATES, Cluster, Tile};
+use postlude::target::{Chip, Cluster, Tile};
 use postlude::{Backend, Options};
 
 use super::problems::Layout;
@@ -9,12 +9,13 @@ use super::{bound, check_on, fitted, for_each, is_thorough, pick};
 /// Rows that only the tiles of a cluster hold together, on every tile that does, and on some that would hold them alone.
 #[test]
 fn rows_across_a_cluster_are_right() {
+    let table = Chip::STANDARD.tiles();
     let beside = Cluster::ALL.into_iter().filter(|cluster| cluster.columns() > 1);
-    let narrow = CANDIDATES.iter().filter(|tile| [64, 128, 192].contains(&tile.columns));
+    let narrow = table.iter().filter(|tile| [64, 128, 192].contains(&tile.columns));
     let others = narrow
         .flat_map(|tile| beside.clone().map(|cluster| Tile { cluster, ..*tile }))
-        .filter(|tile| !CANDIDATES.contains(tile));
-    let wide = CANDIDATES.iter().copied().filter(|tile| tile.cluster.columns() > 1);
+        .filter(|tile| !table.contains(tile));
+    let wide = table.iter().copied().filter(|tile| tile.cluster.columns() > 1);
     let names = ["rows_again", "further_again", "top"].into_iter().cycle();
     let step = if is_thorough() { 1 } else { 3 };
     let varieties: Vec<_> = wide.chain(others).step_by(step).zip(names).collect();

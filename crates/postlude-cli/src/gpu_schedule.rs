@@ -1,0 +1,113 @@
+//! Schedules for a GPU, from a file or from the planner.
+//!
+//! In: a kernel and sizes. Out: the kernel planned for a chip. No GPU is needed: the chip is the standard one, and tensors
+//! lie as `run` would lay them out.
+
+use std::path::Path;
+
+use postlude::placement::Placements;
+use postlude::plan::ScheduleTextError;
+use postlude::target::{Chip, Planned, Planning, Schedule, renamed_words};
+use postlude::{Compiled, Error, Options, Problem};
+
+use crate::arguments::{CompileArguments, Pair};
+use crate::bindings::Loaded;
+use crate::diagnose;
+use crate::failure::{Failure, Mistake};
+
+/// Reads a printed schedule; a bad line is named with its number. Words of the last release are read with a warning.
+pub(crate) fn read_schedule(path: &Path) -> Result<Schedule, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    let schedule = text.parse::<Schedule>().map_err(|error: ScheduleTextError| {
+        let line = error.line().map_or(String::new(), |line| format!(":{line}"));
+        let mistake = Mistake::new(format!("{}{line}: {error}", path.display()));
+        let fix = "print one: `postlude explain SRC --size ... --target sm90 --stage schedule`";
+        mistake.fix(fix)
+    })?;
+    if let [(old, new), ..] = &renamed_words(&text)[..] {
+        let message = format!(
+            "{}: this schedule is in words of the last release, which the next one will not read",
+            path.display()
+        );
+        let fix = format!(
+            "write `{new}` for `{old}`, or print it: `postlude explain SRC ... --target sm90 --stage schedule --schedule FILE`"
+        );
+        diagnose::warn_of_file(&message, &fix);
+    }
+    Ok(schedule)
+}
+
+/// A problem for a GPU.
+pub(crate) struct GpuProblem<'a> {
+    loaded: &'a Loaded,
+    pub(crate) compiled: &'a Compiled,
+    options: &'a Options,
+    pub(crate) problem: Problem,
+    pub(crate) placements: Placements,
+}
+
+impl<'a> GpuProblem<'a> {
+    /// The problem that the command line describes.
+    pub(crate) fn new(
+        loaded: &'a Loaded,
+        compiled: &'a Compiled,
+        options: &'a Options,
+        arguments: &CompileArguments,
+    ) -> Result<GpuProblem<'a>, Failure> {
+        let given: &[Pair<usize>] = &arguments.sizes;
+        let sizes = loaded.sizes(given)?;
+        let problem =
+            Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
+        let placements = Placements::packed(compiled.optimised(), &problem);
+        Ok(GpuProblem { loaded, compiled, options, problem, placements })
+    }
+
+    /// The problem with the given schedule if it fits, or with the planner's.
+    pub(crate) fn planned(&self) -> Result<Planned, Failure> {
+        let planning = self.planning()?;
+        let planned = match &self.options.hooks.schedule {
+            Some(schedule) => planning.accept(schedule),
+            None => planning.best(),
+        };
+        planned.map_err(|refusal| self.failure(refusal))
+    }
+
+    fn planning(&self) -> Result<Planning<'_>, Failure> {
+        let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
+        planning.map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: impl Into<Error>) -> Failure {
+        self.loaded.failure(error)
+    }
+
+    /// A line for each tile of the table: what it costs, or why it is refused.
+    pub(crate) fn candidates(&self) -> Result<String, Failure> {
+        let candidates = self.planning()?.candidates().map_err(|refusal| self.failure(refusal))?;
+        let taken = self.planned()?.schedule();
+        let mut text = "# candidates, with cycles as the model counts them\n".to_owned();
+        let mut on_request = Vec::new();
+        for candidate in candidates {
+            let tile = candidate.tile;
+            let size = format!("{} x {}", tile.rows, tile.columns);
+            let verdict = match candidate.verdict {
+                Ok((schedule, cycles)) => {
+                    let mark = if schedule == taken { ", taken" } else { "" };
+                    let stages = schedule.number("stages");
+                    format!("{stages} stages, {cycles:.0} cycles{mark}")
+                }
+                Err(refusal) if refusal.is_on_request() => {
+                    on_request.push(refusal);
+                    continue;
+                }
+                Err(refusal) => format!("refused: {refusal}"),
+            };
+            let (kernel, cluster) = (tile.kernel.name(), tile.cluster);
+            text.push_str(&format!("# {size:<9} cluster {cluster}, {kernel}: {verdict}\n"));
+        }
+        if let [refusal, ..] = &on_request[..] {
+            text.push_str(&format!("# {} others, each {refusal}\n", on_request.len()));
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,64 @@
+//! What one launch computes, in the order of a kernel and independent of the chip.
+//!
+//! ```text
+//! Graph ─ views ─> Graph of slices ─ stored ─> + casts of stores ─ passes, reductions, runs ─> TileProgram
+//! ```
+//!
+//! In: an optimised graph. Out: a [`TileProgram`], or the rule that no single launch keeps. This is the last stage that
+//! analyses the graph: planners, emitters and cost models read the program.
+//! Invariant: the program splits no columns, and every reduction has one place where it is finished: a row pass, a run of
+//! columns inside a tile, or the launch.
+
+mod bind;
+mod program;
+mod reductions;
+mod refusal;
+mod refuse;
+mod row_pass;
+mod rules;
+mod runs;
+mod stored;
+mod text;
+mod views;
+
+use std::sync::{Arc, OnceLock};
+
+use crate::graph::Graph;
+
+pub use bind::BoundProgram;
+pub use program::TileProgram;
+pub(crate) use reductions::{Batches, How, Reduction, ReductionScope, Source};
+pub use refusal::LowerRefusal;
+pub(crate) use refusal::{first, needing};
+pub(crate) use refuse::packed_major;
+pub(crate) use runs::least_common_multiple;
+pub use text::TileTextError;
+pub(crate) use views::MOST_PRODUCTS;
+
+/// Lowers a graph to what one launch computes, or says why one launch does not.
+pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
+    views::sliced(graph, |graph, views| {
+        let program = TileProgram::new(graph, views);
+        refuse::refuse(&program).map(|()| program)
+    })
+}
+
+/// A graph and, once it was asked for, what one launch computes of it.
+#[derive(Debug)]
+pub struct Lowered {
+    graph: Arc<Graph>,
+    program: OnceLock<Result<Arc<TileProgram>, LowerRefusal>>,
+}
+
+impl Lowered {
+    /// Of a graph.
+    pub fn new(graph: &Arc<Graph>) -> Lowered {
+        Lowered { graph: graph.clone(), program: OnceLock::new() }
+    }
+
+    /// The program, lowered at the first call.
+    pub fn program(&self) -> Result<&Arc<TileProgram>, LowerRefusal> {
+        let program = self.program.get_or_init(|| lower(&self.graph).map(Arc::new));
+        program.as_ref().map_err(Clone::clone)
+    }
+}

@@ -1,0 +1,63 @@
+//! A tile program at the sizes and placements of one call.
+
+use std::sync::Arc;
+
+use postlude_ptx::launch::Parameter;
+
+use crate::placement::Placements;
+use crate::problem::Problem;
+
+use super::program::TileProgram;
+use super::refusal::LowerRefusal;
+use super::refuse::refuse_batches;
+
+/// A tile program with the sizes and placements of a call.
+#[derive(Clone, Debug)]
+pub struct BoundProgram {
+    program: Arc<TileProgram>,
+    problem: Problem,
+    placements: Placements,
+    /// Where the call's own tensors lie, of which the program's are views.
+    call: Placements,
+}
+
+impl BoundProgram {
+    /// Binds a program to a call of its kernel, or says why it does not run at these sizes.
+    pub fn new(
+        program: &Arc<TileProgram>,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Result<BoundProgram, LowerRefusal> {
+        let (graph, views) = (program.graph(), program.views());
+        let own = views.problem(graph, problem);
+        views.refuse(graph, &own)?;
+        refuse_batches(graph, &own)?;
+        Ok(BoundProgram {
+            placements: views.placements(graph, &own, placements),
+            program: program.clone(),
+            problem: own,
+            call: placements.clone(),
+        })
+    }
+
+    /// The program.
+    pub(crate) fn program(&self) -> &Arc<TileProgram> {
+        &self.program
+    }
+
+    /// The program's own sizes: those of its slices.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Where the program's own tensors lie.
+    pub(crate) fn placements(&self) -> &Placements {
+        &self.placements
+    }
+
+    /// Lets parameters that name the program's tensors name those of the call.
+    pub(crate) fn settle(&self, parameters: &mut [Parameter]) {
+        let program = &self.program;
+        program.views().settle(program.graph(), parameters, &self.problem, &self.call);
+    }
+}

@@ -1,0 +1,195 @@
+//! The tile program: the graph of one launch, and what every later stage asks of it.
+
+use crate::graph::{Axes, Graph, InputId, Kind, NodeId, Op, Output};
+
+use super::reductions::{self, Reduction};
+use super::runs::least_common_multiple;
+use super::views::Views;
+use super::{row_pass, runs, stored};
+
+/// What one launch computes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TileProgram {
+    graph: Graph,
+    views: Views,
+    /// Nodes before the casts that are only there because outputs are stored.
+    computed: usize,
+    /// Which nodes something uses.
+    pub(crate) live: Vec<bool>,
+    /// How many row passes over a tile come before a node can be computed.
+    pub(crate) passes: Vec<usize>,
+    /// Which nodes are computed after the reductions that other tiles contribute to are finished.
+    pub(crate) after_reductions: Vec<bool>,
+    /// How many columns of the product one of a node's stands for.
+    pub(crate) runs: Vec<u32>,
+    /// How many reductions of runs, each of the result of another, come before a node is known.
+    pub(crate) levels: Vec<usize>,
+    /// The lengths of runs that tiles know of, longest first.
+    pub(crate) run_lengths: Vec<u32>,
+    /// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first.
+    pub(crate) column_runs: Vec<(u32, Vec<NodeId>)>,
+    /// Values along columns that a tile or an output uses as they are, in the order of the graph.
+    pub(crate) column_values: Vec<NodeId>,
+    /// Reductions that the launch finishes, in the order of the graph.
+    pub(crate) reductions: Vec<Reduction>,
+    /// Reductions of rows that each row pass finishes; the first pass is number 1 of `passes`.
+    pub(crate) row_passes: Vec<Vec<Reduction>>,
+    /// Reductions of runs, each finished inside a tile.
+    pub(crate) run_reductions: Vec<Reduction>,
+    /// Inputs that are read as tiles of the product's columns, in the order of the signature.
+    pub(crate) tile_operands: Vec<InputId>,
+    /// Inputs that the visit or a vector reads, in the order of the signature.
+    pub(crate) body_inputs: Vec<InputId>,
+}
+
+impl TileProgram {
+    pub(super) fn new(graph: &Graph, views: Views) -> TileProgram {
+        TileProgram::assembled(stored::as_stored(graph), views, graph.len())
+    }
+
+    /// Of a graph whose outputs are as they are stored; the casts of stores begin behind this many nodes.
+    pub(super) fn assembled(graph: Graph, views: Views, computed: usize) -> TileProgram {
+        let live = graph.live();
+        let passes = row_pass::passes(&graph, &live);
+        let after_reductions = reductions::after_reductions(&graph, &passes);
+        let reduction = |id: NodeId| Reduction::of(&graph, &after_reductions, id);
+        let nodes = || graph.nodes().map(|(id, _)| id);
+        let finished =
+            |id: &NodeId| live[id.index()] && !reductions::is_in_tile(&graph, &passes, *id);
+        let of_pass = |pass: usize| {
+            let own =
+                |id: &NodeId| passes[id.index()] == pass && row_pass::is_whole_row(&graph, *id);
+            nodes().filter(own).filter_map(reduction).collect()
+        };
+        let last_pass = passes.iter().copied().max().unwrap_or(0);
+        let of_run = |id: &NodeId| runs::is_reduction_of_run(&graph, *id);
+        let runs = runs::runs(&graph);
+        TileProgram {
+            reductions: nodes().filter(finished).filter_map(reduction).collect(),
+            row_passes: (1..=last_pass).map(of_pass).collect(),
+            run_reductions: nodes().filter(of_run).filter_map(reduction).collect(),
+            levels: runs::levels(&graph),
+            run_lengths: runs::lengths(&graph, &live, &runs),
+            column_runs: runs::column_runs(&graph, &live, &runs),
+            column_values: column_values(&graph, &live, &after_reductions, &runs),
+            tile_operands: inputs(&graph, |id| {
+                live[id.index()] && graph.ty(id).axes.kind() == Kind::Tile && runs[id.index()] == 1
+            }),
+            body_inputs: inputs(&graph, |id| live[id.index()]),
+            computed,
+            live,
+            passes,
+            after_reductions,
+            runs,
+            views,
+            graph,
+        }
+    }
+
+    /// The graph that it was made of: without parts and merges, every output as it is stored.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What its tensors are of the kernel's.
+    pub(super) fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// Products that share A.
+    pub(crate) fn products(&self) -> u32 {
+        1 + self.graph.product().further.len() as u32
+    }
+
+    /// Whether a node is computed for its own sake, and not only the cast of a store.
+    pub(crate) fn is_computed(&self, node: NodeId) -> bool {
+        self.live[node.index()] && node.index() < self.computed
+    }
+
+    /// Reductions that the launch finishes whose results have this kind.
+    pub(crate) fn reductions_of(&self, kind: Kind) -> impl Iterator<Item = Reduction> {
+        self.reductions.iter().copied().filter(move |reduction| reduction.scope.kind == kind)
+    }
+
+    /// The run of an output's columns.
+    pub(crate) fn output_run(&self, output: &Output) -> u32 {
+        runs::output_run(&self.graph, output)
+    }
+
+    /// What a tile's columns must be a multiple of, so that it holds whole runs.
+    pub(crate) fn run_multiple(&self) -> u32 {
+        self.run_lengths.iter().copied().fold(1, least_common_multiple)
+    }
+
+    /// Whether all batches have an output in common, which the first one's tiles write.
+    pub(crate) fn is_shared(&self, output: &Output) -> bool {
+        let product = self.graph.product();
+        let own = product.axes(&output.dims).is_some_and(|axes| axes.batch);
+        product.batch.is_some() && !own
+    }
+
+    /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
+    pub(crate) fn plain_kind(&self, output: &Output) -> Option<Kind> {
+        let axes = self.graph.product().axes(&output.dims)?;
+        let node = output.value.index();
+        let own_columns =
+            axes.column.is_none_or(|by| by % self.graph.product().column.divisor() == 0);
+        let plain = axes.kind() != Kind::Tile
+            && own_columns
+            && !self.after_reductions[node]
+            && self.passes[node] == 0;
+        plain.then_some(axes.kind())
+    }
+
+    /// Which nodes have to be computed for some values of a tile. Values of runs of columns are there already, unless
+    /// `through` says that they are to be computed, too.
+    pub(crate) fn terms_of(&self, roots: impl Iterator<Item = NodeId>, through: bool) -> Vec<bool> {
+        let mut wanted = vec![false; self.graph.len()];
+        roots.for_each(|root| wanted[root.index()] = true);
+        for (id, node) in self.graph.nodes().rev() {
+            let coarse = self.runs[id.index()] > 1;
+            let inner = (node.ty.axes.kind() == Kind::Tile && !coarse) || (through && coarse);
+            if wanted[id.index()] && inner {
+                node.op.operands().for_each(|operand| wanted[operand.index()] = true);
+            }
+        }
+        wanted
+    }
+}
+
+/// Inputs that some nodes read, in the order of the signature.
+fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
+    let nodes = graph.nodes().filter(|(id, _)| reads(*id));
+    let input = |op: &Op| if let Op::Input(input) = op { Some(*input) } else { None };
+    let mut inputs: Vec<InputId> = nodes.filter_map(|(_, node)| input(&node.op)).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    inputs
+}
+
+fn column_values(
+    graph: &Graph,
+    live: &[bool],
+    after_reductions: &[bool],
+    runs: &[u32],
+) -> Vec<NodeId> {
+    let mut used = vec![false; graph.len()];
+    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        if node.ty.axes.kind() == Kind::Tile {
+            node.op.operands().for_each(|operand| used[operand.index()] = true);
+        }
+    }
+    let of_tile = |axes: Axes| axes.kind() == Kind::Tile;
+    let tiles =
+        graph.outputs().iter().filter(|one| graph.product().axes(&one.dims).is_some_and(of_tile));
+    tiles.for_each(|output| used[output.value.index()] = true);
+    let along = |id: &NodeId| {
+        let node = &graph[*id];
+        used[id.index()]
+            && !after_reductions[id.index()]
+            && runs[id.index()] == 1
+            && node.ty.axes.kind() == Kind::AlongColumns
+            && !matches!(node.op, Op::Constant(_))
+    };
+    graph.nodes().map(|(id, _)| id).filter(along).collect()
+}

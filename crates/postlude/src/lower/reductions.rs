@@ -1,0 +1,143 @@
+//! Reductions that the epilogue folds: of what tiles hold, over rows, columns or both, of each batch or of all.
+//!
+//! Each warpgroup folds its part of a tile and writes one partial result to the launch's workspace. The last warpgroup
+//! to arrive for a block of rows, a block of columns or a batch combines them in the order of the tiles, so that the
+//! result depends on no timing. Where batches are folded, too, it is the last warpgroup of all batches, and the order
+//! of batches comes first. A value that is computed *after reductions* varies along what they vary along, and is stored
+//! as a vector or a scalar. A second-stage reduction of such a vector has a partial result from each block: the
+//! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
+
+use crate::dtype::Elem;
+use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
+
+use super::row_pass::is_whole_row;
+use super::runs::is_reduction_of_run;
+
+/// How the values of a tile become fewer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    Fold(Fold),
+    /// The one of each row that is in the column of this number.
+    Pick(NodeId),
+}
+
+/// A reduction of a tile's values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reduction {
+    pub(crate) node: NodeId,
+    pub(crate) how: How,
+    pub(crate) terms: NodeId,
+    pub(crate) elem: Elem,
+    pub(crate) scope: ReductionScope,
+    pub(crate) source: Source,
+    /// Whether tiles of every batch have the same terms, so that those of the first count.
+    pub(crate) repeated: bool,
+}
+
+/// The scope of a result: results of the same scope are finished together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ReductionScope {
+    pub(crate) kind: Kind,
+    pub(crate) batches: Batches,
+}
+
+/// Whether there is a value for each batch, or one for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Batches {
+    Each,
+    All,
+}
+
+impl ReductionScope {
+    /// Of a value that varies along these; a product without batches has one.
+    pub(crate) fn of(graph: &Graph, axes: Axes) -> ReductionScope {
+        let each = axes.batch == graph.product().accumulator_axes().batch;
+        ReductionScope {
+            kind: axes.kind(),
+            batches: if each { Batches::Each } else { Batches::All },
+        }
+    }
+}
+
+/// Where the partial results of a reduction come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Every part of a tile, from its elements.
+    Elements,
+    /// The same, from values along rows that every tile knows: those of the first along columns count.
+    Rows,
+    /// The warpgroup that finishes a block of rows, a block of columns or scalars, from the values that it finishes.
+    Finished(ReductionScope),
+}
+
+impl Reduction {
+    /// What a node folds, if it does.
+    pub(super) fn of(graph: &Graph, after_reductions: &[bool], node: NodeId) -> Option<Reduction> {
+        let (how, terms) = match graph[node].op.dependence() {
+            Dependence::Reduce(fold, _, terms) => (How::Fold(fold), terms),
+            Dependence::Pick(terms, index) => (How::Pick(index), terms),
+            Dependence::Source
+            | Dependence::Elementwise(_)
+            | Dependence::Part(..)
+            | Dependence::Merge(..)
+            | Dependence::Call => return None,
+        };
+        let [of, scope] = [terms, node].map(|id| ReductionScope::of(graph, graph.ty(id).axes));
+        let source = match of.kind {
+            Kind::Tile => Source::Elements,
+            Kind::AlongRows if !after_reductions[terms.index()] => Source::Rows,
+            Kind::AlongRows | Kind::AlongColumns | Kind::Scalar => Source::Finished(of),
+        };
+        // An index may vary where what it picks from does not.
+        let shared = of.batches == Batches::All && scope.batches == Batches::All;
+        let repeated = shared && !matches!(source, Source::Finished(_));
+        let elem = graph.ty(terms).elem;
+        Some(Reduction { node, how, terms, elem, scope, source, repeated })
+    }
+
+    /// Whether one element of a row is picked.
+    pub(crate) fn is_pick(self) -> bool {
+        matches!(self.how, How::Pick(_))
+    }
+
+    /// Whether integers are folded.
+    pub(crate) fn is_integer(self) -> bool {
+        self.elem == Elem::I32
+    }
+
+    /// Registers of a partial result.
+    pub(crate) fn registers(self) -> u32 {
+        match self.how {
+            // The largest, and the sum of what each is beside it.
+            How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax) => 2,
+            How::Fold(Fold::Largest(count)) => count,
+            How::Fold(_) | How::Pick(_) => 1,
+        }
+    }
+
+    /// Words of a partial result in memory: an integer needs all its bits, and one more to say that it is there.
+    pub(crate) fn words(self) -> u32 {
+        if self.is_integer() { 2 } else { self.registers() }
+    }
+
+    /// Whether its terms are elements of tiles.
+    pub(crate) fn is_of_elements(self) -> bool {
+        self.source == Source::Elements
+    }
+}
+
+/// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
+pub(super) fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
+    (passes[id.index()] > 0 && is_whole_row(graph, id)) || is_reduction_of_run(graph, id)
+}
+
+/// Which nodes are computed after reductions that the last warpgroup to arrive finishes.
+pub(super) fn after_reductions(graph: &Graph, passes: &[usize]) -> Vec<bool> {
+    let mut after_reductions = vec![false; graph.len()];
+    for (id, node) in graph.nodes() {
+        let own = is_in_tile(graph, passes, id);
+        after_reductions[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
+            || node.op.operands().any(|operand| after_reductions[operand.index()]);
+    }
+    after_reductions
+}

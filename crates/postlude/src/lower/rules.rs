@@ -1,0 +1,193 @@
+//! What of a body no launch computes: each with its limit and what to write instead.
+//!
+//! In: the rule that a node breaks. Out: a refusal that knows the statement. docs/refusals.md lists them all.
+
+use crate::graph::{Graph, NodeId, Op};
+
+use super::refusal::{LowerRefusal, bytes_of, first};
+
+/// A rule of the epilogue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    /// `D = z - sum(z, M)`: the columns are finished after the tiles are stored.
+    FinishedMeetsOther,
+    /// `t = max(z, N); D = softmax(z, N); s = sum(t, M) - D`.
+    FinishedMeetsPass,
+    /// `D = sum(z, M)` declared `[M, N]`.
+    FinishedInTile,
+    /// `sum(z, L)` over batches alone, or runs of what is finished.
+    FoldLeavesTile,
+    /// `topk_softmax(z, 17, N)`.
+    ManyLargest,
+    /// `pick(z, i32(max(z, N)))`.
+    PickOfFinished,
+    /// Batches of size 0.
+    NoBatches,
+    /// Values of more columns than the product, or runs of a finished reduction used in every column.
+    OtherColumns,
+    /// A vector or a scalar stored as b1.
+    PackedVector,
+    /// Parts, merges or calls that planning did not remove.
+    Whole,
+    /// Parts with as many columns as there are rows or batches, by a fixed size.
+    AmbiguousParts,
+    /// A reduction over batches of parts that batches share.
+    SharedParts,
+    /// Sizes that slices of runs do not divide.
+    UnevenParts,
+    /// `col` beyond what a float counts, beside parts.
+    ManyNumbered,
+    /// A reduction of all columns beside parts of them that does not combine from parts.
+    WholeFoldBesideParts,
+    /// `pick` of all columns beside parts of them.
+    PickBesideParts,
+    /// Parts of packed bits.
+    PackedParts,
+    /// Parts that are no slice of what they are made of.
+    NoSlice,
+    /// More products than threads have accumulators for.
+    ManyParts,
+}
+
+impl Rule {
+    /// What the limit is.
+    pub(crate) const fn message(self) -> &'static str {
+        match self {
+            Rule::FinishedMeetsOther => {
+                "this needs a finished reduction before it can be computed, and varies along other dims than the result; that takes two launches"
+            }
+            Rule::FinishedMeetsPass => {
+                "this needs the result of a reduction over all rows beside one of its own row; that takes two launches"
+            }
+            Rule::FinishedInTile => {
+                "a finished reduction is repeated in every element of a tile, and tiles are stored before it is finished"
+            }
+            Rule::FoldLeavesTile => {
+                "a reduction over the batch alone leaves a tile, which no launch finishes"
+            }
+            Rule::ManyLargest => "a launch keeps at most 16 largest values of a row",
+            Rule::PickOfFinished => {
+                "in one launch the index and the values of `pick` are known before any reduction is finished"
+            }
+            Rule::NoBatches => "the batch has size 0, and no tile would write the outputs",
+            Rule::OtherColumns => {
+                "a launch computes a value for each column of the product, or for runs of them inside a tile; this one has other columns"
+            }
+            Rule::PackedVector => {
+                "only bits of tiles are packed; this output is a vector or a scalar"
+            }
+            Rule::Whole => "an epilogue does not run this operation",
+            Rule::AmbiguousParts => {
+                "views tell dims apart by name; these parts have as many columns as there are rows or batches, by a fixed size"
+            }
+            Rule::SharedParts => {
+                "no launch reduces over the batch what all batches share a part of"
+            }
+            Rule::UnevenParts => {
+                "runs of columns are split into parts only where the columns are a multiple of both"
+            }
+            Rule::ManyNumbered => "a launch numbers at most 2^25 columns beside halves or pairs",
+            Rule::WholeFoldBesideParts => {
+                "a reduction of all columns that does not combine from its parts stands beside halves or pairs of the same columns"
+            }
+            Rule::PickBesideParts => {
+                "`pick` of all columns stands beside halves or pairs of the same columns"
+            }
+            Rule::PackedParts => "packed bits have no halves or pairs in memory",
+            Rule::NoSlice => {
+                "halves or pairs of this value are no slices (first or second half, every other column) of the inputs and the product that it is made of, or lie more than three splits deep"
+            }
+            Rule::ManyParts => {
+                "a launch multiplies at most 8 parts of B; these halves and pairs need more"
+            }
+        }
+    }
+
+    /// What to write instead.
+    pub(crate) const fn instead(self) -> &'static str {
+        match self {
+            Rule::FinishedMeetsOther | Rule::FinishedInTile => {
+                "store the reduction as an output and use it in a second kernel; reductions along N of rows that a cluster holds (`softmax`, `rms_norm`, `layer_norm`) meet their rows in one launch"
+            }
+            Rule::FinishedMeetsPass => {
+                "store one of the two reductions as an output and use it in a second kernel"
+            }
+            Rule::FoldLeavesTile => {
+                "reduce rows or columns too (`sum(z, L, M)`), or make the batch part of K: a sum over batches is one longer product"
+            }
+            Rule::ManyLargest => "ask for 16 or fewer, or run it on the CPU",
+            Rule::PickOfFinished => {
+                "pass the index as an input (`t: i32[M]`), or pick in a second kernel"
+            }
+            Rule::NoBatches => "skip the call: there is nothing to compute",
+            Rule::OtherColumns => {
+                "reduce runs of the product's own columns inside the tile (`max(z, N, 128)`) and use the result there, or use it in a second kernel"
+            }
+            Rule::PackedVector => "declare the output `bool`",
+            Rule::Whole => "run it on the CPU",
+            Rule::AmbiguousParts => "give the columns a name (`N`) instead of a fixed size",
+            Rule::SharedParts => "reduce before the split, or reduce in a second kernel",
+            Rule::UnevenParts => "make N a multiple of both, or split before the runs are reduced",
+            Rule::ManyNumbered => "run it on the CPU",
+            Rule::WholeFoldBesideParts => {
+                "combine the parts' reductions by hand, as `maximum(max(a, N/2), max(b, N/2))`, or reduce in a second kernel"
+            }
+            Rule::PickBesideParts => "pick in a second kernel",
+            Rule::PackedParts => "pass the mask as `bool`",
+            Rule::NoSlice => {
+                "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it; take deeper parts in a second kernel"
+            }
+            Rule::ManyParts => "compute some of the parts in a second kernel",
+        }
+    }
+
+    /// The refusal of a node.
+    pub(super) fn at(self, graph: &Graph, node: NodeId) -> LowerRefusal {
+        let bytes = bytes_of(graph, node);
+        LowerRefusal::Operation { message: self.message(), instead: self.instead(), bytes }
+    }
+
+    /// The refusal of the first node with such an operation, or of the whole body.
+    pub(super) fn at_first(self, graph: &Graph, is_such: impl Fn(&Op) -> bool) -> LowerRefusal {
+        first(graph, is_such).map_or_else(|| self.anywhere(), |node| self.at(graph, node))
+    }
+
+    /// The refusal of a whole body.
+    pub(super) fn anywhere(self) -> LowerRefusal {
+        LowerRefusal::Operation { message: self.message(), instead: self.instead(), bytes: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every rule that an example of docs/refusals.md breaks.
+    const LISTED: &[Rule] = &[
+        Rule::FinishedMeetsOther,
+        Rule::FinishedMeetsPass,
+        Rule::FinishedInTile,
+        Rule::FoldLeavesTile,
+        Rule::ManyLargest,
+        Rule::PickOfFinished,
+        Rule::NoBatches,
+        Rule::OtherColumns,
+        Rule::PackedVector,
+        Rule::AmbiguousParts,
+        Rule::SharedParts,
+        Rule::UnevenParts,
+        Rule::ManyNumbered,
+        Rule::WholeFoldBesideParts,
+        Rule::PickBesideParts,
+        Rule::PackedParts,
+        Rule::NoSlice,
+    ];
+
+    #[test]
+    fn every_rule_stands_on_the_page_of_refusals() {
+        let page = include_str!("../../../../docs/refusals.md");
+        for rule in LISTED {
+            assert!(page.contains(rule.message()) && page.contains(rule.instead()), "{rule:?}");
+        }
+    }
+}

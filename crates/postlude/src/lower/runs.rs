@@ -1,0 +1,100 @@
+//! Groups of columns: reductions of runs, which a tile finishes for itself, and the values of fewer columns that follow.
+//!
+//! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
+//! about a run is known in the tile, before its elements are visited.
+
+use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
+
+/// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
+fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
+    column.map_or(1, |divisor| divisor / graph.product().column.divisor())
+}
+
+/// For every node, the columns of the product that one of its own stands for.
+pub(super) fn runs(graph: &Graph) -> Vec<u32> {
+    graph.nodes().map(|(_, node)| run_of(graph, node.ty.axes.column)).collect()
+}
+
+/// The run of an output's columns.
+pub(super) fn output_run(graph: &Graph, output: &Output) -> u32 {
+    run_of(graph, graph.product().axes(&output.dims).and_then(|axes| axes.column))
+}
+
+/// Every length of a run that tiles know of that is longer than a column, longest first.
+pub(super) fn lengths(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<u32> {
+    let tiles = || {
+        graph.outputs().iter().filter(|output| {
+            let axes = graph.product().axes(&output.dims);
+            axes.is_none_or(|axes| axes.kind() == Kind::Tile)
+        })
+    };
+    // Vectors that no tile uses, and that no output repeats in one, go with the columns.
+    let mut known: Vec<bool> = graph
+        .nodes()
+        .map(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
+        .collect();
+    tiles().for_each(|output| known[output.value.index()] = true);
+    for (id, node) in graph.nodes().rev() {
+        let in_tiles = node.ty.axes.kind() == Kind::Tile || runs[id.index()] > 1;
+        if known[id.index()] && in_tiles {
+            node.op.operands().for_each(|operand| known[operand.index()] = true);
+        }
+    }
+    let nodes = known.iter().zip(runs).filter(|(known, _)| **known).map(|(_, run)| *run);
+    let outputs = tiles().map(|output| output_run(graph, output));
+    longest_first(nodes.chain(outputs))
+}
+
+fn longest_first(runs: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut lengths: Vec<u32> = runs.filter(|run| *run > 1).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    lengths.dedup();
+    lengths
+}
+
+/// Vectors of fewer columns that are computed column by column, by the length of their runs, longest first: outputs, what
+/// they and vectors of all columns are made of, and what is reduced further.
+pub(super) fn column_runs(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<(u32, Vec<NodeId>)> {
+    let mut wanted = vec![false; graph.len()];
+    graph.outputs().iter().for_each(|output| wanted[output.value.index()] = true);
+    for (id, node) in graph.nodes().rev().filter(|(id, _)| live[id.index()]) {
+        let along = node.ty.axes.kind() == Kind::AlongColumns;
+        let reduces = matches!(node.op, Op::Reduce(..)) && node.ty.axes.kind() == Kind::Scalar;
+        if reduces || along && (runs[id.index()] == 1 || wanted[id.index()]) {
+            node.op.operands().for_each(|operand| wanted[operand.index()] = true);
+        }
+    }
+    let along = |id: NodeId| graph.ty(id).axes.kind() == Kind::AlongColumns && wanted[id.index()];
+    let all: Vec<NodeId> = graph.nodes().map(|(id, _)| id).filter(|id| along(*id)).collect();
+    let of_run = |run: u32| all.iter().copied().filter(|id| runs[id.index()] == run).collect();
+    let lengths = longest_first(all.iter().map(|id| runs[id.index()]));
+    lengths.into_iter().map(|run| (run, of_run(run))).collect()
+}
+
+/// Whether a node folds runs of a tile's elements.
+pub(super) fn is_reduction_of_run(graph: &Graph, id: NodeId) -> bool {
+    let Op::Reduce(_, over, of) = graph[id].op else { return false };
+    let grouped = matches!(over.column, Some(Run::Group(_)));
+    let axes = graph[of].ty.axes;
+    let elements = axes.kind() == Kind::Tile && run_of(graph, axes.column) == 1;
+    grouped && elements && !over.row && !over.batch
+}
+
+/// How many folds of runs, each of the result of another, come before a node is known.
+pub(super) fn levels(graph: &Graph) -> Vec<usize> {
+    let mut levels = vec![0; graph.len()];
+    for (id, node) in graph.nodes() {
+        let before = node.op.operands().map(|operand| levels[operand.index()]).max().unwrap_or(0);
+        levels[id.index()] = before + usize::from(is_reduction_of_run(graph, id));
+    }
+    levels
+}
+
+/// The smallest multiple of both, as far as there are numbers for it.
+pub(crate) fn least_common_multiple(a: u32, b: u32) -> u32 {
+    let (mut larger, mut smaller) = (a, b);
+    while smaller > 0 {
+        (larger, smaller) = (smaller, larger % smaller);
+    }
+    (a / larger.max(1)).saturating_mul(b)
+}

@@ -1,0 +1,179 @@
+//! What the inputs and outputs of a graph of slices are of the call's.
+
+use postlude_ptx::launch::{Buffer, Parameter};
+
+use crate::graph::{Graph, IndexAxis, Op};
+use crate::lower::refusal::{LowerRefusal, first};
+use crate::lower::rules::Rule;
+use crate::placement::{Placement, Placements};
+use crate::problem::Problem;
+use crate::shape::Dim;
+
+use super::slice::Slice;
+
+/// Whole numbers up to here are floats.
+const MOST_NUMBERED: usize = 1 << 24;
+
+/// What the inputs and outputs of a graph are of the one that it was made from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Views {
+    /// Inputs of the graph that it was made from; views follow them.
+    pub(super) inputs: usize,
+    pub(super) of_inputs: Vec<View>,
+    pub(super) of_outputs: Vec<View>,
+    /// What a fixed size of columns was divided by.
+    pub(super) divided: usize,
+    /// Whether it is the same graph.
+    pub(super) whole: bool,
+}
+
+/// Some columns of a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct View {
+    /// Its place among the inputs, or the outputs.
+    pub(super) of: usize,
+    /// Which of its dims are columns, and which of them; all where there is none.
+    pub(super) columns: Option<(usize, Slice)>,
+}
+
+impl Views {
+    /// Those of a graph that splits nothing.
+    pub(super) fn whole(graph: &Graph) -> Views {
+        let output_views = (0..graph.outputs().len()).map(|of| View { of, columns: None });
+        Views {
+            inputs: graph.inputs().len(),
+            of_inputs: Vec::new(),
+            of_outputs: output_views.collect(),
+            divided: 1,
+            whole: true,
+        }
+    }
+
+    /// Refuses sizes that slices do not divide, and numbers of columns that the size of a slice, which is a float, would not
+    /// give exactly. The graph and the problem are those of the slices.
+    pub(crate) fn refuse(&self, graph: &Graph, problem: &Problem) -> Result<(), LowerRefusal> {
+        let numbered = |op: &Op| *op == Op::Index(IndexAxis::Column);
+        if self.whole {
+            return Ok(());
+        }
+        let columns = problem.columns;
+        let uneven = |divisor: &u32| !columns.is_multiple_of(*divisor as usize);
+        if graph.column_multiples().iter().any(uneven) {
+            return Err(Rule::UnevenParts.anywhere());
+        }
+        if problem.product_columns() > MOST_NUMBERED
+            && let Some(node) = first(graph, numbered)
+        {
+            return Err(Rule::ManyNumbered.at(graph, node));
+        }
+        Ok(())
+    }
+
+    /// The sizes of the slices' columns.
+    pub(crate) fn problem(&self, graph: &Graph, problem: &Problem) -> Problem {
+        Problem {
+            columns: problem.columns / self.divided,
+            column_divisor: graph.product().column.divisor(),
+            ..problem.clone()
+        }
+    }
+
+    /// Where the tensors of the slices lie; the graph and the problem are theirs.
+    pub(crate) fn placements(
+        &self,
+        graph: &Graph,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Placements {
+        let own = &graph.inputs()[self.inputs..];
+        let views = self.of_inputs.iter().zip(own).map(|(view, input)| {
+            let (placement, dims) = (placements.inputs[view.of].as_ref()?, input.dims.as_ref()?);
+            Some(view.placement(placement, &problem.shape(dims), input.dtype.bits()))
+        });
+        let outputs = self.of_outputs.iter().zip(graph.outputs()).map(|(view, output)| {
+            let shape = problem.shape(&output.dims);
+            view.placement(&placements.outputs[view.of], &shape, output.dtype.bits())
+        });
+        Placements {
+            inputs: placements.inputs.iter().cloned().chain(views).collect(),
+            outputs: outputs.collect(),
+        }
+    }
+
+    /// Lets parameters that name the slices' tensors name the memory that they are views of. The graph and the problem
+    /// are those of the slices, the placements those of the call.
+    pub(crate) fn settle(
+        &self,
+        graph: &Graph,
+        parameters: &mut [Parameter],
+        problem: &Problem,
+        placements: &Placements,
+    ) {
+        let own_inputs = self.inputs + self.of_inputs.len();
+        let settled = |buffer: Buffer| -> (Buffer, i64) {
+            let number = buffer.0 as usize;
+            if buffer == Buffer::WORKSPACE || number < self.inputs {
+                return (buffer, 0);
+            }
+            let offset = |view: &View, placement: &Placement, dims: &[Dim], bits: usize| {
+                view.offset(placement, &problem.shape(dims)).wrapping_mul(bits as i64) / 8
+            };
+            if let Some(view) = self.of_inputs.get(number - self.inputs) {
+                // Without a contraction it has no elements, and its map begins where the whole one does.
+                if problem.inner == 0 && is_factor(graph, number) {
+                    return (Buffer(view.of as u32), 0);
+                }
+                let placement = placements.inputs[view.of].as_ref();
+                let input = &graph.inputs()[number];
+                let dims = input.dims.as_deref().unwrap_or_default();
+                let bits = input.dtype.bits();
+                let offset = placement.map_or(0, |placement| offset(view, placement, dims, bits));
+                return (Buffer(view.of as u32), offset);
+            }
+            let place = number - own_inputs;
+            let (view, output) = (&self.of_outputs[place], &graph.outputs()[place]);
+            let placement = &placements.outputs[view.of];
+            let offset = offset(view, placement, &output.dims, output.dtype.bits());
+            (Buffer((self.inputs + view.of) as u32), offset)
+        };
+        for parameter in parameters {
+            match parameter {
+                Parameter::Map(map) => {
+                    let (buffer, offset) = settled(map.buffer);
+                    map.buffer = buffer;
+                    map.offset = map.offset.wrapping_add(offset);
+                }
+                Parameter::Pointer { buffer, offset } => {
+                    let (of, more) = settled(*buffer);
+                    *buffer = of;
+                    *offset = offset.wrapping_add_signed(more);
+                }
+                Parameter::U32(_) | Parameter::U64(_) | Parameter::F32(_) => {}
+            }
+        }
+    }
+}
+
+impl View {
+    /// Elements from the tensor's first one to the view's, which has this shape.
+    fn offset(self, placement: &Placement, shape: &[usize]) -> i64 {
+        let Some((dim, slice)) = self.columns else { return 0 };
+        (placement.strides[dim] as i64).wrapping_mul(slice.first(shape[dim]) as i64)
+    }
+
+    fn placement(self, placement: &Placement, shape: &[usize], bits: usize) -> Placement {
+        let Some((dim, slice)) = self.columns else { return placement.clone() };
+        let bytes = self.offset(placement, shape).wrapping_mul(bits as i64) / 8;
+        let start = (placement.start as i64).wrapping_add(bytes);
+        let mut strides = placement.strides.clone();
+        strides[dim] = strides[dim].wrapping_mul(slice.stride() as isize);
+        Placement { strides, start: start.rem_euclid(Placement::PERIOD as i64) as u64 }
+    }
+}
+
+/// Whether an input is an operand of the product.
+fn is_factor(graph: &Graph, input: usize) -> bool {
+    let product = graph.product();
+    let factors = [product.left.0, product.right.0];
+    factors.iter().chain(&product.further).any(|factor| factor.0 as usize == input)
+}

@@ -1,0 +1,334 @@
+//! Targets: what a chip runs, how, and in which code.
+//!
+//! ```text
+//! TileProgram, sizes, placements ─ plan or accept ─> Planned ─┬─ emit ──> PTX
+//!                                                             └─ launch ─> launch facts
+//! ```
+//!
+//! In: a tile program and a call. Out: a [`Planned`] for a chip, or why there is none. A target implements one trait; only
+//! its own folder knows the chip.
+//! Invariant: only planning makes a [`Planned`], so emitting and launching cannot fail.
+
+mod knob;
+mod seam;
+mod sm90;
+mod tile;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use postlude_ptx::entry::Entry;
+use postlude_ptx::launch::Launch;
+
+use crate::graph::MathMode;
+use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
+use crate::placement::Placements;
+use crate::plan::ScheduleTextError;
+use crate::problem::Problem;
+
+pub use seam::ENTRY;
+use seam::{PlannedFor, Target};
+use sm90::{Sm90, Sm90Refusal, Sm90Schedule};
+pub use tile::{Cluster, KernelSchedule, Tile};
+
+/// A chip, as planning sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chip(ChipKind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ChipKind {
+    Sm90(Sm90),
+}
+
+impl Chip {
+    /// The chip that code is planned for where there is none to ask, and that the simulator is: an H200.
+    pub const STANDARD: Chip = Chip(ChipKind::Sm90(Sm90::H200));
+
+    /// A GPU by its compute capability, SMs and the shared memory of a CTA in bytes; `None` where no target is for it.
+    pub fn new(capability: (u32, u32), processors: u32, shared_bytes: u32) -> Option<Chip> {
+        match capability {
+            (9, 0) => Some(Chip(ChipKind::Sm90(Sm90 { processors, shared_bytes }))),
+            _ => None,
+        }
+    }
+
+    /// The tiles that are tried, in the order of preference among equals.
+    pub fn tiles(self) -> &'static [Tile] {
+        match self.0 {
+            ChipKind::Sm90(chip) => chip.tiles(),
+        }
+    }
+
+    /// CTAs, one an SM, that run at a time in clusters of this many.
+    pub fn together(self, blocks: u32) -> u32 {
+        match self.0 {
+            ChipKind::Sm90(chip) => chip.together(blocks),
+        }
+    }
+
+    /// Shared memory that one CTA may ask for, in bytes.
+    pub fn shared_bytes(self) -> u32 {
+        match self.0 {
+            ChipKind::Sm90(chip) => chip.shared_bytes,
+        }
+    }
+
+    /// The same chip with other shared memory.
+    pub fn with_shared_bytes(self, shared_bytes: u32) -> Chip {
+        match self.0 {
+            ChipKind::Sm90(chip) => Chip(ChipKind::Sm90(Sm90 { shared_bytes, ..chip })),
+        }
+    }
+}
+
+/// How a program is run on a chip: a text of knobs, each with its value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Schedule(ScheduleKind);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum ScheduleKind {
+    Sm90(Sm90Schedule),
+}
+
+impl Schedule {
+    /// What the code depends on: the same schedule whatever a launch decides.
+    pub fn code(&self) -> Schedule {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => Schedule(ScheduleKind::Sm90(schedule.code())),
+        }
+    }
+
+    /// Dynamic shared memory of a CTA, in bytes.
+    pub fn shared_bytes(&self) -> u32 {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => schedule.shared_bytes(),
+        }
+    }
+
+    /// The tile of a CTA.
+    pub fn tile(&self) -> Tile {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => schedule.tile,
+        }
+    }
+
+    /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
+    pub fn multiply_adds(&self, problem: &Problem) -> u64 {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => schedule.multiply_adds(problem),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => schedule.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleTextError;
+
+    fn from_str(text: &str) -> Result<Schedule, ScheduleTextError> {
+        text.parse().map(|schedule| Schedule(ScheduleKind::Sm90(schedule)))
+    }
+}
+
+/// Words of the last release in a schedule's text, each with its word of this one.
+pub fn renamed_words(text: &str) -> Vec<(String, String)> {
+    sm90::renamed_words(text)
+}
+
+/// Why a chip does not run a program.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct TargetRefusal(RefusalKind);
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum RefusalKind {
+    #[error(transparent)]
+    Sm90(#[from] Sm90Refusal),
+}
+
+impl TargetRefusal {
+    /// The bytes of the statement that is refused, where it is one.
+    pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
+        match &self.0 {
+            RefusalKind::Sm90(refusal) => refusal.bytes(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> Option<String> {
+        match &self.0 {
+            RefusalKind::Sm90(refusal) => Some(refusal.fix().to_owned()),
+        }
+    }
+
+    /// Whether planning only leaves a tile to schedules that name it.
+    pub fn is_on_request(&self) -> bool {
+        match &self.0 {
+            RefusalKind::Sm90(refusal) => *refusal == Sm90Refusal::OnRequest,
+        }
+    }
+
+    /// Every refusal of a schedule or a tile, with an example of what causes it.
+    #[doc(hidden)]
+    pub fn examples() -> Vec<(&'static str, TargetRefusal)> {
+        let all = Sm90Refusal::examples().into_iter();
+        all.map(|(cause, refusal)| (cause, refusal.into())).collect()
+    }
+}
+
+impl From<Sm90Refusal> for TargetRefusal {
+    fn from(refusal: Sm90Refusal) -> TargetRefusal {
+        TargetRefusal(refusal.into())
+    }
+}
+
+impl From<LowerRefusal> for TargetRefusal {
+    fn from(refusal: LowerRefusal) -> TargetRefusal {
+        Sm90Refusal::from(refusal).into()
+    }
+}
+
+/// A tile that was tried, and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The tile.
+    pub tile: Tile,
+    /// How it would be run and its cycles, as the model sees them, or why it is not taken.
+    pub verdict: Result<(Schedule, f64), TargetRefusal>,
+}
+
+/// A call as planning sees it: a program, its sizes and where its tensors lie, on a chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Planning<'a> {
+    /// What is computed.
+    pub program: &'a Arc<TileProgram>,
+    /// Sizes.
+    pub problem: &'a Problem,
+    /// Where tensors lie.
+    pub placements: &'a Placements,
+    /// What it is run on.
+    pub chip: Chip,
+}
+
+impl Planning<'_> {
+    fn bound(&self) -> Result<BoundProgram, LowerRefusal> {
+        BoundProgram::new(self.program, self.problem, self.placements)
+    }
+
+    /// Every tile that is tried, or why the problem is refused whatever the tile.
+    pub fn candidates(&self) -> Result<Vec<Candidate>, TargetRefusal> {
+        match self.chip.0 {
+            ChipKind::Sm90(chip) => {
+                let candidate = |(tile, verdict): seam::CandidateOf<Sm90>| Candidate {
+                    tile,
+                    verdict: match verdict {
+                        Ok((schedule, cycles)) => {
+                            Ok((Schedule(ScheduleKind::Sm90(schedule)), cycles))
+                        }
+                        Err(refusal) => Err(refusal.into()),
+                    },
+                };
+                Ok(chip.candidates(&self.bound()?)?.into_iter().map(candidate).collect())
+            }
+        }
+    }
+
+    /// The schedule of a tile, whether planning would take it by itself or not; `None` where it does not fit.
+    pub fn fit(&self, tile: Tile) -> Result<Option<Schedule>, TargetRefusal> {
+        match self.chip.0 {
+            ChipKind::Sm90(chip) => {
+                let schedule = chip.fit(tile, &self.bound()?)?;
+                Ok(schedule.map(|schedule| Schedule(ScheduleKind::Sm90(schedule))))
+            }
+        }
+    }
+
+    /// The schedules of all tiles that fit.
+    pub fn every(&self) -> Result<Vec<Schedule>, TargetRefusal> {
+        let all = self.chip.tiles().iter().map(|tile| self.fit(*tile));
+        all.filter_map(Result::transpose).collect()
+    }
+
+    /// The program with the planner's schedules, best first and at least one.
+    pub fn all(&self) -> Result<Vec<Planned>, TargetRefusal> {
+        match self.chip.0 {
+            ChipKind::Sm90(chip) => {
+                let all = PlannedFor::plan(&self.bound()?, chip)?.into_iter();
+                Ok(all.map(|planned| Planned(PlannedKind::Sm90(planned))).collect())
+            }
+        }
+    }
+
+    /// The program with the schedule that the model likes best, or why there is none.
+    pub fn best(&self) -> Result<Planned, TargetRefusal> {
+        let best = self.all()?.into_iter().next();
+        best.ok_or_else(|| Sm90Refusal::NoCandidate.into())
+    }
+
+    /// The program with a given schedule, or why it does not fit.
+    pub fn accept(&self, schedule: &Schedule) -> Result<Planned, TargetRefusal> {
+        match (self.chip.0, &schedule.0) {
+            (ChipKind::Sm90(chip), ScheduleKind::Sm90(schedule)) => {
+                let planned = PlannedFor::accept(schedule, &self.bound()?, chip)?;
+                Ok(Planned(PlannedKind::Sm90(planned)))
+            }
+        }
+    }
+
+    /// The given schedule alone if there is one, or else the planner's.
+    pub fn all_or(&self, given: Option<&Schedule>) -> Result<Vec<Planned>, TargetRefusal> {
+        match given {
+            Some(schedule) => Ok(vec![self.accept(schedule)?]),
+            None => self.all(),
+        }
+    }
+}
+
+/// A program and a schedule that runs it on a chip.
+#[derive(Clone, Debug)]
+pub struct Planned(PlannedKind);
+
+#[derive(Clone, Debug)]
+enum PlannedKind {
+    Sm90(PlannedFor<Sm90>),
+}
+
+impl Planned {
+    /// How it is run.
+    pub fn schedule(&self) -> Schedule {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => Schedule(ScheduleKind::Sm90(planned.schedule().clone())),
+        }
+    }
+
+    /// Its code.
+    pub fn emit(&self, math: MathMode) -> Entry {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => Sm90::emit(planned, math),
+        }
+    }
+
+    /// The same with at most this many CTAs, where there is a limit.
+    #[must_use]
+    pub fn limited(self, grid_limit: Option<u32>) -> Planned {
+        match self.0 {
+            PlannedKind::Sm90(planned) => Planned(PlannedKind::Sm90(planned.limited(grid_limit))),
+        }
+    }
+
+    /// The facts of its launch. Buffers are the inputs in the order of the
+    /// signature, then the outputs; each begins with its tensor's first element. `scalars` are what the host passes, by
+    /// place in the signature.
+    pub fn launch(&self, scalars: &[Option<f64>]) -> Launch {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => Sm90::launch(planned, scalars),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Hopper.
+
+mod emit;
+mod plan;
+
+use postlude_ptx::entry::Entry;
+use postlude_ptx::launch::Launch;
+
+use crate::graph::MathMode;
+use crate::lower::BoundProgram;
+
+use super::seam::{CandidateOf, PlannedFor, Target};
+use super::tile::Tile;
+pub(crate) use plan::{Sm90, Sm90Refusal, Sm90Schedule, renamed_words};
+
+impl Target for Sm90 {
+    type Schedule = Sm90Schedule;
+    type Refusal = Sm90Refusal;
+
+    fn candidates(self, bound: &BoundProgram) -> Result<Vec<CandidateOf<Sm90>>, Sm90Refusal> {
+        let judged = |candidate: plan::Candidate| {
+            let verdict = candidate.verdict.map(|ranked| (ranked.schedule, ranked.cycles));
+            (candidate.tile, verdict)
+        };
+        Ok(plan::candidates(bound, self)?.into_iter().map(judged).collect())
+    }
+
+    fn schedules(self, bound: &BoundProgram) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
+        plan::schedules(bound, self)
+    }
+
+    fn tiles(self) -> &'static [Tile] {
+        plan::CANDIDATES
+    }
+
+    fn fit(self, tile: Tile, bound: &BoundProgram) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
+        plan::fitted(tile, bound, self)
+    }
+
+    fn accept(self, schedule: &Sm90Schedule, bound: &BoundProgram) -> Result<(), Sm90Refusal> {
+        plan::accept(schedule, bound, self)
+    }
+
+    fn limited(schedule: Sm90Schedule, grid_limit: u32) -> Sm90Schedule {
+        Sm90Schedule { grid_limit: Some(grid_limit), ..schedule }
+    }
+
+    fn emit(planned: &PlannedFor<Sm90>, math: MathMode) -> Entry {
+        emit::emit(planned.bound().program(), planned.schedule(), math)
+    }
+
+    fn launch(planned: &PlannedFor<Sm90>, scalars: &[Option<f64>]) -> Launch {
+        emit::launch(planned.bound(), planned.schedule(), planned.chip(), scalars)
+    }
+}

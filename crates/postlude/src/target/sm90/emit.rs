@@ -1,0 +1,149 @@
+//! The Hopper kernel: one or two load warpgroups, and math warpgroups that multiply and run the epilogue.
+//!
+//! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a
+//! cluster. Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the
+//! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
+//! alone.
+
+mod epilogue;
+mod host;
+mod launch;
+mod load;
+mod machine;
+mod memory;
+mod multiply;
+mod operand;
+mod parameters;
+mod plan;
+mod ranges;
+mod short;
+mod slot;
+mod split_k;
+mod tile_scheduler;
+mod values;
+mod warpgroup;
+
+use postlude_ptx::entry::Entry;
+use postlude_ptx::kernel::{Attributes, Kernel, build};
+use postlude_ptx::modifier::{Alignment, ArriveOrder};
+use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
+use postlude_ptx::target::Sm90a;
+
+use crate::graph::MathMode;
+use crate::lower::TileProgram;
+use crate::target::seam::ENTRY;
+use crate::target::sm90::plan::{OperandLoad, Sm90Schedule};
+
+pub(super) use launch::launch;
+use parameters::Parameters;
+use plan::Plan;
+use tile_scheduler::TileScheduler;
+
+/// Emits the kernel.
+pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
+    let (plan, layout) = Plan::new(program, schedule, math);
+    let attributes = Attributes::<Sm90a>::new(schedule.threads())
+        .blocks_per_multiprocessor(1)
+        .cluster([schedule.tile.cluster.blocks(), 1, 1]);
+    build(ENTRY, attributes, |k| {
+        k.use_plan(&layout);
+        body(k, &plan);
+    })
+}
+
+fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
+    let schedule = plan.schedule;
+    let parameters = Parameters::declare(k, plan.program, schedule);
+    let staggered = schedule.staging_bytes() > 0;
+    let writers = if staggered { plan.movers() } else { 4 };
+    let agents = Agents {
+        producers: match schedule.needs.operands.map(OperandLoad::is_written) {
+            [false, false] => 1,
+            [true, true] => writers,
+            // One more thread issues the TMA loads of the other operand.
+            [true, false] | [false, true] => writers + 1,
+        },
+        consumers: Consumers::Warpgroups(schedule.tile.warpgroups_per_tile()),
+        // What threads write is not multicast.
+        grid: if schedule.needs.operands.iter().any(|load| load.is_written()) {
+            Grid::ONE
+        } else {
+            operand::grid(schedule.tile.cluster)
+        },
+    };
+    let by_elements = schedule.needs.operands.iter().any(|load| load.is_by_elements());
+    let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
+    let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
+    let thread = k.thread();
+    let tiles = schedule.c_bytes() > 0;
+    k.if_(thread.eq(0), || {
+        parameters.prefetch();
+        initialise(k, plan, &ring);
+    });
+    meet(k, schedule);
+    let scheduler = TileScheduler::new(k, &parameters, schedule);
+    let warp = k.uniform(thread >> 5);
+    let warpgroup = warp >> 2;
+    k.if_else(
+        warpgroup.lt(schedule.loaders()),
+        || {
+            k.decrease_registers(load_registers);
+            if by_elements {
+                load::load_elements(k, plan, &parameters, &scheduler, &ring);
+            } else if staggered {
+                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &scheduler));
+                k.if_(warp.ge(1), || {
+                    load::move_staggered(k, plan, &parameters, &scheduler, &ring);
+                });
+            } else {
+                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &scheduler, &ring));
+                if schedule.tile.cluster.split_k() > 1 {
+                    k.if_(warp.ge(1), || scheduler.for_each(|_| split_k::attend(k)));
+                }
+            }
+            for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
+                k.if_(warp.eq(warp_of), || {
+                    load::load_tiles(k, plan, &parameters, &scheduler, served);
+                });
+            }
+        },
+        || {
+            k.increase_registers(multiply_registers);
+            let number = warpgroup - schedule.loaders();
+            multiply::multiply(k, plan, &parameters, &scheduler, &ring, number);
+        },
+    );
+    if schedule.tile.cluster.blocks() > 1 {
+        // A CTA must not leave while another's copies still arrive in its shared memory.
+        k.cluster_sync(Alignment::Any);
+    }
+}
+
+/// One thread initialises the barriers of every ring and of cluster reductions.
+fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
+    ring.initialise();
+    if plan.schedule.c_bytes() > 0 {
+        let all = 0..plan.schedule.math_warpgroups();
+        all.for_each(|each| plan.load_ring(k, k.imm(each)).initialise());
+    }
+    if plan.schedule.staging_bytes() > 0 {
+        plan.staging(k).initialise();
+    }
+    epilogue::ClusterReduction::initialise(k, plan);
+    k.fence_barrier_init();
+}
+
+/// All threads wait until the barriers are initialised.
+fn meet(k: Kernel<'_, Sm90a>, schedule: &Sm90Schedule) {
+    if schedule.tile.cluster.blocks() > 1 {
+        // Only the barriers' initialisation has to be visible to other CTAs, and its fence sees to that: a release
+        // would wait for all memory.
+        k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
+        k.cluster_wait(Alignment::Aligned);
+    } else {
+        k.sync();
+    }
+}
+
+#[cfg(test)]
+mod tests;

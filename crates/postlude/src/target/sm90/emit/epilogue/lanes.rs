@@ -1,0 +1,50 @@
+//! Where a thread's elements lie in a slot: swizzled rows, as copies by tensor map write and read them.
+//!
+//! A row is a power of two of 16-byte chunks, exchanged by the row's place in the pattern (PTX ISA, "Swizzling Modes").
+//! Slots start at multiples of the pattern, so an address is exclusive-ored as a whole.
+
+mod access;
+mod columns;
+mod rows;
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
+
+use crate::placement::Major;
+use crate::target::sm90::plan::Sm90Schedule;
+
+pub(super) use access::{Floats, Packed, SlotAccess};
+use columns::ColumnLanes;
+use rows::RowLanes;
+
+/// A thread's places in every slot, for each order that a tile of the epilogue has.
+pub(super) struct Lanes<'k> {
+    rows: Option<RowLanes<'k>>,
+    columns: Option<ColumnLanes<'k>>,
+}
+
+impl<'k> Lanes<'k> {
+    /// For the thread of this rank in its warpgroup.
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        rank: Reg<'k, U32>,
+        schedule: &Sm90Schedule,
+    ) -> Lanes<'k> {
+        let transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
+        let any = |major| transfers.clone().any(|transfer| transfer.major() == Some(major));
+        Lanes {
+            rows: any(Major::Row).then(|| RowLanes::new(k, rank, schedule)),
+            columns: any(Major::Column).then(|| ColumnLanes::new(k, rank, schedule)),
+        }
+    }
+
+    /// The places of one order.
+    pub(super) fn of(&self, major: Major) -> &dyn SlotAccess<'k> {
+        let access: Option<&dyn SlotAccess<'k>> = match major {
+            Major::Row => self.rows.as_ref().map(|lanes| lanes as _),
+            Major::Column => self.columns.as_ref().map(|lanes| lanes as _),
+        };
+        access.unwrap_or_else(|| panic!("compiler bug: no tile is {major:?}-major"))
+    }
+}

@@ -1,0 +1,115 @@
+//! Slots of row-major tiles: a chunk's number is exclusive-ored with the row for rows of 128 bytes, with half the row
+//! for 64, with a quarter for 32.
+
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
+use postlude_ptx::modifier::Transposition;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, Scalar, U32};
+
+use crate::target::sm90::plan::Sm90Schedule;
+
+use super::access::{CHUNK, Floats, SlotAccess};
+
+/// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
+const ACCESS_BYTES: u32 = 32;
+
+/// A thread's places, in bytes from a slot's start.
+pub(super) struct RowLanes<'k> {
+    k: Kernel<'k, Sm90a>,
+    /// Its row of the matrices that one instruction moves.
+    matrix: Reg<'k, U32>,
+    /// Its own two columns of 32 bits, in the first of its rows.
+    pair: Reg<'k, U32>,
+    row_bytes: u32,
+    /// Its own two columns of 8 bits, in the first of its rows, which have half as many bytes.
+    bytes: Reg<'k, U32>,
+}
+
+impl<'k> RowLanes<'k> {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        rank: Reg<'k, U32>,
+        schedule: &Sm90Schedule,
+    ) -> RowLanes<'k> {
+        let row_bytes = schedule.epilogue_tile * 2;
+        let (warp, lane) = (rank >> 5, rank & 31);
+        let exchange = |row: Reg<'k, U32>, row_bytes: u32| match row_bytes {
+            128 => row & 7,
+            64 => (row >> 1) & 3,
+            32 => (row >> 2) & 1,
+            16 => k.imm(0),
+            _ => panic!("compiler bug: rows of {row_bytes} bytes"),
+        };
+        let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
+            row * row_bytes + (chunk ^ exchange(row, row_bytes)) * CHUNK
+        };
+        // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
+        let (within, matrix) = (lane & 7, lane >> 3);
+        let matrix_row = warp.mad(16, (matrix & 1).mad(8, within));
+        let own_row = warp.mad(16, lane >> 2);
+        let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
+        let narrow = row_bytes / 2;
+        // Where warps send their rows by themselves, each has the same part of a slot whatever lies in it.
+        let part = if schedule.needs.stores_by_warps() { row_bytes } else { narrow };
+        let own_bytes = warp.mad(16 * part, (lane >> 2) * narrow);
+        let bytes = own_bytes + exchange(own_row, narrow) * CHUNK + (lane & 3) * 2;
+        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes, bytes }
+    }
+
+    /// For each group, the two columns of the thread's first and second row.
+    fn pairs(
+        &self,
+        start: SharedAddress<'k>,
+        groups: u32,
+    ) -> impl Iterator<Item = [SharedAddress<'k>; 2]> {
+        let (first, row_bytes) = (start.register() + self.pair, self.row_bytes);
+        (0..groups).map(move |group| {
+            let upper = SharedAddress::from_register(first ^ (group * ACCESS_BYTES));
+            [upper, upper + 8 * row_bytes]
+        })
+    }
+}
+
+impl<'k> SlotAccess<'k> for RowLanes<'k> {
+    fn kernel(&self) -> Kernel<'k, Sm90a> {
+        self.k
+    }
+
+    fn transposition(&self) -> Transposition {
+        Transposition::None
+    }
+
+    fn matrices(&self, start: SharedAddress<'k>, groups: u32) -> Vec<SharedAddress<'k>> {
+        let first = start.register() + self.matrix;
+        let access = |access| SharedAddress::from_register(first ^ (access * ACCESS_BYTES));
+        (0..groups / 2).map(access).collect()
+    }
+
+    fn read_floats(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Floats<'k>> {
+        let read = |rows: [SharedAddress<'k>; 2]| {
+            let [upper, lower] = rows.map(|from| self.k.load_shared::<F32, 2>(from));
+            [upper[0], upper[1], lower[0], lower[1]]
+        };
+        self.pairs(start, groups).map(read).collect()
+    }
+
+    fn write_floats(&self, start: SharedAddress<'k>, groups: &[Floats<'k>]) {
+        let places = self.pairs(start, groups.len() as u32);
+        for ([upper, lower], four) in places.zip(groups) {
+            self.k.store_shared(upper, [four[0], four[1]]);
+            self.k.store_shared(lower, [four[2], four[3]]);
+        }
+    }
+
+    fn write_bytes(&self, start: SharedAddress<'k>, groups: &[[Reg<'k, U32>; 2]]) {
+        let first = start.register() + self.bytes;
+        for (group, pairs) in (0..).zip(groups) {
+            // Two groups are a chunk.
+            let upper = SharedAddress::from_register(first ^ (group / 2 * CHUNK)) + group % 2 * 8;
+            let rows = [upper, upper + 8 * (self.row_bytes / 2)];
+            for (to, pair) in rows.into_iter().zip(pairs) {
+                self.k.store_shared_narrow(Scalar::U16, to, *pair);
+            }
+        }
+    }
+}

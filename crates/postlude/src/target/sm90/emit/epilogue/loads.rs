@@ -1,0 +1,256 @@
+//! Epilogue loads: tile operands from the slots that a load warp fills by TMA, or directly from memory.
+
+use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::ring::{Borrowed, Consumer, Ring};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
+
+use crate::dtype::DType;
+use crate::graph::InputId;
+use crate::placement::Major;
+use crate::target::sm90::plan::EpilogueTransfer;
+
+use super::super::memory::{Location, Memory};
+use super::super::parameters::{Parameters, Source};
+use super::super::plan::Plan;
+use super::super::slot::{SlotLayout, half_of};
+use super::super::values::{Evaluator, Value};
+use super::super::warpgroup::WarpgroupIndex;
+use super::lanes::{Lanes, Packed, SlotAccess};
+use super::thread::{EpilogueTile, ThreadCoordinate};
+
+/// What a thread has loaded of an epilogue tile: for each operand and group of 8 columns, two columns of its two rows.
+pub(super) struct LoadedOperands<'k> {
+    operands: Vec<(InputId, Vec<GroupValues<'k>>)>,
+    /// Of each operand, the slots that this warp has not released yet.
+    slots: Vec<Vec<HeldSlot<'k>>>,
+}
+
+/// A slot that this warp has read but not released yet.
+#[derive(Clone, Copy)]
+pub(super) struct HeldSlot<'k> {
+    pub(super) start: SharedAddress<'k>,
+    pub(super) borrowed: Borrowed<'k>,
+}
+
+/// A thread's four elements of a group.
+#[derive(Clone, Copy)]
+enum GroupValues<'k> {
+    /// 16-bit pairs as they were loaded, which take half the registers.
+    Packed(Half, Packed<'k>),
+    Values([Value<'k>; 4]),
+}
+
+impl<'k> LoadedOperands<'k> {
+    /// The values of a group's four elements.
+    pub(super) fn group(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        group: usize,
+    ) -> Vec<(InputId, [Value<'k>; 4])> {
+        let values = |group: GroupValues<'k>| match group {
+            GroupValues::Values(values) => values,
+            GroupValues::Packed(half, packed) => {
+                let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
+                [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
+            }
+        };
+        self.operands.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
+    }
+
+    /// The slots of an operand.
+    pub(super) fn slots(&self, operand: usize) -> &[HeldSlot<'k>] {
+        &self.slots[operand]
+    }
+}
+
+/// The tile operands of a warpgroup.
+pub(super) struct EpilogueLoads<'a, 'k> {
+    k: Kernel<'k, Sm90a>,
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+    operands: Vec<(InputId, DType, EpilogueTransfer)>,
+    ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
+    /// Whether slots are released only when an epilogue tile is computed, so that no instruction waits for their reads.
+    holds: bool,
+}
+
+impl<'a, 'k> EpilogueLoads<'a, 'k> {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &'a Parameters<'k>,
+        warpgroup: WarpgroupIndex<'k>,
+        rank: Reg<'k, U32>,
+    ) -> Self {
+        let operands: Vec<(InputId, DType, EpilogueTransfer)> = plan
+            .program
+            .tile_operands
+            .iter()
+            .zip(&plan.schedule.needs.epilogue_loads)
+            .map(|(input, transfer)| {
+                (*input, plan.graph.inputs()[input.0 as usize].dtype, *transfer)
+            })
+            .collect();
+        let ring = (plan.schedule.c_bytes() > 0).then(|| {
+            let ring = plan.load_ring(k, warpgroup.in_cta);
+            let at = ring.consumer(rank & 31);
+            let bytes = plan.schedule.c_stages * plan.schedule.slot_bytes();
+            (ring, at, k.region(&plan.c_slots) + warpgroup.in_cta * bytes)
+        });
+        let slots = operands.iter().filter_map(|(_, dtype, transfer)| {
+            transfer.major().map(|major| SlotLayout::new(plan.schedule, *dtype, major).slots())
+        });
+        // A span of several epilogue tiles is read whole before its first is computed; and while slots are held, the
+        // load warp needs as many others to fill.
+        let holds = plan.schedule.span() == plan.schedule.epilogue_tile
+            && 2 * slots.sum::<u32>() <= plan.schedule.c_stages;
+        EpilogueLoads { k, plan, parameters, operands, ring, holds }
+    }
+
+    /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two
+    /// rows.
+    pub(super) fn locations(
+        &self,
+        thread: &ThreadCoordinate<'k>,
+    ) -> Vec<Option<[Location<'k>; 2]>> {
+        let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
+            EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => {
+                let memory = self.parameters.memory(*input);
+                Some(
+                    thread
+                        .rows
+                        .map(|row| memory.element(self.k, [thread.batch, row, thread.column])),
+                )
+            }
+        };
+        self.operands.iter().map(of).collect()
+    }
+
+    /// Releases the slots of an epilogue tile that no output is stored through.
+    pub(super) fn give_back(&self, loaded: &LoadedOperands<'k>) {
+        let operands = loaded.slots.iter().enumerate();
+        let read = operands.filter(|(operand, _)| !self.plan.reused.contains(&Some(*operand)));
+        let slots: Vec<_> = read.flat_map(|(_, slots)| slots).map(|slot| slot.borrowed).collect();
+        self.release(&slots);
+    }
+
+    /// Releases slots that no thread of the warp and no store reads any more.
+    pub(super) fn release(&self, slots: &[Borrowed<'k>]) {
+        if let Some((ring, at, _)) = &self.ring {
+            ring.give_back(at, slots);
+        }
+    }
+
+    /// Reads an epilogue tile of every operand.
+    pub(super) fn read(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        lanes: &Lanes<'k>,
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+    ) -> LoadedOperands<'k> {
+        let mut slots = Vec::new();
+        let read =
+            |(place, (input, dtype, transfer)): (usize, &(InputId, DType, EpilogueTransfer))| {
+                let mut held = Vec::new();
+                let values = match (transfer.major(), thread.loads[place]) {
+                    (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
+                    (None, Some(locations)) => self.read_direct(
+                        evaluator,
+                        *input,
+                        *dtype,
+                        *transfer,
+                        locations,
+                        thread,
+                        epilogue_tile,
+                    ),
+                    (None, None) => panic!("compiler bug: an operand without a place"),
+                };
+                slots.push(held);
+                (*input, values)
+            };
+        let operands = self.operands.iter().enumerate().map(read).collect();
+        LoadedOperands { operands, slots }
+    }
+
+    /// From one slot of a 16-bit operand, or two of a 32-bit one.
+    fn read_slots(
+        &self,
+        access: &dyn SlotAccess<'k>,
+        dtype: DType,
+        major: Major,
+        held: &mut Vec<HeldSlot<'k>>,
+    ) -> Vec<GroupValues<'k>> {
+        let Some((ring, at, slots)) = &self.ring else {
+            panic!("compiler bug: a slot without a ring")
+        };
+        let layout = SlotLayout::new(self.plan.schedule, dtype, major);
+        let groups = layout.columns() / 8;
+        let mut values: Vec<GroupValues<'k>> = Vec::new();
+        for _ in 0..layout.slots() {
+            let mut first = None;
+            let read = |stage: Reg<'k, U32>| {
+                let start = *slots + stage * self.plan.schedule.slot_bytes();
+                first = Some(start);
+                let packed = |half| -> Vec<GroupValues<'k>> {
+                    let packed = access.read_packed(start, groups).into_iter();
+                    packed.map(|packed| GroupValues::Packed(half, packed)).collect()
+                };
+                values.extend(if let Some(half) = half_of(dtype) {
+                    packed(half)
+                } else {
+                    let floats = access.read_floats(start, groups).into_iter();
+                    floats.map(|four| GroupValues::Values(four.map(Value::Float))).collect()
+                });
+            };
+            if self.holds {
+                let borrowed = ring.borrow(at, read);
+                held.extend(first.map(|start| HeldSlot { start, borrowed }));
+            } else {
+                ring.consume(at, read);
+            }
+        }
+        values
+    }
+
+    #[allow(clippy::too_many_arguments)] // All of them say where the elements are.
+    fn read_direct(
+        &self,
+        evaluator: &Evaluator<'_, 'k>,
+        input: InputId,
+        dtype: DType,
+        transfer: EpilogueTransfer,
+        locations: [Location<'k>; 2],
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+    ) -> Vec<GroupValues<'k>> {
+        let memory = self.parameters.memory(input);
+        let group = |group: u32| {
+            GroupValues::Values(std::array::from_fn(|element| {
+                let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
+                let from = memory.along(locations[element / 2], transfer, column);
+                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
+                // An output may lie in the same memory.
+                evaluator.load(dtype, from, Some(inside), LoadCache::Default)
+            }))
+        };
+        (0..epilogue_tile.columns / 8).map(group).collect()
+    }
+}
+
+impl<'k> Parameters<'k> {
+    /// The memory of an input that is read directly.
+    fn memory(&self, input: InputId) -> &Memory<'k> {
+        match self.sources.iter().find(|(id, _)| *id == input) {
+            Some((_, Source::Memory(memory))) => memory,
+            Some((_, Source::Host(_) | Source::Map(_))) | None => {
+                panic!("compiler bug: input {} is not read directly", input.0)
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The facts of one launch: parameters in the order in which the kernel declares them.
+
+mod map;
+mod operand;
+
+use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
+
+use crate::dtype::DType;
+use crate::lower::BoundProgram;
+use crate::placement::Major;
+use crate::problem::{Problem, body_strides};
+use crate::target::sm90::plan::{
+    EpilogueTransfer, RasterOrder, Sm90, Sm90Schedule, Workspace, operands,
+};
+
+use super::host;
+use super::operand::Part;
+use super::slot::SlotLayout;
+use map::{element, map_strides};
+
+/// The launch of a program at the sizes of a call. Buffers are the inputs in the order of the signature, then the
+/// outputs; each begins with its tensor's first element. `scalars` are what the host passes, by place in the signature.
+pub(crate) fn launch(
+    bound: &BoundProgram,
+    schedule: &Sm90Schedule,
+    chip: Sm90,
+    scalars: &[Option<f64>],
+) -> Launch {
+    let mut launch = facts(bound, schedule, chip, scalars);
+    bound.settle(&mut launch.parameters);
+    launch
+}
+
+/// The same, of the program's own tensors.
+fn facts(
+    bound: &BoundProgram,
+    schedule: &Sm90Schedule,
+    chip: Sm90,
+    scalars: &[Option<f64>],
+) -> Launch {
+    let (program, problem, placements) = (bound.program(), bound.problem(), bound.placements());
+    let graph = program.graph();
+    // A tile without elements multiplies nothing, and so reads nothing.
+    let empty = problem.rows == 0 || problem.product_columns() == 0;
+    let inner = if empty { 0 } else { problem.inner };
+    let problem = &Problem { inner, ..problem.clone() };
+    let facts = Facts { schedule, problem };
+    let product = graph.product();
+    let mut parameters = Vec::new();
+    for (operand, part) in operands(graph, problem, placements).iter().zip(Part::of(schedule)) {
+        parameters.extend(operand::parameters(operand, part, problem));
+    }
+    let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
+    parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
+    let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
+    parameters.extend(raster.map(Parameter::U32));
+    let tiles = &program.tile_operands;
+    for input in program.body_inputs.iter().copied() {
+        let declared = &graph.inputs()[input.0 as usize];
+        let Some(dims) = &declared.dims else {
+            let value = scalars[input.0 as usize]
+                .unwrap_or_else(|| panic!("compiler bug: the host passes no `{}`", declared.name));
+            parameters.push(host::parameter(declared.dtype, value));
+            continue;
+        };
+        let strides = body_strides(product, dims, &placements.input(input).strides);
+        let transfer = tiles.iter().position(|tile| *tile == input);
+        let transfer = transfer
+            .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);
+        facts.push(
+            &mut parameters,
+            Buffer(input.0),
+            declared.dtype,
+            strides,
+            transfer,
+            SlotLayout::new,
+        );
+    }
+    let first_output = graph.inputs().len() as u32;
+    for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
+    {
+        let buffer = Buffer(first_output + place as u32);
+        let strides = body_strides(product, &output.dims, &placement.strides);
+        let transfer = schedule.needs.epilogue_stores[place];
+        facts.push(&mut parameters, buffer, output.dtype, strides, transfer, SlotLayout::of_output);
+    }
+    let workspace = Workspace::of(schedule, problem);
+    if workspace.bytes > 0 {
+        let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
+        parameters.push(at(0));
+        parameters.extend(workspace.starts.map(at));
+    }
+    Launch {
+        grid: [schedule.grid(problem, chip), 1, 1],
+        cluster: [schedule.tile.cluster.blocks(), 1, 1],
+        threads: schedule.threads(),
+        shared_bytes: schedule.shared_bytes(),
+        parameters,
+        workspace_bytes: workspace.bytes,
+    }
+}
+
+/// What every parameter is made from.
+struct Facts<'a> {
+    schedule: &'a Sm90Schedule,
+    problem: &'a Problem,
+}
+
+impl Facts<'_> {
+    /// A tensor of the epilogue, by how it is loaded or stored.
+    fn push(
+        &self,
+        parameters: &mut Vec<Parameter>,
+        buffer: Buffer,
+        dtype: DType,
+        strides: [isize; 3],
+        transfer: EpilogueTransfer,
+        layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
+    ) {
+        let layout = |major| layout(self.schedule, dtype, major);
+        match transfer {
+            EpilogueTransfer::Tma => {
+                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row)));
+            }
+            EpilogueTransfer::TmaTransposed => {
+                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Column)));
+            }
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => {
+                parameters.push(Parameter::Pointer { buffer, offset: 0 });
+                let apart = |stride: isize| match dtype {
+                    DType::B1 => stride,
+                    _ => stride.wrapping_mul(dtype.bits() as isize) / 8,
+                };
+                parameters.extend(strides.map(|stride| Parameter::U64(apart(stride) as u64)));
+            }
+        }
+    }
+
+    /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.
+    fn tile(
+        &self,
+        buffer: Buffer,
+        dtype: DType,
+        strides: [isize; 3],
+        layout: SlotLayout,
+    ) -> Parameter {
+        let (problem, [batch, row, column]) = (self.problem, strides);
+        let (rows, columns) = (problem.rows, problem.product_columns());
+        let (inner, outer, stride) = match layout.major {
+            Major::Row => (columns, rows, row),
+            Major::Column => (rows, columns, column),
+        };
+        let sizes = [inner, outer, problem.batch].map(|size| size.max(1));
+        let [box_inner, box_outer] = layout.box_sizes();
+        Parameter::Map(TensorMap {
+            buffer,
+            offset: 0,
+            element: element(dtype),
+            sizes: sizes.map(|size| size as u64).to_vec(),
+            strides: map_strides(dtype, [stride, batch], sizes),
+            box_sizes: vec![box_inner, box_outer, 1],
+            swizzle: layout.swizzle(),
+        })
+    }
+}

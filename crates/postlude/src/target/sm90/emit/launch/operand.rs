@@ -1,0 +1,84 @@
+//! What a launch passes of A and B.
+
+use postlude_ptx::launch::{Buffer, Parameter, TensorMap};
+
+use crate::problem::Problem;
+use crate::target::sm90::plan::{Operand, OperandLoad, STAGGER};
+
+use super::super::operand::{Part, shift};
+use super::map::{element, map_strides};
+
+/// What tensor maps want of addresses, in bytes.
+const ALIGNMENT: u64 = 16;
+
+/// The parameters of an operand, in the order in which the kernel declares them.
+pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -> Vec<Parameter> {
+    let batched = operand.placement.is_batched();
+    // Without a contraction nothing is read, and strides may be anything.
+    let batches = if batched && problem.inner > 0 { problem.batch } else { 1 };
+    let view = View { operand, part, batches };
+    let strides = operand.strides;
+    let mut parameters = match part.load {
+        // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
+        OperandLoad::TmaKMajor if problem.inner == 0 => vec![view.map(0, [1, operand.size], 0)],
+        OperandLoad::TmaKMajor => vec![view.map(0, [problem.inner, operand.size], strides.outer)],
+        OperandLoad::TmaMnMajor => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
+        OperandLoad::Staggered => {
+            let classes = (0..STAGGER as usize).map(|class| view.class(class, problem.inner));
+            let (maps, shifts): (Vec<Parameter>, Vec<[u32; 2]>) = classes.unzip();
+            let before = shifts.iter().map(|[before, _]| *before);
+            // Classes of even numbers have the first one's, all others the second's.
+            let selectors = shifts.iter().take(2).map(|[_, selector]| *selector);
+            maps.into_iter().chain(before.chain(selectors).map(Parameter::U32)).collect()
+        }
+        OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
+            let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
+            let strides = [strides.batch, strides.outer, strides.inner];
+            let bytes = strides.map(|stride| Parameter::U64(view.bytes(stride) as u64));
+            [pointer].into_iter().chain(bytes).collect()
+        }
+    };
+    parameters.push(Parameter::U32(batched.into()));
+    parameters
+}
+
+struct View<'a> {
+    operand: &'a Operand<'a>,
+    part: Part,
+    batches: usize,
+}
+
+impl View<'_> {
+    /// A map of [batches, lines, elements], which begins this many bytes from the first element.
+    fn map(&self, offset: i64, [elements, lines]: [usize; 2], stride: isize) -> Parameter {
+        let Operand { dtype, input, strides, .. } = *self.operand;
+        let sizes = [elements, lines, self.batches].map(|size| size.max(1));
+        let [inner, outer] = self.part.box_sizes();
+        Parameter::Map(TensorMap {
+            buffer: Buffer(input.0),
+            offset,
+            element: element(dtype),
+            sizes: sizes.map(|size| size as u64).to_vec(),
+            strides: map_strides(dtype, [stride, strides.batch], sizes),
+            box_sizes: vec![inner, outer, 1],
+            swizzle: self.part.swizzle(),
+        })
+    }
+
+    /// The map of every eighth row, and how the first element of a row lies in it.
+    fn class(&self, class: usize, inner: usize) -> (Parameter, [u32; 2]) {
+        let Operand { size, strides, placement, .. } = *self.operand;
+        // A class without rows only fills the tile's last rows; it gets the first class's, which are there.
+        let class = if class < size { class } else { 0 };
+        let offset = self.bytes(strides.outer.wrapping_mul(class as isize));
+        let beyond = placement.start.wrapping_add(offset as u64) % ALIGNMENT;
+        let before = beyond as usize / self.bytes(1) as usize;
+        let sizes = [before + inner, (size - class).div_ceil(STAGGER as usize)];
+        let stride = strides.outer.wrapping_mul(STAGGER as isize);
+        (self.map(offset - beyond as i64, sizes, stride), shift(before as u32))
+    }
+
+    fn bytes(&self, elements: isize) -> i64 {
+        (elements as i64).wrapping_mul(self.operand.dtype.bits() as i64) / 8
+    }
+}

@@ -1,0 +1,264 @@
+//! The load roles: one warp keeps the ring of the product full, one for each math warpgroup its ring of tile operands,
+//! or one for each tile in flight where there are four math warpgroups. Where an operand has to be read element by
+//! element, the whole load warpgroup keeps the product's ring full; where one is staggered, one load warp has it
+//! copied, and the others move it.
+
+use std::ops::Range;
+
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};
+use postlude_ptx::modifier::Eviction;
+use postlude_ptx::ring::{Receivers, Ring, Slot};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{Pred, U32};
+
+use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER};
+
+use super::operand::{Copies, Elements, Mover, Piece};
+use super::parameters::{Parameters, Source};
+use super::plan::Plan;
+use super::slot::SlotLayout;
+use super::split_k;
+use super::tile_scheduler::{TileScheduler, WorkTile};
+
+/// Runs `body` for every step of every tile, with the pieces of A and of B in every product.
+fn for_steps<'k>(
+    k: Kernel<'k, Sm90a>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+    body: impl FnOnce(&[Piece<'k>]),
+) {
+    // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
+    let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
+    let first = scheduler.first_step().map_or(first, |step| step.mad(STAGE_DEPTH, first));
+    let batched: Vec<_> =
+        parameters.operands.iter().map(|operand| operand.batched.load()).collect();
+    scheduler.for_each(|work_tile: &WorkTile<'k>| {
+        let batches: Vec<_> = batched.iter().map(|batched| work_tile.batch * *batched).collect();
+        k.for_(0, scheduler.steps, 1, |step| {
+            let depth = step.mad(STAGE_DEPTH, first);
+            let piece = |(place, batch): (usize, &Reg<'k, U32>)| {
+                let first = if place == 0 { work_tile.row } else { work_tile.column };
+                Piece { first, depth, batch: *batch }
+            };
+            body(&batches.iter().enumerate().map(piece).collect::<Vec<_>>());
+        });
+        if scheduler.first_step().is_some() {
+            split_k::attend(k);
+        }
+    });
+}
+
+/// One warp's role: copies of A and B.
+pub(super) fn load<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let stages = k.region(&plan.stages);
+    let policy = (plan.schedule.hints == Hints::Operands).then(|| k.policy(Eviction::Last));
+    let copies: Vec<_> = parameters
+        .operands
+        .iter()
+        .filter_map(|operand| operand.copies(k, policy, scheduler.place()))
+        .collect();
+    let at = ring.producer();
+    for_steps(k, parameters, scheduler, |pieces| {
+        ring.produce_by_warp(&at, |slot| {
+            let stage = stages + slot.stage * plan.schedule.stage_bytes();
+            for (copies, place) in copies.iter().zip(pieces) {
+                copies.issue(slot, stage, *place);
+            }
+        });
+    });
+}
+
+/// The load warpgroup's role where A or B is loaded element by element; its first thread issues the TMA loads of the other.
+pub(super) fn load_elements<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let thread = k.thread();
+    let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().enumerate())
+        .map(|(place, operand)| {
+            let size = if place == 0 { parameters.rows } else { parameters.columns };
+            operand.elements(k, [size, parameters.inner], thread)
+        })
+        .collect();
+    let beside = Beside::new(k, plan, parameters, scheduler, 0);
+    let at = ring.producer();
+    for_steps(k, parameters, scheduler, |pieces| {
+        let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, pieces);
+        ring.produce_written(&at, thread & 31, beside.leader, copy, |number| {
+            let stage = beside.stage(number);
+            for (elements, piece) in elements.iter().zip(pieces) {
+                if let Some(elements) = elements {
+                    elements.bring(stage, *piece);
+                }
+            }
+        });
+    });
+}
+
+/// The role of the first load warp where A or B is staggered: TMA loads into staging slots.
+pub(super) fn load_staggered<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+) {
+    let (ring, slots) = (plan.staging(k), k.region(&plan.staging));
+    let staggered = parameters.staggered(k);
+    let copies =
+        staggered.each_ref().map(|each| each.as_ref().map(|it| it.copies(scheduler.place())));
+    let at = ring.producer();
+    for_steps(k, parameters, scheduler, |pieces| {
+        ring.produce_by_warp(&at, |slot| {
+            let start = slots + slot.stage * plan.schedule.staging_slot_bytes();
+            for (copies, piece) in copies.iter().zip(pieces) {
+                if let Some(copies) = copies {
+                    copies(slot, start, *piece);
+                }
+            }
+        });
+    });
+}
+
+/// The role of the other load warps there: they move rows to their stages. The first of their threads issues the TMA
+/// loads of an operand that is not staggered.
+pub(super) fn move_staggered<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
+    let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
+    let staggered = parameters.staggered(k);
+    // Where few warps move rows, each has more loads in flight.
+    let sizes = [plan.schedule.tile.rows, plan.schedule.tile.columns];
+    let even = sizes.iter().all(|size| size.is_multiple_of(2 * STAGGER));
+    let group_rows = if plan.schedule.loaders() == 1 && even { 2 } else { 1 };
+    let mover = Mover::new(k, lane, plan.movers(), group_rows);
+    let beside = Beside::new(k, plan, parameters, scheduler, 32);
+    let (from, at) = (arrived.consumer(lane), ring.producer());
+    for_steps(k, parameters, scheduler, |pieces| {
+        let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, pieces);
+        ring.produce_moved(&at, (&arrived, &from), lane, beside.leader, copy, |slot, number| {
+            let from = slots + slot * plan.schedule.staging_slot_bytes();
+            mover.begin(warp - 1);
+            for each in staggered.iter().flatten() {
+                each.move_rows(&mover, [from, beside.stage(number)]);
+            }
+        });
+    });
+}
+
+/// The other operand beside one that load warps write, if it is loaded by TMA: one thread of these warps issues its loads.
+struct Beside<'a, 'k> {
+    plan: &'a Plan<'a>,
+    stages: SharedAddress<'k>,
+    copies: Vec<Option<Copies<'k>>>,
+    /// Whether this is that thread.
+    leader: Option<Reg<'k, Pred>>,
+}
+
+impl<'a, 'k> Beside<'a, 'k> {
+    fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &Parameters<'k>,
+        scheduler: &TileScheduler<'k>,
+        leader: u32,
+    ) -> Self {
+        let copies: Vec<_> = parameters
+            .operands
+            .iter()
+            .map(|operand| operand.copies(k, None, scheduler.place()))
+            .collect();
+        let leader = copies.iter().any(Option::is_some).then(|| k.thread().eq(leader));
+        Beside { plan, stages: k.region(&plan.stages), copies, leader }
+    }
+
+    fn stage(&self, number: Reg<'k, U32>) -> SharedAddress<'k> {
+        self.stages + number * self.plan.schedule.stage_bytes()
+    }
+
+    fn issue(&self, slot: &Slot<'_, 'k, Sm90a>, pieces: &[Piece<'k>]) {
+        for (copies, piece) in self.copies.iter().zip(pieces) {
+            if let Some(copies) = copies {
+                copies.issue(slot, self.stage(slot.stage), *piece);
+            }
+        }
+    }
+}
+
+/// The tile operands of some math warpgroups of one tile, in the order in which their epilogues read them. By a warp of
+/// their own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
+pub(super) fn load_tiles<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k>,
+    warpgroups: Range<u32>,
+) {
+    let schedule = plan.schedule;
+    let tiles: Vec<(TensorMap<'k>, SlotLayout)> = parameters
+        .sources
+        .iter()
+        .filter_map(|(_, source)| match source {
+            Source::Map(tile) => Some((tile.map.address(), tile.layout)),
+            Source::Host(_) | Source::Memory(_) => None,
+        })
+        .collect();
+    let (bytes, per_tile) = (schedule.slot_bytes(), schedule.tile.warpgroups_per_tile());
+    let order = warpgroups.start / per_tile;
+    let receivers: Vec<_> = warpgroups
+        .map(|warpgroup| {
+            let ring = plan.load_ring(k, k.imm(warpgroup));
+            let slots = k.region(&plan.c_slots) + warpgroup * schedule.c_stages * bytes;
+            (ring.producer(), ring, slots, warpgroup % per_tile * schedule.tile.blocks())
+        })
+        .collect();
+    let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
+        for (at, ring, slots, own) in &receivers {
+            let row = work_tile.row + (own + block) * SLOT_ROWS;
+            for (map, layout) in &tiles {
+                for part in 0..layout.slots() {
+                    let column = work_tile.column + offset + part * layout.columns();
+                    ring.produce_by_warp(at, |slot| {
+                        let start = *slots + slot.stage * bytes;
+                        for each in layout.boxes(row, column, work_tile.batch) {
+                            let (to, from) = (start + each.offset, &each.coordinates);
+                            slot.load(to, *map, from, each.bytes, Receivers::Own, None);
+                        }
+                    });
+                }
+            }
+        }
+    };
+    let (blocks, span) = (|| 0..schedule.tile.blocks(), schedule.span());
+    let within = |columns: u32, body: &dyn Fn(Reg<'k, U32>)| match columns / schedule.epilogue_tile
+    {
+        1 => body(k.imm(0)),
+        _ => k.for_(0, columns, schedule.epilogue_tile, body),
+    };
+    scheduler.for_own(k.imm(order), |work_tile| {
+        if schedule.visits_columns() {
+            k.for_(0, schedule.width(), span, |before| {
+                blocks().for_each(|block| {
+                    within(span, &|offset| epilogue_tile(work_tile, block, before + offset));
+                });
+            });
+        } else {
+            blocks().for_each(|block| {
+                within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
+            });
+        }
+    });
+}

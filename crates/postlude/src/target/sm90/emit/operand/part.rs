@@ -1,0 +1,114 @@
+//! An operand's part of a stage, and which CTAs of a cluster it is multicast to.
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::launch::Swizzle;
+use postlude_ptx::ring::{Grid, Receivers};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
+
+use crate::target::sm90::plan::{OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
+use crate::target::tile::Cluster;
+
+/// Bytes of a row or a line of a stage.
+pub(crate) const LINE_BYTES: u32 = STAGE_ROW_BYTES;
+/// Rows of a slab.
+pub(super) const BLOCK: u32 = 64;
+
+/// An operand's part of a stage.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) load: OperandLoad,
+    /// Rows of A's tile, or columns of B's.
+    pub(crate) size: u32,
+    /// CTAs that it is multicast to, each of which loads a part for all: A over a row of the cluster, B over a column.
+    pub(crate) multicast: u32,
+    pub(crate) along: Along,
+    /// Bytes from the stage's start.
+    pub(crate) offset: u32,
+}
+
+/// Which CTAs of a cluster an operand is multicast to.
+#[derive(Clone, Copy)]
+pub(crate) enum Along {
+    Row(Grid),
+    Column(Grid),
+}
+
+impl Part {
+    /// A's of a stage, and B's of every product, one behind the other.
+    pub(crate) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
+        let (tile, size) = (schedule.tile, schedule.width());
+        let [left, load] = schedule.needs.operands;
+        let grid = grid(tile.cluster);
+        let left = Part {
+            load: left,
+            size: tile.rows,
+            multicast: grid.columns,
+            along: Along::Row(grid),
+            offset: 0,
+        };
+        let right = |product: u32| Part {
+            load,
+            size,
+            multicast: grid.rows,
+            along: Along::Column(grid),
+            offset: (tile.rows + product * size) * LINE_BYTES,
+        };
+        [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
+    }
+
+    /// For the CTA at this row and column of its cluster: its number among those that the operand is multicast to, and all
+    /// of them.
+    pub(super) fn receivers<'k>(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        [row, column]: [Reg<'k, U32>; 2],
+    ) -> Option<(Reg<'k, U32>, Receivers<'k>)> {
+        let count = self.multicast;
+        if count == 1 {
+            return None;
+        }
+        let (own, among, others, step) = match self.along {
+            Along::Row(grid) => (column, row, grid.rows, grid.rows),
+            Along::Column(grid) => (row, column * grid.rows, grid.columns, 1),
+        };
+        let first: u16 = (0..count).map(|each| 1 << (each * step)).sum();
+        let mask = match others {
+            1 => first.into(),
+            _ => k.truncate_u16(k.imm(u32::from(first)) << among).into(),
+        };
+        Some((own, Receivers::Multicast { mask, count }))
+    }
+
+    /// The swizzle of its TMA loads.
+    pub(crate) fn swizzle(&self) -> Swizzle {
+        if self.load == OperandLoad::Staggered { Swizzle::None } else { Swizzle::B128 }
+    }
+
+    /// The box of one copy: innermost first, without the batch.
+    pub(crate) fn box_sizes(&self) -> [u32; 2] {
+        match self.load {
+            OperandLoad::TmaKMajor => [STAGE_DEPTH, self.size / self.multicast],
+            OperandLoad::TmaMnMajor => [BLOCK, STAGE_DEPTH / self.multicast],
+            OperandLoad::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
+                panic!("compiler bug: a box of what no map copies")
+            }
+        }
+    }
+}
+
+/// Which piece of an operand a stage holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'k> {
+    /// The first row of A or column of B.
+    pub(crate) first: Reg<'k, U32>,
+    /// The first element along the contraction.
+    pub(crate) depth: Reg<'k, U32>,
+    pub(crate) batch: Reg<'k, U32>,
+}
+
+/// The CTAs of a cluster as loads are multicast to them.
+pub(crate) fn grid(cluster: Cluster) -> Grid {
+    Grid { rows: cluster.rows(), columns: cluster.columns() }
+}

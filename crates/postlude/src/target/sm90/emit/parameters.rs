@@ -1,0 +1,152 @@
+//! The kernel's parameters, declared once; `launch` passes them in the same order.
+
+use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, PointerParameter, Reg};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{F32, U32};
+
+use crate::graph::InputId;
+use crate::lower::TileProgram;
+use crate::target::sm90::plan::Sm90Schedule;
+
+use super::memory::Memory;
+use super::operand::{Operand, Part, Staggered};
+use super::slot::SlotLayout;
+
+/// Where an input of the body comes from.
+pub(super) enum Source<'k> {
+    /// Passed by the host.
+    Host(NumberParameter<'k, F32>),
+    /// In memory.
+    Memory(Memory<'k>),
+    /// A tile, in memory that a tensor map describes.
+    Map(MappedTile<'k>),
+}
+
+/// A tile that a tensor map describes, and its layout in slots.
+pub(super) struct MappedTile<'k> {
+    pub(super) map: MapParameter<'k>,
+    pub(super) layout: SlotLayout,
+}
+
+/// How an output is stored.
+pub(super) enum Destination<'k> {
+    /// By TMA through shared memory.
+    Map(MappedTile<'k>),
+    /// Element by element.
+    Direct(Memory<'k>),
+}
+
+pub(super) struct Parameters<'k> {
+    /// A, and B of every product.
+    pub(super) operands: Vec<Operand<'k>>,
+    pub(super) rows: Reg<'k, U32>,
+    pub(super) columns: Reg<'k, U32>,
+    pub(super) inner: Reg<'k, U32>,
+    pub(super) batches: Reg<'k, U32>,
+    /// The raster: clusters of a group, and 1 where groups advance along M.
+    pub(super) group: Reg<'k, U32>,
+    pub(super) along_m: Reg<'k, U32>,
+    pub(super) sources: Vec<(InputId, Source<'k>)>,
+    pub(super) destinations: Vec<Destination<'k>>,
+    /// Counters of partial results, then those along rows, along columns and of scalars.
+    pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
+}
+
+impl<'k> Parameters<'k> {
+    pub(super) fn declare(
+        k: Kernel<'k, Sm90a>,
+        program: &TileProgram,
+        schedule: &Sm90Schedule,
+    ) -> Parameters<'k> {
+        let graph = program.graph();
+        let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
+        let product = graph.product();
+        let (left, right) = (dtype(product.left.0), dtype(product.right.0));
+        let operands = Part::of(schedule)
+            .into_iter()
+            .enumerate()
+            .map(|(place, part)| match place {
+                0 => Operand::declare(k, "left", part, left),
+                1 => Operand::declare(k, "right", part, right),
+                2 => Operand::declare(k, "second_right", part, right),
+                _ => Operand::declare(k, &format!("right{place}"), part, right),
+            })
+            .collect();
+        let number = |name: &str| k.parameter_u32(name).load();
+        let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
+        let [group, along_m] = ["group", "columns_grouped"].map(number);
+        let tiles = &program.tile_operands;
+        let sources = program
+            .body_inputs
+            .iter()
+            .copied()
+            .map(|input| {
+                let declared = &graph.inputs()[input.0 as usize];
+                let name = format!("input{}", input.0);
+                let tile = tiles.iter().position(|tile| *tile == input);
+                let major = tile.and_then(|tile| schedule.needs.epilogue_loads[tile].major());
+                let layout = major.map(|major| SlotLayout::new(schedule, declared.dtype, major));
+                let source = match (&declared.dims, layout) {
+                    (None, _) => Source::Host(k.parameter_f32(&name)),
+                    (Some(_), Some(layout)) => {
+                        Source::Map(MappedTile { map: k.parameter_map(&name), layout })
+                    }
+                    (Some(_), None) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
+                };
+                (input, source)
+            })
+            .collect();
+        let destinations = graph
+            .outputs()
+            .iter()
+            .enumerate()
+            .map(|(place, output)| {
+                let name = format!("output{place}");
+                match schedule.needs.epilogue_stores[place].major() {
+                    Some(major) => {
+                        let layout = SlotLayout::of_output(schedule, output.dtype, major);
+                        Destination::Map(MappedTile { map: k.parameter_map(&name), layout })
+                    }
+                    None => Destination::Direct(Memory::declare(k, &name, output.dtype)),
+                }
+            })
+            .collect();
+        let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
+        let workspace =
+            schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
+        Parameters {
+            operands,
+            rows,
+            columns,
+            inner,
+            batches,
+            group,
+            along_m,
+            sources,
+            destinations,
+            workspace,
+        }
+    }
+
+    /// What is staggered of A and B, one behind the other where both arrive.
+    pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
+        let left = self.operands[0].staggered(k, 0);
+        let behind = left.as_ref().map_or(0, Staggered::bytes);
+        // Several products never have it.
+        [left, self.operands[1].staggered(k, behind)]
+    }
+
+    pub(super) fn prefetch(&self) {
+        self.operands.iter().for_each(Operand::prefetch);
+        for (_, source) in &self.sources {
+            if let Source::Map(tile) = source {
+                tile.map.prefetch();
+            }
+        }
+        for destination in &self.destinations {
+            if let Destination::Map(tile) = destination {
+                tile.map.prefetch();
+            }
+        }
+    }
+}

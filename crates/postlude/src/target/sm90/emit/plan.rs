@@ -1,0 +1,142 @@
+//! What every part of the kernel needs to know: the program, the schedule, and the regions of shared memory.
+
+use std::ops::Range;
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
+use postlude_ptx::shared::{self, Planner, Region};
+use postlude_ptx::target::{Architecture, Sm90a};
+use postlude_ptx::types::U32;
+
+use crate::functions::Accuracy;
+use crate::graph::{Graph, MathMode, accuracies};
+use crate::lower::TileProgram;
+use crate::target::sm90::plan::{STAGING_SLOTS, Sm90Schedule, reused};
+
+use super::operand::grid;
+use super::short;
+
+/// What every part of the kernel needs to know.
+pub(super) struct Plan<'a> {
+    pub(super) program: &'a TileProgram,
+    pub(super) graph: &'a Graph,
+    pub(super) schedule: &'a Sm90Schedule,
+    pub(super) accuracies: Vec<Accuracy>,
+    /// Which nodes are computed.
+    pub(super) used: Vec<bool>,
+    pub(super) stages: Region,
+    pub(super) c_slots: Region,
+    pub(super) d_slots: Region,
+    pub(super) columns: Region,
+    pub(super) barriers: Region,
+    pub(super) c_barriers: Region,
+    pub(super) staging: Region,
+    pub(super) staging_barriers: Region,
+    pub(super) partials: Region,
+    pub(super) folds: Region,
+    pub(super) cluster_reduction: Region,
+    pub(super) cluster_reduction_barriers: Region,
+    /// For each output, the place of the tile operand whose slots it is stored through.
+    pub(super) reused: Vec<Option<usize>>,
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of a kernel, and its shared memory.
+    pub(super) fn new(
+        program: &'a TileProgram,
+        schedule: &'a Sm90Schedule,
+        math: MathMode,
+    ) -> (Plan<'a>, shared::Plan) {
+        let mut planner = Planner::new();
+        let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
+        let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
+        let partials = planner.reserve("parts of sums", schedule.partial_bytes(), 128);
+        let c_slots = planner.reserve("tile operands", schedule.c_bytes(), 1024);
+        let d_slots = planner.reserve("stores", schedule.d_bytes(), 1024);
+        let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
+        let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
+        let cluster_reduction =
+            planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
+        let cluster_reduction_barriers =
+            planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
+        let barriers =
+            planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
+        let arriving = match schedule.staging_bytes() {
+            0 => 0,
+            _ => Ring::<Sm90a>::barrier_bytes(STAGING_SLOTS),
+        };
+        let c_barriers = planner.reserve(
+            "tile operands' barriers",
+            schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages) - arriving,
+            8,
+        );
+        let staging_barriers = planner.reserve("staggered operands' barriers", arriving, 8);
+        assert!(
+            planner.total() == u64::from(schedule.shared_bytes()),
+            "compiler bug: the schedule counted other bytes of shared memory"
+        );
+        let layout = planner.finish(Sm90a::TARGET);
+        let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
+        let graph = program.graph();
+        let accuracies = accuracies(graph, math);
+        let plan = Plan {
+            program,
+            graph,
+            schedule,
+            used: short::used(graph, &accuracies),
+            accuracies,
+            stages,
+            c_slots,
+            d_slots,
+            columns,
+            barriers,
+            c_barriers,
+            staging,
+            staging_barriers,
+            partials,
+            folds,
+            cluster_reduction,
+            cluster_reduction_barriers,
+            reused: if schedule.reuse_c {
+                reused(program, &schedule.needs)
+            } else {
+                vec![None; graph.outputs().len()]
+            },
+        };
+        (plan, layout)
+    }
+}
+
+impl Plan<'_> {
+    /// Warps that move staggered rows: all load warps but one.
+    pub(super) fn movers(&self) -> u32 {
+        self.schedule.loaders() * 4 - 1
+    }
+
+    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there
+    /// are more math warpgroups than such warps.
+    pub(super) fn served(&self) -> impl Iterator<Item = Range<u32>> {
+        let tile = self.schedule.tile;
+        let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
+        (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
+    }
+
+    /// The ring that staggered operands are loaded into.
+    pub(super) fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
+        let grid = grid(self.schedule.tile.cluster);
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
+        Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
+    }
+
+    /// The ring that a warpgroup's tile operands are loaded into.
+    pub(super) fn load_ring<'k>(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        warpgroup: Reg<'k, U32>,
+    ) -> Ring<'k, Sm90a> {
+        let stages = self.schedule.c_stages;
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
+        let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
+        Ring::new(k, k.region(&self.c_barriers) + own, stages, agents)
+    }
+}

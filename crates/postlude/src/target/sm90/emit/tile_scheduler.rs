@@ -1,0 +1,188 @@
+//! The tile scheduler: which work tiles a CTA computes, in the order of the raster.
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{Pred, U32};
+
+use crate::target::sm90::plan::{EpilogueTransfer, STAGE_DEPTH, Sm90Schedule};
+use crate::target::tile::KernelSchedule;
+
+use super::operand::grid;
+use super::parameters::Parameters;
+
+/// Counts of work tiles.
+pub(super) struct TileScheduler<'k> {
+    k: Kernel<'k, Sm90a>,
+    schedule: Sm90Schedule,
+    /// Clusters along the dim that groups extend over, and along the dim that they advance along.
+    extents: [Reg<'k, U32>; 2],
+    /// Whether groups advance along M.
+    along_m: Reg<'k, Pred>,
+    group: Reg<'k, U32>,
+    total: Reg<'k, U32>,
+    /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
+    tiles: [Reg<'k, U32>; 2],
+    per_batch: Reg<'k, U32>,
+    rank: Reg<'k, U32>,
+    /// This CTA's row and column in its cluster.
+    place: [Reg<'k, U32>; 2],
+    /// Steps along K, or along this CTA's part of a split K; at least one, since the first product clears the accumulators.
+    pub(super) steps: Reg<'k, U32>,
+}
+
+/// A work tile: where it starts.
+pub(super) struct WorkTile<'k> {
+    pub(super) row: Reg<'k, U32>,
+    pub(super) column: Reg<'k, U32>,
+    pub(super) batch: Reg<'k, U32>,
+    /// Its number along rows and along columns.
+    pub(super) index: [Reg<'k, U32>; 2],
+    /// Its cluster's number in the batch.
+    pub(super) within: Reg<'k, U32>,
+    /// Whether this CTA has another tile behind it.
+    pub(super) followed: Reg<'k, Pred>,
+}
+
+impl<'k> TileScheduler<'k> {
+    pub(super) fn new(
+        k: Kernel<'k, Sm90a>,
+        parameters: &Parameters<'k>,
+        schedule: &Sm90Schedule,
+    ) -> TileScheduler<'k> {
+        let up = |size: Reg<'k, U32>, by: u32| {
+            let size = size + (by - 1);
+            if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
+        };
+        let tile = schedule.tile;
+        let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
+        let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());
+        // What tiles finish has a value where there is nothing, too: one tile without elements writes it.
+        let finishes = schedule.needs.epilogue_stores.contains(&EpilogueTransfer::Finished);
+        let [rows, columns] =
+            [rows, columns].map(|count| if finishes { count.max(1) } else { count });
+        let along_m = parameters.along_m.ne(0);
+        let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
+        let per_batch = rows * columns;
+        let total = per_batch * parameters.batches;
+        let steps = up(parameters.inner, STAGE_DEPTH).max(1);
+        // Every CTA of a split K has as many steps; those beyond K add zeros.
+        let splits = tile.cluster.split_k();
+        let steps = if splits > 1 { up(steps, splits) } else { steps };
+        let rank = k.cluster_rank();
+        TileScheduler {
+            k,
+            schedule: schedule.clone(),
+            extents,
+            along_m,
+            group: parameters.group,
+            total,
+            tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
+            per_batch,
+            rank,
+            place: grid(tile.cluster).place(rank),
+            steps,
+        }
+    }
+
+    /// The first step of this CTA's part of a split K.
+    pub(super) fn first_step(&self) -> Option<Reg<'k, U32>> {
+        (self.schedule.tile.cluster.split_k() > 1).then(|| self.rank * self.steps)
+    }
+
+    /// This CTA's number in its cluster.
+    pub(super) fn rank(&self) -> Reg<'k, U32> {
+        self.rank
+    }
+
+    /// This CTA's row and column in its cluster.
+    pub(super) fn place(&self) -> [Reg<'k, U32>; 2] {
+        self.place
+    }
+
+    /// Tiles along rows and along columns.
+    pub(super) fn tiles(&self) -> [Reg<'k, U32>; 2] {
+        self.tiles
+    }
+
+    /// Clusters' tiles in a batch.
+    pub(super) fn batch_tiles(&self) -> Reg<'k, U32> {
+        self.per_batch
+    }
+
+    /// How far apart the tiles of a math warpgroup are.
+    pub(super) fn apart(&self) -> Reg<'k, U32> {
+        self.k.clusters() * self.schedule.tile.tiles_in_flight()
+    }
+
+    /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
+    pub(super) fn for_each(&self, body: impl FnOnce(&WorkTile<'k>)) {
+        let k = self.k;
+        k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.work_tile(number)));
+    }
+
+    /// Runs `body` for every tile of a math warpgroup: all of this CTA's, or in ping-pong every other one.
+    pub(super) fn for_own(&self, order: Reg<'k, U32>, body: impl FnOnce(&WorkTile<'k>)) {
+        let (start, step) = self.own(order);
+        self.k.for_(start, self.total, step, |number| body(&self.work_tile(number)));
+    }
+
+    /// The same with `after` behind every tile, and once more behind the last: whether there was a tile is its argument.
+    pub(super) fn for_own_and_after(
+        &self,
+        order: Reg<'k, U32>,
+        body: impl FnOnce(&WorkTile<'k>),
+        after: impl FnOnce(Reg<'k, Pred>),
+    ) {
+        let k = self.k;
+        let (start, step) = self.own(order);
+        let number = k.var(start);
+        k.do_while(|| {
+            let real = number.get().lt(self.total);
+            k.if_(real, || body(&self.work_tile(number.copy())));
+            number.set(number.get() + step);
+            after(real);
+            real
+        });
+    }
+
+    /// The number of a math warpgroup's first tile, and how far the next one is.
+    fn own(&self, order: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
+        let k = self.k;
+        match self.schedule.tile.kernel {
+            KernelSchedule::Cooperative => (k.cluster(), k.clusters()),
+            KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
+        }
+    }
+
+    fn work_tile(&self, number: Reg<'k, U32>) -> WorkTile<'k> {
+        let tile = self.schedule.tile;
+        let batch = number / self.per_batch;
+        let within = number - batch * self.per_batch;
+        let [grouped, other] = self.extents;
+        let per_group = other * self.group;
+        let group_number = within / per_group;
+        let first = group_number * self.group;
+        let height = (grouped - first).min(self.group);
+        let place = within - group_number * per_group;
+        let along = place / height;
+        let across = place - along * height + first;
+        let row = along.select(across, self.along_m);
+        let column = across.select(along, self.along_m);
+        let followed = (number + self.k.clusters()).lt(self.total);
+        let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
+            1 => number,
+            count => number.mad(count, place),
+        };
+        let [below, right] = self.place;
+        let row = beside(row, tile.cluster.rows(), below);
+        let column = beside(column, tile.cluster.columns(), right);
+        WorkTile {
+            row: row * tile.rows,
+            column: column * self.schedule.width(),
+            index: [row, column],
+            within,
+            batch,
+            followed,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The graph in registers: each node computed where it varies, and no more often.
+//!
+//! Scalars once a kernel, values along rows once for each of a thread's rows, values along columns once for each of its
+//! columns, tiles once an element.
+
+mod cast;
+mod evaluator;
+mod float;
+mod fold;
+mod input;
+mod integer;
+mod truth;
+mod value;
+
+pub(super) use evaluator::Evaluator;
+pub(super) use value::{Environment, Place, State, Value};

@@ -1,0 +1,102 @@
+//! Inputs of every type, loaded element by element.
+
+use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, Src};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
+
+use crate::dtype::{DType, Elem};
+use crate::graph::{Axes, InputId, Kind};
+use crate::target::sm90::emit::memory::Location;
+use crate::target::sm90::emit::parameters::Source;
+
+use super::evaluator::Evaluator;
+use super::value::{Place, Value};
+
+/// Where an element is, and whether it is there.
+#[derive(Clone, Copy)]
+struct Element<'k> {
+    pointer: GlobalPointer<'k>,
+    inside: Option<Reg<'k, Pred>>,
+    cache: LoadCache,
+}
+
+impl<'k> Evaluator<'_, 'k> {
+    pub(super) fn input(&self, input: InputId, place: &Place<'k>) -> Value<'k> {
+        let found = self.parameters.sources.iter().find(|(id, _)| *id == input);
+        match found.map(|(_, source)| source) {
+            Some(Source::Host(parameter)) => self.host(input, *parameter),
+            Some(Source::Memory(memory)) => {
+                let location = memory.element(self.k, place.at);
+                // No output overlaps a vector or a scalar; one may lie where a tile does.
+                let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
+                let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
+                self.load(memory.dtype, location, place.inside, cache)
+            }
+            Some(Source::Map(_)) | None => {
+                panic!("compiler bug: input {} is not read directly", input.0)
+            }
+        }
+    }
+
+    /// A number that the host passed, by its bits: see `host`.
+    fn host(&self, input: InputId, parameter: NumberParameter<'k, F32>) -> Value<'k> {
+        let value = parameter.load();
+        let bits = || self.k.f32_to_bits(value).cast::<S32>();
+        match self.plan.graph.inputs()[input.0 as usize].dtype.elem() {
+            Elem::F32 => Value::Float(value),
+            Elem::I32 => Value::Integer(bits()),
+            Elem::Bool => Value::Truth(bits().ne(0)),
+        }
+    }
+
+    /// Reads one element; what is not inside the problem is zero.
+    pub(crate) fn load(
+        &self,
+        dtype: DType,
+        location: Location<'k>,
+        inside: Option<Reg<'k, Pred>>,
+        cache: LoadCache,
+    ) -> Value<'k> {
+        if dtype == DType::B1 {
+            let (pointer, bit) = location.byte(self.k);
+            let byte = self.narrow(Scalar::U8, Element { pointer, inside, cache });
+            return Value::Truth(((byte >> bit) & 1).ne(0));
+        }
+        let from = Element { pointer: location.pointer(), inside, cache };
+        let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
+        let eighth = |format| {
+            let bits = self.k.truncate_u16(self.narrow(Scalar::U8, from)).cast::<B16>();
+            let [low, _] = self.k.unpack_halves(Half::F16, self.k.unpack_float8(format, bits));
+            Value::Float(low)
+        };
+        match dtype {
+            DType::F32 => Value::Float(self.whole::<F32>(from, 0.0)),
+            DType::F16 => half(Half::F16),
+            DType::BF16 => half(Half::BF16),
+            DType::F8E4M3 => eighth(Packed8::E4M3),
+            DType::F8E5M2 => eighth(Packed8::E5M2),
+            DType::I8 => Value::Integer(self.narrow(Scalar::S8, from).cast()),
+            DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
+            DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
+            DType::Bool => Value::Truth(self.narrow(Scalar::U8, from).ne(0)),
+            DType::B1 => panic!("compiler bug: a bit is not read as whole bytes"),
+        }
+    }
+
+    fn whole<T: Type>(&self, from: Element<'k>, otherwise: impl Into<Src<'k, T>>) -> Reg<'k, T> {
+        let (k, cache) = (self.k, from.cache);
+        let [value] = match from.inside {
+            Some(inside) => k.load_global_if(inside, from.pointer, cache, otherwise),
+            None => k.load_global(from.pointer, cache),
+        };
+        value
+    }
+
+    fn narrow(&self, ty: Scalar, from: Element<'k>) -> Reg<'k, U32> {
+        let (k, cache) = (self.k, from.cache);
+        match from.inside {
+            Some(inside) => k.load_global_narrow_if(inside, ty, from.pointer, cache),
+            None => k.load_global_narrow(ty, from.pointer, cache),
+        }
+    }
+}

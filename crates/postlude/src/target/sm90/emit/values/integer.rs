@@ -1,0 +1,53 @@
+//! Integers of 32 bits, which wrap.
+
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::S32;
+
+use crate::graph::{Binary, Unary};
+
+use super::value::Value;
+
+pub(super) fn unary(op: Unary, a: Reg<'_, S32>) -> Reg<'_, S32> {
+    match op {
+        Unary::Negate => a.negate(),
+        // The one without an opposite stays.
+        Unary::Abs => a.max(a.negate()),
+        Unary::Sign => a.max(-1).min(1),
+        Unary::Not
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::Round
+        | Unary::Sqrt
+        | Unary::Rsqrt
+        | Unary::Rcp
+        | Unary::Exp
+        | Unary::Exp2
+        | Unary::Log
+        | Unary::Log2
+        | Unary::Log1p
+        | Unary::Expm1
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tanh
+        | Unary::Erf
+        | Unary::IsNan
+        | Unary::IsInf => panic!("compiler bug: `{}` of integers", op.name()),
+    }
+}
+
+pub(super) fn binary<'k>(op: Binary, a: Reg<'k, S32>, b: Reg<'k, S32>) -> Value<'k> {
+    match op {
+        Binary::Add => Value::Integer(a + b),
+        Binary::Subtract => Value::Integer(a - b),
+        Binary::Multiply => Value::Integer(a * b),
+        Binary::Maximum => Value::Integer(a.max(b)),
+        Binary::Minimum => Value::Integer(a.min(b)),
+        Binary::Less => Value::Truth(a.lt(b)),
+        Binary::LessEqual => Value::Truth(a.le(b)),
+        Binary::Equal => Value::Truth(a.eq(b)),
+        Binary::NotEqual => Value::Truth(a.ne(b)),
+        Binary::Divide | Binary::Pow | Binary::And | Binary::Or => {
+            panic!("compiler bug: `{}` of integers", op.name())
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Values in registers, and where they are known.
+
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::{F32, Pred, S32, U32};
+
+/// A value in a register.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'k> {
+    Float(Reg<'k, F32>),
+    Integer(Reg<'k, S32>),
+    Truth(Reg<'k, Pred>),
+}
+
+impl<'k> Value<'k> {
+    pub(crate) fn float(self) -> Reg<'k, F32> {
+        match self {
+            Value::Float(value) => value,
+            Value::Integer(_) | Value::Truth(_) => {
+                panic!("compiler bug: an integer or condition where a float is expected")
+            }
+        }
+    }
+
+    pub(crate) fn integer(self) -> Reg<'k, S32> {
+        match self {
+            Value::Integer(value) => value,
+            Value::Float(_) | Value::Truth(_) => {
+                panic!("compiler bug: a float or condition where an integer is expected")
+            }
+        }
+    }
+
+    pub(crate) fn truth(self) -> Reg<'k, Pred> {
+        match self {
+            Value::Truth(value) => value,
+            Value::Float(_) | Value::Integer(_) => {
+                panic!("compiler bug: a number where a condition is expected")
+            }
+        }
+    }
+}
+
+/// Values by node; `None` where a node varies along more than the scope.
+pub(crate) type Environment<'k> = Vec<Option<Value<'k>>>;
+
+/// Where a scope is: coordinates, and whether they are inside the problem.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'k> {
+    pub(crate) at: [Reg<'k, U32>; 3],
+    pub(crate) inside: Option<Reg<'k, Pred>>,
+}
+
+/// The registers of a partial result.
+pub(crate) type State<'k> = Vec<Reg<'k, F32>>;

@@ -1,0 +1,49 @@
+//! Schedules for Hopper: enumerate candidates, refuse with a reason, cost, pick.
+//!
+//! In: a tile program at the sizes of a call. Out: a [`Sm90Schedule`], everything the emitter needs.
+//! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
+
+mod accept;
+mod candidates;
+mod chip;
+mod code;
+mod cost;
+mod fit;
+mod hints;
+mod knobs;
+mod limits;
+mod needed;
+mod needs;
+mod operand;
+mod parameters;
+mod partials;
+mod place;
+mod rank;
+mod raster;
+mod refusal;
+mod refuse;
+mod reuse;
+mod schedule;
+mod shared_memory;
+mod slots;
+mod text;
+mod work;
+mod workspace;
+
+pub(crate) use accept::accept;
+pub(crate) use candidates::CANDIDATES;
+pub(crate) use chip::Sm90;
+pub(crate) use hints::Hints;
+pub(crate) use operand::{
+    OPERAND_BYTES, Operand, OperandElement, OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, STAGGER,
+    STAGGERED_ROW_BYTES, STAGING_SLOTS, operands,
+};
+pub(crate) use place::EpilogueTransfer;
+pub(crate) use rank::{Candidate, candidates, fitted, schedules};
+pub(crate) use raster::RasterOrder;
+pub(crate) use refusal::Sm90Refusal;
+pub(crate) use reuse::reused;
+pub(crate) use schedule::Sm90Schedule;
+pub(crate) use slots::SLOT_ROWS;
+pub(crate) use text::renamed_words;
+pub(crate) use workspace::Workspace;

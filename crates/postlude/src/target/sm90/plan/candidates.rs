@@ -1,0 +1,237 @@
+//! A table of the tiles that are tried.
+
+use crate::target::tile::{Cluster, KernelSchedule, Tile};
+
+use super::needs::Needs;
+use super::operand::OperandLoad;
+
+const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
+    Tile { rows, columns, kernel: KernelSchedule::Cooperative, math_warpgroups, cluster }
+}
+
+const fn ping_pong(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
+    Tile { rows, columns, kernel: KernelSchedule::PingPong, math_warpgroups, cluster }
+}
+
+const ONE: Cluster = Cluster::ONE;
+const BELOW: Cluster = Cluster::tiles(2, 1);
+const BESIDE: Cluster = Cluster::tiles(1, 2);
+const SQUARE: Cluster = Cluster::tiles(2, 2);
+const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
+
+/// Tiles in the order of preference among equals: of a hundred that were timed on 128 problems, those that the cost
+/// model chooses from best.
+pub(crate) const CANDIDATES: &[Tile] = &[
+    cooperative(128, 256, 2, BELOW),
+    cooperative(128, 256, 2, ONE),
+    cooperative(256, 128, 2, BESIDE),
+    cooperative(128, 224, 2, BELOW),
+    cooperative(192, 144, 3, BESIDE),
+    cooperative(192, 128, 3, ONE),
+    cooperative(192, 128, 3, BESIDE),
+    cooperative(128, 192, 2, BELOW),
+    cooperative(192, 112, 3, BESIDE),
+    cooperative(192, 96, 3, ONE),
+    cooperative(128, 144, 2, ONE),
+    cooperative(128, 128, 2, ONE),
+    cooperative(128, 128, 2, SQUARE),
+    cooperative(192, 80, 3, FOUR_BESIDE),
+    cooperative(128, 112, 2, ONE),
+    cooperative(128, 96, 2, ONE),
+    cooperative(128, 96, 2, SQUARE),
+    cooperative(128, 80, 2, ONE),
+    cooperative(128, 80, 2, FOUR_BESIDE),
+    cooperative(64, 128, 1, ONE),
+    cooperative(64, 128, 1, SQUARE),
+    cooperative(64, 96, 1, SQUARE),
+    cooperative(64, 80, 1, SQUARE),
+    cooperative(64, 64, 1, ONE),
+    cooperative(64, 64, 1, SQUARE),
+    cooperative(64, 32, 1, ONE),
+    cooperative(64, 32, 1, FOUR_BESIDE),
+    ping_pong(128, 192, 2, ONE),
+    ping_pong(128, 192, 2, SQUARE),
+    ping_pong(128, 160, 2, SQUARE),
+    ping_pong(128, 128, 2, BESIDE),
+    ping_pong(128, 112, 2, SQUARE),
+    ping_pong(128, 128, 4, BESIDE),
+    cooperative(128, 96, 2, Cluster::SPLIT_K_4),
+    cooperative(64, 128, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 96, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 48, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 32, 1, Cluster::SPLIT_K_4),
+    cooperative(64, 16, 1, Cluster::SPLIT_K_4),
+    LONG_ROWS[0],
+    LONG_ROWS[1],
+    LONG_ROWS[2],
+    THREE,
+];
+
+/// For three products with a B that threads load: 64 columns each, and no cluster.
+const THREE: Tile = cooperative(128, 192, 2, ONE);
+
+/// Those of the table that are there for rows longer than a tile.
+const LONG_ROWS: [Tile; 3] = [
+    cooperative(128, 128, 2, FOUR_BESIDE),
+    cooperative(128, 256, 2, BESIDE),
+    cooperative(128, 256, 2, FOUR_BESIDE),
+];
+/// Columns of the widest product that ptxas compiles for four warpgroups.
+const WIDEST_OF_FOUR: u32 = 192;
+
+impl Tile {
+    /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
+    ///
+    /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
+    /// ptxas serialises its wgmma (C7514).
+    pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
+        let hidden = needs.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
+        // Some pay only where threads bring A or B in.
+        let large =
+            [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
+        let written = needs.operands.iter().any(|load| load.is_written());
+        // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
+        let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
+        let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
+            || self == THREE && needs.products != 3;
+        // Better a crowded tile than none.
+        let crowded = !self.has_room(needs)
+            && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
+        // Twice as many math warps pay where they compute much, but not where each writes partial results of its own.
+        let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
+        match (self.is_ping_pong(), self.warpgroups_per_tile()) {
+            _ if avoidable || special || crowded => false,
+            (false, _) => !large || written,
+            (true, 1) => hidden && !(busy && self.has_twin()),
+            (true, _) => hidden && busy,
+        }
+    }
+
+    /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
+    pub(crate) fn takes(self, needs: &Needs) -> bool {
+        let width = needs.width(self);
+        let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
+        let whole = |(load, (size, multicast)): (OperandLoad, (u32, u32))| match load {
+            OperandLoad::TmaKMajor => size % (8 * multicast) == 0,
+            OperandLoad::TmaMnMajor
+            | OperandLoad::Staggered
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor => size % 64 == 0,
+        };
+        let written = needs.operands.iter().any(|load| load.is_written());
+        // Many accumulators leave the load warpgroup few registers.
+        let roomy = self.accumulators() <= 128
+            || needs
+                .operands
+                .iter()
+                .all(|load| matches!(load, OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor));
+        let mixed = needs.operands.contains(&OperandLoad::Staggered)
+            && needs.operands.iter().any(|load| load.is_by_elements());
+        // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
+        let splits = self.cluster.split_k() == 1
+            || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
+        roomy
+            && splits
+            && self.columns.is_multiple_of(needs.products)
+            && self.row_columns(needs) >= needs.whole_columns
+            && width.is_multiple_of(needs.groups)
+            // Epilogue tiles are that wide at least.
+            && width.is_multiple_of(16)
+            && !mixed
+            && needs.operands.into_iter().zip(sides).all(whole)
+            && (!written
+                || (self.cluster.split_k() == 1
+                    && (self.cluster == Cluster::ONE || needs.operands == [OperandLoad::Staggered; 2])
+                    && !self.is_ping_pong()
+                    && self.math_warpgroups <= 2))
+    }
+
+    /// Columns of the tiles that a cluster has side by side: as many hold whole rows.
+    pub(super) fn row_columns(self, needs: &Needs) -> u32 {
+        needs.width(self) * self.cluster.columns()
+    }
+
+    /// Whether whole rows are needed that only a cluster's tiles together hold.
+    pub(super) fn reduces_over_cluster(self, needs: &Needs) -> bool {
+        needs.whole_columns > needs.width(self)
+    }
+
+    /// Whether what is reduced fits the registers that large tiles and three warpgroups have beside their accumulators.
+    pub(crate) fn has_room(self, needs: &Needs) -> bool {
+        let words = needs.folds.rows + needs.folds.columns + needs.folds.scalars;
+        words <= 4 || (self.math_warpgroups != 3 && self.columns <= 128)
+    }
+
+    /// Whether the table has the same tile with another number of math warpgroups.
+    fn has_twin(self) -> bool {
+        let twin = |other: &Tile| Tile { math_warpgroups: self.math_warpgroups, ..*other } == self;
+        CANDIDATES.iter().any(|other| other.math_warpgroups != self.math_warpgroups && twin(other))
+    }
+
+    /// Warpgroups that load: staggered rows keep two busy.
+    ///
+    /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
+    /// whatever `setmaxnreg` says (C7602).
+    pub(crate) fn loaders(self, needs: &Needs) -> u32 {
+        let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
+        if needs.operands.contains(&OperandLoad::Staggered) && !wide { 2 } else { 1 }
+    }
+
+    /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
+    pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
+        if self.loaders(needs) == 2 {
+            if self.math_warpgroups == 1 { [128, 240] } else { [40, 216] }
+        } else if needs.operands.iter().any(|load| load.is_written()) {
+            // Elements pass through registers of the load warpgroup.
+            if self.math_warpgroups == 1 { [128, 224] } else { [72, 216] }
+        } else if self.math_warpgroups > 2 {
+            if self.math_warpgroups == 3 { [32, 160] } else { [32, 112] }
+        } else if self.accumulators() > 128 {
+            [24, 240]
+        } else {
+            [40, 232]
+        }
+    }
+}
+
+impl Needs {
+    /// Columns of the widest tile of the epilogue.
+    pub(super) fn widest(&self) -> u32 {
+        let whole = |tile: &&Tile| tile.columns.is_multiple_of(self.products);
+        CANDIDATES.iter().filter(whole).map(|tile| self.width(*tile)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accumulators_leave_registers_for_the_epilogue() {
+        for tile in CANDIDATES {
+            assert!(
+                tile.blocks() >= 1 && tile.rows % (64 * tile.warpgroups_per_tile()) == 0,
+                "{tile:?}"
+            );
+            assert!(tile.accumulators() <= 192, "{tile:?}");
+            assert!(tile.columns % 8 == 0 && tile.columns <= 256, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn registers_are_those_that_a_cta_starts_with() {
+        const FILE: u32 = 65536;
+        for load in OperandLoad::ALL {
+            let needs = Needs { operands: [load, OperandLoad::TmaKMajor], ..Needs::plain() };
+            for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
+                let [loading, multiplying] = tile.registers(&needs);
+                let groups = [tile.loaders(&needs), tile.math_warpgroups];
+                let threads = 128 * (groups[0] + groups[1]);
+                let start = (FILE / threads).min(255) / 8 * 8;
+                let wanted = 128 * (groups[0] * loading + groups[1] * multiplying);
+                assert!(wanted <= start * threads && loading <= start, "{tile:?} {load:?}");
+                assert!(loading % 8 == 0 && multiplying % 8 == 0, "{tile:?} {load:?}");
+            }
+        }
+    }
+}

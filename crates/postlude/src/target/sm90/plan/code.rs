@@ -1,0 +1,13 @@
+//! How long the code of a tile's epilogue is.
+
+use crate::target::tile::Tile;
+
+use super::needs::Needs;
+
+/// Lines of code for all elements of a thread from which on they are loops: longer kernels take minutes to assemble.
+pub(super) const MOST_LINES: u32 = 9000;
+
+/// About how many lines of code a kernel has for this many columns of a tile without a loop.
+pub(super) fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
+    needs.lines.saturating_mul(tile.blocks() * columns / 2)
+}

@@ -1,0 +1,125 @@
+//! What a schedule costs: waves of tiles, each as long as its products, its bytes or its threads take.
+//!
+//! The constants are fitted to times of a hundred tiles on an H200: P1 to P8 and 120 problems of random sizes. Only the
+//! order of schedules matters, so what all have alike is left out.
+
+use crate::problem::Problem;
+
+use super::chip::Sm90;
+use super::operand::{OPERAND_BYTES, OperandLoad, STAGE_DEPTH};
+use super::schedule::Sm90Schedule;
+use super::slots::SLOT_ROWS;
+
+/// Multiply-adds of 16-bit operands that one SM does in a cycle.
+const MULTIPLY_ADDS: f64 = 2048.0;
+/// How much longer products take than they would without waits and at the full clock: cooperative, ping-pong, and with
+/// one math warpgroup.
+const COOPERATIVE: f64 = 1.3;
+const PING_PONG: f64 = 1.27;
+const ALONE: f64 = 1.0;
+/// Cycles in which one row of a stage reaches an SM, and which a stage takes at least.
+const ROW: f64 = 1.86;
+const SHORTEST: f64 = 135.0;
+/// Rows of stages that L2 gives out in a cycle, by what the distance between two of them is a multiple of, in bytes.
+const L2_ROWS: [(usize, f64); 2] = [(64, 41.0), (32, 37.5)];
+const L2_OTHER_ROWS: f64 = 28.5;
+const L2_STAGGERED_ROWS: f64 = 18.3;
+/// Cycles in which threads bring in a row of a stage: from where copies put it, by one load warpgroup or by two, or
+/// element by element.
+const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
+const ELEMENTS_ROW: f64 = 40.0;
+/// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
+const FINISH: f64 = 170.0;
+const FINISH_SLOT: f64 = 210.0;
+const FINISH_COLUMN: f64 = 4.9;
+/// The same for each element that goes straight to memory.
+const DIRECT_ELEMENT: f64 = 0.5;
+/// How much longer that takes while another warpgroup multiplies.
+const BESIDE_PRODUCTS: f64 = 1.2;
+/// Cycles until the CTAs of a cluster have synchronised at the start of a launch: of two, and of more.
+const PAIR: f64 = 2040.0;
+const LARGE_CLUSTER: f64 = 1190.0;
+/// Cycles of the two cluster barriers of a split K, and for each element of a partial sum.
+const SPLIT_K: f64 = 870.0;
+const SPLIT_K_ELEMENT: f64 = 0.163;
+
+/// Cycles for the whole problem, as the model sees it.
+pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    let tile = schedule.tile;
+    let cluster = tile.cluster;
+    let blocks = f64::from(schedule.grid(problem, chip));
+    let running = blocks / f64::from(cluster.blocks());
+    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
+    let waves = (rows * columns * problem.batch as f64 / running).ceil();
+    let steps = (problem.inner as f64 / f64::from(STAGE_DEPTH)).ceil().max(1.0);
+    let steps = (steps / f64::from(cluster.split_k())).ceil();
+    let multiplied = steps * step(schedule, problem, blocks);
+    let finished = finish(schedule);
+    let begun = match cluster.blocks() {
+        1 => 0.0,
+        2 => PAIR,
+        _ => LARGE_CLUSTER,
+    };
+    begun
+        + if tile.is_ping_pong() {
+            // Two tiles are in flight; only the last one's epilogue is not hidden.
+            let all = multiplied + finished * BESIDE_PRODUCTS;
+            waves * multiplied.max(all / f64::from(tile.tiles_in_flight())) + finished
+        } else {
+            waves * (multiplied + finished)
+        }
+}
+
+/// Cycles from the last product of a tile to its end.
+fn finish(schedule: &Sm90Schedule) -> f64 {
+    let tile = schedule.tile;
+    let slots = tile.rows / SLOT_ROWS / tile.warpgroups_per_tile()
+        * (schedule.width() / schedule.epilogue_tile);
+    let slot = FINISH_SLOT + FINISH_COLUMN * f64::from(schedule.epilogue_tile);
+    let others = f64::from(tile.cluster.split_k() - 1);
+    let elements = f64::from(tile.rows * tile.columns);
+    let met = if others > 0.0 { SPLIT_K } else { 0.0 };
+    let gathered = met + elements * SPLIT_K_ELEMENT * others;
+    let direct =
+        schedule.needs.epilogue_stores.iter().filter(|transfer| transfer.is_direct()).count();
+    let stored = f64::from(tile.rows * schedule.width()) * direct as f64;
+    FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
+}
+
+/// Cycles of one stage while this many CTAs run.
+fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
+    let tile = schedule.tile;
+    let waits = match (tile.is_ping_pong(), tile.math_warpgroups) {
+        (_, 1) => ALONE,
+        (false, _) => COOPERATIVE,
+        (true, _) => PING_PONG,
+    };
+    let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
+    let products_of_a = schedule.needs.products as usize;
+    let sides = [
+        (tile.rows, tile.cluster.columns(), problem.rows),
+        (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
+    ];
+    let (mut drawn, mut threads) = (0.0, 0.0);
+    for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
+        let elements = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner };
+        let distance = elements * OPERAND_BYTES as usize;
+        let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
+        let rate = match load {
+            OperandLoad::Staggered => L2_STAGGERED_ROWS,
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
+        };
+        drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
+        threads += f64::from(size)
+            * match load {
+                OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => 0.0,
+                OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
+                OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
+            };
+    }
+    let received = f64::from(tile.rows + tile.columns) * ROW;
+    products.max(received).max(drawn).max(threads).max(SHORTEST)
+}

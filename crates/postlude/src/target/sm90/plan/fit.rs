@@ -1,0 +1,213 @@
+//! The knobs of a tile: as many stages as shared memory holds, and what goes with them.
+
+use crate::lower::least_common_multiple;
+use crate::target::tile::Tile;
+
+use super::chip::Sm90;
+use super::code::{MOST_LINES, code_lines};
+use super::hints::Hints;
+use super::needs::Needs;
+use super::operand::OperandLoad;
+use super::raster::Raster;
+use super::reuse;
+use super::schedule::Sm90Schedule;
+use super::slots::{Slots, choices};
+
+/// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
+pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
+    if !tile.takes(needs) {
+        return None;
+    }
+    let usual = fit_with(tile, needs, chip, false);
+    let stages = usual.as_ref().map_or(0, |schedule| schedule.stages);
+    if stages >= SCARCE_STAGES {
+        return usual;
+    }
+    fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
+}
+
+/// The same for a tile that does, with C's slots reused for D or not.
+fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
+    let choices = choices(tile, needs);
+    let most = (FEWEST_STAGES..=MOST_STAGES).rev();
+    let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
+    // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
+    let wide =
+        all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.epilogue_tile == 64);
+    wide.filter(|_| needs.is_heavy() && tile.is_ping_pong())
+        .chain(all)
+        .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
+        .map(|(stages, Slots { epilogue_tile, c_stages, d_stages, .. })| Sm90Schedule {
+            tile,
+            stages,
+            epilogue_tile,
+            fragment: fragment(needs, epilogue_tile),
+            c_stages,
+            d_stages,
+            reuse_c,
+            delay_store: false,
+            epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
+                || rounds(tile, needs, epilogue_tile) > 0,
+            rounds: rounds(tile, needs, epilogue_tile),
+            skew: 0,
+            wgmma_in_flight: wgmma_in_flight(stages, needs),
+            hints: Hints::None,
+            raster: Raster::usual(tile.cluster),
+            grid_limit: None,
+            needs: needs.clone(),
+        })
+        .filter(|schedule| reuse::refuse(schedule).is_ok())
+        .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
+}
+
+/// Whether epilogue tiles are a loop: where there is much code for many accumulators.
+fn epilogue_loop(tile: Tile, needs: &Needs, epilogue_tile: u32) -> bool {
+    (needs.is_heavy() || needs.folds.any())
+        && tile.is_ping_pong()
+        && tile.warpgroups_per_tile() == 1
+        && needs.width(tile) > least_common_multiple(needs.groups, epilogue_tile)
+}
+
+/// Rounds of the loops that a long kernel needs; 0 for a short one.
+fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
+    let width = needs.width(tile);
+    if code_lines(tile, needs, width) <= MOST_LINES {
+        return 0;
+    }
+    let spans = width / least_common_multiple(needs.groups, epilogue_tile);
+    let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
+    let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
+    even.clone().find(short).or(even.next_back()).unwrap_or(0)
+}
+/// Columns that are computed before their values are converted and reduced: few, so that few registers hold them.
+/// Columns that are reduced together share shuffles, but reductions of several words fill registers.
+pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
+    let together = match needs.folds {
+        folds if !folds.any() || needs.widest_fold > 1 => 8,
+        folds if folds.rows > 1 => 16,
+        _ => 32,
+    };
+    together.min(epilogue_tile)
+}
+
+/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to
+/// fill.
+fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
+    u32::from(stages > 2 || !needs.operands.contains(&OperandLoad::Staggered))
+}
+
+/// The least shared memory that a schedule of a tile may have.
+pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
+    let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
+    let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
+    let with = |slots: &Slots| {
+        let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
+        let stages = FEWEST_STAGES;
+        let with = |reuse_c| Sm90Schedule {
+            stages,
+            epilogue_tile,
+            c_stages,
+            d_stages,
+            reuse_c,
+            ..schedule.clone()
+        };
+        let allowed = [false, true].map(with).into_iter().filter(|it| reuse::refuse(it).is_ok());
+        allowed.map(|schedule| schedule.shared_bytes()).min().unwrap_or(u32::MAX)
+    };
+    choices(tile, needs).iter().map(with).min().unwrap_or(0)
+}
+
+/// As many stages of A and B or fewer are worth having with few slots for outputs.
+const WITH_FEW_SLOTS: u32 = 3;
+/// With fewer, shared memory of D slots is better spent on one more.
+const SCARCE_STAGES: u32 = 3;
+/// As many are enough where the epilogue takes longer than the products.
+const ENOUGH_STAGES: u32 = 4;
+/// More hide nothing.
+pub(super) const MOST_STAGES: u32 = 12;
+/// Fewer do not overlap loads with products.
+pub(super) const FEWEST_STAGES: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidates::CANDIDATES;
+    use super::super::needs::SlotCounts;
+    use super::super::place::EpilogueTransfer;
+    use super::*;
+
+    #[test]
+    fn every_candidate_fits_a_chip() {
+        for tile in CANDIDATES {
+            let schedule = fit(*tile, &Needs::plain(), Sm90::H200)
+                .expect("a candidate that fits nowhere is no candidate");
+            assert!(
+                schedule.shared_bytes() <= Sm90::H200.shared_bytes && schedule.stages >= 3,
+                "{tile:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_large_tile_has_four_stages() {
+        let large = CANDIDATES.iter().find(|tile| tile.rows == 128 && tile.columns == 256).copied();
+        assert_eq!(
+            large
+                .and_then(|tile| fit(tile, &Needs::plain(), Sm90::H200))
+                .map(|schedule| schedule.stages),
+            Some(4)
+        );
+    }
+
+    #[test]
+    fn slots_of_c_are_reused_where_stages_are_scarce() {
+        let (epilogue_loads, epilogue_stores) =
+            (vec![EpilogueTransfer::Tma], vec![EpilogueTransfer::Tma]);
+        let slots = SlotCounts { loads: 1, stores: 1, reusable: 1 };
+        let needs = Needs { epilogue_loads, epilogue_stores, slots, ..Needs::plain() };
+        let mut reusing = 0;
+        for kibibytes in 100..228 {
+            let chip = Sm90 { shared_bytes: kibibytes * 1024, ..Sm90::H200 };
+            let usual = fit_with(CANDIDATES[0], &needs, chip, false);
+            let Some(taken) = fit(CANDIDATES[0], &needs, chip) else { continue };
+            let stages = usual.map_or(0, |usual| usual.stages);
+            assert!(taken.stages >= stages && (!taken.reuse_c || stages < SCARCE_STAGES));
+            assert!(taken.shared_bytes() <= chip.shared_bytes);
+            reusing += u32::from(taken.reuse_c && taken.stages > stages);
+        }
+        assert!(reusing > 0);
+    }
+
+    #[test]
+    fn knobs_that_a_schedule_does_not_name_are_the_planners() {
+        let schedule = fit(CANDIDATES[0], &Needs::plain(), Sm90::H200).expect("it fits");
+        let named = |line: &&str| {
+            ["fragment", "reuse_c", "delay_store", "slots"].iter().all(|knob| !line.contains(knob))
+        };
+        let printed = schedule.to_string();
+        let fewer: Vec<&str> = printed.lines().filter(named).collect();
+        let slots = SlotCounts::default();
+        let needs = Needs { slots, ..schedule.needs.clone() };
+        assert_eq!(fewer.join("\n").parse(), Ok(Sm90Schedule { needs, ..schedule }));
+    }
+
+    #[test]
+    fn a_printed_schedule_reads_back() {
+        for tile in CANDIDATES {
+            let epilogue_loads = if tile.cluster.split_k() == 1 {
+                EpilogueTransfer::ALL.to_vec()
+            } else {
+                Vec::new()
+            };
+            let needs = Needs { epilogue_loads, ..Needs::plain() };
+            let slots = SlotCounts { loads: 2, stores: 1, reusable: 1 };
+            let needs = Needs { slots, ..needs };
+            let schedule = fit(*tile, &needs, Sm90::H200).expect("it fits");
+            let (fragment, reuse_c, delay_store) = (16, true, true);
+            for schedule in
+                [Sm90Schedule { fragment, reuse_c, delay_store, ..schedule.clone() }, schedule]
+            {
+                assert_eq!(schedule.to_string().parse(), Ok(schedule));
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which knobs of a given schedule no kernel has.
+
+use crate::target::tile::{Cluster, Tile};
+
+use super::candidates::CANDIDATES;
+use super::fit::{FEWEST_STAGES, MOST_STAGES};
+use super::raster::Raster;
+use super::refusal::Sm90Refusal;
+use super::reuse;
+use super::schedule::Sm90Schedule;
+
+/// Refuses a schedule that no kernel can be emitted for.
+pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
+    refuse_values(schedule)?;
+    if !schedule.fragment.is_multiple_of(8)
+        || schedule.fragment == 0
+        || !schedule.epilogue_tile.is_multiple_of(schedule.fragment)
+    {
+        return Err(Sm90Refusal::Fragment { epilogue_tile: schedule.epilogue_tile });
+    }
+    reuse::refuse(schedule)?;
+    if schedule.delay_store && schedule.d_bytes() > 0 && schedule.d_stages < 2 {
+        return Err(Sm90Refusal::DelayedSlot);
+    }
+    Ok(())
+}
+
+/// Refuses a tile or a value that no kernel can be emitted for.
+fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
+    let tile = schedule.tile;
+    let known = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
+    let rounds = schedule.rounds.checked_mul(schedule.span());
+    let rounds_fit = schedule.rounds == 0
+        || schedule.epilogue_loop
+            && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
+    let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
+    let knobs = [
+        ("cluster", Cluster::ALL.contains(&tile.cluster)),
+        ("tile", known && tile.takes(&schedule.needs)),
+        ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
+        (
+            "epilogue_tile",
+            [16, 32, 64].contains(&schedule.epilogue_tile)
+                && schedule.width().is_multiple_of(schedule.epilogue_tile),
+        ),
+        ("stages", (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)),
+        ("c_stages", stages(schedule.c_stages)),
+        ("d_stages", stages(schedule.d_stages)),
+        ("wgmma_in_flight", schedule.wgmma_in_flight <= 1),
+        ("skew", schedule.skew == 0 || takes_skew(schedule)),
+        ("rounds", rounds_fit),
+        ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
+    ];
+    match knobs.into_iter().find(|(_, fits)| !fits) {
+        Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
+        None => Ok(()),
+    }
+}
+
+/// Whether one math warpgroup can stay behind the other: nothing in the epilogue makes them meet, and the ring has stages
+/// for both and for one load.
+fn takes_skew(schedule: &Sm90Schedule) -> bool {
+    let tile = schedule.tile;
+    tile.warpgroups_per_tile() == 2
+        && !tile.is_ping_pong()
+        && tile.cluster.split_k() == 1
+        && schedule.needs.column_values == 0
+        && schedule.skew + schedule.wgmma_in_flight < schedule.stages
+}

@@ -1,0 +1,43 @@
+//! What a tile program needs of a schedule at the sizes and placements of a call.
+
+use crate::graph::Kind;
+use crate::lower::{Reduction, TileProgram};
+use crate::placement::Placements;
+use crate::problem::Problem;
+
+use super::needs::{Needs, SlotCounts};
+use super::partials::FoldWords;
+use super::{operand, parameters, place, work};
+
+/// The needs of a program whose tensors lie so; the problem and the placements are its own.
+pub(super) fn needed(program: &TileProgram, problem: &Problem, placements: &Placements) -> Needs {
+    let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
+    let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
+    let mut needs = Needs {
+        operands: operand::operand_loads(program.graph(), problem, placements),
+        epilogue_loads: place::epilogue_loads(program, problem, placements),
+        epilogue_stores: place::epilogue_stores(program, problem, placements),
+        slots: SlotCounts::default(),
+        column_values: program.column_values.len() as u32,
+        products: program.products(),
+        folds: FoldWords::of(program),
+        widest_fold: of_columns.max().unwrap_or(0),
+        whole_columns: whole_columns(program, problem.product_columns()),
+        pass_words: program.row_passes.iter().map(of_pass).max().unwrap_or(0),
+        groups: program.run_multiple(),
+        work: work::work(program),
+        lines: work::lines(program),
+    }
+    .settled();
+    parameters::shorten(program, &mut needs);
+    needs.slots = SlotCounts::of(program, &needs);
+    needs
+}
+
+/// Columns of whole rows that tiles have to hold; 0 where none has to.
+fn whole_columns(program: &TileProgram, columns: usize) -> u32 {
+    if program.row_passes.is_empty() {
+        return 0;
+    }
+    u32::try_from(columns.max(1)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,217 @@
+//! Where the operands of the product lie in memory, and how each is therefore loaded into shared memory.
+
+use crate::dtype::DType;
+use crate::graph::{Graph, InputId, Orientation};
+use crate::placement::{Placement, Placements};
+use crate::problem::Problem;
+
+use super::place::{MAP_ALIGNMENT, fits_map};
+
+/// How an operand of the product is loaded into shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum OperandLoad {
+    /// By TMA; K-major: elements along K are contiguous.
+    TmaKMajor,
+    /// By TMA; MN-major: rows of A, or columns of B, are contiguous.
+    TmaMnMajor,
+    /// K-major, but rows begin anywhere. Every eighth row begins at the same distance from a multiple of 16 bytes, so
+    /// eight tensor maps read them all, and load warps move what arrived to its place.
+    Staggered,
+    /// Element by element; the threads of a warp read along K.
+    ElementsKMajor,
+    /// Element by element; the threads of a warp read along rows of A, or columns of B.
+    ElementsMnMajor,
+}
+
+impl OperandLoad {
+    /// Every one, best first.
+    pub(crate) const ALL: [OperandLoad; 5] = [
+        OperandLoad::TmaKMajor,
+        OperandLoad::TmaMnMajor,
+        OperandLoad::Staggered,
+        OperandLoad::ElementsKMajor,
+        OperandLoad::ElementsMnMajor,
+    ];
+
+    /// The word in a printed schedule.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            OperandLoad::TmaKMajor => "tma_k_major",
+            OperandLoad::TmaMnMajor => "tma_mn_major",
+            OperandLoad::Staggered => "staggered",
+            OperandLoad::ElementsKMajor => "elements_k_major",
+            OperandLoad::ElementsMnMajor => "elements_mn_major",
+        }
+    }
+
+    /// Whether threads read it element by element.
+    pub(crate) const fn is_by_elements(self) -> bool {
+        matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
+    }
+
+    /// Whether threads of the load warpgroup write it to its stage, and not TMA.
+    pub(crate) const fn is_written(self) -> bool {
+        matches!(
+            self,
+            OperandLoad::Staggered | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor
+        )
+    }
+
+    /// Whether a kernel that loads it so can be used where `other` was planned.
+    pub(crate) fn covers(self, other: OperandLoad) -> bool {
+        self == other
+            || self.is_by_elements()
+            || (self == OperandLoad::Staggered && other == OperandLoad::TmaKMajor)
+    }
+}
+
+/// An element type that wgmma multiplies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum OperandElement {
+    F16,
+    BF16,
+}
+
+impl OperandElement {
+    /// That of a tensor, if wgmma multiplies it.
+    pub(crate) const fn of(dtype: DType) -> Option<OperandElement> {
+        match dtype {
+            DType::F16 => Some(OperandElement::F16),
+            DType::BF16 => Some(OperandElement::BF16),
+            DType::F32
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::I8
+            | DType::U8
+            | DType::I32
+            | DType::Bool
+            | DType::B1 => None,
+        }
+    }
+
+    /// That of the product's operands; planning refuses others.
+    pub(crate) fn of_product(graph: &Graph) -> OperandElement {
+        let dtype = graph.inputs()[graph.product().left.0.0 as usize].dtype;
+        OperandElement::of(dtype)
+            .unwrap_or_else(|| panic!("compiler bug: planning let operands of {dtype} through"))
+    }
+}
+
+/// Bytes of an element, which are the same for every [`OperandElement`].
+pub(crate) const OPERAND_BYTES: u32 = 2;
+
+/// Classes of rows of a staggered operand: 16 bytes are this many 16-bit elements.
+pub(crate) const STAGGER: u32 = 8;
+
+/// Bytes of a row of a stage: one swizzled row of shared memory.
+pub(crate) const STAGE_ROW_BYTES: u32 = 128;
+/// K of one stage.
+pub(crate) const STAGE_DEPTH: u32 = STAGE_ROW_BYTES / OPERAND_BYTES;
+/// Slots of staggered operands: TMA fills one while load warps empty the other.
+pub(crate) const STAGING_SLOTS: u32 = 2;
+/// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
+pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * OPERAND_BYTES;
+/// Elements between neighbours of an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OperandStrides {
+    /// 0 where all batches have the same.
+    pub(crate) batch: isize,
+    /// Along rows of A, or columns of B.
+    pub(crate) outer: isize,
+    /// Along the contraction.
+    pub(crate) inner: isize,
+}
+
+/// An operand of the product.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    pub(crate) input: InputId,
+    pub(crate) dtype: DType,
+    pub(crate) placement: &'a Placement,
+    pub(crate) strides: OperandStrides,
+    /// Rows of A, or columns of B.
+    pub(crate) size: usize,
+}
+
+/// A, B, and further Bs where there are several products.
+pub(crate) fn operands<'a>(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &'a Placements,
+) -> Vec<Operand<'a>> {
+    let product = graph.product();
+    let operand = |(input, orientation): (InputId, Orientation), last: Orientation, size| {
+        let placement = placements.input(input);
+        let [.., first, second] = placement.strides[..] else {
+            panic!("compiler bug: an operand of fewer than two dims")
+        };
+        // The contraction is the last dim as A stands, and as B stands transposed.
+        let (outer, inner) = if orientation == last { (first, second) } else { (second, first) };
+        let batch = if placement.strides.len() == 3 { placement.strides[0] } else { 0 };
+        let dtype = graph.inputs()[input.0 as usize].dtype;
+        let strides = OperandStrides { batch, outer, inner };
+        Operand { input, dtype, placement, strides, size }
+    };
+    let columns = problem.product_columns();
+    let right = |input| operand((input, product.right.1), Orientation::Transposed, columns);
+    let left = operand(product.left, Orientation::Plain, problem.rows);
+    [left, right(product.right.0)]
+        .into_iter()
+        .chain(product.further.iter().copied().map(right))
+        .collect()
+}
+
+/// How A and B are loaded.
+pub(super) fn operand_loads(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> [OperandLoad; 2] {
+    let operands = operands(graph, problem, placements);
+    let each: Vec<OperandLoad> =
+        operands.iter().map(|operand| operand_load(operand, problem)).collect();
+    let (left, right) = (each[0], each[1]);
+    let right = match &each[2..] {
+        [] => right,
+        // Every product loads its B by the same code: one that loads all of them.
+        further if right != OperandLoad::Staggered && further.iter().all(|load| *load == right) => {
+            right
+        }
+        _ if operands[1..].iter().all(|operand| operand.strides.outer == 1) => {
+            OperandLoad::ElementsMnMajor
+        }
+        _ => OperandLoad::ElementsKMajor,
+    };
+    let loads = [left, right];
+    if !loads.iter().any(|load| load.is_by_elements()) {
+        return loads;
+    }
+    // The whole load warpgroup reads elements: no warp is left to move staggered rows.
+    loads
+        .map(|load| if load == OperandLoad::Staggered { OperandLoad::ElementsKMajor } else { load })
+}
+
+fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
+    if problem.inner == 0 {
+        // Nothing is read.
+        return OperandLoad::TmaKMajor;
+    }
+    let OperandStrides { batch, outer, inner } = operand.strides;
+    let fits = |stride: isize| fits_map(stride, operand.dtype);
+    let batches_fit = problem.batch <= 1 || batch == 0 || fits(batch);
+    let (inner_unit, outer_unit) =
+        (problem.inner == 1 || inner == 1, operand.size <= 1 || outer == 1);
+    if batches_fit && operand.placement.alignment().is_multiple_of(MAP_ALIGNMENT) {
+        if inner_unit && (operand.size <= 1 || fits(outer)) {
+            return OperandLoad::TmaKMajor;
+        }
+        if outer_unit && (problem.inner == 1 || fits(inner)) {
+            return OperandLoad::TmaMnMajor;
+        }
+    }
+    let step = outer.checked_mul(STAGGER as isize);
+    if batches_fit && inner_unit && (operand.size <= 1 || step.is_some_and(fits)) {
+        return OperandLoad::Staggered;
+    }
+    if outer_unit { OperandLoad::ElementsMnMajor } else { OperandLoad::ElementsKMajor }
+}

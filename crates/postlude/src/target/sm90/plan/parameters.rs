@@ -1,0 +1,109 @@
+//! The parameters of a launch: how many and how large they may be.
+
+use crate::lower::TileProgram;
+
+use super::needs::Needs;
+use super::operand::{OperandLoad, STAGGER};
+use super::place::EpilogueTransfer;
+use super::refusal::Sm90Refusal;
+
+/// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
+const MOST_PARAMETER_BYTES: usize = 4096;
+/// The most parameters that a launch is given, as in `runtime/driver/function`.
+const MOST_PARAMETERS: usize = 512;
+/// The launch's parameters as they lie one behind the other.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Parameters {
+    count: usize,
+    bytes: usize,
+}
+
+impl Parameters {
+    fn push(&mut self, count: usize, size: usize, alignment: usize) {
+        for _ in 0..count {
+            self.bytes = self.bytes.next_multiple_of(alignment) + size;
+        }
+        self.count += count;
+    }
+
+    fn maps(&mut self, count: usize) {
+        self.push(count, 128, 64);
+    }
+
+    /// A pointer and three strides.
+    fn memory(&mut self) {
+        self.push(4, 8, 8);
+    }
+
+    fn words(&mut self, count: usize) {
+        self.push(count, 4, 4);
+    }
+
+    fn tensor(&mut self, transfer: EpilogueTransfer) {
+        if transfer.major().is_some() { self.maps(1) } else { self.memory() }
+    }
+
+    fn operand(&mut self, load: OperandLoad) {
+        match load {
+            OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => self.maps(1),
+            OperandLoad::Staggered => {
+                let classes = STAGGER as usize;
+                self.maps(classes);
+                // What is before each class, and two selectors.
+                self.words(classes + 2);
+            }
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => self.memory(),
+        }
+        // Whether it has batches.
+        self.words(1);
+    }
+
+    /// Those of a graph, in the order in which a kernel declares them.
+    pub(super) fn of(program: &TileProgram, needs: &Needs) -> Parameters {
+        let mut all = Parameters::default();
+        all.operand(needs.operands[0]);
+        (0..needs.products).for_each(|_| all.operand(needs.operands[1]));
+        // Sizes, and the order of tiles.
+        all.words(6);
+        let tiles = &program.tile_operands;
+        for input in &program.body_inputs {
+            if program.graph().inputs()[input.0 as usize].dims.is_none() {
+                all.words(1);
+                continue;
+            }
+            let place = tiles.iter().position(|tile| tile == input);
+            all.tensor(
+                place.map_or(EpilogueTransfer::Strided, |place| needs.epilogue_loads[place]),
+            );
+        }
+        needs.epilogue_stores.iter().for_each(|transfer| all.tensor(*transfer));
+        if needs.folds.any() {
+            all.push(4, 8, 8);
+        }
+        all
+    }
+
+    pub(super) fn fit(self) -> bool {
+        self.count <= MOST_PARAMETERS && self.bytes <= MOST_PARAMETER_BYTES
+    }
+}
+
+/// Lets tiles go straight between registers and memory where their tensor maps would not fit a launch: first operands,
+/// then outputs, too.
+pub(super) fn shorten(program: &TileProgram, needs: &mut Needs) {
+    if !Parameters::of(program, needs).fit() {
+        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
+    }
+    if !Parameters::of(program, needs).fit() {
+        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
+    }
+}
+
+/// Refuses more tensors and scalars than a launch has parameters for.
+pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let all = Parameters::of(program, needs);
+    if all.fit() {
+        return Ok(());
+    }
+    Err(Sm90Refusal::Parameters { count: all.count, bytes: all.bytes })
+}

@@ -1,0 +1,205 @@
+//! Where tensors lie, and how the epilogue therefore loads and stores each.
+//!
+//! In: strides and alignments of one call. Out: an [`EpilogueTransfer`] for every tile operand and every output.
+
+use crate::dtype::DType;
+use crate::graph::{InputId, Kind};
+use crate::lower::TileProgram;
+use crate::placement::{Major, Placements};
+use crate::problem::{Problem, body_strides};
+
+use super::refusal::Sm90Refusal;
+
+/// How the epilogue loads a tile operand or stores an output.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum EpilogueTransfer {
+    /// By TMA through shared memory; row-major.
+    Tma,
+    /// By TMA through shared memory; column-major.
+    TmaTransposed,
+    /// Directly between registers and memory; columns are contiguous.
+    Contiguous,
+    /// Directly between registers and memory, at any strides.
+    Strided,
+    /// No tile: a vector, a scalar or a value for each group of columns, written when the reductions that it is made of
+    /// are finished.
+    Finished,
+}
+
+impl EpilogueTransfer {
+    /// Every one, best first.
+    pub(crate) const ALL: [EpilogueTransfer; 5] = [
+        EpilogueTransfer::Tma,
+        EpilogueTransfer::TmaTransposed,
+        EpilogueTransfer::Contiguous,
+        EpilogueTransfer::Strided,
+        EpilogueTransfer::Finished,
+    ];
+
+    /// Directly between registers and memory, if it is not yet.
+    pub(super) fn make_direct(&mut self) {
+        *self = match *self {
+            EpilogueTransfer::Tma | EpilogueTransfer::Contiguous => EpilogueTransfer::Contiguous,
+            EpilogueTransfer::TmaTransposed | EpilogueTransfer::Strided => {
+                EpilogueTransfer::Strided
+            }
+            EpilogueTransfer::Finished => EpilogueTransfer::Finished,
+        };
+    }
+
+    /// The word in a printed schedule.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            EpilogueTransfer::Tma => "tma",
+            EpilogueTransfer::TmaTransposed => "tma_transposed",
+            EpilogueTransfer::Contiguous => "contiguous",
+            EpilogueTransfer::Strided => "strided",
+            EpilogueTransfer::Finished => "finished",
+        }
+    }
+
+    /// What a tensor map has innermost; `None` where there is no map.
+    pub(crate) const fn major(self) -> Option<Major> {
+        match self {
+            EpilogueTransfer::Tma => Some(Major::Row),
+            EpilogueTransfer::TmaTransposed => Some(Major::Column),
+            EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => None,
+        }
+    }
+
+    /// Whether a tile moves directly between registers and memory.
+    pub(crate) const fn is_direct(self) -> bool {
+        matches!(self, EpilogueTransfer::Contiguous | EpilogueTransfer::Strided)
+    }
+
+    /// Whether code for this one moves whatever the other one moves.
+    pub(crate) const fn covers(self, other: EpilogueTransfer) -> bool {
+        match self {
+            EpilogueTransfer::Tma => matches!(other, EpilogueTransfer::Tma),
+            EpilogueTransfer::TmaTransposed => matches!(other, EpilogueTransfer::TmaTransposed),
+            EpilogueTransfer::Contiguous => {
+                matches!(other, EpilogueTransfer::Tma | EpilogueTransfer::Contiguous)
+            }
+            EpilogueTransfer::Strided => !matches!(other, EpilogueTransfer::Finished),
+            EpilogueTransfer::Finished => matches!(other, EpilogueTransfer::Finished),
+        }
+    }
+}
+
+/// What tensor maps want of addresses and strides, in bytes.
+pub(super) const MAP_ALIGNMENT: u64 = 16;
+/// Strides of tensor maps are below this (CUDA Driver API, `cuTensorMapEncodeTiled`).
+const MAP_STRIDES: i128 = 1 << 40;
+/// Coordinates are signed 32-bit numbers, and a tile may begin before a size ends and end after it.
+const MOST_ELEMENTS: usize = i32::MAX as usize - 1024;
+
+/// How every tile operand is loaded, in the order of the signature.
+pub(super) fn epilogue_loads(
+    program: &TileProgram,
+    problem: &Problem,
+    placements: &Placements,
+) -> Vec<EpilogueTransfer> {
+    let graph = program.graph();
+    let transfer = |input: InputId| {
+        let declared = &graph.inputs()[input.0 as usize];
+        let placement = placements.input(input);
+        let dims = declared.dims.as_deref().unwrap_or_default();
+        let strides = body_strides(graph.product(), dims, &placement.strides);
+        let mapped = is_mapped(declared.dtype);
+        transfer(declared.dtype, mapped, strides, placement.alignment(), problem)
+    };
+    program.tile_operands.iter().copied().map(transfer).collect()
+}
+
+/// How every output is stored, in the order of the signature.
+pub(super) fn epilogue_stores(
+    program: &TileProgram,
+    problem: &Problem,
+    placements: &Placements,
+) -> Vec<EpilogueTransfer> {
+    let graph = program.graph();
+    let outputs = graph.outputs().iter().zip(&placements.outputs);
+    outputs
+        .map(|(output, placement)| {
+            let axes = graph.product().axes(&output.dims);
+            if axes.is_some_and(|axes| axes.kind() != Kind::Tile) || program.output_run(output) > 1
+            {
+                return EpilogueTransfer::Finished;
+            }
+            let strides = body_strides(graph.product(), &output.dims, &placement.strides);
+            let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
+            let transfer = transfer(output.dtype, mapped, strides, placement.alignment(), problem);
+            // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
+            let whole = |elements: usize| {
+                (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
+            };
+            match transfer {
+                EpilogueTransfer::Tma if !whole(problem.product_columns()) => {
+                    EpilogueTransfer::Contiguous
+                }
+                // Tiles of bytes are stored by TMA row-major only.
+                EpilogueTransfer::TmaTransposed
+                    if !whole(problem.rows) || output.dtype.bits() == 8 =>
+                {
+                    EpilogueTransfer::Strided
+                }
+                other => other,
+            }
+        })
+        .collect()
+}
+
+/// Whether TMA moves such elements, row-major and column-major.
+fn is_mapped(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}
+
+/// How a tensor that lies so is loaded or stored: by TMA only where its elements are `mapped`.
+fn transfer(
+    dtype: DType,
+    mapped: bool,
+    strides: [isize; 3],
+    alignment: u64,
+    problem: &Problem,
+) -> EpilogueTransfer {
+    let [batch, row, column] = strides;
+    // No map has an empty dim, and a tile of nothing must touch nothing.
+    let mappable = problem.rows > 0
+        && problem.product_columns() > 0
+        && mapped
+        && alignment.is_multiple_of(MAP_ALIGNMENT)
+        && (problem.batch <= 1 || fits_map(batch, dtype));
+    if column == 1 || problem.product_columns() <= 1 {
+        let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
+        return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
+    }
+    let mapped = mappable && row == 1 && fits_map(column, dtype);
+    if mapped { EpilogueTransfer::TmaTransposed } else { EpilogueTransfer::Strided }
+}
+
+/// Whether a map can step by this stride.
+pub(super) fn fits_map(stride: isize, dtype: DType) -> bool {
+    let bytes = stride as i128 * dtype.bits() as i128 / 8;
+    (1..MAP_STRIDES).contains(&bytes) && bytes % i128::from(MAP_ALIGNMENT) == 0
+}
+
+/// Refuses sizes beyond 32-bit coordinates.
+pub(super) fn refuse(problem: &Problem) -> Result<(), Sm90Refusal> {
+    let sizes = [problem.batch, problem.rows, problem.product_columns(), problem.inner];
+    if sizes.into_iter().any(|size| size > MOST_ELEMENTS) {
+        return Err(Sm90Refusal::TooLarge);
+    }
+    // Where there are no rows, columns or batches, there may still be a tile for each of the others.
+    let smallest_tiles = problem.rows.div_ceil(64).max(1) as u128
+        * problem.product_columns().div_ceil(64).max(1) as u128
+        * problem.batch.max(1) as u128;
+    if smallest_tiles > i32::MAX as u128 {
+        return Err(Sm90Refusal::TooLarge);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Every candidate with its verdict, and the fitting ones in the order of their cost.
+//!
+//! In: a tile program at the sizes of a call. Out: for each tile of the table a schedule and its cost, or the reason why it is not taken.
+
+use crate::lower::BoundProgram;
+use crate::problem::Problem;
+use crate::target::tile::{Cluster, Tile};
+
+use super::candidates::CANDIDATES;
+use super::chip::Sm90;
+use super::fit::{fit, least_bytes};
+use super::needed::needed;
+use super::needs::Needs;
+use super::raster::Raster;
+use super::refusal::Sm90Refusal;
+use super::schedule::Sm90Schedule;
+use super::{cost, limits, parameters, place, refuse};
+
+/// A tile of the table, and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Candidate {
+    /// The tile.
+    pub(crate) tile: Tile,
+    /// How it would be run, or why it is not.
+    pub(crate) verdict: Result<Ranked, Sm90Refusal>,
+}
+
+/// A schedule and its cost.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Ranked {
+    /// The schedule.
+    pub(crate) schedule: Sm90Schedule,
+    /// Cycles for the whole problem, as the model sees it.
+    pub(crate) cycles: f64,
+}
+
+/// Numbers of rows that tiles are chosen for: this many from each power of two to the next.
+const BETWEEN: usize = 8;
+const LEAST_ROWS: f64 = 64.0;
+const POWERS: usize = 8;
+/// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
+const FEW: usize = 4;
+
+/// What a program needs, or why no schedule runs it.
+pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
+    let (program, problem) = (bound.program(), bound.problem());
+    refuse::refuse_operands(program)?;
+    place::refuse(problem)?;
+    let needs = needed(program, problem, bound.placements());
+    refuse::refuse(program, &needs)?;
+    limits::refuse_code(program, &needs)?;
+    Ok(needs)
+}
+
+/// Every candidate in the order of the table, or why the problem is refused whatever the tile.
+pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
+    let needs = accepted_needs(bound)?;
+    parameters::refuse(bound.program(), &needs)?;
+    judged(bound.problem(), &needs, chip)
+}
+
+fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
+    let mut fitting: Vec<Sm90Schedule> = CANDIDATES
+        .iter()
+        .filter(|tile| tile.is_automatic(needs))
+        .filter_map(|tile| fit(*tile, needs, chip))
+        .collect();
+    let fit_somehow = !fitting.is_empty();
+    fitting.retain(|schedule| schedule.counts(problem));
+    if fit_somehow && fitting.is_empty() {
+        return Err(Sm90Refusal::TooLarge);
+    }
+    let few = few(&fitting, problem, chip);
+    let judge = |tile: &Tile| {
+        let schedule = fitting.iter().find(|schedule| schedule.tile == *tile);
+        let verdict = match schedule {
+            Some(schedule) if few.contains(tile) => {
+                let cycles = cost::cycles(schedule, problem, chip);
+                let raster = Raster::of(*tile, problem);
+                Ok(Ranked { schedule: Sm90Schedule { raster, ..schedule.clone() }, cycles })
+            }
+            _ if !tile.takes(needs) => Err(Sm90Refusal::OperandTile),
+            None if fit(*tile, needs, chip).is_some_and(|one| !one.counts(problem)) => {
+                Err(Sm90Refusal::TooLarge)
+            }
+            None if tile.is_automatic(needs) => {
+                let need = least_bytes(*tile, needs);
+                Err(Sm90Refusal::SharedMemory { need, have: chip.shared_bytes })
+            }
+            Some(_) | None => Err(Sm90Refusal::OnRequest),
+        };
+        Candidate { tile: *tile, verdict }
+    };
+    Ok(CANDIDATES.iter().map(judge).collect())
+}
+
+/// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
+/// most.
+fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
+    let steps = 0..=BETWEEN * POWERS;
+    let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
+    // Most sizes are multiples of 8.
+    let usual: Vec<Problem> = rows
+        .map(|rows| Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() })
+        .collect();
+    let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
+        usual.iter().map(|problem| cost::cycles(schedule, problem, chip).ln()).collect()
+    };
+    let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
+    let mut taken = vec![f64::INFINITY; usual.len()];
+    let mut few = Vec::new();
+    for _ in 0..FEW {
+        let with = |costs: &[f64]| -> f64 {
+            costs.iter().zip(&taken).map(|(cost, taken)| cost.min(*taken)).sum()
+        };
+        let next = all.iter().enumerate().min_by(|a, b| with(a.1).total_cmp(&with(b.1)));
+        let Some((place, costs)) = next else { break };
+        taken.iter_mut().zip(costs).for_each(|(taken, cost)| *taken = taken.min(*cost));
+        if !few.contains(&schedules[place].tile) {
+            few.push(schedules[place].tile);
+        }
+    }
+    few
+}
+
+/// Every schedule that fits, best first; at least one. Behind the tiles that planning takes by itself come smaller
+/// ones, for programs whose values do not fit the registers beside more accumulators.
+pub(crate) fn schedules(
+    bound: &BoundProgram,
+    chip: Sm90,
+) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
+    let needs = accepted_needs(bound)?;
+    parameters::refuse(bound.program(), &needs)?;
+    let problem = bound.problem();
+    let candidates = judged(problem, &needs, chip)?;
+    let mut ranked: Vec<Ranked> =
+        candidates.into_iter().filter_map(|candidate| candidate.verdict.ok()).collect();
+    // A stable sort: among equals the table's order decides.
+    ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    let mut schedules: Vec<Sm90Schedule> =
+        ranked.into_iter().map(|ranked| ranked.schedule).collect();
+    let smaller = CANDIDATES.iter().filter(|tile| {
+        let alone = tile.cluster == Cluster::ONE && !tile.is_ping_pong();
+        alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
+    });
+    for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {
+        if schedule.counts(problem) && !schedules.contains(&schedule) {
+            schedules.push(schedule);
+        }
+    }
+    if schedules.is_empty() { Err(Sm90Refusal::NoCandidate) } else { Ok(schedules) }
+}
+
+/// The schedule of a tile, whether planning would take it by itself or not; `None` where it does not fit.
+pub(crate) fn fitted(
+    tile: Tile,
+    bound: &BoundProgram,
+    chip: Sm90,
+) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
+    Ok(fit(tile, &accepted_needs(bound)?, chip))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::define::defined;
+    use crate::lower::lower;
+    use crate::placement::Placements;
+
+    fn bound(source: &str, rows: usize) -> BoundProgram {
+        let graph = defined(source);
+        let sizes = [("M", rows), ("N", 4096), ("K", 4096)];
+        let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+        let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
+        let program = Arc::new(lower(&graph).expect("it is one launch"));
+        let placements = Placements::packed(&graph, &problem);
+        BoundProgram::new(&program, &problem, &placements).expect("it is not refused")
+    }
+
+    #[test]
+    fn the_best_candidate_comes_first() {
+        let bound = bound("D = relu(A @ W.T + bias[N])", 4096);
+        let all = schedules(&bound, Sm90::H200).expect("it is planned");
+        let cost = |schedule| cost::cycles(schedule, bound.problem(), Sm90::H200);
+        let costs: Vec<f64> = all.iter().map(cost).collect();
+        assert!(costs.iter().all(|cost| *cost >= costs[0]), "{costs:?}");
+        // A graph that spills in the best one finds one that leaves more registers.
+        assert!(all.iter().any(|schedule| schedule.tile.accumulators() <= 32));
+    }
+
+    #[test]
+    fn a_candidate_that_does_not_fit_says_how_much_is_missing() {
+        let small = Sm90 { shared_bytes: 100_000, ..Sm90::H200 };
+        let all = candidates(&bound("D = A @ W.T", 4096), small);
+        let all = all.expect("the kernel itself is not refused");
+        assert_eq!(all.len(), CANDIDATES.len());
+        let mut missing = 0;
+        for candidate in all {
+            match candidate.verdict {
+                Ok(ranked) => assert!(ranked.schedule.shared_bytes() <= small.shared_bytes),
+                Err(Sm90Refusal::SharedMemory { need, have }) => {
+                    assert!(need > have);
+                    missing += 1;
+                }
+                Err(Sm90Refusal::OnRequest | Sm90Refusal::OperandTile) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(missing > 0, "no tile is too large for so small a chip");
+    }
+
+    /// Code depends on the schedule without its limit: a module for each that differs.
+    #[test]
+    fn two_hundred_different_sizes_compile_few_modules() {
+        for step in [1, 7, 37, 128] {
+            let mut modules = HashSet::new();
+            for count in 1..=200 {
+                let bound = bound("D = relu(A @ W.T + bias[N])", step * count);
+                let all = schedules(&bound, Sm90::H200).expect("it is planned");
+                modules.insert(all[0].code());
+            }
+            let tiles: Vec<Tile> = modules.iter().map(|schedule| schedule.tile).collect();
+            assert!(modules.len() <= 4, "step {step}: {tiles:?}");
+        }
+    }
+}

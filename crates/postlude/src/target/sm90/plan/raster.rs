@@ -1,0 +1,69 @@
+//! The raster: the order in which work tiles are computed, in groups whose A or B stays in L2.
+//!
+//! It is a parameter of the kernel, not part of its code.
+
+use crate::problem::Problem;
+use crate::target::tile::{Cluster, Tile};
+
+use super::operand::OPERAND_BYTES;
+
+/// Bytes of A or B of a group that stay in L2 beside the other operand, and the most clusters of a group: the best of
+/// what was timed for ping-pong.
+const GROUP_BYTES: usize = 10 << 20;
+const MOST_CLUSTERS: usize = 16;
+
+/// The order in which work tiles are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Raster {
+    /// The dim that groups advance along.
+    pub(crate) order: RasterOrder,
+    /// Clusters of a group along the other dim.
+    pub(crate) group: u32,
+}
+
+/// The dim that groups of tiles advance along.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum RasterOrder {
+    /// Groups of tiles side by side advance along M.
+    AlongM,
+    /// Groups of tiles one below the other advance along N.
+    AlongN,
+}
+
+impl RasterOrder {
+    /// Both.
+    pub(crate) const ALL: [RasterOrder; 2] = [RasterOrder::AlongN, RasterOrder::AlongM];
+
+    /// The word in a printed schedule.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            RasterOrder::AlongN => "along_n",
+            RasterOrder::AlongM => "along_m",
+        }
+    }
+}
+
+impl Raster {
+    /// What serves most problems: groups of clusters along the dim that a cluster is long on.
+    pub(crate) const fn usual(cluster: Cluster) -> Raster {
+        let wide = cluster.columns() > cluster.rows();
+        Raster { order: if wide { RasterOrder::AlongM } else { RasterOrder::AlongN }, group: 8 }
+    }
+
+    /// What serves a problem.
+    pub(super) fn of(tile: Tile, problem: &Problem) -> Raster {
+        let usual = Raster::usual(tile.cluster);
+        if !tile.is_ping_pong() {
+            return usual;
+        }
+        let shared = match usual.order {
+            RasterOrder::AlongN => tile.rows * tile.cluster.rows(),
+            RasterOrder::AlongM => tile.columns * tile.cluster.columns(),
+        };
+        let bytes = ((shared * OPERAND_BYTES) as usize).saturating_mul(problem.inner.max(1));
+        Raster { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
+    }
+
+    /// More only makes the last group ragged.
+    pub(super) const MOST: u32 = 1024;
+}

@@ -1,0 +1,65 @@
+//! What no Hopper kernel runs: operands, rows, runs of columns and products that no tile of the table holds.
+
+use crate::graph::Op;
+use crate::lower::{TileProgram, first, needing};
+
+use super::candidates::CANDIDATES;
+use super::needs::Needs;
+use super::operand::OperandElement;
+use super::refusal::Sm90Refusal;
+
+/// Refuses rows, runs of columns and products that no tile of the table holds.
+pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    refuse_rows(program, needs)?;
+    refuse_width(program, needs)?;
+    let products = needs.products;
+    if products > 1 && !CANDIDATES.iter().any(|tile| tile.takes(needs)) {
+        return Err(Sm90Refusal::ManyProducts { products });
+    }
+    Ok(())
+}
+
+/// Refuses rows that no cluster's tiles hold.
+fn refuse_rows(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let most = CANDIDATES.iter().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
+    if needs.whole_columns <= most {
+        return Ok(());
+    }
+    let graph = program.graph();
+    let mut after_pass = graph.nodes().filter(|(id, _)| program.passes[id.index()] > 0);
+    let statement = after_pass.find_map(|(id, _)| graph.statement(id));
+    let bytes = statement.map(|statement| statement.bytes);
+    Err(Sm90Refusal::LongRows { columns: needs.whole_columns, most, bytes })
+}
+
+/// Refuses runs that no tile is a multiple of.
+fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let fits = CANDIDATES.iter().any(|tile| {
+        tile.columns.is_multiple_of(needs.products)
+            && needs.width(*tile).is_multiple_of(needs.groups)
+    });
+    let run = needs.groups;
+    let longest = program.run_lengths.first().copied().unwrap_or(run);
+    if fits {
+        return Ok(());
+    }
+    Err(Sm90Refusal::LongGroups { run, bytes: needing(program.graph(), longest) })
+}
+
+/// Refuses operands of dtypes that wgmma does not multiply.
+pub(super) fn refuse_operands(program: &TileProgram) -> Result<(), Sm90Refusal> {
+    let graph = program.graph();
+    let product = graph.product();
+    for (input, _) in [product.left, product.right] {
+        let declared = &graph.inputs()[input.0 as usize];
+        if OperandElement::of(declared.dtype).is_none() {
+            return Err(Sm90Refusal::OperandDType {
+                name: declared.name.clone(),
+                dtype: declared.dtype,
+                bytes: first(graph, |op| *op == Op::Accumulator)
+                    .and_then(|node| graph.statement(node).map(|statement| statement.bytes)),
+            });
+        }
+    }
+    Ok(())
+}

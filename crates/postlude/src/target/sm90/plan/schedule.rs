@@ -1,0 +1,132 @@
+//! How a product is run on Hopper: plain data, everything that the emitter needs.
+//!
+//! Code depends on it and on dtypes alone; sizes and strides are parameters of the kernel.
+
+use crate::lower::least_common_multiple;
+use crate::problem::Problem;
+use crate::target::tile::Tile;
+
+use super::chip::Sm90;
+use super::hints::Hints;
+use super::needs::Needs;
+use super::operand::STAGE_DEPTH;
+use super::raster::Raster;
+
+/// How a product is run on Hopper.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Sm90Schedule {
+    /// The tile of a CTA.
+    pub(crate) tile: Tile,
+    /// Stages of the mainloop's ring of A and B.
+    pub(crate) stages: u32,
+    /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
+    pub(crate) epilogue_tile: u32,
+    /// Columns that the graph is applied to at a time, before their values are converted and reduced: 8, 16, 32 or 64,
+    /// of which an epilogue tile has whole ones.
+    pub(crate) fragment: u32,
+    /// C stages: slots of each math warpgroup's ring that tile operands are loaded into.
+    pub(crate) c_stages: u32,
+    /// D stages: slots of each math warpgroup's ring that tile outputs are stored through.
+    pub(crate) d_stages: u32,
+    /// Whether tile outputs are stored through the slots of tile operands of the same layout; where all are, there are
+    /// no other slots for them, and `d_stages` says how many of the operands' stores may read at a time.
+    pub(crate) reuse_c: bool,
+    /// Whether a slot's store is issued only when the next one is filled: the threads that fill slots synchronise once
+    /// for both.
+    pub(crate) delay_store: bool,
+    /// Whether the epilogue is a loop over epilogue tiles and not unrolled: less code, for a few moves.
+    pub(crate) epilogue_loop: bool,
+    /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none
+    /// before it.
+    pub(crate) rounds: u32,
+    /// Stages that the second of two cooperative math warpgroups stays behind the first, so that one multiplies while the
+    /// other runs its epilogue; 0 where both run alike.
+    pub(crate) skew: u32,
+    /// wgmma groups in flight while the next stage's are issued: 0 or 1.
+    pub(crate) wgmma_in_flight: u32,
+    /// What L2 is told to keep.
+    pub(crate) hints: Hints,
+    /// The order in which work tiles are computed.
+    pub(crate) raster: Raster,
+    /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
+    pub(crate) grid_limit: Option<u32>,
+    /// What the graph needs of it.
+    pub(crate) needs: Needs,
+}
+
+impl Sm90Schedule {
+    /// The first line of its text.
+    pub(super) const OPENING: &str = "schedule sm90 {";
+
+    /// Math warpgroups of a CTA.
+    pub(crate) fn math_warpgroups(&self) -> u32 {
+        self.tile.math_warpgroups
+    }
+
+    /// Warpgroups that load.
+    pub(crate) fn loaders(&self) -> u32 {
+        self.tile.loaders(&self.needs)
+    }
+
+    /// Threads of a CTA.
+    pub(crate) fn threads(&self) -> u32 {
+        128 * (self.loaders() + self.math_warpgroups())
+    }
+
+    /// Columns of every tile of the epilogue: the product's, or half of them where halves of it are products of their
+    /// own.
+    pub(crate) fn width(&self) -> u32 {
+        self.needs.width(self.tile)
+    }
+
+    /// Columns of a span: the fewest epilogue tiles that hold whole groups.
+    pub(crate) fn span(&self) -> u32 {
+        least_common_multiple(self.needs.groups, self.epilogue_tile)
+    }
+
+    /// Whether a warpgroup visits the same columns of all its blocks before the next columns, so that its warps combine
+    /// a column's reduction once for all blocks. Not where row passes come first, and not where many words would wait
+    /// for the next block.
+    pub(crate) fn visits_columns(&self) -> bool {
+        self.epilogue_loop && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
+    }
+
+    /// Rows and columns of the product that one cluster computes.
+    fn cluster_size(&self) -> [u32; 2] {
+        let Tile { rows, cluster, .. } = self.tile;
+        [rows * cluster.rows(), self.width() * cluster.columns()]
+    }
+
+    /// Clusters of tiles along the rows and along the columns of a problem.
+    pub(super) fn clusters(&self, problem: &Problem) -> [u64; 2] {
+        let [rows, columns] = self.cluster_size().map(u64::from);
+        let sizes = [problem.rows as u64, problem.product_columns() as u64];
+        [sizes[0].div_ceil(rows), sizes[1].div_ceil(columns)]
+    }
+
+    /// What the kernel's code depends on: the same schedule whatever a launch decides.
+    pub(crate) fn code(&self) -> Sm90Schedule {
+        Sm90Schedule { grid_limit: None, raster: Raster::usual(self.tile.cluster), ..self.clone() }
+    }
+
+    /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
+    pub(crate) fn multiply_adds(&self, problem: &Problem) -> u64 {
+        let [rows, columns] = self.cluster_size().map(|size| size as usize);
+        let rows = problem.rows.next_multiple_of(rows);
+        let columns = problem.product_columns().next_multiple_of(columns);
+        let columns = columns * self.needs.products as usize;
+        let inner = problem.inner.next_multiple_of(STAGE_DEPTH as usize);
+        let sizes = [problem.batch, rows, columns, inner];
+        sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
+    }
+
+    /// CTAs for a problem on a chip.
+    pub(crate) fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
+        let [rows, columns] = self.clusters(problem);
+        let clusters = rows.saturating_mul(columns).saturating_mul(problem.batch as u64);
+        let blocks = self.tile.cluster.blocks();
+        let together = chip.together(blocks);
+        let limit = self.grid_limit.map_or(together, |limit| limit.min(together));
+        (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
+    }
+}

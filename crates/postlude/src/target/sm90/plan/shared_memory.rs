@@ -1,0 +1,106 @@
+//! The shared memory of a schedule, region by region.
+
+use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
+use super::schedule::Sm90Schedule;
+use super::slots::SLOT_ROWS;
+
+impl Sm90Schedule {
+    /// Bytes of A and B in one stage.
+    pub(crate) fn stage_bytes(&self) -> u32 {
+        (self.tile.rows + self.tile.columns) * STAGE_ROW_BYTES
+    }
+
+    /// Bytes of a slot of C or D: 64 rows of an epilogue tile of a 16-bit type,
+    /// or of half of one of a 32-bit type.
+    pub(crate) fn slot_bytes(&self) -> u32 {
+        SLOT_ROWS * self.epilogue_tile * 2
+    }
+
+    /// Bytes of all slots that tile operands are loaded into.
+    pub(crate) fn c_bytes(&self) -> u32 {
+        if self.needs.has_tma_loads() {
+            self.math_warpgroups() * self.c_stages * self.slot_bytes()
+        } else {
+            0
+        }
+    }
+
+    /// Bytes of all slots that tile outputs are stored through.
+    pub(crate) fn d_bytes(&self) -> u32 {
+        if self.has_d_slots() {
+            self.math_warpgroups() * self.d_stages * self.slot_bytes()
+        } else {
+            0
+        }
+    }
+
+    /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
+    pub(crate) fn tile_column_bytes(&self) -> u32 {
+        self.needs.column_values * self.width() * 4
+    }
+
+    /// Bytes of the values along columns of all tiles that are under way.
+    pub(crate) fn column_bytes(&self) -> u32 {
+        self.tile_column_bytes() * self.tile.tiles_in_flight()
+    }
+
+    /// Bytes of staggered operands as TMA loads them, before load warps move them to their stages.
+    pub(crate) fn staging_bytes(&self) -> u32 {
+        STAGING_SLOTS * self.staging_slot_bytes()
+    }
+
+    /// Bytes of the staggered operands of one stage.
+    pub(crate) fn staging_slot_bytes(&self) -> u32 {
+        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
+        let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
+        rows.sum::<u32>() * STAGGERED_ROW_BYTES
+    }
+
+    /// Bytes of a tile's partial sums, where its CTAs split K.
+    pub(crate) fn partial_bytes(&self) -> u32 {
+        let splits = self.tile.cluster.split_k();
+        if splits > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
+    }
+
+    /// Bytes that warpgroups fold reductions through.
+    pub(crate) fn fold_bytes(&self) -> u32 {
+        self.math_warpgroups() * self.needs.folds.shared_bytes(self.width())
+    }
+
+    /// Whether only the tiles of a cluster together hold whole rows.
+    pub(crate) fn reduces_over_cluster(&self) -> bool {
+        self.tile.reduces_over_cluster(&self.needs)
+    }
+
+    /// Bytes through which warps publish partial results of such rows to other CTAs: a warp has 16 rows.
+    pub(crate) fn cluster_reduction_bytes(&self) -> u32 {
+        let warps = 4 * self.math_warpgroups();
+        if self.reduces_over_cluster() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
+    }
+
+    /// Bytes of a barrier for each math warp.
+    pub(crate) fn cluster_reduction_barrier_bytes(&self) -> u32 {
+        if self.reduces_over_cluster() { 4 * self.math_warpgroups() * 8 } else { 0 }
+    }
+
+    /// Bytes of a full and an empty barrier for each slot that is loaded into.
+    pub(crate) fn barrier_bytes(&self) -> u32 {
+        let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
+        let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
+        16 * (self.stages + loads + staging)
+    }
+
+    /// Dynamic shared memory.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.stages * self.stage_bytes()
+            + self.staging_bytes()
+            + self.partial_bytes()
+            + self.c_bytes()
+            + self.d_bytes()
+            + self.column_bytes()
+            + self.fold_bytes()
+            + self.cluster_reduction_bytes()
+            + self.cluster_reduction_barrier_bytes()
+            + self.barrier_bytes()
+    }
+}

@@ -1,0 +1,327 @@
+//! The text of a Hopper schedule: a knob a line.
+
+mod renamed;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::lower::MOST_PRODUCTS;
+use crate::plan::{ScheduleTextError, knobs};
+use crate::target::tile::{Cluster, KernelSchedule, Tile};
+
+use super::fit::fragment;
+use super::hints::Hints;
+use super::needs::{Needs, SlotCounts};
+use super::operand::{OperandLoad, STAGE_DEPTH};
+use super::partials::FoldWords;
+use super::place::EpilogueTransfer;
+use super::raster::{Raster, RasterOrder};
+use super::schedule::Sm90Schedule;
+
+pub(crate) use renamed::renamed_words;
+
+impl fmt::Display for Sm90Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tile { rows, columns, kernel, math_warpgroups, cluster } = self.tile;
+        writeln!(f, "{}", Sm90Schedule::OPENING)?;
+        writeln!(f, "    kernel {}", kernel.name())?;
+        writeln!(f, "    tile {rows} x {columns} x {STAGE_DEPTH}")?;
+        writeln!(f, "    math_warpgroups {math_warpgroups}")?;
+        let multicast = match (cluster.columns() > 1, cluster.rows() > 1) {
+            (false, false) => "",
+            (true, false) => "  # multicast of A",
+            (false, true) => "  # multicast of B",
+            (true, true) => "  # multicast of A and B",
+        };
+        writeln!(f, "    cluster {} x {}{multicast}", cluster.rows(), cluster.columns())?;
+        if cluster.split_k() > 1 {
+            writeln!(f, "    split_k {}", cluster.split_k())?;
+        }
+        writeln!(f, "    stages {}", self.stages)?;
+        writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
+        if self.skew > 0 {
+            writeln!(f, "    skew {}", self.skew)?;
+        }
+        writeln!(f, "    raster {} group {}", self.raster.order.name(), self.raster.group)?;
+        writeln!(f, "    hints {}", self.hints.name())?;
+        if let Some(limit) = self.grid_limit {
+            writeln!(f, "    grid_limit {limit}")?;
+        }
+        writeln!(f, "    epilogue_tile {}", self.epilogue_tile)?;
+        writeln!(f, "    fragment {}", self.fragment)?;
+        writeln!(f, "    c_stages {}", self.c_stages)?;
+        writeln!(f, "    d_stages {}", self.d_stages)?;
+        writeln!(f, "    reuse_c {}", u32::from(self.reuse_c))?;
+        writeln!(f, "    delay_store {}", u32::from(self.delay_store))?;
+        writeln!(f, "    epilogue_loop {}", u32::from(self.epilogue_loop))?;
+        if self.rounds > 0 {
+            writeln!(f, "    rounds {}", self.rounds)?;
+        }
+        self.needs.print_lines(f)?;
+        writeln!(
+            f,
+            "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
+            self.threads(),
+            self.shared_bytes(),
+            self.tile.accumulators()
+        )?;
+        writeln!(f, "}}")
+    }
+}
+
+impl Needs {
+    /// The lines of a schedule that say what a graph needs of it.
+    fn print_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [left, right] = self.operands.map(OperandLoad::name);
+        writeln!(f, "    operands {left} {right}")?;
+        let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
+        for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
+            write!(f, "    {word}")?;
+            transfers.iter().try_for_each(|transfer| write!(f, " {}", transfer.name()))?;
+            writeln!(f)?;
+        }
+        let SlotCounts { loads, stores, reusable } = self.slots;
+        writeln!(f, "    slots {loads} {stores} {reusable}")?;
+        writeln!(f, "    column_values {}", self.column_values)?;
+        writeln!(f, "    products {}", self.products)?;
+        let FoldWords { rows, columns, scalars } = self.folds;
+        writeln!(f, "    folds {rows} {columns} {scalars}")?;
+        writeln!(f, "    widest_fold {}", self.widest_fold)?;
+        writeln!(f, "    whole_columns {}", self.whole_columns)?;
+        writeln!(f, "    pass_words {}", self.pass_words)?;
+        writeln!(f, "    groups {}", self.groups)?;
+        writeln!(f, "    work {}", self.work)?;
+        if self.lines > 0 {
+            writeln!(f, "    lines {}", self.lines)?;
+        }
+        Ok(())
+    }
+}
+
+/// Knobs that are one number.
+const NUMBERS: [&str; 22] = [
+    "math_warpgroups",
+    "split_k",
+    "stages",
+    "wgmma_in_flight",
+    "skew",
+    "grid_limit",
+    "epilogue_tile",
+    "fragment",
+    "c_stages",
+    "d_stages",
+    "reuse_c",
+    "delay_store",
+    "epilogue_loop",
+    "rounds",
+    "column_values",
+    "products",
+    "widest_fold",
+    "whole_columns",
+    "groups",
+    "pass_words",
+    "work",
+    "lines",
+];
+
+/// Knobs that are something else.
+const OTHERS: [&str; 10] = [
+    "kernel",
+    "tile",
+    "cluster",
+    "raster",
+    "hints",
+    "operands",
+    "epilogue_loads",
+    "epilogue_stores",
+    "slots",
+    "folds",
+];
+
+impl FromStr for Sm90Schedule {
+    type Err = ScheduleTextError;
+
+    /// Reads a schedule of this release or, by its older words, of the last.
+    fn from_str(text: &str) -> Result<Sm90Schedule, ScheduleTextError> {
+        let mut knobs_read = Knobs::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (line, word, written) in knobs(text, Sm90Schedule::OPENING)? {
+            for (knob, value) in renamed::modern(word, written) {
+                if !NUMBERS.contains(&&*knob) && !OTHERS.contains(&&*knob) {
+                    return Err(ScheduleTextError::Unknown { knob: word.to_owned(), line });
+                }
+                if seen.contains(&knob) {
+                    return Err(ScheduleTextError::Twice { knob: word.to_owned(), line });
+                }
+                knobs_read.read(&knob, &value).ok_or_else(|| ScheduleTextError::Value {
+                    knob: word.to_owned(),
+                    value: written.to_owned(),
+                    line,
+                })?;
+                seen.push(knob);
+            }
+        }
+        knobs_read.schedule()
+    }
+}
+
+/// The knobs of a schedule that were read so far.
+#[derive(Default)]
+struct Knobs {
+    numbers: HashMap<&'static str, u32>,
+    kernel: Option<KernelSchedule>,
+    tile: Option<[u32; 2]>,
+    cluster: Option<[u32; 2]>,
+    raster: Option<Raster>,
+    hints: Option<Hints>,
+    operands: Option<[OperandLoad; 2]>,
+    loads: Option<Vec<EpilogueTransfer>>,
+    stores: Option<Vec<EpilogueTransfer>>,
+    slots: SlotCounts,
+    folds: FoldWords,
+}
+
+impl Knobs {
+    /// One knob more, if its value can be read.
+    fn read(&mut self, knob: &str, value: &str) -> Option<()> {
+        match knob {
+            "kernel" => {
+                self.kernel =
+                    Some(KernelSchedule::ALL.into_iter().find(|each| each.name() == value)?);
+            }
+            "tile" => {
+                let [rows, columns, depth] = sizes(value)?;
+                self.tile = (depth == STAGE_DEPTH).then_some([rows, columns]);
+                self.tile?;
+            }
+            "cluster" => {
+                let cluster = sizes(value)?;
+                let mut all = Cluster::ALL.iter();
+                self.cluster =
+                    all.any(|each| [each.rows(), each.columns()] == cluster).then_some(cluster);
+                self.cluster?;
+            }
+            "raster" => self.raster = Some(a_raster(value)?),
+            "hints" => {
+                self.hints = Some(Hints::ALL.into_iter().find(|each| each.name() == value)?);
+            }
+            "operands" => self.operands = Some(operand_loads(value)?),
+            "slots" => {
+                let [loads, stores, reusable] = three(value)?;
+                self.slots = SlotCounts { loads, stores, reusable };
+            }
+            "folds" => {
+                let [rows, columns, scalars] = three(value)?;
+                self.folds = FoldWords { rows, columns, scalars };
+            }
+            "epilogue_loads" => self.loads = Some(transfers(value)?),
+            "epilogue_stores" => self.stores = Some(transfers(value)?),
+            _ => {
+                let name = NUMBERS.into_iter().find(|name| *name == knob)?;
+                let value = number(value)?;
+                let fits = match name {
+                    "products" => (1..=MOST_PRODUCTS).contains(&value),
+                    "split_k" => Cluster::ALL.iter().any(|each| each.split_k() == value),
+                    _ => true,
+                };
+                if !fits {
+                    return None;
+                }
+                self.numbers.insert(name, value);
+            }
+        }
+        Some(())
+    }
+
+    fn schedule(self) -> Result<Sm90Schedule, ScheduleTextError> {
+        let missing = ScheduleTextError::Missing;
+        let given = |name: &'static str| self.numbers.get(name).copied();
+        let knob = |name: &'static str| given(name).ok_or(missing(name));
+        let tile = self.tile()?;
+        let needs = Needs {
+            operands: self.operands.ok_or(missing("operands"))?,
+            epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
+            epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
+            slots: self.slots,
+            column_values: knob("column_values")?,
+            products: given("products").unwrap_or(1),
+            folds: self.folds,
+            widest_fold: given("widest_fold").unwrap_or(0),
+            work: given("work").unwrap_or(0),
+            lines: given("lines").unwrap_or(0),
+            whole_columns: given("whole_columns").unwrap_or(0),
+            pass_words: given("pass_words").unwrap_or(0),
+            groups: given("groups").unwrap_or(1).max(1),
+        };
+        let epilogue_tile = knob("epilogue_tile")?;
+        Ok(Sm90Schedule {
+            tile,
+            stages: knob("stages")?,
+            epilogue_tile,
+            fragment: given("fragment").unwrap_or_else(|| fragment(&needs, epilogue_tile)),
+            c_stages: knob("c_stages")?,
+            d_stages: knob("d_stages")?,
+            reuse_c: given("reuse_c").unwrap_or(0) > 0,
+            delay_store: given("delay_store").unwrap_or(0) > 0,
+            epilogue_loop: given("epilogue_loop").unwrap_or(0) > 0,
+            rounds: given("rounds").unwrap_or(0),
+            skew: given("skew").unwrap_or(0),
+            wgmma_in_flight: knob("wgmma_in_flight")?,
+            hints: self.hints.ok_or(missing("hints"))?,
+            raster: self.raster.ok_or(missing("raster"))?,
+            grid_limit: given("grid_limit"),
+            needs,
+        })
+    }
+
+    fn tile(&self) -> Result<Tile, ScheduleTextError> {
+        let missing = ScheduleTextError::Missing;
+        let number = |name: &'static str| self.numbers.get(name).copied();
+        let [rows, columns] = self.tile.ok_or(missing("tile"))?;
+        let [below, beside] = self.cluster.ok_or(missing("cluster"))?;
+        Ok(Tile {
+            rows,
+            columns,
+            kernel: self.kernel.ok_or(missing("kernel"))?,
+            math_warpgroups: number("math_warpgroups").ok_or(missing("math_warpgroups"))?,
+            cluster: Cluster::new(below, beside, number("split_k").unwrap_or(1)),
+        })
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.trim().parse().ok()
+}
+
+/// Sizes with an `x` between each two.
+fn sizes<const COUNT: usize>(text: &str) -> Option<[u32; COUNT]> {
+    let sizes: Option<Vec<u32>> = text.split('x').map(number).collect();
+    sizes?.try_into().ok()
+}
+
+/// A raster by its words.
+fn a_raster(text: &str) -> Option<Raster> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [order, "group", group] = words[..] else { return None };
+    let order = RasterOrder::ALL.into_iter().find(|each| each.name() == order)?;
+    Some(Raster { order, group: number(group)? })
+}
+
+fn three(text: &str) -> Option<[u32; 3]> {
+    let words: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+    words?.try_into().ok()
+}
+
+/// Operand loads by their words.
+fn operand_loads(text: &str) -> Option<[OperandLoad; 2]> {
+    let load = |word: &str| OperandLoad::ALL.into_iter().find(|load| load.name() == word);
+    let loads: Option<Vec<OperandLoad>> = text.split_whitespace().map(load).collect();
+    loads?.try_into().ok()
+}
+
+/// Epilogue transfers by their words.
+fn transfers(text: &str) -> Option<Vec<EpilogueTransfer>> {
+    let transfer = |word: &str| EpilogueTransfer::ALL.into_iter().find(|one| one.name() == word);
+    text.split_whitespace().map(transfer).collect()
+}

@@ -1,0 +1,166 @@
+//! How much a tile program computes for every element of a tile, and how long the code for it is.
+
+use crate::functions::Accuracy;
+use crate::graph::{Binary, Dependence, Fold, Kind, MathMode, NodeId, Op, Unary, accuracies};
+use crate::lower::TileProgram;
+
+/// About how many instructions an element takes.
+pub(super) fn work(program: &TileProgram) -> u32 {
+    let graph = program.graph();
+    let accuracies = accuracies(graph, MathMode::default());
+    let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id));
+    let of_node = nodes.map(|(id, node)| match node.op.dependence() {
+        Dependence::Reduce(fold, _, terms) if graph.ty(terms).axes.kind() == Kind::Tile => {
+            let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
+            let exponentials =
+                matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
+            meeting + if exponentials { 16 } else { 1 }
+        }
+        Dependence::Pick(..) => 3,
+        Dependence::Source | Dependence::Elementwise(_) => match node.ty.axes.kind() {
+            Kind::Tile => of_element(&node.op, accuracies[id.index()]),
+            Kind::AlongColumns | Kind::AlongRows | Kind::Scalar => 0,
+        },
+        Dependence::Reduce(..)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Call => 0,
+    });
+    of_node.sum()
+}
+
+fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
+    let accurate = accuracy == Accuracy::Accurate;
+    match op {
+        Op::Unary(unary, _) => match unary {
+            Unary::Negate | Unary::Not | Unary::Abs => 0,
+            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 2,
+            Unary::IsNan | Unary::IsInf => 1,
+            Unary::Erf => 20,
+            Unary::Sqrt | Unary::Rsqrt | Unary::Rcp | Unary::Exp | Unary::Exp2 if accurate => 8,
+            Unary::Log | Unary::Log2 if accurate => 15,
+            Unary::Log1p | Unary::Expm1 | Unary::Tanh if accurate => 20,
+            Unary::Sin | Unary::Cos if accurate => 30,
+            Unary::Log1p | Unary::Expm1 => 10,
+            Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Rcp
+            | Unary::Exp
+            | Unary::Exp2
+            | Unary::Log
+            | Unary::Log2
+            | Unary::Tanh
+            | Unary::Sin
+            | Unary::Cos => 3,
+        },
+        Op::Binary(Binary::Divide, ..) => 8,
+        Op::Binary(Binary::Pow, ..) => 30,
+        Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Reduce(..)
+        | Op::Pick(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Call(..) => 0,
+    }
+}
+
+/// Code for an element that is not worth counting: however many elements a thread has, they make no long kernel.
+const SHORT: u32 = 40;
+
+/// About how many lines of code an element takes in all passes over a tile; 0 where that is little.
+pub(super) fn lines(program: &TileProgram) -> u32 {
+    let graph = program.graph();
+    let accuracies = accuracies(graph, MathMode::default());
+    let of_some = |wanted: &dyn Fn(NodeId) -> bool| -> u32 {
+        let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id) && wanted(*id));
+        let of_node = nodes.map(|(id, node)| match &node.op {
+            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => 40,
+            Op::Reduce(..) | Op::Pick(..) => 4,
+            op => match node.ty.axes.kind() {
+                Kind::Tile => lines_of(op, accuracies[id.index()]),
+                Kind::AlongColumns | Kind::AlongRows | Kind::Scalar => 0,
+            },
+        });
+        of_node.sum()
+    };
+    let before = program.row_passes.iter().map(|pass| {
+        let terms = program.terms_of(pass.iter().map(|reduction| reduction.terms), true);
+        of_some(&|node| terms[node.index()])
+    });
+    let all = before.fold(of_some(&|_| true), u32::saturating_add);
+    if all < SHORT { 0 } else { all }
+}
+
+/// About how many lines of code a row, a column and what is single take.
+pub(super) fn vector_lines(program: &TileProgram) -> [u64; 3] {
+    let graph = program.graph();
+    let accuracies = accuracies(graph, MathMode::default());
+    let mut lines = [0; 3];
+    for (id, node) in graph.nodes().filter(|(id, _)| program.is_computed(*id)) {
+        if let Some(place) = vector(node.ty.axes.kind()) {
+            lines[place] += u64::from(lines_of(&node.op, accuracies[id.index()]));
+        }
+    }
+    lines
+}
+
+/// The place of a kind among lines of vectors.
+fn vector(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Tile => None,
+        Kind::AlongRows => Some(0),
+        Kind::AlongColumns => Some(1),
+        Kind::Scalar => Some(2),
+    }
+}
+
+/// Lines of PTX for one element, as counted in kernels of one function each.
+fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
+    let or = |accurate: u32, hardware: u32| match accuracy {
+        Accuracy::Accurate => accurate,
+        Accuracy::Hardware | Accuracy::Fast => hardware,
+    };
+    match op {
+        Op::Unary(unary, _) => match unary {
+            Unary::Exp | Unary::Exp2 => or(37, 3),
+            Unary::Log | Unary::Log2 => or(56, 2),
+            Unary::Log1p => or(55, 51),
+            Unary::Expm1 => or(40, 38),
+            Unary::Sqrt => or(28, 1),
+            Unary::Rsqrt => or(51, 1),
+            Unary::Rcp => or(76, 1),
+            Unary::Sin | Unary::Cos => or(46, 42),
+            Unary::Tanh => or(68, 31),
+            Unary::Erf => or(71, 40),
+            Unary::Sign => 9,
+            Unary::Negate
+            | Unary::Not
+            | Unary::Abs
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::IsNan
+            | Unary::IsInf => 1,
+        },
+        Op::Binary(Binary::Divide, ..) => or(75, 2),
+        Op::Binary(Binary::Pow, ..) => or(196, 94),
+        Op::Cast(..) => 5,
+        Op::Select(..) | Op::Input(_) => 2,
+        Op::Binary(..) | Op::Fma(..) => 1,
+        Op::Accumulator
+        | Op::FurtherAccumulator(_)
+        | Op::Constant(_)
+        | Op::Index(_)
+        | Op::Extent(_)
+        | Op::Reduce(..)
+        | Op::Pick(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Call(..) => 0,
+    }
+}

@@ -1,0 +1,47 @@
+//! Where partial results lie in the launch's workspace.
+
+use crate::problem::Problem;
+
+use super::schedule::Sm90Schedule;
+use super::slots::SLOT_ROWS;
+
+/// Where partial results lie in bytes, behind the counters. All of it is zero whenever no kernel runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Workspace {
+    /// Partial results along rows, along columns and of scalars.
+    pub(crate) starts: [u64; 3],
+    pub(crate) bytes: u64,
+}
+
+impl Workspace {
+    pub(crate) fn of(schedule: &Sm90Schedule, problem: &Problem) -> Workspace {
+        let words = schedule.needs.folds;
+        if !words.any() {
+            return Workspace { starts: [0; 3], bytes: 0 };
+        }
+        let tile = schedule.tile;
+        let [rows, columns] = schedule.clusters(problem).map(|count| count.max(1));
+        let (rows, columns) = (
+            rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile()),
+            columns * u64::from(tile.cluster.columns()),
+        );
+        let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));
+        let batch = problem.batch as u64;
+        // Of each batch, and of all.
+        let counters = (batch + 1) * (rows + columns + 1);
+        let sizes = [
+            counters,
+            u64::from(words.rows) * batch * columns * rows * unit,
+            u64::from(words.columns) * batch * rows * columns * width,
+            u64::from(words.scalars) * batch * rows * columns,
+        ];
+        let ends: Vec<u64> = sizes
+            .iter()
+            .scan(0, |end, size| {
+                *end = (*end + size * 4).next_multiple_of(16);
+                Some(*end)
+            })
+            .collect();
+        Workspace { starts: [ends[0], ends[1], ends[2]], bytes: ends[3] }
+    }
+}
