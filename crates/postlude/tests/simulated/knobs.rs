@@ -154,20 +154,6 @@ fn delayed_copies_are_right() {
     }
 }
 
-/// The second warpgroup of a tile stays behind the first, by fewer stages than a tile has and by more.
-#[test]
-fn warpgroups_apart_are_right() {
-    for skew in 1..=3 {
-        let checked = check_all(skew, |schedule| {
-            let apart = with(&with(&schedule, "stages", 4), "skew", skew);
-            let tile = apart.tile();
-            let takes = tile.warpgroups_per_tile() == 2 && !tile.is_ping_pong();
-            (takes && apart.number("column_values") == 0).then_some(apart)
-        });
-        assert!(checked > 0, "{skew}");
-    }
-}
-
 /// As few slots as can be, more than are filled at a time, and numbers of them that epilogue tiles do not divide.
 #[test]
 fn outputs_leave_through_operands_slots() {

@@ -59,12 +59,8 @@ pub(super) fn multiply<'k>(
         ring.skip(&at, &ring.far(warpgroup.order * scheduler.steps));
         ordered.arrive_for_first();
     }
-    let skew = (schedule.skew > 0).then(|| Skew::new(k, schedule, warpgroup));
     let tile_of = |work_tile: &WorkTile<'k>| {
         let prefetched = epilogue.begin(work_tile);
-        if let Some(skew) = &skew {
-            skew.wait();
-        }
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
@@ -78,15 +74,7 @@ pub(super) fn multiply<'k>(
         // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
         // those registers.
         step(true);
-        k.for_(1, scheduler.steps, 1, |number| {
-            step(false);
-            if let Some(skew) = &skew {
-                skew.arrive_at(number);
-            }
-        });
-        if let Some(skew) = &skew {
-            skew.arrive_if_short(scheduler.steps);
-        }
+        k.for_(1, scheduler.steps, 1, |_| step(false));
         if let Some(ordered) = &ordered {
             k.when(work_tile.followed, || ordered.arrive());
         }
@@ -158,43 +146,6 @@ impl<'a, 'k> Products<'a, 'k> {
         }
         k.wgmma_commit();
         k.wgmma_wait(self.schedule.wgmma_in_flight);
-    }
-}
-
-/// Two cooperative math warpgroups, the second some stages behind the first: while one runs its epilogue, the other still
-/// multiplies.
-struct Skew<'k> {
-    k: Kernel<'k, Sm90a>,
-    is_first: Reg<'k, Pred>,
-    stages: u32,
-    barrier: u32,
-}
-
-impl<'k> Skew<'k> {
-    fn new(k: Kernel<'k, Sm90a>, schedule: &Sm90Schedule, warpgroup: WarpgroupIndex<'k>) -> Self {
-        // Behind warpgroups' own barriers and that of values along columns.
-        let barrier = schedule.tile.math_warpgroups + 2;
-        Skew { k, is_first: warpgroup.in_tile.eq(0), stages: schedule.skew, barrier }
-    }
-
-    /// The second waits until the first has multiplied as many stages of the tile.
-    fn wait(&self) {
-        let k = self.k;
-        k.if_(!self.is_first, || k.sync_named(k.imm(self.barrier), 256));
-    }
-
-    /// The first has issued the products of the stage of this number.
-    fn arrive_at(&self, number: Reg<'k, U32>) {
-        self.k.if_(self.is_first & number.eq(self.stages), || self.arrive());
-    }
-
-    /// The first has issued all products of a tile of so few stages.
-    fn arrive_if_short(&self, steps: Reg<'k, U32>) {
-        self.k.if_(self.is_first & steps.le(self.stages), || self.arrive());
-    }
-
-    fn arrive(&self) {
-        self.k.arrive_named(self.k.imm(self.barrier), 256);
     }
 }
 

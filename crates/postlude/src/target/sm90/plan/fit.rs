@@ -49,7 +49,6 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
                 || rounds(tile, needs, epilogue_tile) > 0,
             rounds: rounds(tile, needs, epilogue_tile),
-            skew: 0,
             wgmma_in_flight: wgmma_in_flight(stages, needs),
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),

@@ -47,7 +47,6 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("c_stages", stages(schedule.c_stages)),
         ("d_stages", stages(schedule.d_stages)),
         ("wgmma_in_flight", schedule.wgmma_in_flight <= 1),
-        ("skew", schedule.skew == 0 || takes_skew(schedule)),
         ("rounds", rounds_fit),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
@@ -55,15 +54,4 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),
         None => Ok(()),
     }
-}
-
-/// Whether one math warpgroup can stay behind the other: nothing in the epilogue makes them meet, and the ring has stages
-/// for both and for one load.
-fn takes_skew(schedule: &Sm90Schedule) -> bool {
-    let tile = schedule.tile;
-    tile.warpgroups_per_tile() == 2
-        && !tile.is_ping_pong()
-        && tile.cluster.split_k() == 1
-        && schedule.needs.column_values == 0
-        && schedule.skew + schedule.wgmma_in_flight < schedule.stages
 }

@@ -39,9 +39,6 @@ pub(crate) struct Sm90Schedule {
     /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none
     /// before it.
     pub(crate) rounds: u32,
-    /// Stages that the second of two cooperative math warpgroups stays behind the first, so that one multiplies while the
-    /// other runs its epilogue; 0 where both run alike.
-    pub(crate) skew: u32,
     /// wgmma groups in flight while the next stage's are issued: 0 or 1.
     pub(crate) wgmma_in_flight: u32,
     /// What L2 is told to keep.

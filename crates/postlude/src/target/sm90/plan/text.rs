@@ -40,9 +40,6 @@ impl fmt::Display for Sm90Schedule {
         }
         writeln!(f, "    stages {}", self.stages)?;
         writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
-        if self.skew > 0 {
-            writeln!(f, "    skew {}", self.skew)?;
-        }
         writeln!(f, "    raster {} group {}", self.raster.order.name(), self.raster.group)?;
         writeln!(f, "    hints {}", self.hints.name())?;
         if let Some(limit) = self.grid_limit {
@@ -100,12 +97,11 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 22] = [
+const NUMBERS: [&str; 21] = [
     "math_warpgroups",
     "split_k",
     "stages",
     "wgmma_in_flight",
-    "skew",
     "grid_limit",
     "epilogue_tile",
     "fragment",
@@ -266,7 +262,6 @@ impl Knobs {
             delay_store: given("delay_store").unwrap_or(0) > 0,
             epilogue_loop: given("epilogue_loop").unwrap_or(0) > 0,
             rounds: given("rounds").unwrap_or(0),
-            skew: given("skew").unwrap_or(0),
             wgmma_in_flight: knob("wgmma_in_flight")?,
             hints: self.hints.ok_or(missing("hints"))?,
             raster: self.raster.ok_or(missing("raster"))?,
