@@ -35,7 +35,7 @@ pub(crate) use candidates::CANDIDATES;
 pub(crate) use chip::Sm90;
 pub(crate) use hints::Hints;
 pub(crate) use operand::{
-    OPERAND_BYTES, Operand, OperandElement, OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, STAGGER,
+    MOVED_DEPTH, Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER,
     STAGGERED_ROW_BYTES, STAGING_SLOTS, operands,
 };
 pub(crate) use place::EpilogueTransfer;

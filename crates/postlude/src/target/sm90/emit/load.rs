@@ -11,7 +11,7 @@ use postlude_ptx::ring::{Receivers, Ring, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGE_DEPTH, STAGGER};
+use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER};
 
 use super::operand::{Copies, Elements, Mover, Piece};
 use super::parameters::{Parameters, Source};
@@ -27,15 +27,16 @@ fn for_steps<'k>(
     scheduler: &TileScheduler<'k>,
     body: impl FnOnce(&[Piece<'k>]),
 ) {
+    let stage_depth = parameters.operands[0].part.depth;
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
-    let first = k.imm(STAGE_DEPTH).select(0, parameters.inner.eq(0));
-    let first = scheduler.first_step().map_or(first, |step| step.mad(STAGE_DEPTH, first));
+    let first = k.imm(stage_depth).select(0, parameters.inner.eq(0));
+    let first = scheduler.first_step().map_or(first, |step| step.mad(stage_depth, first));
     let batched: Vec<_> =
         parameters.operands.iter().map(|operand| operand.batched.load()).collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|batched| work_tile.batch * *batched).collect();
         k.for_(0, scheduler.steps, 1, |step| {
-            let depth = step.mad(STAGE_DEPTH, first);
+            let depth = step.mad(stage_depth, first);
             let piece = |(place, batch): (usize, &Reg<'k, U32>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
                 Piece { first, depth, batch: *batch }

@@ -7,9 +7,7 @@ use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::target::sm90::plan::{
-    OperandElement, OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, Sm90Schedule,
-};
+use crate::target::sm90::plan::{OperandElement, OperandLoad, STAGE_ROW_BYTES, Sm90Schedule};
 use crate::target::tile::Tile;
 
 use super::epilogue::Epilogue;
@@ -120,6 +118,7 @@ impl<'a, 'k> Products<'a, 'k> {
         let operand = match OperandElement::of_product(plan.graph) {
             OperandElement::F16 => MatrixType::F16,
             OperandElement::BF16 => MatrixType::BF16,
+            OperandElement::E4M3 => MatrixType::E4M3,
         };
         let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
             schedule.needs.operands.map(layout);
@@ -137,7 +136,7 @@ impl<'a, 'k> Products<'a, 'k> {
         let (k, bytes) = (self.k, self.schedule.stage_bytes());
         let [left, right] = [self.left.0, self.right.0].map(|first| first.element(stage, bytes));
         k.wgmma_fence();
-        for step in 0..STAGE_DEPTH / self.form.k() {
+        for step in 0..self.schedule.depth() / self.form.k() {
             for (block, accumulators) in blocks.iter().enumerate() {
                 let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
                 let b = right.advance(step * self.right.1);

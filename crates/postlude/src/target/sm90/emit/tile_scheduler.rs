@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{EpilogueTransfer, STAGE_DEPTH, Sm90Schedule};
+use crate::target::sm90::plan::{EpilogueTransfer, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 use super::operand::grid;
@@ -64,7 +64,7 @@ impl<'k> TileScheduler<'k> {
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
-        let steps = up(parameters.inner, STAGE_DEPTH).max(1);
+        let steps = up(parameters.inner, schedule.depth()).max(1);
         // Every CTA of a split K has as many steps; those beyond K add zeros.
         let splits = tile.cluster.split_k();
         let steps = if splits > 1 { up(steps, splits) } else { steps };

@@ -50,7 +50,9 @@ pub(crate) const CANDIDATES: &[Tile] = &[
     cooperative(64, 32, 1, ONE),
     cooperative(64, 32, 1, FOUR_BESIDE),
     ping_pong(128, 192, 2, ONE),
+    ping_pong(128, 192, 2, BELOW),
     ping_pong(128, 192, 2, SQUARE),
+    ping_pong(128, 160, 2, BELOW),
     ping_pong(128, 160, 2, SQUARE),
     ping_pong(128, 128, 2, BESIDE),
     ping_pong(128, 112, 2, SQUARE),
@@ -99,8 +101,11 @@ impl Tile {
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
         // Twice as many math warps pay where they compute much, but not where each writes partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
+        // Wide ping-pong tiles leave few registers to an epilogue that computes much or reduces.
+        let full =
+            self.is_ping_pong() && self.cluster == BELOW && (needs.is_busy() || needs.folds.any());
         match (self.is_ping_pong(), self.warpgroups_per_tile()) {
-            _ if avoidable || special || crowded => false,
+            _ if avoidable || special || crowded || full => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
             (true, _) => hidden && busy,

@@ -1,22 +1,28 @@
 //! What a schedule costs: waves of tiles, each as long as its products, its bytes or its threads take.
 //!
 //! The constants are fitted to times of a hundred tiles on an H200: P1 to P8 and 120 problems of random sizes. Only the
-//! order of schedules matters, so what all have alike is left out.
+//! order of schedules matters, so what all have alike is left out. Products are slower where power limits the clock than
+//! in short bursts at the full clock, L2 is not: a schedule has to do well in both.
 
 use crate::problem::Problem;
 
 use super::chip::Sm90;
-use super::operand::{OPERAND_BYTES, OperandLoad, STAGE_DEPTH};
+use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
 
-/// Multiply-adds of 16-bit operands that one SM does in a cycle.
-const MULTIPLY_ADDS: f64 = 2048.0;
+/// Bytes of a row of A, each multiplied with one of B, that one SM takes in a cycle: 2048 elements of 16 bits.
+const MULTIPLIED_BYTES: f64 = 4096.0;
 /// How much longer products take than they would without waits and at the full clock: cooperative, ping-pong, and with
 /// one math warpgroup.
 const COOPERATIVE: f64 = 1.3;
 const PING_PONG: f64 = 1.27;
 const ALONE: f64 = 1.0;
+/// What products take at the full clock, as a part of what they take where power limits it: fitted to a ping-pong tile of
+/// 128 x 128, which L2 limits at the full clock alone.
+const FULL_CLOCK: f64 = 0.855;
+/// How much the full clock counts: as much as the large products need whose ping-pong tile loses there.
+const FULL_CLOCK_WEIGHT: f64 = 0.25;
 /// Cycles in which one row of a stage reaches an SM, and which a stage takes at least.
 const ROW: f64 = 1.86;
 const SHORTEST: f64 = 135.0;
@@ -43,17 +49,23 @@ const LARGE_CLUSTER: f64 = 1190.0;
 const SPLIT_K: f64 = 870.0;
 const SPLIT_K_ELEMENT: f64 = 0.163;
 
-/// Cycles for the whole problem, as the model sees it.
+/// Cycles for the whole problem, as the model sees it: a mean of both clocks, in cycles of the slower products.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    let at = |products: f64| cycles_at(schedule, problem, chip, products) / products;
+    at(1.0) * (1.0 - FULL_CLOCK_WEIGHT) + at(FULL_CLOCK) * FULL_CLOCK_WEIGHT
+}
+
+/// The same where products take this part of their time.
+fn cycles_at(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, products: f64) -> f64 {
     let tile = schedule.tile;
     let cluster = tile.cluster;
     let blocks = f64::from(schedule.grid(problem, chip));
     let running = blocks / f64::from(cluster.blocks());
     let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
     let waves = (rows * columns * problem.batch as f64 / running).ceil();
-    let steps = (problem.inner as f64 / f64::from(STAGE_DEPTH)).ceil().max(1.0);
+    let steps = (problem.inner as f64 / f64::from(schedule.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
-    let multiplied = steps * step(schedule, problem, blocks);
+    let multiplied = steps * step(schedule, problem, blocks, products);
     let finished = finish(schedule);
     let begun = match cluster.blocks() {
         1 => 0.0,
@@ -86,15 +98,16 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
     FINISH + f64::from(slots) * slot + gathered + stored * DIRECT_ELEMENT
 }
 
-/// Cycles of one stage while this many CTAs run.
-fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
+/// Cycles of one stage while this many CTAs run and products take this part of their time.
+fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64, part: f64) -> f64 {
     let tile = schedule.tile;
     let waits = match (tile.is_ping_pong(), tile.math_warpgroups) {
         (_, 1) => ALONE,
         (false, _) => COOPERATIVE,
         (true, _) => PING_PONG,
     };
-    let products = f64::from(tile.rows * tile.columns * STAGE_DEPTH) / MULTIPLY_ADDS * waits;
+    let products =
+        f64::from(tile.rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES * waits * part;
     let products_of_a = schedule.needs.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
@@ -103,7 +116,7 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64) -> f64 {
     let (mut drawn, mut threads) = (0.0, 0.0);
     for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
         let elements = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner };
-        let distance = elements * OPERAND_BYTES as usize;
+        let distance = elements * schedule.needs.operand_bytes as usize;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
         let rate = match load {
             OperandLoad::Staggered => L2_STAGGERED_ROWS,

@@ -97,7 +97,7 @@ fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
 
 /// The least shared memory that a schedule of a tile may have.
 pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
-    let unlimited = Sm90 { processors: 1, shared_bytes: u32::MAX };
+    let unlimited = Sm90 { shared_bytes: u32::MAX, ..Sm90::H200 };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;

@@ -15,6 +15,7 @@ pub(super) fn needed(program: &TileProgram, problem: &Problem, placements: &Plac
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
         operands: operand::operand_loads(program.graph(), problem, placements),
+        operand_bytes: operand::OperandElement::of_product(program.graph()).bytes(),
         epilogue_loads: place::epilogue_loads(program, problem, placements),
         epilogue_stores: place::epilogue_stores(program, problem, placements),
         slots: SlotCounts::default(),

@@ -30,6 +30,8 @@ pub(crate) struct SlotCounts {
 pub(crate) struct Needs {
     /// How A and B are loaded.
     pub(crate) operands: [OperandLoad; 2],
+    /// Bytes of an element of A or B.
+    pub(crate) operand_bytes: u32,
     /// How each tile operand is loaded, in the order of the signature.
     pub(crate) epilogue_loads: Vec<EpilogueTransfer>,
     /// How each output is stored, in the order of the signature.
@@ -60,7 +62,7 @@ impl Needs {
     /// One aligned output of 16 or 32 bits and nothing else.
     #[cfg(test)]
     pub(crate) fn plain() -> Needs {
-        let operands = [OperandLoad::TmaKMajor; 2];
+        let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (epilogue_loads, epilogue_stores) = (Vec::new(), vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
         let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
@@ -68,6 +70,7 @@ impl Needs {
         let (work, lines) = (0, 0);
         Needs {
             operands,
+            operand_bytes,
             epilogue_loads,
             epilogue_stores,
             slots,
@@ -131,6 +134,7 @@ impl Needs {
         };
         let loads = self.operands.iter().zip(other.operands);
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
+            && self.operand_bytes == other.operand_bytes
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values

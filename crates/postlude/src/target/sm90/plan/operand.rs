@@ -70,6 +70,7 @@ impl OperandLoad {
 pub(crate) enum OperandElement {
     F16,
     BF16,
+    E4M3,
 }
 
 impl OperandElement {
@@ -78,14 +79,22 @@ impl OperandElement {
         match dtype {
             DType::F16 => Some(OperandElement::F16),
             DType::BF16 => Some(OperandElement::BF16),
+            DType::F8E4M3 => Some(OperandElement::E4M3),
             DType::F32
-            | DType::F8E4M3
             | DType::F8E5M2
             | DType::I8
             | DType::U8
             | DType::I32
             | DType::Bool
             | DType::B1 => None,
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) const fn bytes(self) -> u32 {
+        match self {
+            OperandElement::F16 | OperandElement::BF16 => 2,
+            OperandElement::E4M3 => 1,
         }
     }
 
@@ -97,20 +106,20 @@ impl OperandElement {
     }
 }
 
-/// Bytes of an element, which are the same for every [`OperandElement`].
-pub(crate) const OPERAND_BYTES: u32 = 2;
+/// Bytes of the elements that threads move themselves: staggered rows, and elements one by one.
+pub(crate) const MOVED_BYTES: u32 = 2;
 
 /// Classes of rows of a staggered operand: 16 bytes are this many 16-bit elements.
 pub(crate) const STAGGER: u32 = 8;
 
 /// Bytes of a row of a stage: one swizzled row of shared memory.
 pub(crate) const STAGE_ROW_BYTES: u32 = 128;
-/// K of one stage.
-pub(crate) const STAGE_DEPTH: u32 = STAGE_ROW_BYTES / OPERAND_BYTES;
+/// K of one stage of elements that threads move.
+pub(crate) const MOVED_DEPTH: u32 = STAGE_ROW_BYTES / MOVED_BYTES;
 /// Slots of staggered operands: TMA fills one while load warps empty the other.
 pub(crate) const STAGING_SLOTS: u32 = 2;
 /// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
-pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * OPERAND_BYTES;
+pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * MOVED_BYTES;
 /// Elements between neighbours of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OperandStrides {

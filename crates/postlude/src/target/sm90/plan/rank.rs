@@ -42,11 +42,12 @@ const POWERS: usize = 8;
 const FEW: usize = 4;
 
 /// What a program needs, or why no schedule runs it.
-pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
+pub(super) fn accepted_needs(bound: &BoundProgram, chip: Sm90) -> Result<Needs, Sm90Refusal> {
     let (program, problem) = (bound.program(), bound.problem());
-    refuse::refuse_operands(program)?;
+    refuse::refuse_operands(program, chip)?;
     place::refuse(problem)?;
     let needs = needed(program, problem, bound.placements());
+    refuse::refuse_layout(&needs)?;
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;
     Ok(needs)
@@ -54,7 +55,7 @@ pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal>
 
 /// Every candidate in the order of the table, or why the problem is refused whatever the tile.
 pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
-    let needs = accepted_needs(bound)?;
+    let needs = accepted_needs(bound, chip)?;
     parameters::refuse(bound.program(), &needs)?;
     judged(bound.problem(), &needs, chip)
 }
@@ -76,7 +77,7 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) => {
                 let cycles = cost::cycles(schedule, problem, chip);
-                let raster = Raster::of(*tile, problem);
+                let raster = Raster::of(*tile, needs, problem);
                 Ok(Ranked { schedule: Sm90Schedule { raster, ..schedule.clone() }, cycles })
             }
             _ if !tile.takes(needs) => Err(Sm90Refusal::OperandTile),
@@ -95,23 +96,27 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
 }
 
 /// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
-/// most.
+/// most. More rows weigh more, for they take longer.
 fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
     let steps = 0..=BETWEEN * POWERS;
     let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
     // Most sizes are multiples of 8.
-    let usual: Vec<Problem> = rows
-        .map(|rows| Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() })
+    let usual: Vec<(Problem, f64)> = rows
+        .map(|rows| {
+            let problem = Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() };
+            (problem, rows.sqrt().sqrt())
+        })
         .collect();
     let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
-        usual.iter().map(|problem| cost::cycles(schedule, problem, chip).ln()).collect()
+        usual.iter().map(|(problem, _)| cost::cycles(schedule, problem, chip).ln()).collect()
     };
     let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
     let mut taken = vec![f64::INFINITY; usual.len()];
     let mut few = Vec::new();
     for _ in 0..FEW {
         let with = |costs: &[f64]| -> f64 {
-            costs.iter().zip(&taken).map(|(cost, taken)| cost.min(*taken)).sum()
+            let best = costs.iter().zip(&taken).map(|(cost, taken)| cost.min(*taken));
+            best.zip(&usual).map(|(cost, (_, weight))| cost * weight).sum()
         };
         let next = all.iter().enumerate().min_by(|a, b| with(a.1).total_cmp(&with(b.1)));
         let Some((place, costs)) = next else { break };
@@ -129,7 +134,7 @@ pub(crate) fn schedules(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-    let needs = accepted_needs(bound)?;
+    let needs = accepted_needs(bound, chip)?;
     parameters::refuse(bound.program(), &needs)?;
     let problem = bound.problem();
     let candidates = judged(problem, &needs, chip)?;
@@ -157,7 +162,7 @@ pub(crate) fn fitted(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
-    Ok(fit(tile, &accepted_needs(bound)?, chip))
+    Ok(fit(tile, &accepted_needs(bound, chip)?, chip))
 }
 
 #[cfg(test)]

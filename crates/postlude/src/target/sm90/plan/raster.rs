@@ -5,7 +5,7 @@
 use crate::problem::Problem;
 use crate::target::tile::{Cluster, Tile};
 
-use super::operand::OPERAND_BYTES;
+use super::needs::Needs;
 
 /// Bytes of A or B of a group that stay in L2 beside the other operand, and the most clusters of a group: the best of
 /// what was timed for ping-pong.
@@ -51,16 +51,17 @@ impl Raster {
     }
 
     /// What serves a problem.
-    pub(super) fn of(tile: Tile, problem: &Problem) -> Raster {
+    pub(super) fn of(tile: Tile, needs: &Needs, problem: &Problem) -> Raster {
         let usual = Raster::usual(tile.cluster);
-        if !tile.is_ping_pong() {
+        // Tiles one below the other share B: L2 gives out less, and how groups are shaped matters little.
+        if !tile.is_ping_pong() || tile.cluster.rows() > tile.cluster.columns() {
             return usual;
         }
         let shared = match usual.order {
             RasterOrder::AlongN => tile.rows * tile.cluster.rows(),
             RasterOrder::AlongM => tile.columns * tile.cluster.columns(),
         };
-        let bytes = ((shared * OPERAND_BYTES) as usize).saturating_mul(problem.inner.max(1));
+        let bytes = ((shared * needs.operand_bytes) as usize).saturating_mul(problem.inner.max(1));
         Raster { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
     }
 

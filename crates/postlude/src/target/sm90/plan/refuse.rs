@@ -4,8 +4,9 @@ use crate::graph::Op;
 use crate::lower::{TileProgram, first, needing};
 
 use super::candidates::CANDIDATES;
+use super::chip::Sm90;
 use super::needs::Needs;
-use super::operand::OperandElement;
+use super::operand::{OperandElement, OperandLoad};
 use super::refusal::Sm90Refusal;
 
 /// Refuses rows, runs of columns and products that no tile of the table holds.
@@ -47,19 +48,26 @@ fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal>
 }
 
 /// Refuses operands of dtypes that wgmma does not multiply.
-pub(super) fn refuse_operands(program: &TileProgram) -> Result<(), Sm90Refusal> {
+pub(super) fn refuse_operands(program: &TileProgram, chip: Sm90) -> Result<(), Sm90Refusal> {
     let graph = program.graph();
     let product = graph.product();
     for (input, _) in [product.left, product.right] {
         let declared = &graph.inputs()[input.0 as usize];
-        if OperandElement::of(declared.dtype).is_none() {
+        let element = OperandElement::of(declared.dtype);
+        if element.is_none_or(|element| element.bytes() == 1 && !chip.eight_bit) {
+            let at = first(graph, |op| *op == Op::Accumulator);
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
                 dtype: declared.dtype,
-                bytes: first(graph, |op| *op == Op::Accumulator)
-                    .and_then(|node| graph.statement(node).map(|statement| statement.bytes)),
+                bytes: at.and_then(|node| graph.statement(node)).map(|statement| statement.bytes),
             });
         }
     }
     Ok(())
+}
+
+/// Refuses 8-bit operands that TMA does not load K-major: threads move 16-bit elements, and wgmma transposes no others.
+pub(super) fn refuse_layout(needs: &Needs) -> Result<(), Sm90Refusal> {
+    let mapped = needs.operands == [OperandLoad::TmaKMajor; 2];
+    if needs.operand_bytes == 1 && !mapped { Err(Sm90Refusal::OperandTile) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use crate::target::tile::Tile;
 use super::chip::Sm90;
 use super::hints::Hints;
 use super::needs::Needs;
-use super::operand::STAGE_DEPTH;
+use super::operand::STAGE_ROW_BYTES;
 use super::raster::Raster;
 
 /// How a product is run on Hopper.
@@ -54,6 +54,11 @@ pub(crate) struct Sm90Schedule {
 impl Sm90Schedule {
     /// The first line of its text.
     pub(super) const OPENING: &str = "schedule sm90 {";
+
+    /// K of one stage: one swizzled row of elements.
+    pub(crate) fn depth(&self) -> u32 {
+        STAGE_ROW_BYTES / self.needs.operand_bytes
+    }
 
     /// Math warpgroups of a CTA.
     pub(crate) fn math_warpgroups(&self) -> u32 {
@@ -112,7 +117,7 @@ impl Sm90Schedule {
         let rows = problem.rows.next_multiple_of(rows);
         let columns = problem.product_columns().next_multiple_of(columns);
         let columns = columns * self.needs.products as usize;
-        let inner = problem.inner.next_multiple_of(STAGE_DEPTH as usize);
+        let inner = problem.inner.next_multiple_of(self.depth() as usize);
         let sizes = [problem.batch, rows, columns, inner];
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }

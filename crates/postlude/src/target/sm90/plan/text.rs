@@ -13,7 +13,7 @@ use crate::target::tile::{Cluster, KernelSchedule, Tile};
 use super::fit::fragment;
 use super::hints::Hints;
 use super::needs::{Needs, SlotCounts};
-use super::operand::{OperandLoad, STAGE_DEPTH};
+use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
 use super::raster::{Raster, RasterOrder};
@@ -26,7 +26,7 @@ impl fmt::Display for Sm90Schedule {
         let Tile { rows, columns, kernel, math_warpgroups, cluster } = self.tile;
         writeln!(f, "{}", Sm90Schedule::OPENING)?;
         writeln!(f, "    kernel {}", kernel.name())?;
-        writeln!(f, "    tile {rows} x {columns} x {STAGE_DEPTH}")?;
+        writeln!(f, "    tile {rows} x {columns} x {}", self.depth())?;
         writeln!(f, "    math_warpgroups {math_warpgroups}")?;
         let multicast = match (cluster.columns() > 1, cluster.rows() > 1) {
             (false, false) => "",
@@ -168,6 +168,7 @@ struct Knobs {
     numbers: HashMap<&'static str, u32>,
     kernel: Option<KernelSchedule>,
     tile: Option<[u32; 2]>,
+    operand_bytes: Option<u32>,
     cluster: Option<[u32; 2]>,
     raster: Option<Raster>,
     hints: Option<Hints>,
@@ -188,8 +189,9 @@ impl Knobs {
             }
             "tile" => {
                 let [rows, columns, depth] = sizes(value)?;
-                self.tile = (depth == STAGE_DEPTH).then_some([rows, columns]);
-                self.tile?;
+                self.tile = Some([rows, columns]);
+                self.operand_bytes = STAGE_ROW_BYTES.checked_div(depth);
+                [64, 128].contains(&depth).then_some(())?;
             }
             "cluster" => {
                 let cluster = sizes(value)?;
@@ -237,6 +239,7 @@ impl Knobs {
         let tile = self.tile()?;
         let needs = Needs {
             operands: self.operands.ok_or(missing("operands"))?,
+            operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
             epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
             epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,

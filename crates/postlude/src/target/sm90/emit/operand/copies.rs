@@ -5,7 +5,7 @@ use postlude_ptx::ring::{Receivers, Slot};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
-use crate::target::sm90::plan::{OPERAND_BYTES, OperandLoad};
+use crate::target::sm90::plan::OperandLoad;
 
 use super::part::{BLOCK, LINE_BYTES, Part, Piece};
 
@@ -28,7 +28,7 @@ impl<'k> Copies<'k> {
     ) {
         let part = self.part;
         let [inner, outer] = part.box_sizes();
-        let (bytes, part_bytes) = (inner * outer * OPERAND_BYTES, outer * LINE_BYTES);
+        let (bytes, part_bytes) = (inner * outer * (LINE_BYTES / part.depth), outer * LINE_BYTES);
         let receivers = self.multicast.map_or(Receivers::Own, |(_, receivers)| receivers);
         // Where the part that this CTA loads for all begins, in rows and in bytes.
         let own = self.multicast.map(|(own, _)| own);

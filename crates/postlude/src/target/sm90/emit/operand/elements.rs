@@ -8,7 +8,7 @@ use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B16, B32, U32};
 
-use crate::target::sm90::plan::{OperandLoad, STAGE_DEPTH};
+use crate::target::sm90::plan::{MOVED_DEPTH, OperandLoad};
 
 use super::super::memory::Memory;
 use super::part::{LINE_BYTES, Part, Piece};
@@ -16,7 +16,7 @@ use super::part::{LINE_BYTES, Part, Piece};
 /// Elements of a chunk.
 const CHUNK: u32 = 8;
 /// Chunks of a row.
-const CHUNKS: u32 = STAGE_DEPTH / CHUNK;
+const CHUNKS: u32 = MOVED_DEPTH / CHUNK;
 /// Chunks that a thread asks for before it stores the first.
 const AT_ONCE: u32 = 2;
 /// Threads of the load warpgroup, and warps.

@@ -6,7 +6,7 @@ use postlude_ptx::ring::{Grid, Receivers};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
-use crate::target::sm90::plan::{OperandLoad, STAGE_DEPTH, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
+use crate::target::sm90::plan::{OperandLoad, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
 use crate::target::tile::Cluster;
 
 /// Bytes of a row or a line of a stage.
@@ -25,6 +25,8 @@ pub(crate) struct Part {
     pub(crate) along: Along,
     /// Bytes from the stage's start.
     pub(crate) offset: u32,
+    /// K of the stage.
+    pub(crate) depth: u32,
 }
 
 /// Which CTAs of a cluster an operand is multicast to.
@@ -37,7 +39,7 @@ pub(crate) enum Along {
 impl Part {
     /// A's of a stage, and B's of every product, one behind the other.
     pub(crate) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
-        let (tile, size) = (schedule.tile, schedule.width());
+        let (tile, size, depth) = (schedule.tile, schedule.width(), schedule.depth());
         let [left, load] = schedule.needs.operands;
         let grid = grid(tile.cluster);
         let left = Part {
@@ -46,6 +48,7 @@ impl Part {
             multicast: grid.columns,
             along: Along::Row(grid),
             offset: 0,
+            depth,
         };
         let right = |product: u32| Part {
             load,
@@ -53,6 +56,7 @@ impl Part {
             multicast: grid.rows,
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
+            depth,
         };
         [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
@@ -88,9 +92,9 @@ impl Part {
     /// The box of one copy: innermost first, without the batch.
     pub(crate) fn box_sizes(&self) -> [u32; 2] {
         match self.load {
-            OperandLoad::TmaKMajor => [STAGE_DEPTH, self.size / self.multicast],
-            OperandLoad::TmaMnMajor => [BLOCK, STAGE_DEPTH / self.multicast],
-            OperandLoad::Staggered => [STAGE_DEPTH + STAGGER, self.size / STAGGER],
+            OperandLoad::TmaKMajor => [self.depth, self.size / self.multicast],
+            OperandLoad::TmaMnMajor => [BLOCK, self.depth / self.multicast],
+            OperandLoad::Staggered => [self.depth + STAGGER, self.size / STAGGER],
             OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
                 panic!("compiler bug: a box of what no map copies")
             }

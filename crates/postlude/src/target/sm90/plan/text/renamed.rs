@@ -4,7 +4,7 @@
 
 use crate::plan::knobs;
 
-use super::super::operand::STAGE_DEPTH;
+use super::super::operand::MOVED_DEPTH;
 use super::super::schedule::Sm90Schedule;
 
 /// Knobs that have another name, with it.
@@ -48,7 +48,7 @@ pub(super) fn modern(knob: &str, value: &str) -> Vec<(String, String)> {
     let split = value.rsplit_once('x').map(|(before, last)| (before.trim(), last.trim()));
     match (knob, &words[..]) {
         ("tile", _) if split.is_some_and(|(rows, _)| !rows.contains('x')) => {
-            one(knob, format!("{value} x {STAGE_DEPTH}"))
+            one(knob, format!("{value} x {MOVED_DEPTH}"))
         }
         ("cluster", _) if split.is_some_and(|(shape, _)| shape.contains('x')) => {
             let (shape, splits) = split.unwrap_or_default();
