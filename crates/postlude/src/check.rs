@@ -161,7 +161,7 @@ impl<'a> Body<'a> {
 
     /// The dims of a value as the user writes them.
     fn dims_text(&self, node: NodeId) -> String {
-        shape::list(&self.graph.product().dims(self.graph.ty(node).axes))
+        shape::list(&self.graph.space().dims(self.graph.ty(node).axes))
     }
 
     fn store(&mut self, output: &Declaration) {
@@ -174,9 +174,9 @@ impl<'a> Body<'a> {
         };
         let Some(value) = self.settle(lowered, assigned) else { return };
         let Some(dims) = &output.dims else { return };
-        let Some(axes) = self.graph.product().axes(dims) else {
+        let Some(axes) = self.graph.space().axes(dims) else {
             let known =
-                shape::list(&self.graph.product().dims(self.graph.product().accumulator_axes()));
+                shape::list(&self.graph.space().dims(self.graph.space().accumulator_axes()));
             self.errors.push(CheckError::OutputDims {
                 name: name.to_owned(),
                 declared: shape::list(dims),

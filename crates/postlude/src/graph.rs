@@ -81,25 +81,37 @@ pub enum Orientation {
     Transposed,
 }
 
-/// The one matrix product, and the dims it gives the body.
+/// Identifies a product.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ProductId(pub u32);
+
+impl ProductId {
+    /// The first one, which every kernel has.
+    pub const FIRST: ProductId = ProductId(0);
+}
+
+/// A matrix product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Product {
     /// The left operand.
     pub left: (InputId, Orientation),
     /// The right operand.
     pub right: (InputId, Orientation),
-    /// Others of the same dims and orientation, where there are several products.
-    pub further: Vec<InputId>,
+    /// The dim that is summed over.
+    pub inner: Dim,
+    /// What it accumulates in.
+    pub elem: Elem,
+}
+
+/// The dims that the body's values vary along: those of every product.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Space {
     /// The leading dim of either operand.
     pub batch: Option<Dim>,
     /// The dim of the left operand that stays.
     pub row: Dim,
     /// The dim of the right operand that stays.
     pub column: Dim,
-    /// The dim that is summed over.
-    pub inner: Dim,
-    /// What it accumulates in.
-    pub elem: Elem,
 }
 
 /// A typed, hash-consed kernel.
@@ -107,7 +119,8 @@ pub struct Product {
 pub struct Graph {
     name: String,
     inputs: Vec<Input>,
-    product: Product,
+    space: Space,
+    products: Vec<Product>,
     nodes: Vec<Node>,
     outputs: Vec<Output>,
     known: HashMap<Op, NodeId>,
@@ -126,12 +139,18 @@ pub(crate) struct Statement {
 }
 
 impl Graph {
-    /// A kernel without a body.
-    pub fn new(name: impl Into<String>, inputs: Vec<Input>, product: Product) -> Graph {
+    /// A kernel without a body, of one product or of several in one space.
+    pub fn new(
+        name: impl Into<String>,
+        inputs: Vec<Input>,
+        space: Space,
+        products: Vec<Product>,
+    ) -> Graph {
         Graph {
             name: name.into(),
             inputs,
-            product,
+            space,
+            products,
             nodes: Vec::new(),
             outputs: Vec::new(),
             known: HashMap::new(),
@@ -178,9 +197,23 @@ impl Graph {
         &self.outputs
     }
 
-    /// The matrix product.
-    pub fn product(&self) -> &Product {
-        &self.product
+    /// The dims that values vary along.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The matrix products: one, or several where a plan made them of one.
+    pub fn products(&self) -> &[Product] {
+        &self.products
+    }
+
+    /// One of them.
+    pub fn product(&self, id: ProductId) -> &Product {
+        &self.products[id.0 as usize]
+    }
+
+    pub(crate) fn push_product(&mut self, product: Product) {
+        self.products.push(product);
     }
 
     /// Every node, operands before users.
@@ -241,7 +274,12 @@ impl Graph {
 
     /// The same inputs and product with neither nodes nor outputs.
     pub(crate) fn emptied(&self) -> Graph {
-        let mut new = Graph::new(self.name.clone(), self.inputs.clone(), self.product.clone());
+        let mut new = Graph::new(
+            self.name.clone(),
+            self.inputs.clone(),
+            self.space.clone(),
+            self.products.clone(),
+        );
         new.take_statements(self);
         new
     }
@@ -249,7 +287,7 @@ impl Graph {
     /// Which body dims an input varies along.
     pub fn input_axes(&self, input: InputId) -> Option<Axes> {
         match &self.inputs[input.0 as usize].dims {
-            Some(dims) => self.product.axes(dims),
+            Some(dims) => self.space.axes(dims),
             None => Some(Axes::SCALAR),
         }
     }
@@ -309,7 +347,8 @@ impl PartialEq for Graph {
     fn eq(&self, other: &Graph) -> bool {
         self.name == other.name
             && self.inputs == other.inputs
-            && self.product == other.product
+            && self.space == other.space
+            && self.products == other.products
             && self.nodes == other.nodes
             && self.outputs == other.outputs
     }
@@ -336,7 +375,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-impl Product {
+impl Space {
     /// The axes a value with these dims has, whatever their order; `None` when a dim is not the product's or stands twice.
     pub fn axes(&self, dims: &[Dim]) -> Option<Axes> {
         let mut axes = Axes::SCALAR;

@@ -68,7 +68,7 @@ pub fn plan(graph: &Graph, problem: &Problem, threads: Option<usize>) -> Result<
 
 /// Whether some value meets other columns of its row before the row is finished.
 fn needs_whole_rows(graph: &Graph) -> bool {
-    let own = graph.product().column.divisor();
+    let own = graph.space().column.divisor();
     // Values that depend on a reduction along columns alone.
     let mut after_row = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
@@ -92,7 +92,7 @@ fn needs_whole_rows(graph: &Graph) -> bool {
         }
     }
     graph.outputs().iter().any(|output| {
-        let axes = graph.product().axes(&output.dims);
+        let axes = graph.space().axes(&output.dims);
         axes.is_some_and(|axes| axes.row && axes.column.is_some_and(|divisor| divisor != own))
     })
 }

@@ -7,7 +7,7 @@ mod error;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Graph, Input, InputId, Product};
+use crate::graph::{Axes, Graph, Input, InputId, ProductId, Space};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
@@ -136,10 +136,9 @@ impl Problem {
             return Err(BindError::Unsized { dims });
         }
         let size = |dim: &Dim| size_of(dim, sizes);
-        let product = graph.product();
         let problem = Problem::measure(graph, sizes)?;
         let columns = problem.columns;
-        let dim = match &product.column {
+        let dim = match &graph.space().column {
             Dim::Name { name, .. } => name.clone(),
             Dim::Size(size) => size.to_string(),
         };
@@ -170,18 +169,18 @@ impl Problem {
     /// The extents of the product.
     fn measure(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         let size = |dim: &Dim| size_of(dim, sizes);
-        let product = graph.product();
-        let columns = match &product.column {
+        let (space, product) = (graph.space(), graph.product(ProductId::FIRST));
+        let columns = match &space.column {
             Dim::Name { name, .. } => size(&Dim::name(name.clone()))?,
             Dim::Size(size) => *size as usize,
         };
         Ok(Problem {
-            batch: product.batch.as_ref().map_or(Ok(1), size)?,
-            rows: size(&product.row)?,
+            batch: space.batch.as_ref().map_or(Ok(1), size)?,
+            rows: size(&space.row)?,
             columns,
             inner: size(&product.inner)?,
             sizes: sizes.clone(),
-            column_divisor: product.column.divisor(),
+            column_divisor: space.column.divisor(),
         })
     }
 
@@ -505,12 +504,12 @@ pub fn collect_sizes(
 }
 
 /// How an operand of the body reads a tensor: the strides of batch, row and column in elements; 0 where it does not vary.
-pub fn body_strides(product: &Product, dims: &[Dim], strides: &[isize]) -> [isize; 3] {
+pub fn body_strides(space: &Space, dims: &[Dim], strides: &[isize]) -> [isize; 3] {
     let mut result = [0; 3];
     for (dim, stride) in dims.iter().zip(strides) {
-        let place = if product.batch.as_ref() == Some(dim) {
+        let place = if space.batch.as_ref() == Some(dim) {
             0
-        } else if product.row == *dim {
+        } else if space.row == *dim {
             1
         } else {
             2

@@ -218,7 +218,7 @@ fn elements(
 /// Tensors without gaps, but operands of the product with rows that tensor maps read whatever the sizes.
 fn padded(graph: &Graph, problem: &Problem) -> Placements {
     let mut placements = Placements::packed(graph, problem);
-    for (input, _) in [graph.product().left, graph.product().right] {
+    for (input, _) in [graph.products()[0].left, graph.products()[0].right] {
         let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
         let mut shape = problem.shape(dims);
         if let Some(row) = shape.last_mut() {

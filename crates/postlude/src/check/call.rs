@@ -267,7 +267,7 @@ impl Body<'_> {
         let (Some(of), Some(index)) = (of, index) else { return Lowered::Poison };
         if self.graph.ty(of).axes.column.is_none() {
             let has = self.dims_text(of);
-            let column = self.graph.product().column.to_string();
+            let column = self.graph.space().column.to_string();
             let function = "pick".to_owned();
             return self.report(CheckError::NoColumns { function, column, has, at });
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::Orientation;
+use crate::graph::{Orientation, ProductId};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
@@ -269,7 +269,7 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             read.insert(name);
         }
     }
-    let operand_dtype = body.inputs[body.graph.product().left.0.0 as usize].dtype;
+    let operand_dtype = body.inputs[body.graph.product(ProductId::FIRST).left.0.0 as usize].dtype;
     let tile_dtype = if operand_dtype.bits() == 8 { DType::F32 } else { operand_dtype };
     let mut outputs = Vec::new();
     for statement in &ast.statements {
@@ -292,7 +292,7 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
                 (None, Elem::F32 | Elem::I32) if is_tile => tile_dtype,
                 (None, Elem::F32 | Elem::I32) => DType::F32,
             };
-            let mut dims = body.graph.product().dims(ty.axes);
+            let mut dims = body.graph.space().dims(ty.axes);
             if let (_, Orientation::Transposed) = product::oriented(&ast.exprs, statement.value) {
                 let last = dims.len() - 1;
                 dims.swap(last - 1, last);

@@ -2,7 +2,9 @@
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, Unary};
+use crate::graph::{
+    self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, ProductId, Unary,
+};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
 
@@ -113,7 +115,7 @@ impl<'a> Body<'a> {
             ExprKind::Name(name) => self.lower_name(name, at, later),
             ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at, later),
             ExprKind::Transpose(a) => self.lower_transpose(*a, at),
-            ExprKind::Product(..) => self.node(Op::Accumulator, at),
+            ExprKind::Product(..) => self.node(Op::Accumulator(ProductId::FIRST), at),
             ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
             ExprKind::Infix(infix, a, b) => self.lower_infix(*infix, *a, *b, at),
             ExprKind::Call { function, grad, arguments } => {
@@ -155,13 +157,9 @@ impl<'a> Body<'a> {
         if catalogue::find(name).is_some() || DType::from_name(name).is_some() || name == "grad" {
             return self.report(CheckError::FunctionAsValue { name: name_text, at });
         }
-        let product = self.graph.product();
-        let dims = [
-            product.batch.as_ref(),
-            Some(&product.row),
-            Some(&product.column),
-            Some(&product.inner),
-        ];
+        let space = self.graph.space();
+        let inner = &self.graph.product(ProductId::FIRST).inner;
+        let dims = [space.batch.as_ref(), Some(&space.row), Some(&space.column), Some(inner)];
         if dims.into_iter().flatten().any(|dim| dim.same_base(&Dim::name(name))) {
             let divides = product::divided_sum(self.exprs, &name_text, at);
             return self.report(CheckError::DimAsValue { name: name_text, divides, at });
@@ -184,13 +182,13 @@ impl<'a> Body<'a> {
         }
         self.blamed_inputs.push(place);
         let declaration = &self.inputs[place];
-        let product = self.graph.product();
-        let known = shape::list(&product.dims(product.accumulator_axes()));
+        let space = self.graph.space();
+        let known = shape::list(&space.dims(space.accumulator_axes()));
         let name = declaration.name.text.clone();
         let dims = declaration.dims.as_deref().unwrap_or_default();
-        let foreign = dims.iter().find(|dim| product.axes(std::slice::from_ref(dim)).is_none());
+        let foreign = dims.iter().find(|dim| space.axes(std::slice::from_ref(dim)).is_none());
         let error = match foreign {
-            Some(dim) if *dim == product.inner => {
+            Some(dim) if *dim == self.graph.product(ProductId::FIRST).inner => {
                 CheckError::SummedDim { name, dim: dim.to_string(), at }
             }
             Some(dim) => CheckError::NotBodyDims { name, dim: dim.to_string(), known, at },
@@ -211,7 +209,7 @@ impl<'a> Body<'a> {
         let declared = match self.inputs.iter().find(|input| input.name.text == name) {
             Some(input) => input.dims.clone().unwrap_or_default(),
             None => match lowered {
-                Lowered::Node(node) => self.graph.product().dims(self.graph.ty(node).axes),
+                Lowered::Node(node) => self.graph.space().dims(self.graph.ty(node).axes),
                 Lowered::Integer(_) => Vec::new(),
                 Lowered::Poison => return Lowered::Poison,
             },
@@ -424,7 +422,7 @@ impl<'a> Body<'a> {
         };
         if self.graph.ty(node).axes.column.is_none() {
             let has = self.dims_text(node);
-            let column = self.graph.product().column.to_string();
+            let column = self.graph.space().column.to_string();
             self.report(CheckError::NoColumns { function: function.to_owned(), column, has, at });
             return [Lowered::Poison; 2];
         }

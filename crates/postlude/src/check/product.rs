@@ -1,7 +1,7 @@
 //! Finds the one matrix product and the dims it gives the body.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Orientation, Product};
+use crate::graph::{Graph, InputId, Orientation, Product, Space};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span};
 
@@ -75,9 +75,9 @@ pub(super) fn find(
     let left = resolve(&ast.exprs, left, declarations, errors);
     let right = resolve(&ast.exprs, right, declarations, errors);
     let (left, right) = (left?, right?);
-    let product = multiply(span, &left, &right, declarations, errors)?;
+    let (space, product) = multiply(span, &left, &right, declarations, errors)?;
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
-    Some(Graph::new(name, inputs_of(declarations), product))
+    Some(Graph::new(name, inputs_of(declarations), space, vec![product]))
 }
 
 fn body_span(ast: &Ast) -> Span {
@@ -154,7 +154,7 @@ fn multiply(
     right: &Matrix<'_>,
     declarations: &[Declaration],
     errors: &mut Vec<CheckError>,
-) -> Option<Product> {
+) -> Option<(Space, Product)> {
     // The right operand's contraction dim comes first.
     let (right_inner, column) = (right.outer.clone(), right.inner.clone());
     let (a, b) = (left.declaration.dtype, right.declaration.dtype);

@@ -56,10 +56,10 @@ impl Body<'_> {
 
     /// Whether what stands where a dim belongs can only be meant as a value.
     fn is_value(&self, argument: ExprId) -> bool {
-        let product = self.graph.product();
+        let space = self.graph.space();
         match dims::read(self.exprs, argument) {
             None => true,
-            Some(dim) if product.axes(std::slice::from_ref(&dim)).is_some() => false,
+            Some(dim) if space.axes(std::slice::from_ref(&dim)).is_some() => false,
             Some(Dim::Size(_)) => true,
             Some(Dim::Name { name, .. }) => {
                 self.names.contains_key(name.as_str())
@@ -84,7 +84,7 @@ impl Body<'_> {
             let at = self.exprs[*argument].span;
             let width = match self.exprs[*argument].kind {
                 ExprKind::Number(Number::Integer(width))
-                    if self.graph.product().column_divisor(&Dim::Size(width as u32)).is_none() =>
+                    if self.graph.space().column_divisor(&Dim::Size(width as u32)).is_none() =>
                 {
                     Some(width)
                 }
@@ -96,7 +96,7 @@ impl Body<'_> {
                     previous_was_column = false;
                 }
                 Some(_) => {
-                    let column = self.graph.product().column.to_string();
+                    let column = self.graph.space().column.to_string();
                     self.report(CheckError::GroupPlace { column, at });
                     return None;
                 }
@@ -121,14 +121,14 @@ impl Body<'_> {
             self.report(CheckError::DimExpected { at });
             return None;
         };
-        let product = self.graph.product();
+        let space = self.graph.space();
         let axes = self.graph.ty(node).axes;
-        let (has, already, is_column) = if product.batch.as_ref() == Some(&dim) {
+        let (has, already, is_column) = if space.batch.as_ref() == Some(&dim) {
             (axes.batch, std::mem::replace(&mut over.batch, true), false)
-        } else if product.row == dim {
+        } else if space.row == dim {
             (axes.row, std::mem::replace(&mut over.row, true), false)
         } else {
-            let divisor = product.column_divisor(&dim);
+            let divisor = space.column_divisor(&dim);
             (
                 divisor.is_some() && divisor == axes.column,
                 over.column.replace(Run::All).is_some(),

@@ -11,7 +11,7 @@ use rayon::ThreadPool;
 
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
-use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, accuracies};
+use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, ProductId, accuracies};
 use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
 use crate::problem::{Argument, Problem, input_tensor};
 use crate::tensor::TensorViewMut;
@@ -173,7 +173,7 @@ impl Engine {
             spare: self.destinations.iter().map(|_| None).collect(),
             tiles: Vec::with_capacity(self.destinations.len()),
             retained: Vec::new(),
-            scratch: match self.graph.product().elem {
+            scratch: match self.graph.product(ProductId::FIRST).elem {
                 Elem::I32 => ProductMemory::I32(Box::new(Scratch::new())),
                 Elem::F32 | Elem::Bool => ProductMemory::F32(Box::new(Scratch::new())),
             },
@@ -285,7 +285,7 @@ impl Engine {
     }
 
     fn product<'a>(&self, context: &Context<'a>, batch: usize) -> Product<'a> {
-        let declared = self.graph.product();
+        let declared = self.graph.product(ProductId::FIRST);
         let left = operand(context, declared.left, batch, Orientation::Plain);
         let right = operand(context, declared.right, batch, Orientation::Transposed);
         let extents = [self.problem.rows, self.problem.product_columns(), self.problem.inner];

@@ -16,7 +16,7 @@ impl LeafAxes {
     pub(super) fn new(graph: &Graph, input: InputId) -> LeafAxes {
         let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
         let numbers: Vec<isize> = (1..=dims.len() as isize).collect();
-        let places = body_strides(graph.product(), dims, &numbers);
+        let places = body_strides(graph.space(), dims, &numbers);
         LeafAxes(places.map(|place| (place > 0).then(|| place as u8 - 1)))
     }
 }

@@ -97,12 +97,12 @@ pub(super) struct Destination {
 
 impl Destination {
     pub(super) fn new(graph: &Graph, problem: &Problem, output: &Output) -> Destination {
-        let Some(axes) = graph.product().axes(&output.dims) else {
+        let Some(axes) = graph.space().axes(&output.dims) else {
             panic!("compiler bug: output `{}` has foreign dims", output.name)
         };
         let value = graph.ty(output.value).axes;
         let numbers: Vec<isize> = (1..=output.dims.len() as isize).collect();
-        let places = body_strides(graph.product(), &output.dims, &numbers);
+        let places = body_strides(graph.space(), &output.dims, &numbers);
         Destination {
             axes,
             extents: problem.extents(axes),

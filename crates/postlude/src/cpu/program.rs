@@ -98,7 +98,7 @@ pub(super) fn program(
         if !is_recomputed(graph, &sweeps.of, id, sweep, width) {
             continue;
         }
-        let source = if matches!(node.op, Op::Accumulator) {
+        let source = if matches!(node.op, Op::Accumulator(_)) {
             builder.program.uses_accumulators = true;
             Source::Accumulators
         } else {
@@ -187,7 +187,7 @@ impl Builder<'_> {
         is_there: impl Fn(NodeId) -> bool,
     ) {
         for (place, output) in self.graph.outputs().iter().enumerate() {
-            let declared = self.graph.product().axes(&output.dims);
+            let declared = self.graph.space().axes(&output.dims);
             // An output of no batches has no elements, though its value may be there.
             if batches == 0 && declared.is_some_and(|axes| axes.batch) {
                 continue;

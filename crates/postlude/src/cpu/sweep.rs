@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use crate::dtype::Elem;
-use crate::graph::{IndexAxis, Op};
+use crate::graph::{IndexAxis, Op, ProductId};
 use crate::plan::Schedule;
 use crate::problem::input_tensor;
 
@@ -243,7 +243,7 @@ impl Sweep<'_> {
 
     /// The accumulators of a region without columns.
     fn no_accumulators(&self) -> View<'static> {
-        match self.context.graph.product().elem {
+        match self.context.graph.product(ProductId::FIRST).elem {
             Elem::I32 => View::I32(&[]),
             Elem::F32 | Elem::Bool => View::F32(&[]),
         }

@@ -115,8 +115,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
             Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..both })
         }
         Op::Call(..) => log_of_call(graph, node),
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
+        Op::Accumulator(_)
         | Op::Input(_)
         | Op::Index(_)
         | Op::Binary(..)

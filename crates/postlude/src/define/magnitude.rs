@@ -47,8 +47,7 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
             "exp2_difference" | "exp2m1" => Some(Base::Two),
             _ => None,
         },
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
+        Op::Accumulator(_)
         | Op::Input(_)
         | Op::Constant(_)
         | Op::Index(_)

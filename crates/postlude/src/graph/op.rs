@@ -4,15 +4,13 @@ use crate::dtype::DType;
 
 use super::ops::{Binary, Fold, IndexAxis, Unary};
 use super::types::Axes;
-use super::{InputId, NodeId};
+use super::{InputId, NodeId, ProductId};
 
 /// One operation and its operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    /// The product's result.
-    Accumulator,
-    /// The product with the further right operand of this number. Only where a plan made several products of one.
-    FurtherAccumulator(u32),
+    /// A product's result.
+    Accumulator(ProductId),
     /// An input, converted to what the body computes with.
     Input(InputId),
     /// A number or truth value.
@@ -147,12 +145,9 @@ impl Op {
     /// The operands, in order.
     pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
         let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
-            Op::Accumulator
-            | Op::FurtherAccumulator(_)
-            | Op::Input(_)
-            | Op::Constant(_)
-            | Op::Index(_)
-            | Op::Extent(_) => ([None; 3], &[]),
+            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
+                ([None; 3], &[])
+            }
             Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => {
                 ([Some(*a), None, None], &[])
             }
@@ -168,12 +163,9 @@ impl Op {
     /// The same operation on other operands.
     pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
         match self {
-            Op::Accumulator
-            | Op::FurtherAccumulator(_)
-            | Op::Input(_)
-            | Op::Constant(_)
-            | Op::Index(_)
-            | Op::Extent(_) => self.clone(),
+            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
+                self.clone()
+            }
             Op::Unary(op, a) => Op::Unary(*op, f(*a)),
             Op::Binary(op, a, b) => Op::Binary(*op, f(*a), f(*b)),
             Op::Fma(a, b, c) => Op::Fma(f(*a), f(*b), f(*c)),
@@ -192,12 +184,9 @@ impl Op {
     /// Which elements of the operands an element of the result is made of.
     pub const fn dependence(&self) -> Dependence {
         let function = match self {
-            Op::Accumulator
-            | Op::FurtherAccumulator(_)
-            | Op::Input(_)
-            | Op::Constant(_)
-            | Op::Index(_)
-            | Op::Extent(_) => return Dependence::Source,
+            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
+                return Dependence::Source;
+            }
             Op::Unary(unary, a) => Elementwise::Unary(*unary, *a),
             Op::Binary(binary, a, b) => Elementwise::Binary(*binary, *a, *b),
             Op::Fma(a, b, c) => Elementwise::Fma(*a, *b, *c),

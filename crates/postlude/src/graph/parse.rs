@@ -10,7 +10,7 @@ use crate::shape::Dim;
 use super::op::{Call, Constant, Merge, Op, Over, Part, Run};
 use super::ops::{Binary, Fold, IndexAxis, Unary};
 use super::verify::Broken;
-use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product};
+use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space};
 
 /// Why a text is not a graph.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -57,9 +57,19 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
         if let Some(rest) = body.strip_prefix("graph ") {
             header = Some(read_header(rest).ok_or_else(bad)?);
         } else if let Some(rest) = body.strip_prefix("product ") {
-            let (name, inputs) = header.take().ok_or_else(bad)?;
-            let product = read_product(rest, &inputs).ok_or(GraphTextError::Product { line })?;
-            graph = Some(Graph::new(name, inputs, product));
+            let wrong = GraphTextError::Product { line };
+            match &mut graph {
+                None => {
+                    let (name, inputs) = header.take().ok_or_else(bad)?;
+                    let (space, product) = read_product(rest, &inputs).ok_or(wrong)?;
+                    graph = Some(Graph::new(name, inputs, space, vec![product]));
+                }
+                Some(graph) => {
+                    let read = read_product(rest, graph.inputs());
+                    let same = read.filter(|(space, _)| space == graph.space());
+                    graph.push_product(same.ok_or(wrong)?.1);
+                }
+            }
         } else {
             let graph = graph.as_mut().ok_or_else(bad)?;
             if let Some(rest) = body.strip_prefix("output ") {
@@ -115,9 +125,8 @@ fn read_dims(list: &str) -> Vec<Dim> {
     list.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(Dim::from).collect()
 }
 
-fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
+fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
     let (left, right) = text.split_once(" @ ")?;
-    let mut rights = right.split(" and ");
     let operand = |text: &str| {
         let text = text.trim();
         let (name, orientation) = match text.strip_suffix(".T") {
@@ -127,24 +136,16 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<Product> {
         let place = inputs.iter().position(|input| input.name == name)?;
         Some((InputId(place as u32), orientation))
     };
-    let right = operand(rights.next()?)?;
-    let product = Product::of(inputs, operand(left)?, right)?;
-    let dims = |input: InputId| &inputs[input.0 as usize].dims;
-    let further = rights.map(|further| {
-        let (further, orientation) = operand(further)?;
-        let same = orientation == right.1 && dims(further) == dims(right.0);
-        same.then_some(further)
-    });
-    Some(Product { further: further.collect::<Option<_>>()?, ..product })
+    Product::of(inputs, operand(left)?, operand(right)?)
 }
 
 impl Product {
-    /// The product of two inputs; `None` when their dims do not make one.
+    /// The product of two inputs, and its dims; `None` when their dims do not make one.
     pub(crate) fn of(
         inputs: &[Input],
         left: (InputId, Orientation),
         right: (InputId, Orientation),
-    ) -> Option<Product> {
+    ) -> Option<(Space, Product)> {
         let matrix = |(input, orientation): (InputId, Orientation)| {
             let dims = inputs.get(input.0 as usize)?.dims.as_ref()?;
             let (batch, rest) = match dims.len() {
@@ -165,16 +166,8 @@ impl Product {
         let agree = batches_agree
             && inner == right_inner
             && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
-        agree.then(|| Product {
-            left,
-            right,
-            further: Vec::new(),
-            batch: left_batch.or(right_batch),
-            row,
-            column,
-            inner,
-            elem,
-        })
+        let space = Space { batch: left_batch.or(right_batch), row, column };
+        agree.then_some((space, Product { left, right, inner, elem }))
     }
 }
 
@@ -195,14 +188,13 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
         None => (word, 0),
     };
     match word {
-        "accumulator" => return Some(Op::Accumulator),
-        "further_accumulator" => return Some(Op::FurtherAccumulator(count)),
+        "accumulator" => return Some(Op::Accumulator(ProductId(count))),
         "input" => {
             return Some(Op::Input(InputId(
                 graph.inputs().iter().position(|input| input.name == rest.trim())? as u32,
             )));
         }
-        "extent" => return Some(Op::Extent(graph.product().axes(&read_dims(rest))?)),
+        "extent" => return Some(Op::Extent(graph.space().axes(&read_dims(rest))?)),
         "row" => return Some(Op::Index(IndexAxis::Row)),
         "col" => return Some(Op::Index(IndexAxis::Column)),
         "call" => return read_call(operand_text, over, names),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::op::{Constant, Op, Over, Run};
 use super::ops::Fold;
-use super::{Graph, Input, Orientation, Type};
+use super::{Graph, Input, Orientation, ProductId, Type};
 use crate::shape;
 
 impl fmt::Display for Graph {
@@ -18,12 +18,9 @@ impl fmt::Display for Graph {
                 Orientation::Transposed => format!("{name}.T"),
             }
         };
-        let (left, right) = (self.product().left, self.product().right);
-        write!(f, "    product {} @ {}", operand(left), operand(right))?;
-        for further in &self.product().further {
-            write!(f, " and {}", operand((*further, right.1)))?;
+        for product in self.products() {
+            writeln!(f, "    product {} @ {}", operand(product.left), operand(product.right))?;
         }
-        writeln!(f)?;
         for (id, node) in self.nodes() {
             let text = format!("{id} = {}", self.op_text(&node.op));
             writeln!(f, "    {text:<38} # {}", self.type_text(node.ty))?;
@@ -45,19 +42,19 @@ impl fmt::Display for Graph {
 impl Graph {
     /// A type in the user's words.
     pub fn type_text(&self, ty: Type) -> String {
-        format!("{}[{}]", ty.elem, shape::list(&self.product().dims(ty.axes)))
+        format!("{}[{}]", ty.elem, shape::list(&self.space().dims(ty.axes)))
     }
 
     fn op_text(&self, op: &Op) -> String {
         let operands =
             || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
         match op {
-            Op::Accumulator => "accumulator".to_owned(),
-            Op::FurtherAccumulator(number) => format!("further_accumulator:{number}"),
+            Op::Accumulator(ProductId::FIRST) => "accumulator".to_owned(),
+            Op::Accumulator(ProductId(number)) => format!("accumulator:{number}"),
             Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
             Op::Constant(constant) => constant.to_string(),
             Op::Index(axis) => axis.name().to_owned(),
-            Op::Extent(axes) => format!("extent {}", shape::list(&self.product().dims(*axes))),
+            Op::Extent(axes) => format!("extent {}", shape::list(&self.space().dims(*axes))),
             Op::Unary(op, _) => format!("{} {}", op.name(), operands()),
             Op::Binary(op, ..) => format!("{} {}", op.name(), operands()),
             Op::Fma(..) => format!("fma {}", operands()),

@@ -45,7 +45,7 @@ pub enum Broken {
     },
     /// A further product that there is not.
     #[error("the product has no further right operand {0}")]
-    Further(u32),
+    Product(u32),
     /// An input whose dims are not body dims.
     #[error("input {0} does not have the body's dims")]
     Input(u32),
@@ -80,7 +80,7 @@ impl Graph {
         for output in self.outputs() {
             let fits = output.value.index() < self.len()
                 && self
-                    .product()
+                    .space()
                     .axes(&output.dims)
                     .is_some_and(|axes| self.ty(output.value).axes.fits(axes))
                 && (output.dtype.elem() == Elem::Bool)
@@ -95,13 +95,9 @@ impl Graph {
     /// The type rule: what an operation gives.
     pub fn type_of(&self, op: &Op) -> Result<Type, Broken> {
         match op {
-            Op::FurtherAccumulator(number)
-                if self.product().further.get(*number as usize).is_none() =>
-            {
-                Err(Broken::Further(*number))
-            }
-            Op::Accumulator | Op::FurtherAccumulator(_) => {
-                Ok(Type { elem: self.product().elem, axes: self.product().accumulator_axes() })
+            Op::Accumulator(id) => {
+                let product = self.products().get(id.0 as usize).ok_or(Broken::Product(id.0))?;
+                Ok(Type { elem: product.elem, axes: self.space().accumulator_axes() })
             }
             Op::Input(input) => {
                 let axes = self.input_axes(*input).ok_or(Broken::Input(input.0))?;
@@ -158,7 +154,7 @@ impl Graph {
         let axes = match axis {
             IndexAxis::Row => Axes { row: true, ..Axes::SCALAR },
             IndexAxis::Column => {
-                Axes { column: self.product().accumulator_axes().column, ..Axes::SCALAR }
+                Axes { column: self.space().accumulator_axes().column, ..Axes::SCALAR }
             }
         };
         Type { elem: Elem::I32, axes }

@@ -98,7 +98,7 @@ impl TileProgram {
 
     /// Products that share A.
     pub(crate) fn products(&self) -> u32 {
-        1 + self.graph.product().further.len() as u32
+        self.graph.products().len() as u32
     }
 
     /// Whether a node is computed for its own sake, and not only the cast of a store.
@@ -123,17 +123,17 @@ impl TileProgram {
 
     /// Whether all batches have an output in common, which the first one's tiles write.
     pub(crate) fn is_shared(&self, output: &Output) -> bool {
-        let product = self.graph.product();
-        let own = product.axes(&output.dims).is_some_and(|axes| axes.batch);
-        product.batch.is_some() && !own
+        let space = self.graph.space();
+        let own = space.axes(&output.dims).is_some_and(|axes| axes.batch);
+        space.batch.is_some() && !own
     }
 
     /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.
     pub(crate) fn plain_kind(&self, output: &Output) -> Option<Kind> {
-        let axes = self.graph.product().axes(&output.dims)?;
+        let axes = self.graph.space().axes(&output.dims)?;
         let node = output.value.index();
         let own_columns =
-            axes.column.is_none_or(|by| by % self.graph.product().column.divisor() == 0);
+            axes.column.is_none_or(|by| by % self.graph.space().column.divisor() == 0);
         let plain = axes.kind() != Kind::Tile
             && own_columns
             && !self.after_reductions[node]
@@ -181,7 +181,7 @@ fn column_values(
     }
     let of_tile = |axes: Axes| axes.kind() == Kind::Tile;
     let tiles =
-        graph.outputs().iter().filter(|one| graph.product().axes(&one.dims).is_some_and(of_tile));
+        graph.outputs().iter().filter(|one| graph.space().axes(&one.dims).is_some_and(of_tile));
     tiles.for_each(|output| used[output.value.index()] = true);
     let along = |id: &NodeId| {
         let node = &graph[*id];

@@ -51,7 +51,7 @@ pub(crate) enum Batches {
 impl ReductionScope {
     /// Of a value that varies along these; a product without batches has one.
     pub(crate) fn of(graph: &Graph, axes: Axes) -> ReductionScope {
-        let each = axes.batch == graph.product().accumulator_axes().batch;
+        let each = axes.batch == graph.space().accumulator_axes().batch;
         ReductionScope {
             kind: axes.kind(),
             batches: if each { Batches::Each } else { Batches::All },

@@ -73,7 +73,7 @@ impl LowerRefusal {
 
 /// The statement that knows runs of this many columns.
 pub(crate) fn needing(graph: &Graph, run: u32) -> Option<(u32, u32)> {
-    let multiple = run.saturating_mul(graph.product().column.divisor());
+    let multiple = run.saturating_mul(graph.space().column.divisor());
     graph.statement_needing(multiple).map(|statement| statement.bytes)
 }
 

@@ -1,7 +1,7 @@
 //! What no launch computes: rules of a tile program, so that a refusal names the statement and its cure.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Dependence, Fold, Graph, Kind, NodeId, Op, Product, Run};
+use crate::graph::{Dependence, Fold, Graph, Kind, NodeId, Op, Run, Space};
 use crate::placement::Major;
 use crate::problem::Problem;
 use crate::shape::Dim;
@@ -27,12 +27,12 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
     for output in graph.outputs() {
         let name = || output.name.clone();
         let bytes = bytes_of(graph, output.value);
-        let Some(axes) = graph.product().axes(&output.dims) else {
+        let Some(axes) = graph.space().axes(&output.dims) else {
             return Err(LowerRefusal::NotATile { name: name(), bytes });
         };
-        let whole = graph.product().accumulator_axes();
+        let whole = graph.space().accumulator_axes();
         let tile = axes.row && axes.column == whole.column;
-        let own = graph.product().column.divisor();
+        let own = graph.space().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
         let (of, after_reductions) =
@@ -52,7 +52,7 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
         if !tile && !finished {
             return Err(LowerRefusal::NotATile { name: name(), bytes });
         }
-        if output.dtype == DType::B1 && packed_major(graph.product(), &output.dims).is_none() {
+        if output.dtype == DType::B1 && packed_major(graph.space(), &output.dims).is_none() {
             return Err(LowerRefusal::PackedBatches { name: name(), bytes });
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
 fn refuse_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
     let TileProgram { live, after_reductions, runs, .. } = program;
     let graph = program.graph();
-    let own = graph.product().column.divisor();
+    let own = graph.space().column.divisor();
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let fewer = || Err(Rule::OtherColumns.at(graph, id));
         // A count of elements is a scalar, and is computed from the product's columns.
@@ -161,11 +161,11 @@ pub(super) fn refuse_batches(graph: &Graph, problem: &Problem) -> Result<(), Low
 }
 
 /// Which elements of a tile of packed bits share bytes; `None` where batches do.
-pub(crate) fn packed_major(product: &Product, dims: &[Dim]) -> Option<Major> {
+pub(crate) fn packed_major(space: &Space, dims: &[Dim]) -> Option<Major> {
     let last = dims.last();
-    if last == Some(&product.row) {
+    if last == Some(&space.row) {
         Some(Major::Column)
-    } else if product.batch.is_some() && last == product.batch.as_ref() {
+    } else if space.batch.is_some() && last == space.batch.as_ref() {
         None
     } else {
         Some(Major::Row)

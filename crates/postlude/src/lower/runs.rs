@@ -7,7 +7,7 @@ use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
 
 /// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
 fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
-    column.map_or(1, |divisor| divisor / graph.product().column.divisor())
+    column.map_or(1, |divisor| divisor / graph.space().column.divisor())
 }
 
 /// For every node, the columns of the product that one of its own stands for.
@@ -17,14 +17,14 @@ pub(super) fn runs(graph: &Graph) -> Vec<u32> {
 
 /// The run of an output's columns.
 pub(super) fn output_run(graph: &Graph, output: &Output) -> u32 {
-    run_of(graph, graph.product().axes(&output.dims).and_then(|axes| axes.column))
+    run_of(graph, graph.space().axes(&output.dims).and_then(|axes| axes.column))
 }
 
 /// Every length of a run that tiles know of that is longer than a column, longest first.
 pub(super) fn lengths(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<u32> {
     let tiles = || {
         graph.outputs().iter().filter(|output| {
-            let axes = graph.product().axes(&output.dims);
+            let axes = graph.space().axes(&output.dims);
             axes.is_none_or(|axes| axes.kind() == Kind::Tile)
         })
     };

@@ -103,7 +103,9 @@ impl fmt::Display for TileProgram {
         for view in self.views().input_lines(graph) {
             writeln!(f, "    view {view}")?;
         }
-        writeln!(f, "{}", lines.next().unwrap_or_default())?;
+        for _ in graph.products() {
+            writeln!(f, "{}", lines.next().unwrap_or_default())?;
+        }
         for ((id, node), line) in graph.nodes().zip(lines) {
             let line = line.trim().split('#').next().unwrap_or_default().trim_end();
             let (part, ty) = (self.part(id), graph.type_text(node.ty));

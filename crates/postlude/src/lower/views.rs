@@ -71,7 +71,7 @@ fn way_of(op: &Op) -> Option<Way> {
 /// tiles are, it never does, so that an output may lie where a tile operand does: elements that are read and written there
 /// belong to one thread.
 fn targets(graph: &Graph, live: &[bool], tiles: bool) -> Vec<Target> {
-    let own = graph.product().column.divisor();
+    let own = graph.space().column.divisor();
     let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
     let full = nodes.filter_map(|(_, node)| node.ty.axes.column).min().unwrap_or(1);
     let least = u32::from(tiles && own < 2 * full);

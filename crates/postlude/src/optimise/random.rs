@@ -10,7 +10,7 @@ mod motifs;
 use crate::dtype::{DType, Elem};
 use crate::graph::{
     Axes, Binary, Constant, Fold, Graph, IndexAxis, InputId, Merge, NodeId, Op, Output, Over, Part,
-    Run, Unary,
+    ProductId, Run, Unary,
 };
 use crate::problem::{Arguments, Problem};
 
@@ -137,9 +137,13 @@ pub fn graph(random: &mut Random) -> Graph {
 }
 
 fn leaves(graph: &mut Graph, random: &mut Random) -> Vec<NodeId> {
-    let mut ops = vec![Op::Accumulator, Op::Index(IndexAxis::Row), Op::Index(IndexAxis::Column)];
+    let mut ops = vec![
+        Op::Accumulator(ProductId::FIRST),
+        Op::Index(IndexAxis::Row),
+        Op::Index(IndexAxis::Column),
+    ];
     ops.extend((0..graph.inputs().len()).map(|place| Op::Input(InputId(place as u32))));
-    ops.push(Op::Extent(graph.product().accumulator_axes()));
+    ops.push(Op::Extent(graph.space().accumulator_axes()));
     ops.push(Op::Constant(Constant::Bool(random.one_in(2))));
     for _ in 0..4 {
         ops.push(Op::number(random.of(&NUMBERS)));
@@ -227,9 +231,9 @@ fn output(random: &mut Random, graph: &Graph, value: NodeId, name: String) -> Ou
         Elem::I32 if random.one_in(2) => DType::I32,
         Elem::F32 | Elem::I32 => random.of(&floats),
     };
-    let whole = graph.product().accumulator_axes();
+    let whole = graph.space().accumulator_axes();
     let spreads = dtype != DType::B1 && ty.axes.fits(whole) && random.one_in(4);
-    let mut dims = graph.product().dims(if spreads { whole } else { ty.axes });
+    let mut dims = graph.space().dims(if spreads { whole } else { ty.axes });
     // Bits stay packed along the columns, whose number is right for them.
     if dtype != DType::B1 && random.one_in(4) {
         dims.reverse();

@@ -96,7 +96,5 @@ pub(crate) fn is_recomputed(
 
 fn needs_accumulators(graph: &Graph, of: &[usize], sweep: usize, width: Width) -> bool {
     let nodes = row_nodes(graph, of, sweep, width);
-    graph.nodes().any(|(id, node)| {
-        nodes[id.index()] && matches!(node.op, Op::Accumulator | Op::FurtherAccumulator(_))
-    })
+    graph.nodes().any(|(id, node)| nodes[id.index()] && matches!(node.op, Op::Accumulator(_)))
 }

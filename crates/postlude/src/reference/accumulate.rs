@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::dtype::{self, Elem};
-use crate::graph::{InputId, Orientation, Value, lowest_bit, sums_exactly};
+use crate::graph::{InputId, Orientation, ProductId, Value, lowest_bit, sums_exactly};
 use crate::problem::input_tensor;
 
 use super::array::{Frame, Places};
@@ -28,20 +28,19 @@ struct Matrix {
     lowest_bits: Vec<Option<i32>>,
 }
 
-/// The accumulator of the needed rows and columns of every batch, with this right operand.
+/// The accumulator of a product at the needed rows and columns of every batch.
 pub(super) fn accumulate(
     call: Call<'_>,
-    right: InputId,
+    product: ProductId,
     frame: &Frame,
     progress: &Progress<'_>,
 ) -> Vec<Value> {
-    let product = call.graph.product();
-    let right_operand = (right, product.right.1);
+    let product = call.graph.product(product);
     let (columns, inner) = (frame.columns.len(), call.problem.inner);
     let mut all = Vec::with_capacity(frame.len());
     for batch in 0..frame.batches {
         let left = matrix(call, product.left, batch, &frame.rows, Side::Left);
-        let right = matrix(call, right_operand, batch, &frame.columns, Side::Right);
+        let right = matrix(call, product.right, batch, &frame.columns, Side::Right);
         let mut block = vec![Value::exact(0.0); frame.rows.len() * columns];
         let rows_from = |(at, out): (usize, &mut [Value])| {
             for column in 0..columns {

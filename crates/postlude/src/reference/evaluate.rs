@@ -85,12 +85,8 @@ impl Evaluation<'_> {
         let accuracy = self.accuracies[id.index()];
         let elem = |node: &NodeId| graph.ty(*node).elem;
         let values = match op {
-            Op::Accumulator => {
-                accumulate::accumulate(self.call, graph.product().right.0, &frame, self.progress)
-            }
-            Op::FurtherAccumulator(number) => {
-                let right = graph.product().further[*number as usize];
-                accumulate::accumulate(self.call, right, &frame, self.progress)
+            Op::Accumulator(product) => {
+                accumulate::accumulate(self.call, *product, &frame, self.progress)
             }
             Op::Input(input) => self.input(*input, &frame),
             Op::Constant(constant) => vec![Value::exact(constant.as_f64()); frame.len()],
@@ -246,7 +242,7 @@ impl Evaluation<'_> {
         }
         let tensor = input_tensor(inputs, input);
         let dims = declared.dims.as_deref().unwrap_or_default();
-        let strides = body_strides(graph.product(), dims, tensor.strides());
+        let strides = body_strides(graph.space(), dims, tensor.strides());
         each(frame, |place| {
             let steps: isize =
                 place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();

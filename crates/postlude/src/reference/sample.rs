@@ -89,7 +89,7 @@ fn choose(graph: &Graph, problem: &Problem, output: usize) -> Choice {
 
 fn part(graph: &Graph, problem: &Problem, outputs: &[usize], choice: Choice) -> Part {
     let want = |output: &usize| {
-        let axes = graph.product().axes(&graph.outputs()[*output].dims);
+        let axes = graph.space().axes(&graph.outputs()[*output].dims);
         let Some(axes) = axes else { panic!("compiler bug: an output has foreign dims") };
         let [_, rows, columns] = problem.extents(axes);
         let (rows, columns) = match choice {
@@ -112,8 +112,7 @@ fn count(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> (u64, u64) {
     for ((_, node), frame) in graph.nodes().zip(demand::frames(graph, problem, wanted)) {
         let count = frame.map_or(0, |frame| frame.len() as u64);
         elements += count;
-        products +=
-            if matches!(node.op, Op::Accumulator | Op::FurtherAccumulator(_)) { count } else { 0 };
+        products += if matches!(node.op, Op::Accumulator(_)) { count } else { 0 };
     }
     (elements, products)
 }

@@ -16,8 +16,8 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, array: &Array) -> Evaluated
     let Call { graph, problem, .. } = call;
     let output = &graph.outputs()[wanted.output];
     let shape = problem.shape(&output.dims);
-    let strides = body_strides(graph.product(), &output.dims, &tensor::contiguous(&shape));
-    let Some(axes) = graph.product().axes(&output.dims) else {
+    let strides = body_strides(graph.space(), &output.dims, &tensor::contiguous(&shape));
+    let Some(axes) = graph.space().axes(&output.dims) else {
         panic!("compiler bug: output `{}` has foreign dims", output.name)
     };
     let [batches, ..] = problem.extents(axes);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Graph, Input, InputId, Kind};
+use crate::graph::{Graph, Input, InputId, Kind, ProductId};
 use crate::problem::{self, BindError, Problem, Sizes};
 use crate::runtime::device::Device;
 use crate::runtime::driver;
@@ -168,7 +168,8 @@ fn check_overlaps(
     inputs: &BTreeMap<String, DeviceArgument>,
     outputs: &BTreeMap<String, DeviceTensor>,
 ) -> Result<(), RuntimeError> {
-    let product = [graph.product().left.0, graph.product().right.0];
+    let first = graph.product(ProductId::FIRST);
+    let product = [first.left.0, first.right.0];
     for (output, memory) in outputs {
         for (place, input) in graph.inputs().iter().enumerate() {
             let id = InputId(place as u32);
@@ -205,23 +206,23 @@ fn is_same_tile(
     input: InputId,
     operand: &DeviceTensor,
 ) -> bool {
-    let product = graph.product();
+    let space = graph.space();
     let declared = &graph.inputs()[input.0 as usize];
     let output = graph.outputs().iter().find(|each| each.name == output);
     let (Some(output), Some(dims)) = (output, &declared.dims) else { return false };
     let along = |dims: &[Dim], tensor: &DeviceTensor| {
         let sizes: Vec<isize> = tensor.shape.iter().map(|size| *size as isize).collect();
-        let sizes = problem::body_strides(product, dims, &sizes);
-        let strides = problem::body_strides(product, dims, &tensor.strides);
+        let sizes = problem::body_strides(space, dims, &sizes);
+        let strides = problem::body_strides(space, dims, &tensor.strides);
         // An axis of one element is never stepped along.
         [0, 1, 2].map(|axis| (sizes[axis], if sizes[axis] > 1 { strides[axis] } else { 0 }))
     };
     // Where columns are split one way and put together another, an element is read where another one is written.
     !graph.moves_columns()
-        && graph.input_axes(input) == product.axes(&output.dims)
+        && graph.input_axes(input) == space.axes(&output.dims)
         // What all batches read would be overwritten by the first.
         && graph.input_axes(input).is_some_and(|axes| {
-            axes.kind() == Kind::Tile && axes.batch == product.batch.is_some()
+            axes.kind() == Kind::Tile && axes.batch == space.batch.is_some()
         })
         && memory.address == operand.address
         && memory.dtype == operand.dtype

@@ -76,7 +76,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
     let operands: Vec<String> = op.operands().map(|operand| written_out(graph, operand)).collect();
     let list = operands.join(", ");
     match op {
-        Op::Accumulator => "x".to_owned(),
+        Op::Accumulator(_) => "x".to_owned(),
         Op::Input(input) => graph.inputs()[input.0 as usize].name.clone(),
         Op::Constant(constant) => constant.to_string(),
         Op::Unary(Unary::Negate, _) => format!("-{list}"),
@@ -91,12 +91,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
         Op::Pick(..) => format!("pick({list})"),
-        Op::FurtherAccumulator(_)
-        | Op::Index(_)
-        | Op::Extent(_)
-        | Op::Cast(..)
-        | Op::Part(..)
-        | Op::Merge(..) => {
+        Op::Index(_) | Op::Extent(_) | Op::Cast(..) | Op::Part(..) | Op::Merge(..) => {
             panic!("no rule of stability makes {op:?}")
         }
         Op::Call(call, _) => panic!("`{}` was not expanded", call.function),

@@ -5,7 +5,7 @@
 //! Invariant: every slice that is asked for can be made of what is asked for of the operands.
 
 use crate::dtype::DType;
-use crate::graph::{Dependence, Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
+use crate::graph::{Dependence, Fold, Graph, IndexAxis, NodeId, Op, Over, ProductId, Run};
 use crate::shape::Dim;
 
 use super::slice::{MOST_DEPTH, SLICES, Slice, Way};
@@ -44,7 +44,7 @@ impl Target {
     /// Whether a value of these columns, split this often, gives a slice that the new graph can hold.
     fn holds(self, graph: &Graph, column: u32, depth: u32) -> bool {
         let divisor = u64::from(column) << depth;
-        let even = match graph.product().column {
+        let even = match graph.space().column {
             Dim::Size(size) => u64::from(size) % divisor == 0,
             Dim::Name { .. } => self.multiple.is_none_or(|multiple| multiple % divisor == 0),
         };
@@ -160,8 +160,8 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
     let is_own = || own(id).is_some_and(|column| target.is_own(column, slice.depth()));
     let of = |operand: NodeId, slice: Slice| table[operand.index()][slice.number()?];
     match &graph[id].op {
-        Op::Accumulator => is_own().then(|| 1 << slice.number().unwrap_or(0)),
-        Op::FurtherAccumulator(_) | Op::Call(..) => None,
+        Op::Accumulator(ProductId::FIRST) => is_own().then(|| 1 << slice.number().unwrap_or(0)),
+        Op::Accumulator(_) | Op::Call(..) => None,
         Op::Index(IndexAxis::Column) => is_own().then_some(0),
         // A view begins with a byte.
         Op::Input(input) if graph.inputs()[input.0 as usize].dtype == DType::B1 => {
@@ -262,7 +262,7 @@ impl Asking<'_> {
     fn ask_outputs(&mut self) -> Option<()> {
         let graph = self.graph;
         let column_of = |place: usize| {
-            let axes = graph.product().axes(&graph.outputs()[place].dims);
+            let axes = graph.space().axes(&graph.outputs()[place].dims);
             axes.and_then(|axes| axes.column)
         };
         let own =
@@ -329,7 +329,7 @@ impl Asking<'_> {
             self.asked.slices[id.index()] |= bit;
             let column = self.graph.ty(id).axes.column;
             let op = &self.graph[id].op;
-            if *op == Op::Accumulator {
+            if matches!(op, Op::Accumulator(_)) {
                 self.asked.products |= bit;
             }
             match op.dependence() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::dtype::DType;
 use crate::graph::{
     Axes, Binary, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op, Orientation,
-    Output, Over, Product, Run, Unary,
+    Output, Over, Product, ProductId, Run, Space, Unary,
 };
 use crate::shape::Dim;
 
@@ -22,7 +22,7 @@ pub(super) fn narrow(
     asked: Asked,
 ) -> Result<(Graph, Views), LowerRefusal> {
     let mut inputs = Inputs { old: graph, views: Vec::new() };
-    let product = inputs.product(divisor, &asked);
+    let (space, products) = inputs.products(divisor, &asked);
     for (id, node) in graph.nodes() {
         if let Op::Input(input) = node.op {
             numbers(asked.slices[id.index()]).for_each(|slice| {
@@ -31,7 +31,7 @@ pub(super) fn narrow(
         }
     }
     let declared = inputs.declared();
-    let mut new = Graph::new(graph.name(), declared, product);
+    let mut new = Graph::new(graph.name(), declared, space, products);
     new.take_statements(graph);
     if inputs.is_ambiguous(&new) {
         return Err(Rule::AmbiguousParts.at_first(graph, |op| matches!(op, Op::Part(..))));
@@ -53,23 +53,24 @@ struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// The products that are left: one for each slice that is asked for, and one where none is.
-    fn product(&mut self, divisor: u32, asked: &Asked) -> Product {
-        let product = self.old.product();
+    fn products(&mut self, divisor: u32, asked: &Asked) -> (Space, Vec<Product>) {
+        let (space, product) = (self.old.space(), self.old.product(ProductId::FIRST));
         let (right, orientation) = product.right;
         let dims = self.old.inputs()[right.0 as usize].dims.as_ref().map_or(0, Vec::len);
         let column = if orientation == Orientation::Plain { dims - 1 } else { dims - 2 };
-        let own = product.accumulator_axes().column.unwrap_or(1);
+        let own = space.accumulator_axes().column.unwrap_or(1);
         let halvings = (divisor / own).trailing_zeros();
         let unused = Slice { halvings, ..Slice::WHOLE };
         let mut slices: Vec<Slice> = numbers(asked.products).collect();
         if slices.is_empty() {
             slices.push(unused);
         }
-        let views: Vec<InputId> =
-            slices.into_iter().map(|slice| self.view(right, column, slice)).collect();
-        let further = views[1..].to_vec();
-        let column = product.column_dim(divisor);
-        Product { right: (views[0], orientation), further, column, ..product.clone() }
+        let of_slice = |slice| Product {
+            right: (self.view(right, column, slice), orientation),
+            ..product.clone()
+        };
+        let products = slices.into_iter().map(of_slice).collect();
+        (Space { column: space.column_dim(divisor), ..space.clone() }, products)
     }
 
     fn view(&mut self, input: InputId, column: usize, slice: Slice) -> InputId {
@@ -95,11 +96,11 @@ impl Inputs<'_> {
 
     /// Which of a tensor's dims are columns.
     fn column(&self, dims: &[Dim]) -> usize {
-        let product = self.old.product();
+        let space = self.old.space();
         let is_column = |dim: &Dim| {
-            *dim != product.row
-                && product.batch.as_ref() != Some(dim)
-                && product.column_divisor(dim).is_some()
+            *dim != space.row
+                && space.batch.as_ref() != Some(dim)
+                && space.column_divisor(dim).is_some()
         };
         let place = dims.iter().position(is_column);
         place.unwrap_or_else(|| panic!("compiler bug: a view of a tensor without columns"))
@@ -119,15 +120,15 @@ impl Inputs<'_> {
 
     /// Whether a fixed size that was divided is that of another dim.
     fn is_ambiguous(&self, new: &Graph) -> bool {
-        let product = new.product();
-        let fixed = matches!(product.column, Dim::Size(_));
-        let other = |dim: &Dim| *dim == product.row || product.batch.as_ref() == Some(dim);
+        let space = new.space();
+        let fixed = matches!(space.column, Dim::Size(_));
+        let other = |dim: &Dim| *dim == space.row || space.batch.as_ref() == Some(dim);
         let views = &new.inputs()[self.old.inputs().len()..];
         let columns = self.views.iter().zip(views).filter_map(|(view, input)| {
             let (column, _) = view.columns?;
             Some(&input.dims.as_ref()?[column])
         });
-        fixed && columns.chain([&product.column]).any(other)
+        fixed && columns.chain([&space.column]).any(other)
     }
 }
 
@@ -160,7 +161,7 @@ impl Narrowing<'_> {
         }
         let mut output_views = Vec::new();
         for (of, output) in self.old.outputs().iter().enumerate() {
-            let axes = self.old.product().axes(&output.dims);
+            let axes = self.old.space().axes(&output.dims);
             let column = axes.and_then(|axes| axes.column);
             for slice in std::mem::take(&mut self.asked.outputs[of]) {
                 let value = self.operand(output.value, column, slice);
@@ -176,7 +177,7 @@ impl Narrowing<'_> {
             }
         }
         // A fixed size is not divided: it is another one.
-        let fixed = matches!(self.old.product().column, Dim::Size(_));
+        let fixed = matches!(self.old.space().column, Dim::Size(_));
         let views = Views {
             inputs: self.old.inputs().len(),
             of_inputs: self.inputs.views,
@@ -202,7 +203,7 @@ impl Narrowing<'_> {
         self.new.continue_statement(self.old, id);
         let column = self.old.ty(id).axes.column;
         let op = match &self.old[id].op {
-            Op::Accumulator => self.accumulator(slice),
+            Op::Accumulator(_) => self.accumulator(slice),
             Op::Input(input) => Op::Input(self.inputs.body_view(*input, slice)),
             Op::Index(IndexAxis::Column) => return Ok(self.column_index(slice)),
             Op::Extent(axes) => return Ok(self.extent(*axes)),
@@ -229,8 +230,7 @@ impl Narrowing<'_> {
                 return self.reduced(*fold, *over, terms);
             }
             op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
-            op @ (Op::FurtherAccumulator(_)
-            | Op::Constant(_)
+            op @ (Op::Constant(_)
             | Op::Index(IndexAxis::Row)
             | Op::Unary(..)
             | Op::Binary(..)
@@ -244,10 +244,7 @@ impl Narrowing<'_> {
 
     fn accumulator(&self, slice: Slice) -> Op {
         let place = numbers(self.asked.products).position(|each| each == slice);
-        match place {
-            Some(place) if place > 0 => Op::FurtherAccumulator(place as u32 - 1),
-            Some(_) | None => Op::Accumulator,
-        }
+        Op::Accumulator(ProductId(place.unwrap_or(0) as u32))
     }
 
     /// A reduction of several slices of a value: their elements meet first.
@@ -301,7 +298,7 @@ impl Narrowing<'_> {
 
     /// How many elements these axes have: of a name's size as it was, of a fixed one what it was.
     fn extent(&mut self, axes: Axes) -> NodeId {
-        let (Dim::Size(size), Some(divisor)) = (&self.old.product().column, axes.column) else {
+        let (Dim::Size(size), Some(divisor)) = (&self.old.space().column, axes.column) else {
             return self.new.make(Op::Extent(axes));
         };
         let columns = self.new.make(Op::number((size / divisor) as f32));

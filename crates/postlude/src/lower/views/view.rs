@@ -73,7 +73,7 @@ impl Views {
     pub(crate) fn problem(&self, graph: &Graph, problem: &Problem) -> Problem {
         Problem {
             columns: problem.columns / self.divided,
-            column_divisor: graph.product().column.divisor(),
+            column_divisor: graph.space().column.divisor(),
             ..problem.clone()
         }
     }
@@ -173,7 +173,6 @@ impl View {
 
 /// Whether an input is an operand of the product.
 fn is_factor(graph: &Graph, input: usize) -> bool {
-    let product = graph.product();
-    let factors = [product.left.0, product.right.0];
-    factors.iter().chain(&product.further).any(|factor| factor.0 as usize == input)
+    let mut factors = graph.products().iter().flat_map(|product| [product.left.0, product.right.0]);
+    factors.any(|factor| factor.0 as usize == input)
 }

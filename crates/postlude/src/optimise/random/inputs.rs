@@ -46,8 +46,8 @@ pub(super) fn signature(random: &mut Random) -> Graph {
         inputs.push(tensor("shift", DType::F32, &["L", "N"]));
     }
     let operands = ((InputId(0), Orientation::Plain), (InputId(1), orientation));
-    let Some(product) = Product::of(&inputs, operands.0, operands.1) else {
+    let Some((space, product)) = Product::of(&inputs, operands.0, operands.1) else {
         panic!("compiler bug: the operands of a random product do not fit")
     };
-    Graph::new("random", inputs, product)
+    Graph::new("random", inputs, space, vec![product])
 }

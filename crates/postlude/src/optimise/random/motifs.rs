@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{
-    Binary, Constant, Fold, Graph, IndexAxis, InputId, NodeId, Op, Over, Run, Unary,
+    Binary, Constant, Fold, Graph, IndexAxis, InputId, NodeId, Op, Over, ProductId, Run, Unary,
 };
 
 use super::{FOLDS, NUMBERS, Random, WIDEST, over};
@@ -36,7 +36,7 @@ fn tile(random: &mut Random, graph: &mut Graph, pool: &[NodeId]) -> NodeId {
     };
     let recent: Vec<NodeId> = pool.iter().rev().copied().filter(fits).take(6).collect();
     if recent.is_empty() || random.one_in(3) {
-        let accumulator = graph.make(Op::Accumulator);
+        let accumulator = graph.make(Op::Accumulator(ProductId::FIRST));
         return graph.make(Op::Cast(DType::F32, accumulator));
     }
     random.of(&recent)

@@ -13,7 +13,7 @@ pub(super) fn one_hot(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let (Some(Run::All), Elem::F32) = (over.column, site.elem(terms)) else { return None };
     let (condition, z) = chosen(site, terms)?;
     let index = column_index(site, condition)?;
-    let columns = site.graph.product().accumulator_axes().column;
+    let columns = site.graph.space().accumulator_axes().column;
     let value = match site.axes(z).column {
         None => z,
         column if column == columns => site.make(Op::Pick(z, index)),

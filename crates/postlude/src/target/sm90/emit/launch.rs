@@ -45,7 +45,7 @@ fn facts(
     let inner = if empty { 0 } else { problem.inner };
     let problem = &Problem { inner, ..problem.clone() };
     let facts = Facts { schedule, problem };
-    let product = graph.product();
+    let space = graph.space();
     let mut parameters = Vec::new();
     for (operand, part) in operands(graph, problem, placements).iter().zip(Part::of(schedule)) {
         parameters.extend(operand::parameters(operand, part, problem));
@@ -63,7 +63,7 @@ fn facts(
             parameters.push(host::parameter(declared.dtype, value));
             continue;
         };
-        let strides = body_strides(product, dims, &placements.input(input).strides);
+        let strides = body_strides(space, dims, &placements.input(input).strides);
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
             .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);
@@ -80,7 +80,7 @@ fn facts(
     for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
     {
         let buffer = Buffer(first_output + place as u32);
-        let strides = body_strides(product, &output.dims, &placement.strides);
+        let strides = body_strides(space, &output.dims, &placement.strides);
         let transfer = schedule.needs.epilogue_stores[place];
         facts.push(&mut parameters, buffer, output.dtype, strides, transfer, SlotLayout::of_output);
     }

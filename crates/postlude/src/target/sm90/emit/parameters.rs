@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, PointerParamet
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
-use crate::graph::InputId;
+use crate::graph::{InputId, ProductId};
 use crate::lower::TileProgram;
 use crate::target::sm90::plan::Sm90Schedule;
 
@@ -60,7 +60,7 @@ impl<'k> Parameters<'k> {
     ) -> Parameters<'k> {
         let graph = program.graph();
         let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
-        let product = graph.product();
+        let product = graph.product(ProductId::FIRST);
         let (left, right) = (dtype(product.left.0), dtype(product.right.0));
         let operands = Part::of(schedule)
             .into_iter()

@@ -1,7 +1,7 @@
 //! Where the operands of the product lie in memory, and how each is therefore loaded into shared memory.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Orientation};
+use crate::graph::{Graph, InputId, Orientation, ProductId};
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
 
@@ -100,7 +100,7 @@ impl OperandElement {
 
     /// That of the product's operands; planning refuses others.
     pub(crate) fn of_product(graph: &Graph) -> OperandElement {
-        let dtype = graph.inputs()[graph.product().left.0.0 as usize].dtype;
+        let dtype = graph.inputs()[graph.product(ProductId::FIRST).left.0.0 as usize].dtype;
         OperandElement::of(dtype)
             .unwrap_or_else(|| panic!("compiler bug: planning let operands of {dtype} through"))
     }
@@ -142,13 +142,12 @@ pub(crate) struct Operand<'a> {
     pub(crate) size: usize,
 }
 
-/// A, B, and further Bs where there are several products.
+/// A, and B of every product; all of them share A.
 pub(crate) fn operands<'a>(
     graph: &Graph,
     problem: &Problem,
     placements: &'a Placements,
 ) -> Vec<Operand<'a>> {
-    let product = graph.product();
     let operand = |(input, orientation): (InputId, Orientation), last: Orientation, size| {
         let placement = placements.input(input);
         let [.., first, second] = placement.strides[..] else {
@@ -162,12 +161,11 @@ pub(crate) fn operands<'a>(
         Operand { input, dtype, placement, strides, size }
     };
     let columns = problem.product_columns();
-    let right = |input| operand((input, product.right.1), Orientation::Transposed, columns);
-    let left = operand(product.left, Orientation::Plain, problem.rows);
-    [left, right(product.right.0)]
-        .into_iter()
-        .chain(product.further.iter().copied().map(right))
-        .collect()
+    let left = graph.product(ProductId::FIRST).left;
+    let left = operand(left, Orientation::Plain, problem.rows);
+    let rights = graph.products().iter();
+    let rights = rights.map(|product| operand(product.right, Orientation::Transposed, columns));
+    [left].into_iter().chain(rights).collect()
 }
 
 /// How A and B are loaded.

@@ -106,7 +106,7 @@ pub(super) fn epilogue_loads(
         let declared = &graph.inputs()[input.0 as usize];
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
-        let strides = body_strides(graph.product(), dims, &placement.strides);
+        let strides = body_strides(graph.space(), dims, &placement.strides);
         let mapped = is_mapped(declared.dtype);
         transfer(declared.dtype, mapped, strides, placement.alignment(), problem)
     };
@@ -123,12 +123,12 @@ pub(super) fn epilogue_stores(
     let outputs = graph.outputs().iter().zip(&placements.outputs);
     outputs
         .map(|(output, placement)| {
-            let axes = graph.product().axes(&output.dims);
+            let axes = graph.space().axes(&output.dims);
             if axes.is_some_and(|axes| axes.kind() != Kind::Tile) || program.output_run(output) > 1
             {
                 return EpilogueTransfer::Finished;
             }
-            let strides = body_strides(graph.product(), &output.dims, &placement.strides);
+            let strides = body_strides(graph.space(), &output.dims, &placement.strides);
             let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
             let transfer = transfer(output.dtype, mapped, strides, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.

@@ -50,12 +50,12 @@ fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal>
 /// Refuses operands of dtypes that wgmma does not multiply.
 pub(super) fn refuse_operands(program: &TileProgram, chip: Sm90) -> Result<(), Sm90Refusal> {
     let graph = program.graph();
-    let product = graph.product();
-    for (input, _) in [product.left, product.right] {
+    let operands = graph.products().iter().flat_map(|product| [product.left, product.right]);
+    for (input, _) in operands {
         let declared = &graph.inputs()[input.0 as usize];
         let element = OperandElement::of(declared.dtype);
         if element.is_none_or(|element| element.bytes() == 1 && !chip.eight_bit) {
-            let at = first(graph, |op| *op == Op::Accumulator);
+            let at = first(graph, |op| matches!(op, Op::Accumulator(_)));
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
                 dtype: declared.dtype,

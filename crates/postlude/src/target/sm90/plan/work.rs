@@ -56,8 +56,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Binary(Binary::Divide, ..) => 8,
         Op::Binary(Binary::Pow, ..) => 30,
         Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
+        Op::Accumulator(_)
         | Op::Constant(_)
         | Op::Index(_)
         | Op::Extent(_)
@@ -152,8 +151,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Cast(..) => 5,
         Op::Select(..) | Op::Input(_) => 2,
         Op::Binary(..) | Op::Fma(..) => 1,
-        Op::Accumulator
-        | Op::FurtherAccumulator(_)
+        Op::Accumulator(_)
         | Op::Constant(_)
         | Op::Index(_)
         | Op::Extent(_)

@@ -123,7 +123,7 @@ pub(super) fn counts(run: u32, own: Reg<'_, U32>, offset: u32, column: u32) -> C
 /// Outputs that have one value for each row and group of columns, with the group's length.
 pub(super) fn grouped_outputs(plan: &Plan<'_>) -> impl Iterator<Item = (usize, u32)> {
     let graph = plan.graph;
-    let kind = |output: &Output| graph.product().axes(&output.dims).map(Axes::kind);
+    let kind = |output: &Output| graph.space().axes(&output.dims).map(Axes::kind);
     let outputs = graph.outputs().iter().enumerate();
     let tiles = outputs.filter(move |(_, output)| kind(output) == Some(Kind::Tile));
     let run = |output: &Output| plan.program.output_run(output);

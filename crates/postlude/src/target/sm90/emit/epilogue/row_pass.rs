@@ -188,7 +188,7 @@ impl<'k> Epilogue<'_, 'k> {
         let outputs = graph.outputs().iter().zip(transfers).zip(&self.parameters.destinations);
         for ((output, transfer), destination) in outputs {
             let node = output.value.index();
-            let along = graph.product().axes(&output.dims).map(Axes::kind);
+            let along = graph.space().axes(&output.dims).map(Axes::kind);
             let own = *transfer == EpilogueTransfer::Finished
                 && !self.plan.program.after_reductions[node]
                 && along == Some(Kind::AlongRows);

@@ -188,7 +188,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     /// Which elements of an output of packed bits share bytes.
     fn packed(&self, output: usize) -> Major {
         let graph = self.plan.graph;
-        packed_major(graph.product(), &graph.outputs()[output].dims)
+        packed_major(graph.space(), &graph.outputs()[output].dims)
             .unwrap_or_else(|| panic!("compiler bug: planning let packed batches through"))
     }
 

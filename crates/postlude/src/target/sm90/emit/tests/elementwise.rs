@@ -7,7 +7,7 @@ use postlude_ptx::entry::Entry;
 
 use crate::catalogue::{FUNCTIONS, Group};
 use crate::dtype::Elem;
-use crate::graph::{Axes, Binary, Graph, MathMode, Op, Output, Unary};
+use crate::graph::{Axes, Binary, Graph, MathMode, Op, Output, ProductId, Unary};
 use crate::kernel::{Kernel, Options};
 use crate::lower::lower;
 use crate::placement::Placements;
@@ -170,8 +170,8 @@ fn few_spill_on_large_tiles() {
 fn sizes_of_dims_are_emitted() {
     let whole = graph("x", "f32");
     let mut graph = whole.emptied();
-    let accumulator = graph.make(Op::Accumulator);
-    let axes = graph.product().accumulator_axes();
+    let accumulator = graph.make(Op::Accumulator(ProductId::FIRST));
+    let axes = graph.space().accumulator_axes();
     let mut value = accumulator;
     for axes in [axes, Axes { row: false, ..axes }, Axes { column: None, ..axes }] {
         let size = graph.make(Op::Extent(axes));

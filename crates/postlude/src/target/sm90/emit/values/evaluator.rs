@@ -154,10 +154,7 @@ impl<'k> Evaluator<'_, 'k> {
         }
         let accuracy = self.plan.accuracies[id.index()];
         match &self.plan.graph[id].op {
-            Op::Accumulator => Value::Float(accumulator(accumulators, 0)),
-            Op::FurtherAccumulator(number) => {
-                Value::Float(accumulator(accumulators, *number as usize + 1))
-            }
+            Op::Accumulator(product) => Value::Float(accumulator(accumulators, product.0 as usize)),
             Op::Input(input) => self.input(*input, place),
             Op::Constant(constant) => self.constant(*constant),
             Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),
@@ -205,7 +202,7 @@ impl<'k> Evaluator<'_, 'k> {
 
     /// How many elements these axes have, rounded once.
     fn extent(&self, axes: Axes) -> Reg<'k, F32> {
-        let own = self.plan.graph.product().column.divisor();
+        let own = self.plan.graph.space().column.divisor();
         let columns = axes.column.map(|divisor| match (divisor / own, own / divisor) {
             (0, more) => self.parameters.columns * more,
             (1, _) => self.parameters.columns,
