@@ -84,13 +84,6 @@ impl Chip {
             ChipKind::Sm90(chip) => chip.shared_bytes,
         }
     }
-
-    /// The same chip with other shared memory.
-    pub fn with_shared_bytes(self, shared_bytes: u32) -> Chip {
-        match self.0 {
-            ChipKind::Sm90(chip) => Chip(ChipKind::Sm90(Sm90 { shared_bytes, ..chip })),
-        }
-    }
 }
 
 /// How a program is run on a chip: a text of knobs, each with its value.

@@ -11,6 +11,8 @@ use crate::shape;
 
 use super::program::TileProgram;
 use super::reductions::{Batches, Reduction, Source};
+use super::refusal::LowerRefusal;
+use super::refuse::refuse;
 use super::views::Views;
 
 /// Why a text is not a tile program.
@@ -30,6 +32,9 @@ pub enum TileTextError {
         /// What stands there.
         text: String,
     },
+    /// What no launch computes.
+    #[error(transparent)]
+    Refused(#[from] LowerRefusal),
     /// A line that says another part than the kernel's.
     #[error("line {line}: `{node}` belongs to `{part}`")]
     Part {
@@ -53,18 +58,23 @@ impl TileProgram {
         if let Some(pass) = self.row_passes.iter().position(|pass| folds(pass)) {
             return format!("pass {}", pass + 1);
         }
-        let part = match graph[id].op {
-            _ if folds(&self.run_reductions) => "run",
-            _ if folds(&self.reductions) => "reduce",
-            _ if self.after_reductions[id.index()] => "finish",
-            _ if !self.is_computed(id) => "convert",
-            Op::Input(_) => "load",
-            _ => match graph.ty(id).axes.kind() {
+        let part = if folds(&self.run_reductions) {
+            "run"
+        } else if folds(&self.reductions) {
+            "reduce"
+        } else if self.after_reductions[id.index()] {
+            "finish"
+        } else if !self.is_computed(id) {
+            "convert"
+        } else if matches!(graph[id].op, Op::Input(_)) {
+            "load"
+        } else {
+            match graph.ty(id).axes.kind() {
                 Kind::Tile => "visit",
                 Kind::AlongRows => "row",
                 Kind::AlongColumns => "column",
                 Kind::Scalar => "scalar",
-            },
+            }
         };
         part.to_owned()
     }
@@ -155,12 +165,13 @@ impl FromStr for TileProgram {
             .map_err(|(line, text)| TileTextError::View { line, text })?;
         let computed = parts.iter().take_while(|(_, part)| part != "convert").count();
         let program = TileProgram::assembled(graph, views, computed);
-        for ((id, _), (line, said)) in program.graph().nodes().zip(parts) {
+        for ((id, _), (line, written)) in program.graph().nodes().zip(parts) {
             let part = program.part(id);
-            if part != said {
+            if part != written {
                 return Err(TileTextError::Part { line, node: id.to_string(), part });
             }
         }
+        refuse(&program)?;
         Ok(program)
     }
 }
@@ -213,6 +224,8 @@ mod tests {
             error.starts_with(&format!("line {}: ", place + 1)) && error.ends_with("`reduce`"),
             "{error}"
         );
+        let split = "tile program k(A: bf16[M, K], W: bf16[N, K]) {\n product A @ W.T\n visit v0 = accumulator\n visit v1 = first_half v0\n store D: f32[M, N/2] = v1\n}";
+        assert!(matches!(split.parse::<TileProgram>(), Err(TileTextError::Refused(_))));
         assert_eq!("".parse::<TileProgram>(), Err(TileTextError::Bracket));
         assert!("tile program k(A: bf16[M, K]) {\n  nothing\n}".parse::<TileProgram>().is_err());
     }

@@ -3,7 +3,7 @@
 /// Why a problem is not run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// More memory than an address space has, or than was said to be free.
+    /// More memory than an address space has, or than is free.
     #[error("this problem needs {need} bytes for {what}; {have} are available")]
     Memory {
         /// What the memory is for.

@@ -11,7 +11,7 @@ pub struct Tile {
     pub columns: u32,
     /// How its math warpgroups share the work.
     pub kernel: KernelSchedule,
-    /// Math warpgroups of a CTA: those that issue wgmma and run the epilogue.
+    /// Math warpgroups of a CTA, which issue wgmma and run the epilogue.
     pub math_warpgroups: u32,
     /// CTAs that multicast A or B to one another, or split K.
     pub cluster: Cluster,

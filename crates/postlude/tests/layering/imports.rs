@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A module by its path: `[graph, ops, fold]`.
 type Module = Vec<String>;
 
-/// For every module of these texts, those that it imports.
+/// For every module of these texts, the modules that it imports.
 pub(crate) fn imports(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let of = |(module, text): (&Module, &String)| {
         let paths = paths(text).into_iter();

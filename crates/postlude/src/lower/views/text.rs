@@ -1,6 +1,6 @@
 //! The text of views: lines of a tile program.
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Input, Output};
 
 use super::slice::Slice;
 use super::view::{View, Views};
@@ -15,7 +15,7 @@ impl Views {
             return Vec::new();
         }
         let own = &graph.inputs()[self.inputs..];
-        let line = |(view, input): (&View, &crate::graph::Input)| {
+        let line = |(view, input): (&View, &Input)| {
             let dim = view.columns.map_or(0, |(dim, _)| dim);
             format!("{} of {}, dim {dim}", input.name, graph.inputs()[view.of].name)
         };
@@ -47,12 +47,16 @@ impl Views {
             let (name, of, dim) = parted(&line.1)?;
             let of = graph.inputs()[..own].iter().position(|input| input.name == of)?;
             let slice = name.strip_prefix(&*graph.inputs()[of].name)?.strip_prefix('.')?;
-            Some(View { of, columns: Some((dim?, named(slice)?)) })
+            let rank = graph.inputs()[of].dims.as_ref().map_or(0, Vec::len);
+            let dim = dim.filter(|dim| *dim < rank)?;
+            Some(View { of, columns: Some((dim, named(slice)?)) })
         };
-        let output = |line: &Line| {
+        let output = |(line, declared): (&Line, &Output)| {
             let (slice, of, dim) = parted(&line.1)?;
+            let of = of.parse().ok().filter(|of| *of < graph.outputs().len())?;
+            let dim = dim.filter(|dim| *dim < declared.dims.len());
             let columns = if slice == "all" { None } else { Some((dim?, named(slice)?)) };
-            Some(View { of: of.parse().ok()?, columns })
+            Some(View { of, columns })
         };
         let read = |line, view: Option<View>| view.ok_or_else(|| bad(line));
         Ok(Views {
@@ -63,7 +67,8 @@ impl Views {
                 .collect::<Result<_, _>>()?,
             of_outputs: outputs
                 .iter()
-                .map(|line| read(line, output(line)))
+                .zip(graph.outputs())
+                .map(|(line, declared)| read(line, output((line, declared))))
                 .collect::<Result<_, _>>()?,
             divided: divided.ok_or_else(|| bad(&inputs[0]))?,
             whole: false,

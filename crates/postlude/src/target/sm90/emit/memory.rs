@@ -55,11 +55,10 @@ impl<'k> Memory<'k> {
         let start = self.pointer.load();
         let steps = place.into_iter().zip(self.strides);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
-        match self.dtype {
-            DType::B1 => {
-                Location::Bit { start, index: steps.fold(k.imm(0), |index, step| index + step) }
-            }
-            _ => Location::Bytes(steps.fold(start, |address, step| address + step)),
+        if self.dtype == DType::B1 {
+            Location::Bit { start, index: steps.fold(k.imm(0), |index, step| index + step) }
+        } else {
+            Location::Bytes(steps.fold(start, |address, step| address + step))
         }
     }
 

@@ -154,7 +154,7 @@ pub(super) fn numbered(all: &[Reduction]) -> impl Iterator<Item = (u32, Reductio
     })
 }
 
-/// The number of a kind among those that are finished: rows, columns, scalars.
+/// The number of a finished kind: rows, columns, scalars.
 pub(super) fn number(kind: Kind) -> u32 {
     match kind {
         Kind::AlongRows => 0,

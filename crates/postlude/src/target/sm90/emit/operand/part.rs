@@ -61,8 +61,8 @@ impl Part {
         [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
 
-    /// For the CTA at this row and column of its cluster: its number among those that the operand is multicast to, and all
-    /// of them.
+    /// For the CTA at this row and column of its cluster: its number among the CTAs that receive the operand, and all of
+    /// them.
     pub(super) fn receivers<'k>(
         &self,
         k: Kernel<'k, Sm90a>,
