@@ -6,6 +6,7 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
+use crate::graph::fold::{Arithmetic, F64, Peak, Words, exponentials, finish_exponentials, insert};
 
 use super::buffer::{Buffer, View};
 use super::elementwise::{larger, smaller};
@@ -30,26 +31,83 @@ enum State {
     /// Extremes of f32.
     F32(Vec<f32>),
     I32(Vec<i32>),
-    /// The peak and the sum of exponentials below it, that of the peak itself included for a logsumexp.
-    Exponentials(Vec<[f64; 2]>),
-    /// The largest seen, at least as many as are asked for.
-    Largest(Vec<Vec<f32>>),
+    /// The peak and the sum of exponentials below it.
+    Exponentials(Peak, Vec<[f64; 2]>),
+    /// The largest in order, this many a slot.
+    Ordered(usize, Vec<f32>),
+}
+
+/// The arithmetic of f32 extremes.
+struct F32;
+
+impl Arithmetic for F32 {
+    type Word = f32;
+
+    #[inline(always)]
+    fn add(&self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn mul(&self, a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    fn max(&self, a: f32, b: f32) -> f32 {
+        larger(a, b)
+    }
+    #[inline(always)]
+    fn min(&self, a: f32, b: f32) -> f32 {
+        smaller(a, b)
+    }
+    #[inline(always)]
+    fn abs(&self, a: f32) -> f32 {
+        a.abs()
+    }
+}
+
+/// The arithmetic of wrapping integers.
+struct I32;
+
+impl Arithmetic for I32 {
+    type Word = i32;
+
+    #[inline(always)]
+    fn add(&self, a: i32, b: i32) -> i32 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn mul(&self, a: i32, b: i32) -> i32 {
+        a.wrapping_mul(b)
+    }
+    #[inline(always)]
+    fn max(&self, a: i32, b: i32) -> i32 {
+        a.max(b)
+    }
+    #[inline(always)]
+    fn min(&self, a: i32, b: i32) -> i32 {
+        a.min(b)
+    }
+    /// The least integer has no opposite and stays as it is.
+    #[inline(always)]
+    fn abs(&self, a: i32) -> i32 {
+        a.wrapping_abs()
+    }
 }
 
 impl Partial {
     /// Slots in which nothing was folded yet.
     pub(crate) fn new(fold: Fold, elem: Elem, accuracy: Accuracy, slots: usize) -> Partial {
-        let identity = fold.identity(elem);
-        let state = match (fold, elem) {
-            (_, Elem::I32) => State::I32(vec![identity as i32; slots]),
-            (Fold::Sum | Fold::Prod, _) => State::Wide(vec![identity; slots]),
-            (Fold::Max | Fold::Min | Fold::AbsMax, _) => State::F32(vec![identity as f32; slots]),
-            (Fold::LogSumExp | Fold::LogSumExpAboveMax, _) => {
-                State::Exponentials(vec![[f64::NEG_INFINITY, 0.0]; slots])
-            }
-            (Fold::Largest(_), _) => State::Largest(vec![Vec::new(); slots]),
+        let state = match (fold.words(), elem) {
+            (_, Elem::I32) => State::I32(Vec::new()),
+            (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
+            (Words::One, _) => State::F32(Vec::new()),
+            (Words::Exponentials(peak), _) => State::Exponentials(peak, Vec::new()),
+            (Words::Ordered(count), _) => State::Ordered(count as usize, Vec::new()),
         };
-        Partial { fold, accuracy, identity, state, terms: Vec::new() }
+        let identity = fold.identity(elem);
+        let mut partial = Partial { fold, accuracy, identity, state, terms: Vec::new() };
+        partial.reset(slots);
+        partial
     }
 
     /// Forgets what was folded, and has this many slots. Takes memory only when there were never as many.
@@ -62,37 +120,34 @@ impl Partial {
             State::Wide(values) => refill(values, slots, self.identity),
             State::F32(values) => refill(values, slots, self.identity as f32),
             State::I32(values) => refill(values, slots, self.identity as i32),
-            State::Exponentials(values) => refill(values, slots, [f64::NEG_INFINITY, 0.0]),
-            State::Largest(values) => {
-                values.iter_mut().for_each(Vec::clear);
-                values.resize(slots, Vec::new());
-            }
+            State::Exponentials(_, values) => refill(values, slots, [self.identity, 0.0]),
+            State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
         }
     }
 
     /// Folds all values into one slot.
     pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>) {
+        let fold = self.fold;
         match (&mut self.state, values) {
-            (State::Wide(slots), View::F32(values)) if self.fold == Fold::Sum => {
+            (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
                 slots[at] += sum(values);
             }
             (State::Wide(slots), View::F32(values)) => {
                 slots[at] *= values.iter().map(|x| f64::from(*x)).product::<f64>();
             }
             (State::F32(slots), View::F32(values)) => {
-                let fold = self.fold;
-                slots[at] = values.iter().fold(slots[at], |total, x| extreme(fold, total, *x));
+                values.iter().for_each(|x| fold_one(&F32, fold, &mut slots[at], *x));
             }
             (State::I32(slots), View::I32(values)) => {
-                let fold = self.fold;
-                slots[at] = values.iter().fold(slots[at], |total, x| integer(fold, total, *x));
+                values.iter().for_each(|x| fold_one(&I32, fold, &mut slots[at], *x));
             }
-            (State::Exponentials(slots), View::F32(values)) => {
-                let more = exponentials(self.fold, values, self.accuracy, &mut self.terms);
-                slots[at] = merge_exponentials(self.fold, slots[at], more);
+            (State::Exponentials(peak, slots), View::F32(values)) => {
+                let more = run_of_exponentials(*peak, values, self.accuracy, &mut self.terms);
+                slots[at] = exponentials(&F64, *peak, &[slots[at], more], &[]);
             }
-            (State::Largest(slots), View::F32(values)) => {
-                collect_largest(self.fold, &mut slots[at], values);
+            (State::Ordered(count, slots), View::F32(values)) => {
+                let kept = &mut slots[at * *count..][..*count];
+                values.iter().for_each(|x| insert_larger(kept, *x));
             }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
@@ -100,40 +155,28 @@ impl Partial {
 
     /// Folds each value into its own slot, from `at` on.
     pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>) {
+        let fold = self.fold;
         match (&mut self.state, values) {
+            (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
+                vectorised(AddEach(&mut slots[at..at + values.len()], values));
+            }
             (State::Wide(slots), View::F32(values)) => {
-                let slots = &mut slots[at..at + values.len()];
-                match self.fold {
-                    Fold::Sum => vectorised(AddEach(slots, values)),
-                    _ => slots.iter_mut().zip(values).for_each(|(slot, x)| *slot *= f64::from(*x)),
-                }
+                slots[at..].iter_mut().zip(values).for_each(|(slot, x)| *slot *= f64::from(*x));
             }
             (State::F32(slots), View::F32(values)) => {
-                let fold = self.fold;
-                slots[at..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(slot, x)| *slot = extreme(fold, *slot, *x));
+                fold_slots(&F32, fold, &mut slots[at..], values)
             }
             (State::I32(slots), View::I32(values)) => {
-                let fold = self.fold;
-                slots[at..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(slot, x)| *slot = integer(fold, *slot, *x));
+                fold_slots(&I32, fold, &mut slots[at..], values)
             }
-            (State::Exponentials(slots), View::F32(values)) => {
-                let fold = self.fold;
-                slots[at..].iter_mut().zip(values).for_each(|(slot, x)| {
-                    *slot = merge_exponentials(fold, *slot, one_exponential(fold, *x));
-                });
+            (State::Exponentials(peak, slots), View::F32(values)) => {
+                for (slot, x) in slots[at..].iter_mut().zip(values) {
+                    *slot = exponentials(&F64, *peak, &[*slot], &[f64::from(*x)]);
+                }
             }
-            (State::Largest(slots), View::F32(values)) => {
-                let fold = self.fold;
-                slots[at..]
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(slot, x)| collect_largest(fold, slot, &[*x]));
+            (State::Ordered(count, slots), View::F32(values)) => {
+                let kept = slots[at * *count..].chunks_exact_mut(*count);
+                kept.zip(values).for_each(|(kept, x)| insert_larger(kept, *x));
             }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
@@ -142,30 +185,23 @@ impl Partial {
     /// Puts `count` slots of another partial, from `from` on, together with these, from `at` on.
     pub(crate) fn merge(&mut self, at: usize, other: &Partial, from: usize, count: usize) {
         let fold = self.fold;
+        let (to, from) = (at..at + count, from..from + count);
         match (&mut self.state, &other.state) {
-            (State::Wide(a), State::Wide(b)) => {
-                for (a, b) in a[at..at + count].iter_mut().zip(&b[from..]) {
-                    *a = if fold == Fold::Sum { *a + b } else { *a * b };
+            (State::Wide(a), State::Wide(b)) => fold_slots(&F64, fold, &mut a[to], &b[from]),
+            (State::F32(a), State::F32(b)) => fold_slots(&F32, fold, &mut a[to], &b[from]),
+            (State::I32(a), State::I32(b)) => fold_slots(&I32, fold, &mut a[to], &b[from]),
+            (State::Exponentials(peak, a), State::Exponentials(_, b)) => {
+                for (a, b) in a[to].iter_mut().zip(&b[from]) {
+                    *a = exponentials(&F64, *peak, &[*a, *b], &[]);
                 }
             }
-            (State::F32(a), State::F32(b)) => a[at..at + count]
-                .iter_mut()
-                .zip(&b[from..])
-                .for_each(|(a, b)| *a = extreme(fold, *a, *b)),
-            (State::I32(a), State::I32(b)) => a[at..at + count]
-                .iter_mut()
-                .zip(&b[from..])
-                .for_each(|(a, b)| *a = integer(fold, *a, *b)),
-            (State::Exponentials(a), State::Exponentials(b)) => {
-                a[at..at + count]
-                    .iter_mut()
-                    .zip(&b[from..])
-                    .for_each(|(a, b)| *a = merge_exponentials(fold, *a, *b));
+            (State::Ordered(words, a), State::Ordered(_, b)) => {
+                let kept = a[to.start * *words..].chunks_exact_mut(*words);
+                let more = b[from.start * *words..].chunks_exact(*words);
+                for (kept, more) in kept.zip(more).take(count) {
+                    more.iter().for_each(|x| insert_larger(kept, *x));
+                }
             }
-            (State::Largest(a), State::Largest(b)) => a[at..at + count]
-                .iter_mut()
-                .zip(&b[from..])
-                .for_each(|(a, b)| collect_largest(fold, a, b)),
             _ => panic!("compiler bug: partial results of two folds"),
         }
     }
@@ -173,33 +209,42 @@ impl Partial {
     /// Writes the finished values. What was folded is gone: [`Partial::reset`] comes next.
     pub(crate) fn finish_into(&mut self, out: &mut Buffer) {
         match &mut self.state {
-            State::Wide(slots) => {
-                out.set_len(slots.len());
-                out.f32s().iter_mut().zip(slots).for_each(|(out, x)| *out = *x as f32);
-            }
-            State::F32(slots) => {
-                out.set_len(slots.len());
-                out.f32s().copy_from_slice(slots);
-            }
+            State::Wide(slots) => write(out, slots.iter().map(|x| *x as f32)),
+            State::F32(slots) => write(out, slots.iter().copied()),
             State::I32(slots) => {
                 out.set_len(slots.len());
                 out.i32s().copy_from_slice(slots);
             }
-            State::Exponentials(slots) => {
-                out.set_len(slots.len());
-                let fold = self.fold;
-                let finish = |[peak, sum]: [f64; 2]| finish_exponentials(fold, peak, sum);
-                out.f32s().iter_mut().zip(slots).for_each(|(out, slot)| *out = finish(*slot));
+            State::Exponentials(peak, slots) => {
+                write(out, slots.iter().map(|slot| finish_exponentials(&F64, *peak, *slot) as f32));
             }
-            State::Largest(slots) => {
-                out.set_len(slots.len());
-                let fold = self.fold;
-                out.f32s()
-                    .iter_mut()
-                    .zip(slots)
-                    .for_each(|(out, seen)| *out = finish_largest(fold, seen));
+            State::Ordered(count, slots) => {
+                write(out, slots.chunks_exact(*count).map(|kept| kept[*count - 1]));
             }
         }
+    }
+}
+
+fn write(out: &mut Buffer, values: impl ExactSizeIterator<Item = f32>) {
+    out.set_len(values.len());
+    out.f32s().iter_mut().zip(values).for_each(|(out, x)| *out = x);
+}
+
+/// A partial result is a term of its own fold, so that this merges, too.
+#[inline(always)]
+fn fold_one<A: Arithmetic>(on: &A, fold: Fold, slot: &mut A::Word, x: A::Word) {
+    *slot = fold.combine_words(on, *slot, fold.lift(on, x));
+}
+
+fn fold_slots<A: Arithmetic>(on: &A, fold: Fold, slots: &mut [A::Word], values: &[A::Word]) {
+    slots.iter_mut().zip(values).for_each(|(slot, x)| fold_one(on, fold, slot, *x));
+}
+
+/// Most terms are smaller than all that are kept.
+#[inline(always)]
+fn insert_larger(kept: &mut [f32], x: f32) {
+    if !(x <= kept[kept.len() - 1]) {
+        insert(&F32, kept, x);
     }
 }
 
@@ -239,101 +284,26 @@ fn sum(values: &[f32]) -> f64 {
     lanes.iter().sum()
 }
 
-#[inline(always)]
-fn extreme(fold: Fold, total: f32, x: f32) -> f32 {
-    match fold {
-        Fold::Min => smaller(total, x),
-        Fold::AbsMax => larger(total, x.abs()),
-        _ => larger(total, x),
-    }
-}
-
-fn integer(fold: Fold, total: i32, x: i32) -> i32 {
-    match fold {
-        Fold::Sum => total.wrapping_add(x),
-        Fold::Prod => total.wrapping_mul(x),
-        Fold::Max => total.max(x),
-        Fold::Min => total.min(x),
-        Fold::AbsMax => absolute_maximum(total, x),
-        Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
-            panic!("compiler bug: `{}` of i32", fold.name())
-        }
-    }
-}
-
-/// The least integer has no opposite and stays as it is, as `abs` leaves it.
-fn absolute_maximum(total: i32, x: i32) -> i32 {
-    total.max(x.wrapping_abs())
-}
-
-/// What the peak itself adds to the sum.
-fn peak_weight(fold: Fold) -> f64 {
-    if fold == Fold::LogSumExpAboveMax { 0.0 } else { 1.0 }
-}
-
-fn one_exponential(fold: Fold, x: f32) -> [f64; 2] {
-    let x = f64::from(x);
-    if x == f64::NEG_INFINITY { [x, 0.0] } else { [x, peak_weight(fold)] }
-}
-
-fn exponentials(fold: Fold, values: &[f32], accuracy: Accuracy, terms: &mut Vec<f32>) -> [f64; 2] {
-    let peak = values.iter().fold(f32::NEG_INFINITY, |peak, x| extreme(Fold::Max, peak, *x));
+/// The partial result of a run, its exponentials in f32 and all at once.
+fn run_of_exponentials(
+    counted: Peak,
+    values: &[f32],
+    accuracy: Accuracy,
+    terms: &mut Vec<f32>,
+) -> [f64; 2] {
+    let peak = values.iter().fold(f32::NEG_INFINITY, |peak, x| F32.max(peak, *x));
+    let own = match counted {
+        Peak::Counted => 1.0,
+        Peak::Left => 0.0,
+    };
     if !peak.is_finite() {
-        return one_exponential(fold, peak);
+        return [f64::from(peak), own];
     }
     terms.clear();
     terms.extend(values.iter().map(|x| x - peak));
     functions::apply_in_place(Function::Exp, accuracy, terms);
     if let Some(place) = values.iter().position(|x| *x == peak) {
-        terms[place] = peak_weight(fold) as f32;
+        terms[place] = own as f32;
     }
     [f64::from(peak), sum(terms)]
-}
-
-fn merge_exponentials(fold: Fold, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
-    if a[0].is_nan() || b[0].is_nan() {
-        return [f64::NAN, 1.0];
-    }
-    let (high, low) = if a[0] >= b[0] { (a, b) } else { (b, a) };
-    if high[0].is_infinite() {
-        return high;
-    }
-    let beside_peak = 1.0 - peak_weight(fold);
-    [high[0], high[1] + (beside_peak + low[1]) * (low[0] - high[0]).exp()]
-}
-
-fn finish_exponentials(fold: Fold, peak: f64, sum: f64) -> f32 {
-    if fold == Fold::LogSumExpAboveMax {
-        return if peak.is_finite() { sum.ln_1p() as f32 } else { f32::NAN };
-    }
-    if peak.is_finite() { (peak + sum.ln()) as f32 } else { peak as f32 }
-}
-
-fn wanted(fold: Fold) -> usize {
-    if let Fold::Largest(count) = fold { count.max(1) as usize } else { 1 }
-}
-
-/// Nan counts as larger than anything, so that it is never dropped.
-fn descending(a: f32, b: f32) -> std::cmp::Ordering {
-    b.is_nan().cmp(&a.is_nan()).then(b.total_cmp(&a))
-}
-
-fn collect_largest(fold: Fold, seen: &mut Vec<f32>, values: &[f32]) {
-    seen.extend_from_slice(values);
-    let keep = wanted(fold);
-    if seen.len() > 4 * keep + 64 {
-        seen.select_nth_unstable_by(keep - 1, |a, b| descending(*a, *b));
-        seen.truncate(keep);
-    }
-}
-
-fn finish_largest(fold: Fold, seen: &mut [f32]) -> f32 {
-    if seen.iter().any(|x| x.is_nan()) {
-        return f32::NAN;
-    }
-    let place = wanted(fold) - 1;
-    if place >= seen.len() {
-        return f32::NEG_INFINITY;
-    }
-    *seen.select_nth_unstable_by(place, |a, b| descending(*a, *b)).1
 }

@@ -1,13 +1,12 @@
 //! What each operation is: name, type rule, meaning, error, derivative, identity. Stages ask; they do not switch.
 
 mod binary;
-mod fold;
+pub(crate) mod fold;
 mod structure;
 mod unary;
 
 pub use binary::Binary;
 pub(crate) use binary::fma;
 pub use fold::Fold;
-pub(crate) use fold::{lowest_bit, sums_exactly};
 pub use structure::IndexAxis;
 pub use unary::Unary;

@@ -8,6 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
+use crate::graph::fold::Words;
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
 
 use super::row_pass::is_whole_row;
@@ -105,14 +106,17 @@ impl Reduction {
         self.elem == Elem::I32
     }
 
+    /// The words of a partial result.
+    pub(crate) fn partial_words(self) -> Words {
+        match self.how {
+            How::Fold(fold) => fold.words(),
+            How::Pick(_) => Words::One,
+        }
+    }
+
     /// Registers of a partial result.
     pub(crate) fn registers(self) -> u32 {
-        match self.how {
-            // The largest, and the sum of what each is beside it.
-            How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax) => 2,
-            How::Fold(Fold::Largest(count)) => count,
-            How::Fold(_) | How::Pick(_) => 1,
-        }
+        self.partial_words().count()
     }
 
     /// Words of a partial result in memory: an integer needs all its bits, and one more to say that it is there.

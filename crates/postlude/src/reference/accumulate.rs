@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use crate::dtype::{self, Elem};
-use crate::graph::{InputId, Orientation, ProductId, Value, lowest_bit, sums_exactly};
+use crate::graph::fold::{lowest_bit, sums_exactly};
+use crate::graph::{InputId, Orientation, ProductId, Value};
 use crate::problem::input_tensor;
 
 use super::array::{Frame, Places};

@@ -2,12 +2,15 @@
 //!
 //! Code that moves them sees floats: an integer is moved as the float with its bits.
 
-use postlude_ptx::kernel::Reg;
+use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::ShuffleMode;
+use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::dtype::Elem;
-use crate::graph::{Fold, NodeId, Unary};
+use crate::functions::Accuracy;
+use crate::graph::fold::{Arithmetic, Transcendental, Words};
+use crate::graph::{NodeId, Unary};
 use crate::lower::{How, Reduction};
 
 use super::evaluator::Evaluator;
@@ -47,47 +50,27 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    /// A result as others take it.
-    fn fold_value(&self, reduction: Reduction, result: Reg<'k, F32>) -> Value<'k> {
-        if reduction.is_integer() {
-            Value::Integer(self.integer(result))
-        } else {
-            Value::Float(result)
-        }
-    }
-
-    /// The integer that travels so.
-    fn integer(&self, word: Reg<'k, F32>) -> Reg<'k, S32> {
-        self.k.f32_to_bits(word).cast()
-    }
-
-    /// What a value counts with.
-    fn fold_size(&self, reduction: Reduction, value: Reg<'k, F32>) -> Reg<'k, F32> {
-        match reduction.how {
-            How::Fold(Fold::AbsMax) if reduction.is_integer() => {
-                let size = integer::unary(Unary::Abs, self.integer(value));
-                self.k.bits_to_f32(size.cast())
-            }
-            How::Fold(Fold::AbsMax) => value.abs(),
-            How::Fold(_) | How::Pick(_) => value,
-        }
-    }
-
     /// The partial result of nothing.
     pub(crate) fn fold_begin(&self, reduction: Reduction) -> State<'k> {
-        let nothing = self.fold_nothing(reduction);
-        if is_exponential(reduction) {
-            vec![nothing, self.k.imm(0.0)]
-        } else {
-            vec![nothing; reduction.registers() as usize]
+        match reduction.how {
+            How::Fold(fold) if !reduction.is_integer() => {
+                fold.identity_words(&self.floats(reduction))
+            }
+            How::Fold(_) | How::Pick(_) => vec![self.fold_nothing(reduction)],
         }
     }
 
     /// The partial result of some values, without nothing before them where that changes nothing.
     pub(crate) fn fold_some(&self, reduction: Reduction, values: &[Reg<'k, F32>]) -> State<'k> {
         match values {
-            [first, others @ ..] if !is_exponential(reduction) && !is_ordered(reduction) => {
-                let first = self.fold_size(reduction, *first);
+            [first, others @ ..] if reduction.partial_words() == Words::One => {
+                let first = match reduction.how {
+                    How::Fold(fold) if reduction.is_integer() => {
+                        fold.lift(&Integers(self.k), *first)
+                    }
+                    How::Fold(fold) => fold.lift(&self.floats(reduction), *first),
+                    How::Pick(_) => *first,
+                };
                 self.fold_more(reduction, &vec![first], others)
             }
             _ => self.fold_more(reduction, &self.fold_begin(reduction), values),
@@ -101,26 +84,18 @@ impl<'k> Evaluator<'_, 'k> {
         state: &State<'k>,
         values: &[Reg<'k, F32>],
     ) -> State<'k> {
-        if is_ordered(reduction) {
-            let state = state.clone();
-            return values.iter().fold(state, |state, value| insert(state, 0, *value));
+        match reduction.how {
+            How::Fold(fold) if reduction.is_integer() => {
+                let on = Integers(self.k);
+                let one = |total, value: &Reg<'k, F32>| {
+                    let value = fold.lift(&on, *value);
+                    fold.combine_words(&on, total, value)
+                };
+                vec![values.iter().fold(state[0], one)]
+            }
+            How::Fold(fold) => fold.extend(&self.floats(reduction), state, values),
+            How::Pick(_) => vec![values.iter().fold(state[0], |a, b| self.either(a, *b))],
         }
-        if !is_exponential(reduction) {
-            let one = |total, value: &Reg<'k, F32>| {
-                self.fold_two(reduction, total, self.fold_size(reduction, *value))
-            };
-            return vec![values.iter().fold(state[0], one)];
-        }
-        if is_above_max(reduction) {
-            let peaks: Vec<Reg<'k, F32>> =
-                std::iter::once(&state[0]).chain(values).copied().collect();
-            return self.fold_above_max(reduction, &peaks, &[state]);
-        }
-        let peak = values.iter().fold(state[0], |peak, value| peak.max(*value));
-        let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
-        let sum = values.iter().fold(state[1] * exp(state[0]), |sum, value| sum + exp(*value));
-        vec![peak, sum]
     }
 
     /// Two partial results as one, the first before the second.
@@ -130,45 +105,13 @@ impl<'k> Evaluator<'_, 'k> {
         first: &State<'k>,
         second: &State<'k>,
     ) -> State<'k> {
-        if is_ordered(reduction) {
-            // What comes after others in its own is not before as many here.
-            let others = second.iter().enumerate();
-            return others
-                .fold(first.clone(), |state, (place, value)| insert(state, place, *value));
+        match reduction.how {
+            How::Fold(fold) if reduction.is_integer() => {
+                vec![fold.combine_words(&Integers(self.k), first[0], second[0])]
+            }
+            How::Fold(fold) => fold.combine(&self.floats(reduction), first, second),
+            How::Pick(_) => vec![self.either(first[0], second[0])],
         }
-        if !is_exponential(reduction) {
-            return vec![self.fold_two(reduction, first[0], second[0])];
-        }
-        if is_above_max(reduction) {
-            return self.fold_above_max(reduction, &[first[0], second[0]], &[first, second]);
-        }
-        let peak = first[0].max(second[0]);
-        let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
-        vec![peak, first[1] * exp(first[0]) + second[1] * exp(second[0])]
-    }
-
-    /// The largest of some peaks, and what else there is beside it: the other peaks, one that is as large included, and what
-    /// was beside each already.
-    fn fold_above_max(
-        &self,
-        reduction: Reduction,
-        peaks: &[Reg<'k, F32>],
-        states: &[&State<'k>],
-    ) -> State<'k> {
-        let peak = peaks[1..].iter().fold(peaks[0], |peak, value| peak.max(*value));
-        let base = base(peak);
-        let exp = |x: Reg<'k, F32>| self.fold_function(reduction, Unary::Exp, x - base);
-        let (zero, one) = (self.k.imm(0.0), self.k.imm(1.0));
-        let mut largest = self.k.imm(-1.0);
-        let mut rest = zero;
-        for value in peaks {
-            let is_largest = value.eq(peak);
-            largest = largest + one.select(zero, is_largest);
-            rest = rest + zero.select(exp(*value), is_largest);
-        }
-        let beside = states.iter().fold(rest, |rest, state| rest + state[1] * exp(state[0]));
-        vec![peak, beside + largest]
     }
 
     /// Lanes that differ in these bits of their number fold what they have; all of them get the result.
@@ -203,18 +146,13 @@ impl<'k> Evaluator<'_, 'k> {
 
     /// What a whole one gives.
     pub(crate) fn fold_end(&self, reduction: Reduction, state: &State<'k>) -> Value<'k> {
-        if !is_exponential(reduction) {
-            // The only one, or the last of the largest.
-            return self.fold_value(reduction, state[state.len() - 1]);
+        match reduction.how {
+            How::Fold(fold) if !reduction.is_integer() => {
+                Value::Float(fold.finish(&self.floats(reduction), state))
+            }
+            How::Fold(_) => Value::Integer(integer(self.k, state[0])),
+            How::Pick(_) => Value::Float(state[0]),
         }
-        let finite = state[0].abs().lt(f32::INFINITY);
-        if is_above_max(reduction) {
-            let log = self.fold_function(reduction, Unary::Log1p, state[1]);
-            return Value::Float(log.select(f32::NAN, finite));
-        }
-        let log = self.fold_function(reduction, Unary::Log, state[1]);
-        // Infinities and NaN are their own logarithm here.
-        Value::Float((state[0] + log).select(state[0], finite))
     }
 
     /// The same, where what is picked may not be there.
@@ -257,44 +195,119 @@ impl<'k> Evaluator<'_, 'k> {
         }
     }
 
-    fn fold_two(&self, reduction: Reduction, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
-        match reduction.how {
-            How::Fold(fold) if reduction.is_integer() => {
-                let [a, b] = [a, b].map(|word| self.integer(word));
-                let both = match fold {
-                    Fold::Sum => a + b,
-                    Fold::Prod => a * b,
-                    Fold::Max | Fold::AbsMax => a.max(b),
-                    Fold::Min => a.min(b),
-                    Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
-                        panic!("compiler bug: `{}` of integers", fold.name())
-                    }
-                };
-                self.k.bits_to_f32(both.cast())
-            }
-            How::Fold(Fold::Sum) => a + b,
-            How::Fold(Fold::Prod) => a * b,
-            How::Fold(Fold::Max | Fold::AbsMax) => a.max(b),
-            How::Fold(Fold::Min) => a.min(b),
-            // At most one of them is there, with all its bits; the others have none.
-            How::Pick(_) => {
-                let [a, b] = [a, b].map(|value| self.k.f32_to_bits(value));
-                self.k.bits_to_f32(a | b)
-            }
-            How::Fold(fold @ (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_))) => {
-                panic!("compiler bug: `{}` of two floats", fold.name())
-            }
-        }
+    /// At most one of them is there, with all its bits; the other has none.
+    fn either(&self, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
+        let [a, b] = [a, b].map(|value| self.k.f32_to_bits(value));
+        self.k.bits_to_f32(a | b)
     }
 
-    fn fold_function(
-        &self,
-        reduction: Reduction,
-        function: Unary,
-        x: Reg<'k, F32>,
-    ) -> Reg<'k, F32> {
-        self.unary_float(function, self.plan.accuracies[reduction.node.index()], x).float()
+    fn floats(&self, reduction: Reduction) -> Floats<'_, 'k> {
+        let accuracy = self.plan.accuracies[reduction.node.index()];
+        Floats { evaluator: self, accuracy }
     }
+}
+
+/// The arithmetic of f32 registers.
+struct Floats<'e, 'k> {
+    evaluator: &'e Evaluator<'e, 'k>,
+    accuracy: Accuracy,
+}
+
+impl<'k> Floats<'_, 'k> {
+    fn function(&self, function: Unary, x: Reg<'k, F32>) -> Reg<'k, F32> {
+        self.evaluator.unary_float(function, self.accuracy, x).float()
+    }
+}
+
+impl<'k> Arithmetic for Floats<'_, 'k> {
+    type Word = Reg<'k, F32>;
+
+    fn add(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        a + b
+    }
+    fn mul(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        a * b
+    }
+    fn max(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        a.max(b)
+    }
+    fn min(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        a.min(b)
+    }
+    fn abs(&self, a: Self::Word) -> Self::Word {
+        a.abs()
+    }
+}
+
+impl<'k> Transcendental for Floats<'_, 'k> {
+    type Truth = Reg<'k, Pred>;
+
+    fn constant(&self, value: f32) -> Self::Word {
+        self.evaluator.k.imm(value)
+    }
+    fn sub(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        a - b
+    }
+    fn is_finite(&self, a: Self::Word) -> Self::Truth {
+        a.abs().lt(f32::INFINITY)
+    }
+    fn equal(&self, a: Self::Word, b: Self::Word) -> Self::Truth {
+        a.eq(b)
+    }
+    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word {
+        yes.select(no, condition)
+    }
+    fn select_or(&self, condition: Self::Truth, yes: Self::Word, no: f32) -> Self::Word {
+        yes.select(no, condition)
+    }
+    fn exp(&self, a: Self::Word) -> Self::Word {
+        self.function(Unary::Exp, a)
+    }
+    fn log(&self, a: Self::Word) -> Self::Word {
+        self.function(Unary::Log, a)
+    }
+    fn log1p(&self, a: Self::Word) -> Self::Word {
+        self.function(Unary::Log1p, a)
+    }
+}
+
+/// The arithmetic of integers that travel as the floats with their bits.
+struct Integers<'k>(Kernel<'k, Sm90a>);
+
+impl<'k> Integers<'k> {
+    fn both(
+        &self,
+        words: [Reg<'k, F32>; 2],
+        combine: impl Fn(Reg<'k, S32>, Reg<'k, S32>) -> Reg<'k, S32>,
+    ) -> Reg<'k, F32> {
+        let [a, b] = words.map(|word| integer(self.0, word));
+        self.0.bits_to_f32(combine(a, b).cast())
+    }
+}
+
+impl<'k> Arithmetic for Integers<'k> {
+    type Word = Reg<'k, F32>;
+
+    fn add(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        self.both([a, b], |a, b| a + b)
+    }
+    fn mul(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        self.both([a, b], |a, b| a * b)
+    }
+    fn max(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        self.both([a, b], |a, b| a.max(b))
+    }
+    fn min(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        self.both([a, b], |a, b| a.min(b))
+    }
+    fn abs(&self, a: Self::Word) -> Self::Word {
+        self.0.bits_to_f32(integer::unary(Unary::Abs, integer(self.0, a)).cast())
+    }
+}
+
+/// The integer that travels as a float.
+fn integer<'k>(k: Kernel<'k, Sm90a>, word: Reg<'k, F32>) -> Reg<'k, S32> {
+    k.f32_to_bits(word).cast()
 }
 
 fn picked<'k>(environment: &Environment<'k>, index: NodeId) -> Reg<'k, U32> {
@@ -302,31 +315,4 @@ fn picked<'k>(environment: &Environment<'k>, index: NodeId) -> Reg<'k, U32> {
         Some(value) => value.integer().cast(),
         None => panic!("compiler bug: no column is picked"),
     }
-}
-
-fn is_exponential(reduction: Reduction) -> bool {
-    matches!(reduction.how, How::Fold(Fold::LogSumExp | Fold::LogSumExpAboveMax))
-}
-
-fn is_above_max(reduction: Reduction) -> bool {
-    reduction.how == How::Fold(Fold::LogSumExpAboveMax)
-}
-
-fn is_ordered(reduction: Reduction) -> bool {
-    matches!(reduction.how, How::Fold(Fold::Largest(_)))
-}
-
-/// The largest values in order with one more, which is not among those before `place`; NaN is larger than all.
-fn insert<'k>(mut state: State<'k>, place: usize, mut value: Reg<'k, F32>) -> State<'k> {
-    for kept in &mut state[place..] {
-        let smaller = kept.min(value);
-        *kept = kept.max(value);
-        value = smaller;
-    }
-    state
-}
-
-/// What exponents are taken beside: the largest, if it is a number.
-fn base(peak: Reg<'_, F32>) -> Reg<'_, F32> {
-    peak.select(0.0, peak.abs().lt(f32::INFINITY))
 }
