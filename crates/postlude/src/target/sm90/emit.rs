@@ -5,7 +5,9 @@
 //! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
 //! alone.
 
+mod chip;
 mod epilogue;
+mod fragment;
 mod host;
 mod launch;
 mod load;
@@ -41,7 +43,7 @@ use tile_scheduler::TileScheduler;
 
 /// Emits the kernel.
 pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
-    let (plan, layout) = Plan::new(program, schedule, math);
+    let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
         .blocks_per_multiprocessor(1)
         .cluster([schedule.tile.cluster.blocks(), 1, 1]);

@@ -1,7 +1,7 @@
 //! The epilogue: the graph applied to a warpgroup's accumulators.
 //!
-//! Thread t of a warpgroup holds, for each 8-column group j, columns 8j + 2(t mod 4) + {0, 1} of rows
-//! 16(t / 32) + (t mod 32) / 4 and that row + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
+//! A thread holds two columns of two rows of every group of 8 columns; `fragment` says which. The chip is a type, since
+//! accumulators come in as registers: what the epilogue asks of it is in `chip`.
 //!
 //! The loads of a tile's scalars and vectors are issued before its products; after them, values along columns are
 //! computed once and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph
@@ -29,16 +29,17 @@ mod thread;
 mod workspace;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId, Op};
 use crate::target::sm90::plan::{EpilogueTransfer, SLOT_ROWS};
 
+use super::chip::EpilogueChip;
+use super::fragment::Fragment;
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::tile_scheduler::{TileScheduler, WorkTile};
-use super::values::{Environment, Evaluator, Place, Value};
+use super::values::{Environment, Evaluator, Place, Value, fill};
 use super::warpgroup::WarpgroupIndex;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
@@ -52,8 +53,8 @@ use partials::{
 use stores::{Converted, EpilogueStores};
 use thread::{EpilogueTile, ThreadCoordinate};
 
-pub(super) struct Epilogue<'a, 'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct Epilogue<'a, 'k, C> {
+    k: Kernel<'k, C>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
     warpgroup: WarpgroupIndex<'k>,
@@ -64,13 +65,13 @@ pub(super) struct Epilogue<'a, 'k> {
     column: Reg<'k, U32>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
-    lanes: Lanes<'k>,
-    columns: Columns<'a, 'k>,
-    loads: EpilogueLoads<'a, 'k>,
-    stores: EpilogueStores<'a, 'k>,
+    lanes: Lanes<'k, C>,
+    columns: Columns<'a, 'k, C>,
+    loads: EpilogueLoads<'a, 'k, C>,
+    stores: EpilogueStores<'a, 'k, C>,
     /// Where rows are longer than a tile.
-    cluster_reduction: Option<ClusterReduction<'k>>,
-    folding: Option<Folding<'a, 'k>>,
+    cluster_reduction: Option<ClusterReduction<'k, C>>,
+    folding: Option<Folding<'a, 'k, C>>,
     /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its
     /// groups, too.
     wanted: Vec<NodeId>,
@@ -96,12 +97,12 @@ struct Block<'e, 'k> {
     rows: Option<RowPartials<'k>>,
 }
 
-impl<'a, 'k> Epilogue<'a, 'k> {
+impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, C>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Self {
@@ -116,11 +117,11 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             parameters,
             warpgroup,
             rank,
-            row: warp.mad(16, lane >> 2),
-            column: (lane & 3) * 2,
+            row: Fragment::row(warp, lane),
+            column: Fragment::column(lane),
             lanes: Lanes::new(k, rank, plan.schedule),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
-            columns: Columns::new(k, plan, warpgroup, rank, (lane & 3) * 2),
+            columns: Columns::new(k, plan, warpgroup, rank, Fragment::column(lane)),
             loads,
             stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
             cluster_reduction: ClusterReduction::new(k, plan, scheduler, warpgroup, rank),
@@ -131,7 +132,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         }
     }
 
-    fn evaluator(&self) -> Evaluator<'a, 'k> {
+    fn evaluator(&self) -> Evaluator<'a, 'k, C> {
         Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
     }
 
@@ -152,7 +153,8 @@ impl<'a, 'k> Epilogue<'a, 'k> {
             evaluator.issue_loads(&mut environment, Kind::AlongRows, &place);
             (place, environment)
         };
-        let rows = (0..tile.blocks()).map(|block| [0, 8].map(|half| row(block * SLOT_ROWS + half)));
+        let rows = (0..tile.blocks())
+            .map(|block| [0, Fragment::SECOND_ROW].map(|half| row(block * SLOT_ROWS + half)));
         Prefetched {
             scalars,
             rows: rows.collect(),
@@ -214,7 +216,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// Computes all values of a block that its elements use.
     fn prepare<'e>(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         rows: [(Place<'k>, Environment<'k>); 2],
         scalars: &Environment<'k>,
@@ -224,7 +226,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         let places = rows.each_ref().map(|(place, _)| *place);
         let thread = self.thread_at(work_tile, &places, None);
         let mut environment = rows.map(|(place, mut environment)| {
-            Evaluator::fill(&mut environment, scalars);
+            fill(&mut environment, scalars);
             evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
             environment
         });
@@ -242,7 +244,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// Visits every element of some blocks: of one whose neighbours come before it or behind, or of all.
     fn visit_blocks(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
         (partials, index): (Option<&ScalarPartials<'k>>, Option<WorkspaceIndex<'k>>),
@@ -342,7 +344,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// One span of a block: loads its operands, computes all about its groups, visits its epilogue tiles.
     fn visit_span(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         span: &Span<'_, 'k>,
@@ -368,7 +370,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// One epilogue tile whose operands are loaded: computes every element, stores outputs.
     fn visit(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
         (environment, groups, loaded): (&[Environment<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
@@ -464,7 +466,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
     /// The four elements of an 8-column group, two rows of two columns: their values that are wanted.
     fn visit_group(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         elements: &Elements<'_, 'k>,
@@ -476,7 +478,7 @@ impl<'a, 'k> Epilogue<'a, 'k> {
         for (element, mut all) in operands.into_iter().enumerate() {
             let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
-            Evaluator::fill(&mut all, &environment[row]);
+            fill(&mut all, &environment[row]);
             groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {
                 all[node.index()] = Some(values[column]);
@@ -524,7 +526,7 @@ fn tile_outputs(plan: &Plan<'_>) -> impl Iterator<Item = usize> {
 }
 
 /// Values of tiles that outputs or reductions take.
-fn wanted(plan: &Plan<'_>, folding: Option<&Folding<'_, '_>>) -> Vec<NodeId> {
+fn wanted<C: EpilogueChip>(plan: &Plan<'_>, folding: Option<&Folding<'_, '_, C>>) -> Vec<NodeId> {
     let outputs = tile_outputs(plan).map(|output| plan.graph.outputs()[output].value);
     let terms = folding.into_iter().flat_map(Folding::terms);
     let mut wanted: Vec<NodeId> = outputs.chain(terms).collect();

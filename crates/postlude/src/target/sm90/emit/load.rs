@@ -8,23 +8,34 @@ use std::ops::Range;
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, TensorMap};
 use postlude_ptx::modifier::Eviction;
 use postlude_ptx::ring::{Receivers, Ring, Slot};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::{Sm90a, Tma};
 use postlude_ptx::types::{Pred, U32};
 
 use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER};
 
-use super::operand::{Copies, Elements, Mover, Piece};
+use super::operand::{Copies, Elements, Mover, Piece, Staggered};
 use super::parameters::{Parameters, Source};
 use super::plan::Plan;
 use super::slot::SlotLayout;
 use super::split_k;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 
+/// What is staggered of A and B, one behind the other where both arrive.
+fn staggered_operands<'a, 'k>(
+    k: Kernel<'k, Sm90a>,
+    parameters: &'a Parameters<'k>,
+) -> [Option<Staggered<'a, 'k>>; 2] {
+    let left = parameters.operands[0].staggered(k, 0);
+    let behind = left.as_ref().map_or(0, Staggered::bytes);
+    // Several products never have it.
+    [left, parameters.operands[1].staggered(k, behind)]
+}
+
 /// Runs `body` for every step of every tile, with the pieces of A and of B in every product.
 fn for_steps<'k>(
     k: Kernel<'k, Sm90a>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
     body: impl FnOnce(&[Piece<'k>]),
 ) {
     let stage_depth = parameters.operands[0].part.depth;
@@ -54,7 +65,7 @@ pub(super) fn load<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
     ring: &Ring<'k, Sm90a>,
 ) {
     let stages = k.region(&plan.stages);
@@ -80,7 +91,7 @@ pub(super) fn load_elements<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
     ring: &Ring<'k, Sm90a>,
 ) {
     let thread = k.thread();
@@ -110,10 +121,10 @@ pub(super) fn load_staggered<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
 ) {
     let (ring, slots) = (plan.staging(k), k.region(&plan.staging));
-    let staggered = parameters.staggered(k);
+    let staggered = staggered_operands(k, parameters);
     let copies =
         staggered.each_ref().map(|each| each.as_ref().map(|it| it.copies(scheduler.place())));
     let at = ring.producer();
@@ -135,12 +146,12 @@ pub(super) fn move_staggered<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
     ring: &Ring<'k, Sm90a>,
 ) {
     let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
     let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
-    let staggered = parameters.staggered(k);
+    let staggered = staggered_operands(k, parameters);
     // Where few warps move rows, each has more loads in flight.
     let sizes = [plan.schedule.tile.rows, plan.schedule.tile.columns];
     let even = sizes.iter().all(|size| size.is_multiple_of(2 * STAGGER));
@@ -174,7 +185,7 @@ impl<'a, 'k> Beside<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &Parameters<'k>,
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, Sm90a>,
         leader: u32,
     ) -> Self {
         let copies: Vec<_> = parameters
@@ -201,11 +212,11 @@ impl<'a, 'k> Beside<'a, 'k> {
 
 /// The tile operands of some math warpgroups of one tile, in the order in which their epilogues read them. By a warp of
 /// their own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
-pub(super) fn load_tiles<'k>(
-    k: Kernel<'k, Sm90a>,
+pub(super) fn load_tiles<'k, C: Tma>(
+    k: Kernel<'k, C>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, C>,
     warpgroups: Range<u32>,
 ) {
     let schedule = plan.schedule;

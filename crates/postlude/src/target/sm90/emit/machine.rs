@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::{Approx, Rounding};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Architecture;
 use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::functions::machine::Machine;
@@ -10,9 +10,9 @@ use crate::functions::rounded::{self, Approximations};
 
 /// Registers of one thread.
 #[derive(Clone, Copy)]
-pub(super) struct Registers<'k>(pub(super) Kernel<'k, Sm90a>);
+pub(super) struct Registers<'k, C>(pub(super) Kernel<'k, C>);
 
-impl<'k> Machine for Registers<'k> {
+impl<'k, C: Architecture> Machine for Registers<'k, C> {
     type F = Reg<'k, F32>;
     type I = Reg<'k, U32>;
     type B = Reg<'k, Pred>;
@@ -130,7 +130,7 @@ impl<'k> Machine for Registers<'k> {
 
 /// The hardware's own guesses are off by less than 3 units in the last place (PTX ISA, "rcp" and "rsqrt"); neither what is asked of
 /// them here nor what they answer is a denormal.
-impl<'k> Approximations<Registers<'k>> for Registers<'k> {
+impl<'k, C: Architecture> Approximations<Registers<'k, C>> for Registers<'k, C> {
     fn reciprocal(&self, a: Reg<'k, F32>) -> Reg<'k, F32> {
         a.approx(Approx::RcpFlush)
     }

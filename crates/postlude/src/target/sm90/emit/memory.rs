@@ -1,7 +1,7 @@
 //! Tensors in memory that the kernel addresses itself.
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, NumberParameter, PointerParameter, Reg};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Architecture;
 use postlude_ptx::types::{U32, U64};
 
 use crate::dtype::DType;
@@ -34,7 +34,10 @@ impl<'k> Location<'k> {
     }
 
     /// The byte that holds a bit, and the bit's place in it.
-    pub(super) fn byte(self, k: Kernel<'k, Sm90a>) -> (GlobalPointer<'k>, Reg<'k, U32>) {
+    pub(super) fn byte<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+    ) -> (GlobalPointer<'k>, Reg<'k, U32>) {
         match self {
             Location::Bit { start, index } => (start + (index >> 3), k.truncate(index) & 7),
             Location::Bytes(_) => panic!("compiler bug: a bit of whole bytes"),
@@ -43,7 +46,11 @@ impl<'k> Location<'k> {
 }
 
 impl<'k> Memory<'k> {
-    pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str, dtype: DType) -> Memory<'k> {
+    pub(super) fn declare<C: Architecture>(
+        k: Kernel<'k, C>,
+        name: &str,
+        dtype: DType,
+    ) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
         let strides =
             ["batch", "row", "column"].map(|along| k.parameter_u64(&format!("{name}_{along}")));
@@ -51,7 +58,11 @@ impl<'k> Memory<'k> {
     }
 
     /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
-    pub(super) fn element(&self, k: Kernel<'k, Sm90a>, place: [Reg<'k, U32>; 3]) -> Location<'k> {
+    pub(super) fn element<C: Architecture>(
+        &self,
+        k: Kernel<'k, C>,
+        place: [Reg<'k, U32>; 3],
+    ) -> Location<'k> {
         let start = self.pointer.load();
         let steps = place.into_iter().zip(self.strides);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());

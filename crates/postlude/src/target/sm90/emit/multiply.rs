@@ -35,7 +35,7 @@ pub(super) fn multiply<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
-    scheduler: &TileScheduler<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
     ring: &Ring<'k, Sm90a>,
     in_cta: Reg<'k, U32>,
 ) {

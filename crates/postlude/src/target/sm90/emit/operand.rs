@@ -9,7 +9,7 @@ mod part;
 mod staggered;
 
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Policy, Reg};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::{Sm90a, Tma};
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
@@ -38,7 +38,7 @@ pub(super) struct Operand<'k> {
 }
 
 impl<'k> Operand<'k> {
-    pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str, part: Part, dtype: DType) -> Self {
+    pub(super) fn declare<C: Tma>(k: Kernel<'k, C>, name: &str, part: Part, dtype: DType) -> Self {
         let given = match part.load {
             OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
             OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),

@@ -1,7 +1,7 @@
 //! The kernel's parameters, declared once; `launch` passes them in the same order.
 
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, PointerParameter, Reg};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Tma;
 use postlude_ptx::types::{F32, U32};
 
 use crate::graph::{InputId, ProductId};
@@ -9,7 +9,7 @@ use crate::lower::TileProgram;
 use crate::target::sm90::plan::Sm90Schedule;
 
 use super::memory::Memory;
-use super::operand::{Operand, Part, Staggered};
+use super::operand::{Operand, Part};
 use super::slot::SlotLayout;
 
 /// Where an input of the body comes from.
@@ -53,8 +53,8 @@ pub(super) struct Parameters<'k> {
 }
 
 impl<'k> Parameters<'k> {
-    pub(super) fn declare(
-        k: Kernel<'k, Sm90a>,
+    pub(super) fn declare<C: Tma>(
+        k: Kernel<'k, C>,
         program: &TileProgram,
         schedule: &Sm90Schedule,
     ) -> Parameters<'k> {
@@ -126,14 +126,6 @@ impl<'k> Parameters<'k> {
             destinations,
             workspace,
         }
-    }
-
-    /// What is staggered of A and B, one behind the other where both arrive.
-    pub(super) fn staggered(&self, k: Kernel<'k, Sm90a>) -> [Option<Staggered<'_, 'k>>; 2] {
-        let left = self.operands[0].staggered(k, 0);
-        let behind = left.as_ref().map_or(0, Staggered::bytes);
-        // Several products never have it.
-        [left, self.operands[1].staggered(k, behind)]
     }
 
     pub(super) fn prefetch(&self) {

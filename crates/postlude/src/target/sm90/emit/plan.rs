@@ -5,7 +5,7 @@ use std::ops::Range;
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
 use postlude_ptx::shared::{self, Planner, Region};
-use postlude_ptx::target::{Architecture, Sm90a};
+use postlude_ptx::target::Tma;
 use postlude_ptx::types::U32;
 
 use crate::functions::Accuracy;
@@ -41,8 +41,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The plan of a kernel, and its shared memory.
-    pub(super) fn new(
+    /// The plan of a kernel for the chip `C`, and its shared memory.
+    pub(super) fn new<C: Tma>(
         program: &'a TileProgram,
         schedule: &'a Sm90Schedule,
         math: MathMode,
@@ -59,15 +59,14 @@ impl<'a> Plan<'a> {
             planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
         let cluster_reduction_barriers =
             planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
-        let barriers =
-            planner.reserve("barriers", Ring::<Sm90a>::barrier_bytes(schedule.stages), 8);
+        let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
             0 => 0,
-            _ => Ring::<Sm90a>::barrier_bytes(STAGING_SLOTS),
+            _ => Ring::<C>::barrier_bytes(STAGING_SLOTS),
         };
         let c_barriers = planner.reserve(
             "tile operands' barriers",
-            schedule.barrier_bytes() - Ring::<Sm90a>::barrier_bytes(schedule.stages) - arriving,
+            schedule.barrier_bytes() - Ring::<C>::barrier_bytes(schedule.stages) - arriving,
             8,
         );
         let staging_barriers = planner.reserve("staggered operands' barriers", arriving, 8);
@@ -75,7 +74,7 @@ impl<'a> Plan<'a> {
             planner.total() == u64::from(schedule.shared_bytes()),
             "compiler bug: the schedule counted other bytes of shared memory"
         );
-        let layout = planner.finish(Sm90a::TARGET);
+        let layout = planner.finish(C::TARGET);
         let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
         let graph = program.graph();
         let accuracies = accuracies(graph, math);
@@ -122,21 +121,21 @@ impl Plan<'_> {
     }
 
     /// The ring that staggered operands are loaded into.
-    pub(super) fn staging<'k>(&self, k: Kernel<'k, Sm90a>) -> Ring<'k, Sm90a> {
+    pub(super) fn staging<'k, C: Tma>(&self, k: Kernel<'k, C>) -> Ring<'k, C> {
         let grid = grid(self.schedule.tile.cluster);
         let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
         Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
     }
 
     /// The ring that a warpgroup's tile operands are loaded into.
-    pub(super) fn load_ring<'k>(
+    pub(super) fn load_ring<'k, C: Tma>(
         &self,
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         warpgroup: Reg<'k, U32>,
-    ) -> Ring<'k, Sm90a> {
+    ) -> Ring<'k, C> {
         let stages = self.schedule.c_stages;
         let agents = Agents { producers: 1, consumers: Consumers::Warps(4), grid: Grid::ONE };
-        let own = warpgroup * Ring::<Sm90a>::barrier_bytes(stages);
+        let own = warpgroup * Ring::<C>::barrier_bytes(stages);
         Ring::new(k, k.region(&self.c_barriers) + own, stages, agents)
     }
 }

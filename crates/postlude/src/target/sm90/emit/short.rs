@@ -5,7 +5,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::Approx;
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Architecture;
 use postlude_ptx::types::F32;
 
 use crate::functions::Accuracy;
@@ -73,7 +73,11 @@ impl Short {
     }
 
     /// Its value.
-    pub(super) fn value<'k>(self, k: Kernel<'k, Sm90a>, of: Reg<'k, F32>) -> Reg<'k, F32> {
+    pub(super) fn value<'k, C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        of: Reg<'k, F32>,
+    ) -> Reg<'k, F32> {
         match self.form {
             Form::Reciprocal => of.approx(Approx::RcpFlush),
             Form::Log1pWithinOne => log1p_within_one(&Registers(k), of),

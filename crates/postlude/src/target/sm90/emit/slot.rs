@@ -14,11 +14,10 @@ use crate::dtype::DType;
 use crate::placement::Major;
 use crate::target::sm90::plan::{SLOT_ROWS, Sm90Schedule};
 
+use super::fragment::Fragment;
+
 /// Bytes of a row of a column-major tile's slot: the widest that is swizzled.
 pub(super) const COLUMN_BYTES: u32 = 128;
-
-/// Rows of a slot that one warp has.
-pub(super) const WARP_ROWS: u32 = 16;
 
 /// How a tile operand or a tile output lies in its slots.
 #[derive(Clone, Copy)]
@@ -48,7 +47,7 @@ impl SlotLayout {
 
     /// For an output, which leaves by warps or by warpgroups.
     pub(super) fn of_output(schedule: &Sm90Schedule, dtype: DType, major: Major) -> SlotLayout {
-        let rows = if schedule.needs.stores_by_warps() { WARP_ROWS } else { SLOT_ROWS };
+        let rows = if schedule.needs.stores_by_warps() { Fragment::WARP_ROWS } else { SLOT_ROWS };
         SlotLayout { rows, ..SlotLayout::new(schedule, dtype, major) }
     }
 

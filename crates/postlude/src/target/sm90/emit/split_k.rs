@@ -27,7 +27,7 @@ impl<'k> SplitK<'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &Plan<'_>,
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, Sm90a>,
         number: Reg<'k, U32>,
     ) -> SplitK<'k> {
         let bytes = AT_ONCE as u32 * 4;

@@ -1,7 +1,7 @@
 //! The tile scheduler: which work tiles a CTA computes, in the order of the raster.
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Clusters;
 use postlude_ptx::types::{Pred, U32};
 
 use crate::target::sm90::plan::{EpilogueTransfer, Sm90Schedule};
@@ -11,8 +11,8 @@ use super::operand::grid;
 use super::parameters::Parameters;
 
 /// Counts of work tiles.
-pub(super) struct TileScheduler<'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct TileScheduler<'k, C> {
+    k: Kernel<'k, C>,
     schedule: Sm90Schedule,
     /// Clusters along the dim that groups extend over, and along the dim that they advance along.
     extents: [Reg<'k, U32>; 2],
@@ -43,12 +43,12 @@ pub(super) struct WorkTile<'k> {
     pub(super) followed: Reg<'k, Pred>,
 }
 
-impl<'k> TileScheduler<'k> {
+impl<'k, C: Clusters> TileScheduler<'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         parameters: &Parameters<'k>,
         schedule: &Sm90Schedule,
-    ) -> TileScheduler<'k> {
+    ) -> TileScheduler<'k, C> {
         let up = |size: Reg<'k, U32>, by: u32| {
             let size = size + (by - 1);
             if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }

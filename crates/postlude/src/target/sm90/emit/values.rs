@@ -13,4 +13,4 @@ mod truth;
 mod value;
 
 pub(super) use evaluator::Evaluator;
-pub(super) use value::{Environment, Place, State, Value};
+pub(super) use value::{Environment, Place, State, Value, fill};

@@ -1,7 +1,7 @@
 //! The index of a math warpgroup: in its CTA, in the order of ping-pong, and in its tile.
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Architecture;
 use postlude_ptx::types::U32;
 
 use crate::target::tile::{KernelSchedule, Tile};
@@ -17,7 +17,7 @@ pub(super) struct WarpgroupIndex<'k> {
 }
 
 impl<'k> WarpgroupIndex<'k> {
-    pub(super) fn new(k: Kernel<'k, Sm90a>, tile: Tile, in_cta: Reg<'k, U32>) -> Self {
+    pub(super) fn new<C: Architecture>(k: Kernel<'k, C>, tile: Tile, in_cta: Reg<'k, U32>) -> Self {
         let (order, in_tile) = match (tile.kernel, tile.warpgroups_per_tile()) {
             (KernelSchedule::Cooperative, _) => (k.imm(0), in_cta),
             (KernelSchedule::PingPong, 1) => (in_cta, k.imm(0)),

@@ -6,28 +6,29 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::ShuffleMode;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, Scalar, U32};
 
 use crate::placement::Major;
 use crate::target::sm90::plan::EpilogueTransfer;
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::memory::Memory;
 use super::super::parameters::Parameters;
 use super::thread::{ByteTarget, EpilogueTile, ThreadCoordinate};
 
 /// A lane of a warp that stores bits.
-pub(super) struct BitLane<'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct BitLane<'k, C> {
+    k: Kernel<'k, C>,
     /// The place among the four lanes that hold a row's columns, and among the eight that hold a column's rows.
     across: Reg<'k, U32>,
     down: Reg<'k, U32>,
 }
 
-impl<'k> BitLane<'k> {
+impl<'k, C: EpilogueChip> BitLane<'k, C> {
     /// For the thread of this rank in its warpgroup.
-    pub(super) fn new(k: Kernel<'k, Sm90a>, rank: Reg<'k, U32>) -> BitLane<'k> {
-        BitLane { k, across: rank & 3, down: (rank & 31) >> 2 }
+    pub(super) fn new(k: Kernel<'k, C>, rank: Reg<'k, U32>) -> BitLane<'k, C> {
+        BitLane { k, across: Fragment::lane_in_row(rank), down: Fragment::row_in_warp(rank & 31) }
     }
 
     /// Where the byte goes that this lane will have.
@@ -75,9 +76,9 @@ impl<'k> BitLane<'k> {
             })
         };
         match major {
-            Major::Row => united(two[0] | (two[1] << 16), &[1, 2]) >> (self.across * 8),
+            Major::Row => united(two[0] | (two[1] << 16), Fragment::ROW_BITS) >> (self.across * 8),
             Major::Column => {
-                let [first, second] = two.map(|word| united(word, &[4, 8, 16]));
+                let [first, second] = two.map(|word| united(word, Fragment::COLUMN_BITS));
                 first.select(second, self.down.lt(4)) >> ((self.down & 3) * 8)
             }
         }

@@ -7,13 +7,13 @@
 
 use postlude_ptx::kernel::{Barrier, Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::Published;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::lower::Reduction;
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::plan::Plan;
-use super::super::slot::WARP_ROWS;
 use super::super::tile_scheduler::TileScheduler;
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
@@ -21,8 +21,8 @@ use super::super::warpgroup::WarpgroupIndex;
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
 
-pub(crate) struct ClusterReduction<'k> {
-    k: Kernel<'k, Sm90a>,
+pub(crate) struct ClusterReduction<'k, C> {
+    k: Kernel<'k, C>,
     rank: Reg<'k, U32>,
     /// CTAs side by side, the first of them, and how far apart their numbers are.
     blocks: u32,
@@ -36,9 +36,9 @@ pub(crate) struct ClusterReduction<'k> {
     turn: Var<'k, U32>,
 }
 
-impl<'k> ClusterReduction<'k> {
+impl<'k, C: EpilogueChip> ClusterReduction<'k, C> {
     /// Makes the barriers of all warps.
-    pub(crate) fn initialise(k: Kernel<'k, Sm90a>, plan: &Plan<'_>) {
+    pub(crate) fn initialise(k: Kernel<'k, C>, plan: &Plan<'_>) {
         if !plan.schedule.reduces_over_cluster() {
             return;
         }
@@ -52,17 +52,17 @@ impl<'k> ClusterReduction<'k> {
 
     /// If rows are longer than a tile.
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &Plan<'_>,
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, C>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
-    ) -> Option<ClusterReduction<'k>> {
+    ) -> Option<ClusterReduction<'k, C>> {
         let (schedule, cluster) = (plan.schedule, plan.schedule.tile.cluster);
         if !schedule.reduces_over_cluster() {
             return None;
         }
-        let bytes = schedule.needs.pass_words * WARP_ROWS * 4;
+        let bytes = schedule.needs.pass_words * Fragment::WARP_ROWS * 4;
         let warp = warpgroup.in_cta.mad(4, rank >> 5);
         Some(ClusterReduction {
             k,
@@ -80,16 +80,17 @@ impl<'k> ClusterReduction<'k> {
     /// What all tiles together have of a thread's two rows, of which this one has `states`.
     pub(super) fn combine(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reductions: &[Reduction],
         states: &[Vec<State<'k>>; 2],
     ) -> [Vec<State<'k>>; 2] {
         let (k, lane) = (self.k, self.rank & 31);
         let turn = self.turn.copy();
-        let own = self.places + (turn * self.bytes + (lane >> 2) * 4);
-        // The second row is 8 behind the first.
-        let offset = |row: usize, word: usize| word as u32 * WARP_ROWS * 4 + row as u32 * 32;
-        k.if_((lane & 3).eq(0), || {
+        let own = self.places + (turn * self.bytes + Fragment::row_in_warp(lane) * 4);
+        let offset = |row: usize, word: usize| {
+            (word as u32 * Fragment::WARP_ROWS + row as u32 * Fragment::SECOND_ROW) * 4
+        };
+        k.if_(Fragment::is_first_of_row(lane), || {
             for (row, states) in states.iter().enumerate() {
                 for (word, value) in states.iter().flatten().enumerate() {
                     k.store_shared(own + offset(row, word), [*value]);

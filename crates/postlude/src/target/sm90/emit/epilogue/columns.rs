@@ -1,20 +1,20 @@
 //! Values along columns: each computed once a tile by one thread, and read by all from shared memory.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::dtype::Elem;
 use crate::graph::{Kind, NodeId};
 
+use super::super::chip::EpilogueChip;
 use super::super::plan::Plan;
 use super::super::tile_scheduler::WorkTile;
-use super::super::values::{Environment, Evaluator, Place, Value};
+use super::super::values::{Environment, Evaluator, Place, Value, fill};
 use super::super::warpgroup::WarpgroupIndex;
 
 /// The values along columns of a tile.
-pub(super) struct Columns<'a, 'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct Columns<'a, 'k, C> {
+    k: Kernel<'k, C>,
     plan: &'a Plan<'a>,
     nodes: Vec<NodeId>,
     start: SharedAddress<'k>,
@@ -31,9 +31,9 @@ pub(super) struct PrefetchedColumns<'k> {
     columns: Vec<(Place<'k>, Reg<'k, Pred>, Environment<'k>)>,
 }
 
-impl<'a, 'k> Columns<'a, 'k> {
+impl<'a, 'k, C: EpilogueChip> Columns<'a, 'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &'a Plan<'a>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
@@ -57,7 +57,7 @@ impl<'a, 'k> Columns<'a, 'k> {
     /// Issues the loads of the inputs of a tile's columns, long before they are needed.
     pub(super) fn issue_loads(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         limit: Reg<'k, U32>,
     ) -> PrefetchedColumns<'k> {
@@ -82,7 +82,7 @@ impl<'a, 'k> Columns<'a, 'k> {
     /// Computes a tile's values and shares them.
     pub(super) fn share(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         prefetched: PrefetchedColumns<'k>,
         scalars: &Environment<'k>,
     ) {
@@ -94,7 +94,7 @@ impl<'a, 'k> Columns<'a, 'k> {
         k.sync_named(self.barrier, workers);
         for (turn, (place, in_tile, mut environment)) in prefetched.columns.into_iter().enumerate()
         {
-            Evaluator::fill(&mut environment, scalars);
+            fill(&mut environment, scalars);
             evaluator.extend_column(&mut environment, &place);
             let within = (self.worker + turn as u32 * workers) * 4;
             for (number, node) in self.nodes.iter().enumerate() {

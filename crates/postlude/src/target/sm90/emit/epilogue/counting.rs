@@ -12,6 +12,7 @@ use postlude_ptx::types::{Pred, U32};
 use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope, Source};
 
+use super::super::chip::EpilogueChip;
 use super::super::values::Evaluator;
 use super::folding::Folding;
 use super::partials::{Deferred, WorkspaceIndex, number, numbered};
@@ -32,10 +33,10 @@ const fn scopes(batches: Batches) -> [ReductionScope; 3] {
     ]
 }
 
-impl<'k> Folding<'_, 'k> {
+impl<'k, C: EpilogueChip> Folding<'_, 'k, C> {
     /// Arrives for this warpgroup's partial results of a tile, which are written. The last warpgroup finishes: at once,
     /// or when [`Folding::answer`] looks at the counters' old values, so that no thread waits for the atomics.
-    pub(super) fn end(&self, evaluator: &Evaluator<'_, 'k>, index: WorkspaceIndex<'k>) {
+    pub(super) fn end(&self, evaluator: &Evaluator<'_, 'k, C>, index: WorkspaceIndex<'k>) {
         match &self.deferred {
             Some(deferred) => deferred.tile.save(index),
             None => self.arrive_now(evaluator, index),
@@ -43,7 +44,7 @@ impl<'k> Folding<'_, 'k> {
     }
 
     /// After a tile, if there was one: finishes the scopes that the tile before was the last to arrive for, and arrives.
-    pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k>, real: Reg<'k, Pred>) {
+    pub(super) fn answer(&self, evaluator: &Evaluator<'_, 'k, C>, real: Reg<'k, Pred>) {
         let Some(deferred) = &self.deferred else { return };
         let Some(persistent) = &self.persistent else {
             return self.answer_of(evaluator, deferred, real);
@@ -59,7 +60,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn answer_of(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         deferred: &Deferred<'k>,
         arrives: Reg<'k, Pred>,
     ) {
@@ -161,7 +162,7 @@ impl<'k> Folding<'_, 'k> {
     }
 
     /// Arrives at once, where there are second-stage reductions.
-    fn arrive_now(&self, evaluator: &Evaluator<'_, 'k>, index: WorkspaceIndex<'k>) {
+    fn arrive_now(&self, evaluator: &Evaluator<'_, 'k, C>, index: WorkspaceIndex<'k>) {
         let k = self.k;
         self.sync();
         // Scalars may be computed from vectors, and results of all batches from those of each batch.

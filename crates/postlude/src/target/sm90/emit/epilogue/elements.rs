@@ -4,16 +4,17 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Axes, Kind, NodeId, Output};
+use crate::target::sm90::emit::fragment::Fragment;
 use crate::target::sm90::emit::plan::Plan;
-use crate::target::sm90::emit::values::{Environment, Evaluator, Place, Value};
+use crate::target::sm90::emit::values::{Environment, Place, Value, fill};
 
 use super::thread::EpilogueTile;
 
 /// Epilogue tiles with the accumulators of their products.
 pub(super) type Span<'e, 'k> = Vec<(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)>;
 
-/// Columns that four lanes hold of a row.
-pub(super) const CHUNK: u32 = 8;
+/// Columns that the lanes of a row hold together.
+pub(super) const CHUNK: u32 = Fragment::GROUP_COLUMNS;
 
 /// The elements of a group of 8 columns.
 pub(super) struct Elements<'e, 'k> {
@@ -33,7 +34,9 @@ pub(super) fn of_group<'e, 'k>(
     part: &[&'e [Reg<'k, F32>]],
     group: usize,
 ) -> Vec<&'e [Reg<'k, F32>]> {
-    part.iter().map(|all| &all[4 * group..][..4]).collect()
+    part.iter()
+        .map(|all| &all[Fragment::GROUP_ELEMENTS * group..][..Fragment::GROUP_ELEMENTS])
+        .collect()
 }
 
 /// What a thread knows of its groups in a span.
@@ -75,7 +78,7 @@ impl<'k> Groups<'k> {
     pub(super) fn fill(&self, environment: &mut Environment<'k>, offset: u32, row: usize) {
         for (run, groups) in &self.runs {
             let place = (offset - self.offset) / run.max(&CHUNK);
-            Evaluator::fill(environment, &groups[place as usize].environment[row]);
+            fill(environment, &groups[place as usize].environment[row]);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::graph::Kind;
 use crate::lower::{Batches, How, Reduction, ReductionScope, Source};
 use crate::target::sm90::plan::SLOT_ROWS;
 
+use super::super::chip::EpilogueChip;
 use super::super::parameters::Destination;
 use super::super::values::{Environment, Evaluator, Place, State};
 use super::folding::Folding;
@@ -39,11 +40,11 @@ struct Parts<'f, 'k> {
     apart: Reg<'k, U64>,
 }
 
-impl<'k> Folding<'_, 'k> {
+impl<'k, C: EpilogueChip> Folding<'_, 'k, C> {
     /// Finishes a scope, all of whose partial results are written or about to be.
     pub(super) fn finish(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
     ) {
@@ -81,7 +82,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_rows(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
     ) {
@@ -97,7 +98,7 @@ impl<'k> Folding<'_, 'k> {
             let one = |(word, reduction): (u32, Reduction)| {
                 let count = if reduction.is_pick() {
                     // No tile writes an element that does not exist.
-                    let picked = Evaluator::picked(reduction, &environment);
+                    let picked = Evaluator::<C>::picked(reduction, &environment);
                     k.imm(1).select(0, inside & picked.lt(self.parameters.columns))
                 } else {
                     self.parts(reduction, index)
@@ -116,7 +117,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_columns(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
     ) {
@@ -150,7 +151,7 @@ impl<'k> Folding<'_, 'k> {
 
     fn finish_scalars(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
     ) {
@@ -180,7 +181,7 @@ impl<'k> Folding<'_, 'k> {
     /// Writes a batch's row, column or scalar as a partial result of the one of all batches.
     fn leave_finished(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         (scope, index): (ReductionScope, WorkspaceIndex<'k>),
         environment: &Environment<'k>,
         place: Reg<'k, U32>,
@@ -202,7 +203,7 @@ impl<'k> Folding<'_, 'k> {
     /// Every `step`th part from the first on, in order.
     fn gather(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         parts: &Parts<'_, 'k>,
         first: Reg<'k, U32>,
         step: u32,
@@ -322,7 +323,7 @@ impl<'k> Folding<'_, 'k> {
     /// The environment of a place without finished reductions.
     fn environment(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         kind: Kind,
         place: &Place<'k>,
     ) -> Environment<'k> {
@@ -339,7 +340,7 @@ impl<'k> Folding<'_, 'k> {
     /// Computes what follows from finished reductions, and stores the outputs of this scope; returns the environment.
     fn write(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
         place: &Place<'k>,
         mut environment: Environment<'k>,

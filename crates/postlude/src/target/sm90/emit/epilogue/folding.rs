@@ -5,12 +5,13 @@
 //! warp, the four warps. The order is fixed by position and does not depend on timing.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::graph::{Kind, NodeId};
 use crate::lower::{Batches, Reduction, Source};
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::parameters::Parameters;
 use super::super::plan::Plan;
 use super::super::tile_scheduler::{TileScheduler, WorkTile};
@@ -26,11 +27,9 @@ use super::thread::ThreadCoordinate;
 
 /// Warps of a warpgroup.
 pub(super) const WARPS: u32 = 4;
-/// Lanes of a warp that have rows of the same columns.
-const SHARING_LANES: usize = 8;
 
-pub(super) struct Folding<'a, 'k> {
-    pub(super) k: Kernel<'k, Sm90a>,
+pub(super) struct Folding<'a, 'k, C> {
+    pub(super) k: Kernel<'k, C>,
     pub(super) plan: &'a Plan<'a>,
     pub(super) parameters: &'a Parameters<'k>,
     pub(super) rows: Vec<Reduction>,
@@ -51,13 +50,13 @@ pub(super) struct Folding<'a, 'k> {
     pub(super) persistent: Option<PersistentAccumulation<'k>>,
 }
 
-impl<'a, 'k> Folding<'a, 'k> {
+impl<'a, 'k, C: EpilogueChip> Folding<'a, 'k, C> {
     /// If the graph has reductions.
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, C>,
         warpgroup: WarpgroupIndex<'k>,
         rank: Reg<'k, U32>,
     ) -> Option<Self> {
@@ -73,7 +72,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             scalars: of(Kind::Scalar),
             warpgroup,
             rank,
-            column: (rank & 3) * 2,
+            column: Fragment::column(rank),
             tiles: scheduler.tiles(),
             shared: k.region(&plan.folds) + warpgroup.in_cta * bytes,
             deferred: None,
@@ -125,11 +124,11 @@ impl<'a, 'k> Folding<'a, 'k> {
         WorkspaceIndex { batch: work_tile.batch, unit, units: rows * per_tile, tile, tiles }
     }
 
-    pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k>) -> ScalarPartials<'k> {
+    pub(super) fn begin(&self, evaluator: &Evaluator<'_, 'k, C>) -> ScalarPartials<'k> {
         ScalarPartials(self.scalars.iter().map(|one| Partial::begin(evaluator, *one)).collect())
     }
 
-    pub(super) fn begin_block(&self, evaluator: &Evaluator<'_, 'k>) -> RowPartials<'k> {
+    pub(super) fn begin_block(&self, evaluator: &Evaluator<'_, 'k, C>) -> RowPartials<'k> {
         let nothing = || self.rows.iter().map(|one| Partial::begin(evaluator, *one)).collect();
         RowPartials([nothing(), nothing()])
     }
@@ -137,7 +136,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Folds some groups of 8 columns of a block, the first of which begins in this column of the tile.
     pub(super) fn visit(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         first: u32,
         (environment, chunks): (&[Environment<'k>; 2], &[Terms<'k>]),
@@ -212,14 +211,18 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// The columns of some groups are complete for this warpgroup's rows.
     fn end_columns(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         (word, first, turn): (u32, u32, Turn),
         before: Option<Reg<'k, U32>>,
         states: &[Partial<'k>],
     ) {
         // An exchange takes registers for every word, and eight lanes exchange at most eight columns.
-        let together = if reduction.registers() == 1 { states.len().min(SHARING_LANES) } else { 1 };
+        let together = if reduction.registers() == 1 {
+            states.len().min(Fragment::LANES_OF_COLUMN)
+        } else {
+            1
+        };
         for (place, states) in (0..).step_by(together).zip(states.chunks(together)) {
             let place = (word, first + 8 * (place / 2) + place % 2, turn);
             let states = states.iter().map(Partial::state).collect();
@@ -232,7 +235,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     #[allow(clippy::too_many_arguments)] // All of them say which elements there are.
     fn pick(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         first: u32,
         environment: &[Environment<'k>; 2],
@@ -247,7 +250,7 @@ impl<'a, 'k> Folding<'a, 'k> {
             "compiler bug: a pick of a run"
         );
         for (row, environment) in environment.iter().enumerate() {
-            let picked = Evaluator::picked(reduction, environment);
+            let picked = Evaluator::<C>::picked(reduction, environment);
             let from = picked - (thread.column + first);
             let exists = picked.lt(self.parameters.columns) & thread.inside_rows[row];
             let exists = if reduction.repeated { exists & index.batch.eq(0) } else { exists };
@@ -267,13 +270,13 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Folds what is known of a thread's two rows of a block: once, though four lanes and every tile beside know it.
     pub(super) fn visit_rows(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         index: WorkspaceIndex<'k>,
         environment: &[Environment<'k>; 2],
         partials: &ScalarPartials<'k>,
     ) {
-        let first = || (self.rank & 3).eq(0) & index.tile.eq(0);
+        let first = || Fragment::is_first_of_row(self.rank) & index.tile.eq(0);
         let scalars = partials.0.iter().zip(&self.scalars);
         for (state, reduction) in scalars.filter(|(_, reduction)| reduction.source == Source::Rows)
         {
@@ -302,7 +305,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// A reduction's values, those outside the problem replaced by nothing.
     fn values(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         (thread, whole): (&ThreadCoordinate<'k>, bool),
         first: u32,
         reduction: Reduction,
@@ -340,7 +343,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// so that each next exchange is about half as many.
     fn fold_columns(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         (word, first, turn): (u32, u32, Turn),
         before: Option<Reg<'k, U32>>,
@@ -350,7 +353,7 @@ impl<'a, 'k> Folding<'a, 'k> {
         let within = self.column + first;
         let mut within = before.map_or(within, |before| within + before);
         let mut rest = Vec::new();
-        for bit in [4, 8, 16] {
+        for &bit in Fragment::COLUMN_BITS {
             let half = states.len() / 2;
             if half == 0 {
                 rest.push(bit);
@@ -386,7 +389,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// The rows of a block are complete for this tile.
     pub(super) fn end_block(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         index: WorkspaceIndex<'k>,
         rows: &RowPartials<'k>,
@@ -398,9 +401,10 @@ impl<'a, 'k> Folding<'a, 'k> {
             reduction.filter(|(_, (_, reduction))| of_elements(*reduction))
         {
             for (row, states) in rows.0.iter().enumerate() {
-                let state = evaluator.fold_lanes(reduction, states[place].state(), &[1, 2]);
+                let state =
+                    evaluator.fold_lanes(reduction, states[place].state(), Fragment::ROW_BITS);
                 let state = Self::once(evaluator, reduction, index, state);
-                k.if_((self.rank & 3).eq(0), || {
+                k.if_(Fragment::is_first_of_row(self.rank), || {
                     let to = |each| self.row_part(index, word + each, index.tile, thread.rows[row]);
                     self.leave(reduction, &state, to);
                 });
@@ -411,7 +415,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Columns and scalars of a tile are complete.
     pub(super) fn end_tile(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         index: WorkspaceIndex<'k>,
         partials: &ScalarPartials<'k>,
@@ -453,7 +457,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Writes a warpgroup's scalars as the partial results of this number.
     fn leave_scalars(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         index: WorkspaceIndex<'k>,
         place: Reg<'k, U32>,
         partials: &ScalarPartials<'k>,
@@ -472,7 +476,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Writes the combined scalar of the four warps as the partial result of this number.
     pub(super) fn leave_scalar(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         (word, reduction): (u32, Reduction),
         index: WorkspaceIndex<'k>,
         place: Reg<'k, U32>,
@@ -484,7 +488,7 @@ impl<'a, 'k> Folding<'a, 'k> {
 
     /// The partial result that a tile writes: the identity where the first batch's tile writes the same.
     fn once(
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         index: WorkspaceIndex<'k>,
         state: State<'k>,
@@ -497,7 +501,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     }
 
     fn in_order(
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         states: impl Iterator<Item = State<'k>>,
     ) -> State<'k> {
@@ -508,12 +512,12 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// Stores a warp's scalar in shared memory, for the other warps.
     pub(super) fn store_warp_scalar(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         word: u32,
         state: State<'k>,
     ) {
-        let state = evaluator.fold_lanes(reduction, state, &[1, 2, 4, 8, 16]);
+        let state = evaluator.fold_lanes(reduction, state, Fragment::WARP_BITS);
         self.k.if_((self.rank & 31).eq(0), || {
             for (each, value) in (0..).zip(state) {
                 let to = self.scalar_place(word + each, self.rank >> 5);
@@ -525,7 +529,7 @@ impl<'a, 'k> Folding<'a, 'k> {
     /// The scalars of the four warps, combined.
     pub(super) fn load_warp_scalars(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         word: u32,
     ) -> State<'k> {

@@ -12,8 +12,10 @@ use postlude_ptx::types::F32;
 use crate::graph::NodeId;
 use crate::lower::Reduction;
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::parameters::Destination;
-use super::super::values::{Environment, Evaluator, Place, State, Value};
+use super::super::values::{Environment, Evaluator, Place, State, Value, fill};
 use super::Epilogue;
 use super::elements::{
     CHUNK, Counts, Elements, Group, Groups, Span, counts, grouped_outputs, of_group,
@@ -22,7 +24,7 @@ use super::loads::LoadedOperands;
 use super::single::store;
 use super::thread::ThreadCoordinate;
 
-impl<'k> Epilogue<'_, 'k> {
+impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     /// The spans of a block.
     pub(super) fn spans<'e>(&self, accumulators: &'e [Reg<'k, F32>]) -> Vec<Span<'e, 'k>> {
         let schedule = self.plan.schedule;
@@ -37,7 +39,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// Reads the tile operands of a span.
     pub(super) fn load_span(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         span: &Span<'_, 'k>,
     ) -> Vec<LoadedOperands<'k>> {
@@ -51,7 +53,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// What is needed of a span's groups, as far as it follows from what is known of the rows.
     pub(super) fn groups(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
@@ -103,7 +105,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// Folds groups whose terms are known of a span's elements.
     fn fold_runs(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         (span, loaded): (&Span<'_, 'k>, &[LoadedOperands<'k>]),
@@ -176,23 +178,19 @@ impl<'k> Epilogue<'_, 'k> {
 }
 
 /// What lanes that share a group have together.
-fn finish<'k>(
-    evaluator: &Evaluator<'_, 'k>,
+fn finish<'k, C: EpilogueChip>(
+    evaluator: &Evaluator<'_, 'k, C>,
     reduction: Reduction,
     run: u32,
     state: State<'k>,
 ) -> Value<'k> {
-    let lanes: &[u32] = match run {
-        2 => &[],
-        4 => &[1],
-        _ => &[1, 2],
-    };
+    let lanes = Fragment::run_bits(run);
     evaluator.fold_end(reduction, &evaluator.fold_lanes(reduction, state, lanes))
 }
 
 /// Computes nodes that are chosen for every group; shorter groups know the longer ones that they are part of.
-fn extend<'k>(
-    evaluator: &Evaluator<'_, 'k>,
+fn extend<'k, C: EpilogueChip>(
+    evaluator: &Evaluator<'_, 'k, C>,
     groups: &mut Groups<'k>,
     chosen: impl Fn(NodeId) -> bool,
 ) {
@@ -205,7 +203,7 @@ fn extend<'k>(
                 let environment = &mut group.environment[row];
                 for (run, longer) in longer.iter().filter(|(longer, _)| longer % *run == 0) {
                     let place = offset / (*run).max(CHUNK);
-                    Evaluator::fill(environment, &longer[place as usize].environment[row]);
+                    fill(environment, &longer[place as usize].environment[row]);
                 }
                 evaluator.extend_group(environment, *run, &group.places[row], &chosen);
             }

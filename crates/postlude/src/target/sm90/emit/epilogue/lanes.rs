@@ -8,9 +8,9 @@ mod columns;
 mod rows;
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
+use super::super::chip::EpilogueChip;
 use crate::placement::Major;
 use crate::target::sm90::plan::Sm90Schedule;
 
@@ -19,18 +19,18 @@ use columns::ColumnLanes;
 use rows::RowLanes;
 
 /// A thread's places in every slot, for each order that a tile of the epilogue has.
-pub(super) struct Lanes<'k> {
-    rows: Option<RowLanes<'k>>,
-    columns: Option<ColumnLanes<'k>>,
+pub(super) struct Lanes<'k, C> {
+    rows: Option<RowLanes<'k, C>>,
+    columns: Option<ColumnLanes<'k, C>>,
 }
 
-impl<'k> Lanes<'k> {
+impl<'k, C: EpilogueChip> Lanes<'k, C> {
     /// For the thread of this rank in its warpgroup.
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
-    ) -> Lanes<'k> {
+    ) -> Lanes<'k, C> {
         let transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
         let any = |major| transfers.clone().any(|transfer| transfer.major() == Some(major));
         Lanes {
@@ -40,8 +40,8 @@ impl<'k> Lanes<'k> {
     }
 
     /// The places of one order.
-    pub(super) fn of(&self, major: Major) -> &dyn SlotAccess<'k> {
-        let access: Option<&dyn SlotAccess<'k>> = match major {
+    pub(super) fn of(&self, major: Major) -> &dyn SlotAccess<'k, C> {
+        let access: Option<&dyn SlotAccess<'k, C>> = match major {
             Major::Row => self.rows.as_ref().map(|lanes| lanes as _),
             Major::Column => self.columns.as_ref().map(|lanes| lanes as _),
         };

@@ -3,7 +3,6 @@
 use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::ring::{Borrowed, Consumer, Ring};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
@@ -11,6 +10,7 @@ use crate::graph::InputId;
 use crate::placement::Major;
 use crate::target::sm90::plan::EpilogueTransfer;
 
+use super::super::chip::EpilogueChip;
 use super::super::memory::{Location, Memory};
 use super::super::parameters::{Parameters, Source};
 use super::super::plan::Plan;
@@ -44,9 +44,9 @@ enum GroupValues<'k> {
 
 impl<'k> LoadedOperands<'k> {
     /// The values of a group's four elements.
-    pub(super) fn group(
+    pub(super) fn group<C: EpilogueChip>(
         &self,
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         group: usize,
     ) -> Vec<(InputId, [Value<'k>; 4])> {
         let values = |group: GroupValues<'k>| match group {
@@ -66,19 +66,19 @@ impl<'k> LoadedOperands<'k> {
 }
 
 /// The tile operands of a warpgroup.
-pub(super) struct EpilogueLoads<'a, 'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct EpilogueLoads<'a, 'k, C> {
+    k: Kernel<'k, C>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
     operands: Vec<(InputId, DType, EpilogueTransfer)>,
-    ring: Option<(Ring<'k, Sm90a>, Consumer<'k>, SharedAddress<'k>)>,
+    ring: Option<(Ring<'k, C>, Consumer<'k>, SharedAddress<'k>)>,
     /// Whether slots are released only when an epilogue tile is computed, so that no instruction waits for their reads.
     holds: bool,
 }
 
-impl<'a, 'k> EpilogueLoads<'a, 'k> {
+impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         warpgroup: WarpgroupIndex<'k>,
@@ -149,8 +149,8 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
     /// Reads an epilogue tile of every operand.
     pub(super) fn read(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
-        lanes: &Lanes<'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
+        lanes: &Lanes<'k, C>,
         thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
     ) -> LoadedOperands<'k> {
@@ -181,7 +181,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
     /// From one slot of a 16-bit operand, or two of a 32-bit one.
     fn read_slots(
         &self,
-        access: &dyn SlotAccess<'k>,
+        access: &dyn SlotAccess<'k, C>,
         dtype: DType,
         major: Major,
         held: &mut Vec<HeldSlot<'k>>,
@@ -221,7 +221,7 @@ impl<'a, 'k> EpilogueLoads<'a, 'k> {
     #[allow(clippy::too_many_arguments)] // All of them say where the elements are.
     fn read_direct(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         input: InputId,
         dtype: DType,
         transfer: EpilogueTransfer,

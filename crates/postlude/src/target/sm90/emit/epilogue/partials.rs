@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{Kind, NodeId};
 use crate::lower::{Batches, Reduction, ReductionScope};
 
+use super::super::chip::EpilogueChip;
 use super::super::values::{Evaluator, State, Value};
 
 /// An arrival whose counters' old values are not looked at yet.
@@ -29,7 +29,7 @@ pub(super) struct SavedIndex<'k> {
 
 impl<'k> Deferred<'k> {
     /// With answers of each batch, and of all batches if `all`.
-    pub(super) fn new(k: Kernel<'k, Sm90a>, all: bool) -> Deferred<'k> {
+    pub(super) fn new<C: EpilogueChip>(k: Kernel<'k, C>, all: bool) -> Deferred<'k> {
         let count = if all { 6 } else { 3 };
         // No counter was ever that full.
         let answers = (0..count).map(|_| k.var(u32::MAX)).collect();
@@ -50,7 +50,7 @@ impl<'k> Deferred<'k> {
 }
 
 impl<'k> SavedIndex<'k> {
-    pub(super) fn new(k: Kernel<'k, Sm90a>) -> SavedIndex<'k> {
+    pub(super) fn new<C: EpilogueChip>(k: Kernel<'k, C>) -> SavedIndex<'k> {
         let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
         SavedIndex { batch, unit, tile }
     }
@@ -102,11 +102,14 @@ pub(super) enum Turn {
 
 impl<'k> Partial<'k> {
     /// Registers without a value.
-    pub(super) fn unset(k: Kernel<'k, Sm90a>, words: u32) -> Partial<'k> {
+    pub(super) fn unset<C: EpilogueChip>(k: Kernel<'k, C>, words: u32) -> Partial<'k> {
         Partial((0..words).map(|_| k.unset()).collect())
     }
 
-    pub(super) fn begin(evaluator: &Evaluator<'_, 'k>, reduction: Reduction) -> Partial<'k> {
+    pub(super) fn begin<C: EpilogueChip>(
+        evaluator: &Evaluator<'_, 'k, C>,
+        reduction: Reduction,
+    ) -> Partial<'k> {
         let nothing = evaluator.fold_begin(reduction);
         Partial(nothing.into_iter().map(|word| evaluator.k.var(word)).collect())
     }
@@ -120,9 +123,9 @@ impl<'k> Partial<'k> {
     }
 
     /// Folds more into it.
-    pub(super) fn more(
+    pub(super) fn more<C: EpilogueChip>(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
         values: &[Reg<'k, F32>],
     ) {

@@ -5,13 +5,13 @@
 //! not grow with the number of tiles: what an addition rounds away is added to the next.
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::Fold;
 use crate::lower::{Batches, How, Reduction};
 use crate::target::tile::Tile;
 
+use super::super::chip::EpilogueChip;
 use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
@@ -40,13 +40,13 @@ struct Total<'k> {
 }
 
 impl<'k> Total<'k> {
-    fn begin(evaluator: &Evaluator<'_, 'k>, reduction: Reduction) -> Total<'k> {
+    fn begin<C: EpilogueChip>(evaluator: &Evaluator<'_, 'k, C>, reduction: Reduction) -> Total<'k> {
         let rounds = reduction.how == How::Fold(Fold::Sum) && !reduction.is_integer();
         let running = Partial::begin(evaluator, reduction);
         Total { reduction, running, excess: rounds.then(|| evaluator.k.var(0.0)) }
     }
 
-    fn add(&self, evaluator: &Evaluator<'_, 'k>, more: &State<'k>) {
+    fn add<C: EpilogueChip>(&self, evaluator: &Evaluator<'_, 'k, C>, more: &State<'k>) {
         let before = self.running.state();
         let Some(excess) = &self.excess else {
             return self.running.set(evaluator.fold_both(self.reduction, &before, more));
@@ -60,7 +60,7 @@ impl<'k> Total<'k> {
     }
 
     /// Returns the scalar so far, and starts again from the identity.
-    fn take(&self, evaluator: &Evaluator<'_, 'k>) -> Partial<'k> {
+    fn take<C: EpilogueChip>(&self, evaluator: &Evaluator<'_, 'k, C>) -> Partial<'k> {
         let taken = Partial::begin(evaluator, self.reduction);
         taken.set(self.running.state());
         self.running.set(evaluator.fold_begin(self.reduction));
@@ -85,14 +85,14 @@ impl<'k> PersistentAccumulation<'k> {
         rows.is_empty() && columns.is_empty() && scalars.iter().all(own)
     }
 
-    pub(super) fn new(
-        evaluator: &Evaluator<'_, 'k>,
+    pub(super) fn new<C: EpilogueChip>(
+        evaluator: &Evaluator<'_, 'k, C>,
         scalars: &[Reduction],
-        scheduler: &TileScheduler<'k>,
+        scheduler: &TileScheduler<'k, C>,
         warpgroup: WarpgroupIndex<'k>,
         tile: Tile,
     ) -> PersistentAccumulation<'k> {
-        let k: Kernel<'k, Sm90a> = evaluator.k;
+        let k: Kernel<'k, C> = evaluator.k;
         let per_tile = tile.warpgroups_per_tile();
         let tiles = tile.cluster.rows() * tile.cluster.columns();
         let worker = if tiles > 1 {
@@ -112,9 +112,9 @@ impl<'k> PersistentAccumulation<'k> {
     }
 
     /// Adds a tile, and notes whether it is the last of its batch.
-    pub(super) fn add(
+    pub(super) fn add<C: EpilogueChip>(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         partials: &ScalarPartials<'k>,
     ) {
@@ -125,7 +125,10 @@ impl<'k> PersistentAccumulation<'k> {
     }
 
     /// Returns the scalars so far, and starts again from the identities.
-    pub(super) fn take(&self, evaluator: &Evaluator<'_, 'k>) -> ScalarPartials<'k> {
+    pub(super) fn take<C: EpilogueChip>(
+        &self,
+        evaluator: &Evaluator<'_, 'k, C>,
+    ) -> ScalarPartials<'k> {
         ScalarPartials(self.totals.iter().map(|total| total.take(evaluator)).collect())
     }
 

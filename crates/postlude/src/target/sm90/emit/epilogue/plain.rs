@@ -6,6 +6,7 @@ use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::{Kind, Output};
 
+use super::super::chip::EpilogueChip;
 use super::super::memory::Memory;
 use super::super::parameters::Destination;
 use super::super::tile_scheduler::WorkTile;
@@ -16,11 +17,11 @@ use super::single::store_at;
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
-impl<'k> Epilogue<'_, 'k> {
+impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     /// Writes those along columns and the scalars; those along rows go with the rows.
     pub(super) fn write_plain(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         scalars: &Environment<'k>,
     ) {

@@ -3,9 +3,10 @@
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::{F32, U32};
 
+use super::super::chip::EpilogueChip;
 use super::Epilogue;
 
-impl<'k> Epilogue<'_, 'k> {
+impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     /// Runs `body` for every few spans of a block in a loop: with the columns before it, whose accumulators are in the
     /// place of the block's first. Code that all spans share is fetched once, and assembled in a fraction of the time.
     pub(super) fn loop_over(

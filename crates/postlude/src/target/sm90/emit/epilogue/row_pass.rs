@@ -7,6 +7,8 @@ use crate::graph::{Axes, Kind, NodeId};
 use crate::lower::Reduction;
 use crate::target::sm90::plan::EpilogueTransfer;
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::parameters::Destination;
 use super::super::tile_scheduler::WorkTile;
 use super::super::values::{Environment, Evaluator, Place, State};
@@ -16,11 +18,11 @@ use super::partials::Terms;
 use super::single::store;
 use super::thread::ThreadCoordinate;
 
-impl<'k> Epilogue<'_, 'k> {
+impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     /// Adds to the environment of a thread's two rows of a block what follows from their own reductions.
     pub(super) fn pass_over(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         (thread, places): (&ThreadCoordinate<'k>, &[Place<'k>; 2]),
         environment: &mut [Environment<'k>; 2],
@@ -53,7 +55,9 @@ impl<'k> Epilogue<'_, 'k> {
             };
             let states = states.map(|row| {
                 let lanes = reductions.iter().zip(row);
-                lanes.map(|(one, state)| evaluator.fold_lanes(*one, state, &[1, 2])).collect()
+                lanes
+                    .map(|(one, state)| evaluator.fold_lanes(*one, state, Fragment::ROW_BITS))
+                    .collect()
             });
             let states = match &self.cluster_reduction {
                 Some(cluster) => cluster.combine(evaluator, reductions, &states),
@@ -76,7 +80,7 @@ impl<'k> Epilogue<'_, 'k> {
     #[allow(clippy::too_many_arguments)] // A round's own arguments, and the values that rounds carry.
     fn fold_rounds(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         places: &[Place<'k>; 2],
         environment: &[Environment<'k>; 2],
@@ -108,7 +112,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// What the first columns of the tile add to a thread's two rows' reductions.
     fn fold_rows(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         (accumulators, columns): (&[Reg<'k, F32>], u32),
@@ -148,7 +152,7 @@ impl<'k> Epilogue<'_, 'k> {
     /// Adds a group of 8 columns to a thread's two rows' reductions.
     fn fold_group(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
         environment: &[Environment<'k>; 2],
         (reductions, offset, terms): (&[Reduction], u32, &Terms<'k>),
@@ -166,7 +170,7 @@ impl<'k> Epilogue<'_, 'k> {
                     let inside = || Some(thread.remaining.gt(offset + column));
                     let number = (thread.column, offset + column);
                     let inside =
-                        Evaluator::fold_takes(*reduction, &environment[row], number, inside);
+                        Evaluator::<C>::fold_takes(*reduction, &environment[row], number, inside);
                     let counts = counts(run, self.column, offset, column).and(inside);
                     let value = evaluator.fold_term(values[2 * row + column as usize]);
                     counts.choose(value, nothing)

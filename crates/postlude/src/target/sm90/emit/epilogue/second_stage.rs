@@ -7,6 +7,7 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope};
 
+use super::super::chip::EpilogueChip;
 use super::super::values::{Environment, Evaluator, State};
 use super::folding::Folding;
 use super::partials::WorkspaceIndex;
@@ -24,9 +25,9 @@ struct Total<'k> {
 
 impl<'k> SecondStage<'k> {
     /// For all scalars whose partial results come from finished values of this scope.
-    pub(super) fn new(
-        folding: &Folding<'_, 'k>,
-        evaluator: &Evaluator<'_, 'k>,
+    pub(super) fn new<C: EpilogueChip>(
+        folding: &Folding<'_, 'k, C>,
+        evaluator: &Evaluator<'_, 'k, C>,
         scope: ReductionScope,
     ) -> SecondStage<'k> {
         let begin = |(word, reduction): (u32, Reduction)| {
@@ -40,9 +41,9 @@ impl<'k> SecondStage<'k> {
     }
 
     /// Adds a row or a column with this environment to the reductions that it counts for.
-    pub(super) fn add(
+    pub(super) fn add<C: EpilogueChip>(
         &self,
-        evaluator: &Evaluator<'_, 'k>,
+        evaluator: &Evaluator<'_, 'k, C>,
         environment: &Environment<'k>,
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
@@ -57,10 +58,10 @@ impl<'k> SecondStage<'k> {
     }
 
     /// Writes the block's partial results, by its number among this many of a batch.
-    pub(super) fn leave(
+    pub(super) fn leave<C: EpilogueChip>(
         self,
-        folding: &Folding<'_, 'k>,
-        evaluator: &Evaluator<'_, 'k>,
+        folding: &Folding<'_, 'k, C>,
+        evaluator: &Evaluator<'_, 'k, C>,
         index: WorkspaceIndex<'k>,
         (place, blocks): (Reg<'k, U32>, Reg<'k, U32>),
     ) {

@@ -1,9 +1,9 @@
 //! Stores of single values: vectors, scalars, and values of groups of columns.
 
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Reg};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, Scalar, U16, U32};
 
+use super::super::chip::EpilogueChip;
 use crate::dtype::DType;
 use crate::graph::Output;
 use crate::target::sm90::emit::memory::{Location, Memory};
@@ -15,8 +15,8 @@ pub(super) fn begins_run(column: Reg<'_, U32>, run: u32) -> Reg<'_, Pred> {
 }
 
 /// Stores an output's value at a place of the product, where it is inside: that of a run of columns at the first.
-pub(super) fn store_at<'k>(
-    k: Kernel<'k, Sm90a>,
+pub(super) fn store_at<'k, C: EpilogueChip>(
+    k: Kernel<'k, C>,
     (output, memory, run): (&Output, &Memory<'k>, u32),
     [batch, row, column]: [Reg<'k, U32>; 3],
     value: Value<'k>,
@@ -32,8 +32,8 @@ pub(super) fn store_at<'k>(
 }
 
 /// Stores one value where it is inside.
-pub(super) fn store<'k>(
-    k: Kernel<'k, Sm90a>,
+pub(super) fn store<'k, C: EpilogueChip>(
+    k: Kernel<'k, C>,
     dtype: DType,
     to: Location<'k>,
     value: Value<'k>,

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
 use postlude_ptx::ring::Borrowed;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
 
 use crate::dtype::DType;
@@ -13,10 +12,12 @@ use crate::lower::packed_major;
 use crate::placement::Major;
 use crate::target::sm90::plan::{EpilogueTransfer, Hints, SLOT_ROWS};
 
+use super::super::chip::EpilogueChip;
+use super::super::fragment::Fragment;
 use super::super::memory::{Location, Memory};
 use super::super::parameters::{Destination, Parameters};
 use super::super::plan::Plan;
-use super::super::slot::{WARP_ROWS, half_of};
+use super::super::slot::half_of;
 use super::super::values::Value;
 use super::super::warpgroup::WarpgroupIndex;
 use super::bits::BitLane;
@@ -99,15 +100,15 @@ enum StoreUnit<'k> {
 }
 
 /// The tile outputs of a warpgroup.
-pub(super) struct EpilogueStores<'a, 'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct EpilogueStores<'a, 'k, C> {
+    k: Kernel<'k, C>,
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
     /// The threads that fill a slot together.
     unit: StoreUnit<'k>,
     policy: Option<Policy<'k>>,
     /// Where an output is packed bits.
-    bits: Option<BitLane<'k>>,
+    bits: Option<BitLane<'k, C>>,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
@@ -131,9 +132,9 @@ struct TileStore<'k> {
     borrowed: Option<Borrowed<'k>>,
 }
 
-impl<'a, 'k> EpilogueStores<'a, 'k> {
+impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         warpgroup: WarpgroupIndex<'k>,
@@ -147,7 +148,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
             plan,
             parameters,
             unit: if plan.schedule.needs.stores_by_warps() {
-                StoreUnit::Warp { row: k.uniform(rank >> 5) * WARP_ROWS }
+                StoreUnit::Warp { row: k.uniform(rank >> 5) * Fragment::WARP_ROWS }
             } else {
                 StoreUnit::Warpgroup {
                     barrier: warpgroup.barrier(),
@@ -181,7 +182,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
         self.parameters.destinations.iter().enumerate().map(of).collect()
     }
 
-    fn bits(&self) -> &BitLane<'k> {
+    fn bits(&self) -> &BitLane<'k, C> {
         self.bits.as_ref().unwrap_or_else(|| panic!("compiler bug: no output is packed bits"))
     }
 
@@ -236,7 +237,7 @@ impl<'a, 'k> EpilogueStores<'a, 'k> {
     /// Stores an epilogue tile of an output, group of 8 columns by group, through slots of its own or these.
     pub(super) fn store_tile(
         &self,
-        lanes: &Lanes<'k>,
+        lanes: &Lanes<'k, C>,
         thread: &ThreadCoordinate<'k>,
         epilogue_tile: EpilogueTile,
         (output, reused): (usize, Option<&[HeldSlot<'k>]>),

@@ -5,10 +5,11 @@ use postlude_ptx::types::{U32, U64};
 
 use crate::target::sm90::plan::SLOT_ROWS;
 
+use super::super::chip::EpilogueChip;
 use super::folding::{Folding, WARPS};
 use super::partials::WorkspaceIndex;
 
-impl<'k> Folding<'_, 'k> {
+impl<'k, C: EpilogueChip> Folding<'_, 'k, C> {
     /// Where a warp's partial result of a column lies in shared memory.
     pub(super) fn column_place(
         &self,

@@ -7,7 +7,7 @@
 
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Reg, SharedAddress, Var};
 use postlude_ptx::ring::{Receivers, Slot};
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::{Sm90a, Tma};
 use postlude_ptx::types::{B32, U32};
 
 use crate::target::sm90::plan::{STAGGER, STAGGERED_ROW_BYTES};
@@ -25,7 +25,7 @@ pub(crate) struct Classes<'k> {
 }
 
 impl<'k> Classes<'k> {
-    pub(super) fn declare(k: Kernel<'k, Sm90a>, name: &str) -> Self {
+    pub(super) fn declare<C: Tma>(k: Kernel<'k, C>, name: &str) -> Self {
         // Maps are aligned to 64 bytes: numbers between them would cost half as much again.
         let each = 0..STAGGER;
         let maps = each.clone().map(|class| k.parameter_map(&format!("{name}{class}"))).collect();

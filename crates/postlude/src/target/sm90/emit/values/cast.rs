@@ -5,11 +5,12 @@ use postlude_ptx::modifier::{Compare, Rounding, Saturation};
 use postlude_ptx::types::{B32, F32, Pred, S32};
 
 use crate::dtype::DType;
+use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
 use super::value::Value;
 
-impl<'k> Evaluator<'_, 'k> {
+impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     pub(super) fn cast(&self, to: DType, a: Value<'k>) -> Value<'k> {
         match a {
             Value::Float(a) => self.cast_float(to, a),

@@ -2,13 +2,13 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::{Rounding, Saturation};
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U64};
 
 use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 use crate::lower::ReductionScope;
+use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::parameters::Parameters;
 use crate::target::sm90::emit::plan::Plan;
 use crate::target::sm90::emit::short::Short;
@@ -17,13 +17,13 @@ use super::value::{Environment, Place, Value};
 use super::{integer, truth};
 
 /// Computes nodes.
-pub(crate) struct Evaluator<'a, 'k> {
-    pub(crate) k: Kernel<'k, Sm90a>,
+pub(crate) struct Evaluator<'a, 'k, C> {
+    pub(crate) k: Kernel<'k, C>,
     pub(crate) plan: &'a Plan<'a>,
     pub(crate) parameters: &'a Parameters<'k>,
 }
 
-impl<'k> Evaluator<'_, 'k> {
+impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// Adds every used node of this kind that needs no finished reduction to an environment. `accumulators` are the
     /// element's own, for tiles, whose environments have the reductions of their rows.
     pub(crate) fn extend(
@@ -128,13 +128,6 @@ impl<'k> Evaluator<'_, 'k> {
             {
                 environment[id.index()] = Some(self.input(input, place));
             }
-        }
-    }
-
-    /// Adds the values of a wider scope.
-    pub(crate) fn fill(environment: &mut Environment<'k>, wider: &Environment<'k>) {
-        for (value, wider) in environment.iter_mut().zip(wider) {
-            *value = value.or(*wider);
         }
     }
 

@@ -7,12 +7,13 @@ use postlude_ptx::types::F32;
 use crate::functions::machine::Machine;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::{Binary, Unary};
+use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::machine::Registers;
 
 use super::evaluator::Evaluator;
 use super::value::Value;
 
-impl<'k> Evaluator<'_, 'k> {
+impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     pub(super) fn unary_float(&self, op: Unary, accuracy: Accuracy, a: Reg<'k, F32>) -> Value<'k> {
         let machine = Registers(self.k);
         match op {

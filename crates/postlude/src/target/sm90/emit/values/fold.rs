@@ -4,7 +4,6 @@
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::ShuffleMode;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::dtype::Elem;
@@ -12,12 +11,13 @@ use crate::functions::Accuracy;
 use crate::graph::fold::{Arithmetic, Transcendental, Words};
 use crate::graph::{NodeId, Unary};
 use crate::lower::{How, Reduction};
+use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
 use super::integer;
 use super::value::{Environment, State, Value};
 
-impl<'k> Evaluator<'_, 'k> {
+impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// What a lane out of range contributes.
     pub(crate) fn fold_nothing(&self, reduction: Reduction) -> Reg<'k, F32> {
         self.k.imm(match reduction.how {
@@ -201,25 +201,25 @@ impl<'k> Evaluator<'_, 'k> {
         self.k.bits_to_f32(a | b)
     }
 
-    fn floats(&self, reduction: Reduction) -> Floats<'_, 'k> {
+    fn floats(&self, reduction: Reduction) -> Floats<'_, 'k, C> {
         let accuracy = self.plan.accuracies[reduction.node.index()];
         Floats { evaluator: self, accuracy }
     }
 }
 
 /// The arithmetic of f32 registers.
-struct Floats<'e, 'k> {
-    evaluator: &'e Evaluator<'e, 'k>,
+struct Floats<'e, 'k, C> {
+    evaluator: &'e Evaluator<'e, 'k, C>,
     accuracy: Accuracy,
 }
 
-impl<'k> Floats<'_, 'k> {
+impl<'k, C: EpilogueChip> Floats<'_, 'k, C> {
     fn function(&self, function: Unary, x: Reg<'k, F32>) -> Reg<'k, F32> {
         self.evaluator.unary_float(function, self.accuracy, x).float()
     }
 }
 
-impl<'k> Arithmetic for Floats<'_, 'k> {
+impl<'k, C: EpilogueChip> Arithmetic for Floats<'_, 'k, C> {
     type Word = Reg<'k, F32>;
 
     fn add(&self, a: Self::Word, b: Self::Word) -> Self::Word {
@@ -239,7 +239,7 @@ impl<'k> Arithmetic for Floats<'_, 'k> {
     }
 }
 
-impl<'k> Transcendental for Floats<'_, 'k> {
+impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
     type Truth = Reg<'k, Pred>;
 
     fn constant(&self, value: f32) -> Self::Word {
@@ -272,9 +272,9 @@ impl<'k> Transcendental for Floats<'_, 'k> {
 }
 
 /// The arithmetic of integers that travel as the floats with their bits.
-struct Integers<'k>(Kernel<'k, Sm90a>);
+struct Integers<'k, C>(Kernel<'k, C>);
 
-impl<'k> Integers<'k> {
+impl<'k, C: EpilogueChip> Integers<'k, C> {
     fn both(
         &self,
         words: [Reg<'k, F32>; 2],
@@ -285,7 +285,7 @@ impl<'k> Integers<'k> {
     }
 }
 
-impl<'k> Arithmetic for Integers<'k> {
+impl<'k, C: EpilogueChip> Arithmetic for Integers<'k, C> {
     type Word = Reg<'k, F32>;
 
     fn add(&self, a: Self::Word, b: Self::Word) -> Self::Word {
@@ -306,7 +306,7 @@ impl<'k> Arithmetic for Integers<'k> {
 }
 
 /// The integer that travels as a float.
-fn integer<'k>(k: Kernel<'k, Sm90a>, word: Reg<'k, F32>) -> Reg<'k, S32> {
+fn integer<'k, C: EpilogueChip>(k: Kernel<'k, C>, word: Reg<'k, F32>) -> Reg<'k, S32> {
     k.f32_to_bits(word).cast()
 }
 

@@ -6,6 +6,7 @@ use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, InputId, Kind};
+use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::parameters::Source;
 
@@ -20,7 +21,7 @@ struct Element<'k> {
     cache: LoadCache,
 }
 
-impl<'k> Evaluator<'_, 'k> {
+impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     pub(super) fn input(&self, input: InputId, place: &Place<'k>) -> Value<'k> {
         let found = self.parameters.sources.iter().find(|(id, _)| *id == input);
         match found.map(|(_, source)| source) {

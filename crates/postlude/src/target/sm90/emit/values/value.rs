@@ -43,6 +43,13 @@ impl<'k> Value<'k> {
 /// Values by node; `None` where a node varies along more than the scope.
 pub(crate) type Environment<'k> = Vec<Option<Value<'k>>>;
 
+/// Adds the values of a wider scope.
+pub(crate) fn fill<'k>(environment: &mut Environment<'k>, wider: &Environment<'k>) {
+    for (value, wider) in environment.iter_mut().zip(wider) {
+        *value = value.or(*wider);
+    }
+}
+
 /// Where a scope is: coordinates, and whether they are inside the problem.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'k> {

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
-use postlude_ptx::target::Sm90a;
+use postlude_ptx::target::Tma;
 use postlude_ptx::types::{B32, F32, U32};
 
 /// Bytes of a chunk, which swizzles move as a whole.
@@ -15,8 +15,8 @@ pub(crate) type Floats<'k> = [Reg<'k, F32>; 4];
 
 /// Moves a thread's share between registers and the slot at `start`, groups of 8 columns from left to right. The number of
 /// groups is even.
-pub(crate) trait SlotAccess<'k> {
-    fn kernel(&self) -> Kernel<'k, Sm90a>;
+pub(crate) trait SlotAccess<'k, C: Tma> {
+    fn kernel(&self) -> Kernel<'k, C>;
 
     /// Whether matrix instructions exchange rows and columns.
     fn transposition(&self) -> Transposition;

@@ -4,13 +4,14 @@
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, U32};
 
 use crate::dtype::DType;
 use crate::placement::Major;
 use crate::target::sm90::plan::Sm90Schedule;
 
+use super::super::super::chip::EpilogueChip;
+use super::super::super::fragment::Fragment;
 use super::super::super::slot::{COLUMN_BYTES, SlotLayout};
 use super::access::{CHUNK, Floats, SlotAccess};
 
@@ -22,20 +23,20 @@ const NEXT_COLUMN: u32 = COLUMN_BYTES | CHUNK;
 const NEXT_ROW: u32 = 2 * CHUNK;
 
 /// A thread's places, in bytes from a slot's start.
-pub(super) struct ColumnLanes<'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct ColumnLanes<'k, C> {
+    k: Kernel<'k, C>,
     /// Its row of the matrices that one instruction moves.
     matrix: Reg<'k, U32>,
     /// Its first element of 32 bits.
     first: Reg<'k, U32>,
 }
 
-impl<'k> ColumnLanes<'k> {
+impl<'k, C: EpilogueChip> ColumnLanes<'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
-    ) -> ColumnLanes<'k> {
+    ) -> ColumnLanes<'k, C> {
         let (warp, lane) = (rank >> 5, rank & 31);
         let place = |column: Reg<'k, U32>, exchange: Reg<'k, U32>, chunk: Reg<'k, U32>| {
             column * COLUMN_BYTES + (chunk ^ exchange) * CHUNK
@@ -47,9 +48,9 @@ impl<'k> ColumnLanes<'k> {
         let matrix = place(matrix_column, within, warp.mad(2, matrix & 1));
         // Warps 0 and 1 have the rows of the first box, 2 and 3 those of the second; 8 chunks of 4 rows each.
         let half = SlotLayout::new(schedule, DType::F32, Major::Column).columns() * COLUMN_BYTES;
-        let column = (lane & 3) * 2;
-        let chunk = (warp & 1).mad(4, lane >> 4);
-        let element = place(column, column, chunk) + ((lane >> 2) & 3) * 4;
+        let column = Fragment::column(lane);
+        let chunk = (warp & 1).mad(4, Fragment::four_rows(lane));
+        let element = place(column, column, chunk) + Fragment::row_in_four(lane) * 4;
         ColumnLanes { k, matrix, first: (warp >> 1).mad(half, element) }
     }
 
@@ -66,8 +67,8 @@ impl<'k> ColumnLanes<'k> {
     }
 }
 
-impl<'k> SlotAccess<'k> for ColumnLanes<'k> {
-    fn kernel(&self) -> Kernel<'k, Sm90a> {
+impl<'k, C: EpilogueChip> SlotAccess<'k, C> for ColumnLanes<'k, C> {
+    fn kernel(&self) -> Kernel<'k, C> {
         self.k
     }
 

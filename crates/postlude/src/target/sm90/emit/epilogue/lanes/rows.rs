@@ -3,19 +3,20 @@
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
-use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Scalar, U32};
 
 use crate::target::sm90::plan::Sm90Schedule;
 
+use super::super::super::chip::EpilogueChip;
+use super::super::super::fragment::Fragment;
 use super::access::{CHUNK, Floats, SlotAccess};
 
 /// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
 const ACCESS_BYTES: u32 = 32;
 
 /// A thread's places, in bytes from a slot's start.
-pub(super) struct RowLanes<'k> {
-    k: Kernel<'k, Sm90a>,
+pub(super) struct RowLanes<'k, C> {
+    k: Kernel<'k, C>,
     /// Its row of the matrices that one instruction moves.
     matrix: Reg<'k, U32>,
     /// Its own two columns of 32 bits, in the first of its rows.
@@ -25,12 +26,12 @@ pub(super) struct RowLanes<'k> {
     bytes: Reg<'k, U32>,
 }
 
-impl<'k> RowLanes<'k> {
+impl<'k, C: EpilogueChip> RowLanes<'k, C> {
     pub(super) fn new(
-        k: Kernel<'k, Sm90a>,
+        k: Kernel<'k, C>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
-    ) -> RowLanes<'k> {
+    ) -> RowLanes<'k, C> {
         let row_bytes = schedule.epilogue_tile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
         let exchange = |row: Reg<'k, U32>, row_bytes: u32| match row_bytes {
@@ -45,14 +46,14 @@ impl<'k> RowLanes<'k> {
         };
         // Lane 8i + j names row j of matrix i: 0 and 1 are rows 0..8 and 8..16, 2 and 3 the next 8 columns.
         let (within, matrix) = (lane & 7, lane >> 3);
-        let matrix_row = warp.mad(16, (matrix & 1).mad(8, within));
-        let own_row = warp.mad(16, lane >> 2);
-        let pair = place(own_row, (lane & 3) >> 1) + (lane & 1) * 8;
+        let matrix_row = warp.mad(Fragment::WARP_ROWS, (matrix & 1).mad(8, within));
+        let own_row = Fragment::row(warp, lane);
+        let pair = place(own_row, Fragment::half_of_group(lane)) + Fragment::pair_of_half(lane) * 8;
         let narrow = row_bytes / 2;
         // Where warps send their rows by themselves, each has the same part of a slot whatever lies in it.
         let part = if schedule.needs.stores_by_warps() { row_bytes } else { narrow };
-        let own_bytes = warp.mad(16 * part, (lane >> 2) * narrow);
-        let bytes = own_bytes + exchange(own_row, narrow) * CHUNK + (lane & 3) * 2;
+        let own_bytes = warp.mad(Fragment::WARP_ROWS * part, Fragment::row_in_warp(lane) * narrow);
+        let bytes = own_bytes + exchange(own_row, narrow) * CHUNK + Fragment::column(lane);
         RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes, bytes }
     }
 
@@ -65,13 +66,13 @@ impl<'k> RowLanes<'k> {
         let (first, row_bytes) = (start.register() + self.pair, self.row_bytes);
         (0..groups).map(move |group| {
             let upper = SharedAddress::from_register(first ^ (group * ACCESS_BYTES));
-            [upper, upper + 8 * row_bytes]
+            [upper, upper + Fragment::SECOND_ROW * row_bytes]
         })
     }
 }
 
-impl<'k> SlotAccess<'k> for RowLanes<'k> {
-    fn kernel(&self) -> Kernel<'k, Sm90a> {
+impl<'k, C: EpilogueChip> SlotAccess<'k, C> for RowLanes<'k, C> {
+    fn kernel(&self) -> Kernel<'k, C> {
         self.k
     }
 
@@ -106,7 +107,7 @@ impl<'k> SlotAccess<'k> for RowLanes<'k> {
         for (group, pairs) in (0..).zip(groups) {
             // Two groups are a chunk.
             let upper = SharedAddress::from_register(first ^ (group / 2 * CHUNK)) + group % 2 * 8;
-            let rows = [upper, upper + 8 * (self.row_bytes / 2)];
+            let rows = [upper, upper + Fragment::SECOND_ROW * (self.row_bytes / 2)];
             for (to, pair) in rows.into_iter().zip(pairs) {
                 self.k.store_shared_narrow(Scalar::U16, to, *pair);
             }
