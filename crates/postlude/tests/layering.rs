@@ -205,6 +205,35 @@ fn only_a_targets_own_folder_names_its_chip() {
     }
 }
 
+/// What of an emitter is bound to a chip: its page and its mainloop. All else takes the chip as a type.
+const MAINLOOP: &[&str] = &["load", "multiply", "operand", "split_k"];
+
+#[test]
+fn only_the_mainloop_is_bound_to_a_chip() {
+    for (path, text) in library() {
+        if path.len() < 4 || path[2] != "emit" || MAINLOOP.contains(&path[3].as_str()) {
+            continue;
+        }
+        for chip in ["Sm90a", "Sm100a"] {
+            assert!(words(&text, chip).next().is_none(), "{}.rs names {chip}", path.join("/"));
+        }
+    }
+}
+
+#[test]
+fn only_the_fragment_map_knows_which_lane_holds_an_element() {
+    for (path, text) in library() {
+        let emits = path.len() > 3 && path[2] == "emit" && path[3] != "fragment";
+        let compact: String = text.split_whitespace().collect();
+        for place in ["lane&3", "rank&3", "lane>>2", "rank>>2", "(rank&31)>>2", "lane&1"] {
+            // `rank & 31` is a lane's number, which every file may ask for.
+            let whole = |after: &str| !after.starts_with(|next: char| next.is_ascii_digit());
+            let found = compact.split(place).skip(1).any(whole);
+            assert!(!emits || !found, "{}.rs has {place}", path.join("/"));
+        }
+    }
+}
+
 #[test]
 fn threads_are_used_where_work_is_shared_out() {
     for (path, text) in library() {

@@ -3,11 +3,14 @@
 #![allow(clippy::print_stderr)] // A skipped test says so.
 
 mod elementwise;
+mod other_chip;
 
 use std::process::Command;
 
+use postlude_ptx::entry::Entry;
+
 /// Registers and complaints, when `PTXAS` names an assembler.
-fn assemble(name: &str, text: &str) -> Option<String> {
+fn assemble(name: &str, entry: &Entry) -> Option<String> {
     let Some(ptxas) = std::env::var_os("PTXAS") else {
         eprintln!("SKIPPED: PTXAS names no assembler, so `{name}` was not assembled");
         return None;
@@ -15,9 +18,9 @@ fn assemble(name: &str, text: &str) -> Option<String> {
     let folder = std::env::temp_dir().join(format!("postlude-emit-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
     let path = folder.join("kernel.ptx");
-    std::fs::write(&path, text).expect("room for a kernel");
+    std::fs::write(&path, entry.to_string()).expect("room for a kernel");
     let output = Command::new(ptxas)
-        .args(["-arch", "sm_90a", "-v", "-o", "/dev/null"])
+        .args(["-arch", entry.target.name, "-v", "-o", "/dev/null"])
         .arg(&path)
         .output()
         .expect("ptxas runs");

@@ -70,7 +70,7 @@ const BODIES: &[(&str, &str)] = &[
 ];
 
 /// The kernel of a body with the inputs that it names.
-fn graph(body: &str, output: &str) -> Graph {
+pub(super) fn graph(body: &str, output: &str) -> Graph {
     let words: BTreeSet<&str> =
         body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
     let mut inputs = vec!["A: bf16[M, K]".to_owned(), "W: bf16[N, K]".to_owned()];
@@ -96,7 +96,7 @@ fn emitted(graph: &Graph, tile: Tile, math: MathMode) -> Entry {
     planning.accept(&schedule).expect("it fits").emit(math)
 }
 
-fn tile(rows: u32, columns: u32) -> Tile {
+pub(super) fn tile(rows: u32, columns: u32) -> Tile {
     let found =
         Chip::STANDARD.tiles().iter().find(|tile| tile.rows == rows && tile.columns == columns);
     *found.unwrap_or_else(|| panic!("no tile of {rows} x {columns}"))
@@ -132,7 +132,7 @@ fn spills(tile: Tile, wanted: impl Fn(&str, &str) -> bool) -> Option<Vec<(String
     let run = |(name, body, output): &(&str, &str, &str)| {
         let graph = graph(body, output);
         let entry = emitted(&graph, tile, MathMode::Default);
-        let log = assemble(&format!("{name}-{output}-{}", tile.columns), &entry.to_string())?;
+        let log = assemble(&format!("{name}-{output}-{}", tile.columns), &entry)?;
         assert!(!log.contains("C75") && !log.contains("warning"), "{name} {output}: {log}");
         let bytes: u32 =
             log.split(" bytes spill stores").next()?.rsplit(' ').next()?.parse().ok()?;
@@ -179,7 +179,7 @@ fn sizes_of_dims_are_emitted() {
     }
     graph.push_output(Output { value, ..whole.outputs()[0].clone() });
     let entry = emitted(&graph, tile(64, 64), MathMode::Accurate);
-    assemble("sizes", &entry.to_string());
+    assemble("sizes", &entry);
 }
 
 #[test]
