@@ -7,25 +7,27 @@
 //! computed once and shared. Then block by block, epilogue tile by epilogue tile: tile operands are loaded, the graph
 //! is applied to every element, outputs are stored.
 
+mod arrivals;
 mod bits;
 mod cluster_reduction;
 mod columns;
-mod counting;
 mod elements;
 mod finishing;
-mod folding;
 mod groups;
 mod lanes;
 mod loads;
 mod partials;
 mod persistent;
 mod plain;
+mod reductions;
 mod rounds;
 mod row_pass;
 mod second_stage;
 mod single;
 mod stores;
 mod thread;
+mod tile_reductions;
+mod warp_exchange;
 mod workspace;
 
 use postlude_ptx::kernel::{Kernel, Reg, Var};
@@ -44,14 +46,14 @@ use super::warpgroup::WarpgroupIndex;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
 use elements::{Elements, Groups, Span, grouped_outputs, of_group};
-use folding::Folding;
 use lanes::Lanes;
 use loads::{EpilogueLoads, LoadedOperands};
-use partials::{
-    ColumnPartials, RowPartials, ScalarPartials, Terms, TilePartials, Turn, WorkspaceIndex,
-};
+use partials::{ColumnPartials, RowPartials, ScalarPartials, Terms, Turn};
+use reductions::Reductions;
 use stores::{Converted, EpilogueStores};
 use thread::{EpilogueTile, ThreadCoordinate};
+use tile_reductions::{TilePartials, TileReductions, VisitedGroups};
+use workspace::WorkspaceIndex;
 
 pub(super) struct Epilogue<'a, 'k, C> {
     k: Kernel<'k, C>,
@@ -71,7 +73,7 @@ pub(super) struct Epilogue<'a, 'k, C> {
     stores: EpilogueStores<'a, 'k, C>,
     /// Where rows are longer than a tile.
     cluster_reduction: Option<ClusterReduction<'k, C>>,
-    folding: Option<Folding<'a, 'k, C>>,
+    reductions: Option<TileReductions<'a, 'k, C>>,
     /// Values of tiles that outputs or reductions take, what is computed of an element for them, and what of its
     /// groups, too.
     wanted: Vec<NodeId>,
@@ -107,8 +109,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         rank: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (rank >> 5, rank & 31);
-        let folding = Folding::new(k, plan, parameters, scheduler, warpgroup, rank);
-        let wanted = wanted(plan, folding.as_ref());
+        let evaluator = Evaluator { k, plan, parameters };
+        let reductions = TileReductions::new(evaluator, scheduler, warpgroup, rank);
+        let wanted = wanted(plan);
         let loads = EpilogueLoads::new(k, plan, parameters, warpgroup, rank);
         let grouped = grouped_outputs(plan).map(|(output, _)| plan.graph.outputs()[output].value);
         Epilogue {
@@ -125,7 +128,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             loads,
             stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
             cluster_reduction: ClusterReduction::new(k, plan, scheduler, warpgroup, rank),
-            folding,
+            reductions,
             only: plan.program.terms_of(wanted.iter().copied(), false),
             needed: plan.program.terms_of(wanted.iter().copied().chain(grouped), true),
             wanted,
@@ -176,40 +179,35 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
         self.write_plain(&evaluator, work_tile, &scalars);
-        let folding =
-            self.folding.as_ref().map(|folding| (folding, folding.workspace_index(work_tile)));
-        let partials = folding.map(|(folding, _)| folding.begin(&evaluator));
+        let reductions = self.reductions.as_ref();
+        let reductions =
+            reductions.map(|reductions| (reductions, reductions.workspace_index(work_tile)));
+        let partials = reductions.map(|(reductions, _)| reductions.begin());
         let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
         let mut rows = rows.into_iter();
         for (first, some) in blocks.chunks(together).enumerate() {
             let prepare = |sums| {
                 let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
                 let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
-                if let (Some((folding, index)), Some(partials)) = (folding, &partials) {
-                    folding.visit_rows(
-                        &evaluator,
-                        &block.thread,
-                        index,
-                        &block.environment,
-                        partials,
-                    );
+                if let (Some((reductions, index)), Some(partials)) = (reductions, &partials) {
+                    reductions.visit_rows(&block.thread, index, &block.environment, partials);
                 }
                 self.write_rows(work_tile, &block.places, &block.environment);
                 block
             };
             let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
-            let reduction = (partials.as_ref(), folding.map(|(_, index)| index));
-            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), reduction);
+            let partials = partials.as_ref().zip(reductions.map(|(_, index)| index));
+            self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), partials);
             for block in &prepared {
-                if let (Some((folding, index)), Some(rows)) = (folding, &block.rows) {
-                    folding.end_block(&evaluator, &block.thread, index, rows);
+                if let (Some((reductions, index)), Some(rows)) = (reductions, &block.rows) {
+                    reductions.end_block(&block.thread, index, rows);
                 }
             }
         }
         self.finish_stores();
-        if let (Some((folding, index)), Some(partials)) = (folding, partials) {
-            folding.end_tile(&evaluator, work_tile, index, &partials);
-            folding.end(&evaluator, index);
+        if let (Some((reductions, index)), Some(partials)) = (reductions, partials) {
+            reductions.end_tile(work_tile, index, &partials);
+            reductions.arrive(index);
         }
     }
 
@@ -237,7 +235,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             &mut environment,
             (sums, &accumulators),
         );
-        let rows = self.folding.as_ref().map(|folding| folding.begin_block(evaluator));
+        let rows = self.reductions.as_ref().map(TileReductions::begin_block);
         Block { places, thread, environment, sums, accumulators, rows }
     }
 
@@ -247,7 +245,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         evaluator: &Evaluator<'_, 'k, C>,
         work_tile: &WorkTile<'k>,
         (joins, blocks): (bool, &[Block<'_, 'k>]),
-        (partials, index): (Option<&ScalarPartials<'k>>, Option<WorkspaceIndex<'k>>),
+        partials: Option<(&ScalarPartials<'k>, WorkspaceIndex<'k>)>,
     ) {
         let last = if joins { Turn::Joins } else { Turn::Ends };
         let visit = |at: Option<Reg<'k, U32>>, columns: u32| {
@@ -261,9 +259,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
                 let mut carried = ColumnPartials::default();
                 for (place, block) in blocks.iter().enumerate() {
                     let turn = if place + 1 < blocks.len() { Turn::Carries } else { last };
-                    let tile_partials = partials.zip(block.rows.as_ref()).zip(index);
-                    let tile_partials = tile_partials
-                        .map(|((partials, rows), index)| TilePartials { partials, rows, index });
+                    let tile_partials = partials
+                        .zip(block.rows.as_ref())
+                        .map(|((scalars, index), rows)| TilePartials { scalars, rows, index });
                     let span = &spans[place][number];
                     let environment = &block.environment;
                     self.visit_span(
@@ -333,7 +331,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
     /// Whether all of a tile is inside the problem, where that saves something: folds need not ask for every element.
     /// Not in code without a loop, which is long already, and slower with branches.
     fn is_whole(&self, work_tile: &WorkTile<'k>) -> Option<Reg<'k, Pred>> {
-        let folds = self.folding.as_ref().is_some_and(|folding| folding.terms().next().is_some());
+        let folds = Reductions(self.plan.program).terms().next().is_some();
         (folds && self.plan.schedule.epilogue_loop).then(|| {
             let rows = (work_tile.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
             let width = self.plan.schedule.width();
@@ -400,17 +398,10 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
                 }
             }
             // Soon, so that few values wait for it.
-            if let (Some(folding), Some(tile_partials)) = (&self.folding, tile_partials) {
-                let offset = epilogue_tile.offset + 8 * first as u32;
-                let columns = (turn, &mut *carried);
-                folding.visit(
-                    evaluator,
-                    thread,
-                    offset,
-                    (environment, &terms),
-                    tile_partials,
-                    columns,
-                );
+            if let (Some(reductions), Some(tile_partials)) = (&self.reductions, tile_partials) {
+                let first = epilogue_tile.offset + 8 * first as u32;
+                let groups = VisitedGroups { thread, first, environment, terms: &terms };
+                reductions.visit(groups, tile_partials, (turn, &mut *carried));
             }
         }
         self.loads.give_back(loaded);
@@ -501,13 +492,13 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
 
     /// Whether counters' old values are looked at after the next tile.
     pub(super) fn answers_later(&self) -> bool {
-        self.folding.as_ref().is_some_and(|folding| folding.deferred.is_some())
+        self.reductions.as_ref().is_some_and(TileReductions::answers_later)
     }
 
     /// After a tile, if there was one: finishes the scopes that the tile before was the last to arrive for.
     pub(super) fn answer(&self, real: Reg<'k, Pred>) {
-        if let Some(folding) = &self.folding {
-            folding.answer(&self.evaluator(), real);
+        if let Some(reductions) = &self.reductions {
+            reductions.answer(real);
         }
     }
 
@@ -526,10 +517,9 @@ fn tile_outputs(plan: &Plan<'_>) -> impl Iterator<Item = usize> {
 }
 
 /// Values of tiles that outputs or reductions take.
-fn wanted<C: EpilogueChip>(plan: &Plan<'_>, folding: Option<&Folding<'_, '_, C>>) -> Vec<NodeId> {
+fn wanted(plan: &Plan<'_>) -> Vec<NodeId> {
     let outputs = tile_outputs(plan).map(|output| plan.graph.outputs()[output].value);
-    let terms = folding.into_iter().flat_map(Folding::terms);
-    let mut wanted: Vec<NodeId> = outputs.chain(terms).collect();
+    let mut wanted: Vec<NodeId> = outputs.chain(Reductions(plan.program).terms()).collect();
     wanted.sort_unstable();
     wanted.dedup();
     wanted

@@ -4,18 +4,18 @@
 //! Which tiles a warpgroup computes depends on the grid alone, and so do the last bits of such a result. The error does
 //! not grow with the number of tiles: what an addition rounds away is added to the next.
 
-use postlude_ptx::kernel::{Kernel, Reg, Var};
+use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::graph::Fold;
-use crate::lower::{Batches, How, Reduction};
-use crate::target::tile::Tile;
+use crate::graph::{Fold, Kind};
+use crate::lower::{Batches, How, Reduction, ReductionScope};
 
 use super::super::chip::EpilogueChip;
 use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Evaluator, State};
 use super::super::warpgroup::WarpgroupIndex;
 use super::partials::{Partial, ScalarPartials};
+use super::reductions::Reductions;
 
 pub(super) struct PersistentAccumulation<'k> {
     totals: Vec<Total<'k>>,
@@ -23,12 +23,31 @@ pub(super) struct PersistentAccumulation<'k> {
     pub(super) complete: Var<'k, Pred>,
     /// Whether this warpgroup arrived for the tile before.
     pub(super) arrived: Var<'k, Pred>,
+    pub(super) workers: Workers<'k>,
+}
+
+/// The warpgroups that accumulate, of which each writes one partial result a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Workers<'k> {
     /// Clusters' tiles in a batch, and how far apart those of a warpgroup are.
     batch_tiles: Reg<'k, U32>,
     apart: Reg<'k, U32>,
     /// This warpgroup's number among the warpgroups of a cluster's tiles, and how many there are.
     worker: Reg<'k, U32>,
-    workers: u32,
+    count: u32,
+}
+
+impl<'k> Workers<'k> {
+    /// The number of this warpgroup's partial result among those of a batch.
+    pub(super) fn number(&self, work_tile: &WorkTile<'k>) -> Reg<'k, U32> {
+        let first = work_tile.within - work_tile.within / self.apart * self.apart;
+        first.mad(self.count, self.worker)
+    }
+
+    /// How many there are of a batch.
+    pub(super) fn count(&self) -> Reg<'k, U32> {
+        self.batch_tiles.min(self.apart) * self.count
+    }
 }
 
 /// A scalar so far.
@@ -71,8 +90,8 @@ impl<'k> Total<'k> {
 
 impl<'k> PersistentAccumulation<'k> {
     /// Whether all reductions can be accumulated across tiles: scalars of each batch, sums and extremes.
-    pub(super) fn takes(rows: &[Reduction], columns: &[Reduction], scalars: &[Reduction]) -> bool {
-        let own = |reduction: &Reduction| {
+    pub(super) fn takes(reductions: Reductions<'_>) -> bool {
+        reductions.all().all(|(_, reduction)| {
             let persists = match reduction.how {
                 How::Fold(Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax) => true,
                 How::Fold(
@@ -80,19 +99,18 @@ impl<'k> PersistentAccumulation<'k> {
                 )
                 | How::Pick(_) => false,
             };
-            persists && reduction.scope.batches == Batches::Each && !reduction.repeated
-        };
-        rows.is_empty() && columns.is_empty() && scalars.iter().all(own)
+            let of_batch = ReductionScope { kind: Kind::Scalar, batches: Batches::Each };
+            persists && reduction.scope == of_batch && !reduction.repeated
+        })
     }
 
     pub(super) fn new<C: EpilogueChip>(
         evaluator: &Evaluator<'_, 'k, C>,
-        scalars: &[Reduction],
+        reductions: Reductions<'_>,
         scheduler: &TileScheduler<'k, C>,
         warpgroup: WarpgroupIndex<'k>,
-        tile: Tile,
     ) -> PersistentAccumulation<'k> {
-        let k: Kernel<'k, C> = evaluator.k;
+        let (k, tile) = (evaluator.k, evaluator.plan.schedule.tile);
         let per_tile = tile.warpgroups_per_tile();
         let tiles = tile.cluster.rows() * tile.cluster.columns();
         let worker = if tiles > 1 {
@@ -101,13 +119,15 @@ impl<'k> PersistentAccumulation<'k> {
             warpgroup.in_tile
         };
         PersistentAccumulation {
-            totals: scalars.iter().map(|one| Total::begin(evaluator, *one)).collect(),
+            totals: reductions.all().map(|(_, one)| Total::begin(evaluator, one)).collect(),
             complete: k.var(false),
             arrived: k.var(false),
-            batch_tiles: scheduler.batch_tiles(),
-            apart: scheduler.apart(),
-            worker,
-            workers: tiles * per_tile,
+            workers: Workers {
+                batch_tiles: scheduler.batch_tiles(),
+                apart: scheduler.apart(),
+                worker,
+                count: tiles * per_tile,
+            },
         }
     }
 
@@ -118,10 +138,11 @@ impl<'k> PersistentAccumulation<'k> {
         work_tile: &WorkTile<'k>,
         partials: &ScalarPartials<'k>,
     ) {
-        for (total, more) in self.totals.iter().zip(&partials.0) {
+        for (total, more) in self.totals.iter().zip(partials) {
             total.add(evaluator, &more.state());
         }
-        self.complete.set((work_tile.within + self.apart).ge(self.batch_tiles));
+        let Workers { apart, batch_tiles, .. } = self.workers;
+        self.complete.set((work_tile.within + apart).ge(batch_tiles));
     }
 
     /// Returns the scalars so far, and starts again from the identities.
@@ -129,17 +150,6 @@ impl<'k> PersistentAccumulation<'k> {
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
     ) -> ScalarPartials<'k> {
-        ScalarPartials(self.totals.iter().map(|total| total.take(evaluator)).collect())
-    }
-
-    /// The number of this warpgroup's partial result among those of a batch.
-    pub(super) fn place(&self, work_tile: &WorkTile<'k>) -> Reg<'k, U32> {
-        let first = work_tile.within - work_tile.within / self.apart * self.apart;
-        first.mad(self.workers, self.worker)
-    }
-
-    /// How many there are of a batch.
-    pub(super) fn count(&self) -> Reg<'k, U32> {
-        self.batch_tiles.min(self.apart) * self.workers
+        self.totals.iter().map(|total| total.take(evaluator)).collect()
     }
 }

@@ -1,43 +1,32 @@
 //! Second-stage reductions, of finished vectors: the warpgroup that finishes a block of rows or columns folds what it
 //! finished.
 
-use postlude_ptx::kernel::{Reg, Var};
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope};
 
 use super::super::chip::EpilogueChip;
-use super::super::values::{Environment, Evaluator, State};
-use super::folding::Folding;
-use super::partials::WorkspaceIndex;
+use super::super::values::{Environment, Evaluator};
+use super::partials::Partial;
+use super::reductions::{Numbered, Reductions};
+use super::warp_exchange::WarpExchange;
+use super::workspace::{ResultOf, Workspace, WorkspaceIndex};
 
 /// What a thread has folded of a block's finished values.
-pub(super) struct SecondStage<'k> {
-    totals: Vec<Total<'k>>,
-}
-
-/// A reduction with the number of its first word, and its partial result.
-struct Total<'k> {
-    one: (u32, Reduction),
-    words: Vec<Var<'k, F32>>,
-}
+pub(super) struct SecondStage<'k>(Vec<(Numbered, Partial<'k>)>);
 
 impl<'k> SecondStage<'k> {
     /// For all scalars whose partial results come from finished values of this scope.
     pub(super) fn new<C: EpilogueChip>(
-        folding: &Folding<'_, 'k, C>,
         evaluator: &Evaluator<'_, 'k, C>,
+        reductions: Reductions<'_>,
         scope: ReductionScope,
     ) -> SecondStage<'k> {
-        let begin = |(word, reduction): (u32, Reduction)| {
-            let nothing = evaluator.fold_begin(reduction);
-            let words = nothing.into_iter().map(|each| folding.k.var(each)).collect();
-            Total { one: (word, reduction), words }
-        };
         let scalars =
-            folding.from(scope).filter(|(_, reduction)| reduction.scope.kind == Kind::Scalar);
-        SecondStage { totals: scalars.map(begin).collect() }
+            reductions.from(scope).filter(|(_, reduction)| reduction.scope.kind == Kind::Scalar);
+        SecondStage(scalars.map(|one| (one, Partial::begin(evaluator, one.1))).collect())
     }
 
     /// Adds a row or a column with this environment to the reductions that it counts for.
@@ -47,41 +36,35 @@ impl<'k> SecondStage<'k> {
         environment: &Environment<'k>,
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
-        for Total { one: (_, reduction), words } in &self.totals {
+        for ((_, reduction), partial) in &self.0 {
             let value = evaluator
                 .fold_term_of(environment, *reduction)
                 .select(evaluator.fold_nothing(*reduction), counts(*reduction));
-            let before: State<'k> = words.iter().map(|word| word.get()).collect();
-            let after = evaluator.fold_more(*reduction, &before, &[value]);
-            words.iter().zip(after).for_each(|(word, after)| word.set(after));
+            partial.more(evaluator, *reduction, &[value]);
         }
     }
 
     /// Writes the block's partial results, by its number among this many of a batch.
     pub(super) fn leave<C: EpilogueChip>(
         self,
-        folding: &Folding<'_, 'k, C>,
-        evaluator: &Evaluator<'_, 'k, C>,
+        exchange: &WarpExchange<'_, 'k, C>,
+        workspace: &Workspace<'_, 'k, C>,
         index: WorkspaceIndex<'k>,
-        (place, blocks): (Reg<'k, U32>, Reg<'k, U32>),
+        (number, blocks): (Reg<'k, U32>, Reg<'k, U32>),
     ) {
-        if self.totals.is_empty() {
+        if self.0.is_empty() {
             return;
         }
-        for Total { one: (word, reduction), words } in &self.totals {
-            let state = words.iter().map(|word| word.get()).collect();
-            folding.store_warp_scalar(evaluator, *reduction, *word, state);
-        }
-        folding.sync();
-        folding.k.if_(folding.rank.eq(0), || {
-            for total in &self.totals {
-                let (_, reduction) = total.one;
-                let place = match reduction.scope.batches {
-                    Batches::Each => place,
-                    Batches::All => index.batch.mad(blocks, place),
+        let scalars = self.0.iter().map(|(one, partial)| (*one, partial.state()));
+        exchange.fold_scalars(scalars, || {
+            for one in self.0.iter().map(|(one, _)| *one) {
+                let number = match one.1.scope.batches {
+                    Batches::Each => number,
+                    Batches::All => index.batch.mad(blocks, number),
                 };
-                let index = folding.index_of(reduction.scope, index);
-                folding.leave_scalar(evaluator, total.one, index, place);
+                let first = workspace.first_of(one.1.scope, index);
+                let state = exchange.load_scalar(one);
+                workspace.write(one, first, (number, ResultOf::Scalar), &state);
             }
         });
     }

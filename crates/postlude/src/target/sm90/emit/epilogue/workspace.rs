@@ -1,86 +1,363 @@
-//! Where partial results lie: those of warps in shared memory, those of tiles in the launch's workspace.
+//! The grid level of a reduction: partial results of warpgroups in the launch's workspace.
+//!
+//! In: the partial results of tiles, of finished blocks and of batches, each at its own address. Out: the combination of
+//! all that there are of one row, column or scalar, in the order of batches and tiles.
+//!
+//! Nothing orders stores of partial results and counters: a word of a partial result says itself whether it is written,
+//! so that no thread waits for a fence, and the reader polls words that are not there yet. It leaves words at zero for
+//! the next launch.
 
-use postlude_ptx::kernel::{GlobalPointer, Reg, SharedAddress};
-use postlude_ptx::types::{U32, U64};
+use postlude_ptx::kernel::{GlobalPointer, Reg, Var};
+use postlude_ptx::modifier::{Order, Scope};
+use postlude_ptx::types::{B32, Pred, U32, U64};
 
+use crate::graph::Kind;
+use crate::lower::{Batches, How, Reduction, ReductionScope, Source};
 use crate::target::sm90::plan::SLOT_ROWS;
 
 use super::super::chip::EpilogueChip;
-use super::folding::{Folding, WARPS};
-use super::partials::WorkspaceIndex;
+use super::super::tile_scheduler::WorkTile;
+use super::super::values::{Evaluator, State};
+use super::partials::Partial;
+use super::persistent::Workers;
+use super::reductions::Numbered;
 
-impl<'k, C: EpilogueChip> Folding<'_, 'k, C> {
-    /// Where a warp's partial result of a column lies in shared memory.
-    pub(super) fn column_place(
+/// Words of scalars whose loads are in flight at a time.
+const SCALARS_IN_FLIGHT: u32 = 8;
+/// Registers beside the accumulators that hold many words and where they come from.
+const MANY_REGISTERS: u32 = 104;
+/// Of a word that holds half of an integer, what says that it is there.
+const THERE: u32 = 1 << 16;
+
+#[derive(Clone, Copy)]
+pub(super) struct Workspace<'a, 'k, C> {
+    pub(super) evaluator: Evaluator<'a, 'k, C>,
+    /// Tiles along rows and along columns.
+    pub(super) tiles: [Reg<'k, U32>; 2],
+    /// Where scalars are accumulated across work tiles.
+    pub(super) workers: Option<Workers<'k>>,
+    /// Whether results are finished after the next tile, outside of the code of a tile.
+    pub(super) finishes_later: bool,
+}
+
+/// Where a warpgroup's partial results lie in the workspace.
+#[derive(Clone, Copy)]
+pub(super) struct WorkspaceIndex<'k> {
+    pub(super) batch: Reg<'k, U32>,
+    /// The warpgroup's number along rows, over all tiles, and how many there are.
+    pub(super) unit: Reg<'k, U32>,
+    pub(super) units: Reg<'k, U32>,
+    /// The tile's number along columns, and how many there are.
+    pub(super) tile: Reg<'k, U32>,
+    pub(super) tiles: Reg<'k, U32>,
+}
+
+/// The result that a partial result is of: a row, a column, or a scalar.
+#[derive(Clone, Copy)]
+pub(super) enum ResultOf<'k> {
+    Row(Reg<'k, U32>),
+    Column(Reg<'k, U32>),
+    Scalar,
+}
+
+/// Partial results that one thread combines: every `step`th of `count` from the first on, and their distance in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'k> {
+    pub(super) count: Reg<'k, U32>,
+    pub(super) apart: Reg<'k, U64>,
+    pub(super) first: Reg<'k, U32>,
+    pub(super) step: u32,
+}
+
+impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
+    /// The index of the first tile of all.
+    pub(super) fn grid(&self) -> WorkspaceIndex<'k> {
+        let (zero, [rows, tiles]) = (self.evaluator.k.imm(0), self.tiles);
+        let units = rows * self.evaluator.plan.schedule.tile.warpgroups_per_tile();
+        WorkspaceIndex { batch: zero, unit: zero, units, tile: zero, tiles }
+    }
+
+    /// The index of a tile's warpgroup of this number.
+    pub(super) fn index(
         &self,
-        word: u32,
-        warp: Reg<'k, U32>,
-        within: Reg<'k, U32>,
-    ) -> SharedAddress<'k> {
-        let columns = self.plan.schedule.width();
-        let row = warp + word * WARPS;
-        self.shared + row.mad(columns, within) * 4
+        work_tile: &WorkTile<'k>,
+        warpgroup: Reg<'k, U32>,
+    ) -> WorkspaceIndex<'k> {
+        let per_tile = self.evaluator.plan.schedule.tile.warpgroups_per_tile();
+        let [row, tile] = work_tile.index;
+        let unit = row.mad(per_tile, warpgroup);
+        let [rows, tiles] = self.tiles;
+        WorkspaceIndex { batch: work_tile.batch, unit, units: rows * per_tile, tile, tiles }
     }
 
-    /// The same of a scalar.
-    pub(super) fn scalar_place(&self, word: u32, warp: Reg<'k, U32>) -> SharedAddress<'k> {
-        let behind = self.plan.schedule.needs.folds.columns * self.plan.schedule.width();
-        self.shared + (warp + (word + behind) * WARPS) * 4
+    /// The index of a batch, or of the first of all batches: partial results of the others follow it.
+    pub(super) fn first_of(
+        &self,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) -> WorkspaceIndex<'k> {
+        match scope.batches {
+            Batches::Each => index,
+            Batches::All => WorkspaceIndex { batch: self.evaluator.k.imm(0), ..index },
+        }
     }
 
-    /// The flags that say for what this warpgroup arrived last.
-    pub(super) fn flag_place(&self, number: u32) -> SharedAddress<'k> {
-        let words = self.plan.schedule.needs.folds;
-        let behind = words.columns * self.plan.schedule.width() + words.scalars;
-        self.shared + (16 * behind + 4 * number)
+    /// How many partial results a reduction has of one result.
+    pub(super) fn count(&self, reduction: Reduction, index: WorkspaceIndex<'k>) -> Reg<'k, U32> {
+        match reduction.source {
+            // Of each batch one along rows, which the first tile knows.
+            Source::Rows if reduction.scope.kind == Kind::AlongRows => {
+                self.evaluator.parameters.batches
+            }
+            Source::Elements | Source::Rows => self.tiles_of(reduction.scope, index),
+            Source::Finished(from) => self.blocks_of(from, reduction.scope, index),
+        }
     }
 
-    /// A partial result of a row, from the tile of this number along columns.
-    pub(super) fn row_part(
+    /// How many warpgroups write partial results of this scope: those of tiles, or those that accumulate across tiles.
+    pub(super) fn tiles_of(
+        &self,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) -> Reg<'k, U32> {
+        let of_batch = match (scope.kind, &self.workers) {
+            (Kind::AlongRows, _) => index.tiles,
+            (Kind::AlongColumns, _) => index.units,
+            (Kind::Scalar | Kind::Tile, Some(workers)) => workers.count(),
+            (Kind::Scalar | Kind::Tile, None) => index.units * index.tiles,
+        };
+        match scope.batches {
+            Batches::Each => of_batch,
+            Batches::All => of_batch * self.evaluator.parameters.batches,
+        }
+    }
+
+    /// How many finished blocks one result of this scope is computed from.
+    pub(super) fn blocks_of(
+        &self,
+        from: ReductionScope,
+        scope: ReductionScope,
+        index: WorkspaceIndex<'k>,
+    ) -> Reg<'k, U32> {
+        let batches = self.evaluator.parameters.batches;
+        let blocks = match from.kind {
+            // One of each batch.
+            _ if from.kind == scope.kind => return batches,
+            Kind::AlongRows => index.units,
+            Kind::AlongColumns | Kind::Scalar | Kind::Tile => index.tiles,
+        };
+        if from.batches == scope.batches { blocks } else { blocks * batches }
+    }
+
+    /// Rows or columns of a block that one warpgroup finishes.
+    pub(super) fn block_length(&self, kind: Kind) -> u32 {
+        let schedule = self.evaluator.plan.schedule;
+        match kind {
+            Kind::AlongRows => schedule.tile.blocks() * SLOT_ROWS,
+            Kind::AlongColumns => schedule.width(),
+            Kind::Scalar | Kind::Tile => 1,
+        }
+    }
+
+    /// How many bytes are from each partial result of one result to the next.
+    pub(super) fn apart(&self, kind: Kind, index: WorkspaceIndex<'k>) -> Reg<'k, U64> {
+        match kind {
+            Kind::AlongRows | Kind::AlongColumns => self.line(kind, index) * 4_u64,
+            Kind::Scalar | Kind::Tile => self.evaluator.k.imm(4),
+        }
+    }
+
+    /// All rows or columns of the grid's tiles.
+    fn line(&self, kind: Kind, index: WorkspaceIndex<'k>) -> Reg<'k, U64> {
+        let blocks = if kind == Kind::AlongRows { index.units } else { index.tiles };
+        self.evaluator.k.widen(blocks * self.block_length(kind))
+    }
+
+    /// A counter.
+    pub(super) fn counter(&self, number: Reg<'k, U32>) -> GlobalPointer<'k> {
+        self.address(0, self.evaluator.k.widen(number))
+    }
+
+    /// A word of a partial result: that of this number among those of one result, which of a row is the tile's number
+    /// along columns, and of a column the warpgroup's along rows.
+    pub(super) fn part(
         &self,
         index: WorkspaceIndex<'k>,
         word: u32,
-        tile: Reg<'k, U32>,
-        row: Reg<'k, U32>,
+        number: Reg<'k, U32>,
+        of: ResultOf<'k>,
     ) -> GlobalPointer<'k> {
-        let (k, unit_rows) = (self.k, self.plan.schedule.tile.blocks() * SLOT_ROWS);
-        let line = self.plane(index, word) * k.widen(index.tiles) + k.widen(tile);
-        self.part(1, line * k.widen(index.units * unit_rows) + k.widen(row))
+        let k = self.evaluator.k;
+        let plane = k.widen(self.evaluator.parameters.batches * word + index.batch);
+        match of {
+            ResultOf::Row(row) => {
+                let number = plane * k.widen(index.tiles) + k.widen(number);
+                self.address(1, number * self.line(Kind::AlongRows, index) + k.widen(row))
+            }
+            ResultOf::Column(column) => {
+                let number = plane * k.widen(index.units) + k.widen(number);
+                self.address(2, number * self.line(Kind::AlongColumns, index) + k.widen(column))
+            }
+            ResultOf::Scalar => {
+                let plane = plane * k.widen(index.units) * k.widen(index.tiles);
+                self.address(3, plane + k.widen(number))
+            }
+        }
     }
 
-    /// A partial result of a column, from the part of a tile of this number along rows.
-    pub(super) fn column_part(
-        &self,
-        index: WorkspaceIndex<'k>,
-        word: u32,
-        unit: Reg<'k, U32>,
-        column: Reg<'k, U32>,
-    ) -> GlobalPointer<'k> {
-        let (k, width) = (self.k, self.plan.schedule.width());
-        let line = self.plane(index, word) * k.widen(index.units) + k.widen(unit);
-        self.part(2, line * k.widen(index.tiles * width) + k.widen(column))
-    }
-
-    /// A partial scalar, by its number.
-    pub(super) fn scalar_part(
-        &self,
-        index: WorkspaceIndex<'k>,
-        word: u32,
-        place: Reg<'k, U32>,
-    ) -> GlobalPointer<'k> {
-        let k = self.k;
-        let plane = self.plane(index, word) * k.widen(index.units) * k.widen(index.tiles);
-        self.part(3, plane + k.widen(place))
-    }
-
-    fn plane(&self, index: WorkspaceIndex<'k>, word: u32) -> Reg<'k, U64> {
-        self.k.widen(self.parameters.batches * word + index.batch)
-    }
-
-    pub(super) fn part(&self, which: usize, place: Reg<'k, U64>) -> GlobalPointer<'k> {
-        let Some(workspace) = &self.parameters.workspace else {
+    fn address(&self, which: usize, word: Reg<'k, U64>) -> GlobalPointer<'k> {
+        let Some(workspace) = &self.evaluator.parameters.workspace else {
             panic!("compiler bug: reductions without a workspace")
         };
-        workspace[which].load() + place * 4_u64
+        workspace[which].load() + word * 4_u64
+    }
+
+    /// The partial result that a tile writes: the identity where the first batch's tile writes the same.
+    pub(super) fn once(
+        &self,
+        reduction: Reduction,
+        index: WorkspaceIndex<'k>,
+        state: State<'k>,
+    ) -> State<'k> {
+        if !reduction.repeated {
+            return state;
+        }
+        let (first, nothing) = (index.batch.eq(0), self.evaluator.fold_begin(reduction));
+        state.iter().zip(nothing).map(|(word, nothing)| word.select(nothing, first)).collect()
+    }
+
+    /// Writes the partial result of this number.
+    pub(super) fn write(
+        &self,
+        (word, reduction): Numbered,
+        index: WorkspaceIndex<'k>,
+        (number, of): (Reg<'k, U32>, ResultOf<'k>),
+        state: &State<'k>,
+    ) {
+        self.store(reduction, state, |each| self.part(index, word + each, number, of));
+    }
+
+    /// Stores a partial result, each word to its address: never zero, which says that it is not written.
+    pub(super) fn store(
+        &self,
+        reduction: Reduction,
+        state: &State<'k>,
+        to: impl Fn(u32) -> GlobalPointer<'k>,
+    ) {
+        let k = self.evaluator.k;
+        let bits = |place: usize| k.f32_to_bits(state[place]).cast::<U32>();
+        for each in 0..reduction.words() {
+            let to = to(each);
+            let word = match each {
+                _ if !reduction.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
+                0 => (bits(0) & 0xffff) | THERE,
+                _ => (bits(0) >> 16) | THERE,
+            };
+            k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
+        }
+    }
+
+    /// Reads partial results of one result, and combines them in order.
+    pub(super) fn gather(
+        &self,
+        (word, reduction): Numbered,
+        index: WorkspaceIndex<'k>,
+        of: ResultOf<'k>,
+        parts: Parts<'k>,
+    ) -> State<'k> {
+        let (k, Parts { count, apart, first, step }) = (self.evaluator.k, parts);
+        let nothing = self.evaluator.fold_begin(reduction);
+        let total = Partial::new(k, &nothing);
+        let hop = apart * u64::from(step);
+        let at_once = self.in_flight(reduction);
+        let start = k.widen(first) * apart;
+        let next: Vec<Var<'k, U64>> = (0..reduction.words())
+            .map(|each| k.var((self.part(index, word + each, k.imm(0), of) + start).register()))
+            .collect();
+        k.for_(first, count, step * at_once, |number| {
+            let mut words: Vec<GlobalPointer<'k>> =
+                next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
+            let place = |turn: u32| {
+                let here = words.clone();
+                for word in &mut words {
+                    *word = *word + hop;
+                }
+                ((number + turn * step).lt(count), here)
+            };
+            let places: Vec<_> = (0..at_once).map(place).collect();
+            next.iter().zip(&words).for_each(|(next, word)| next.set(word.register()));
+            let found = self.collect(&places).into_iter().map(|words| self.read(reduction, &words));
+            let found: Vec<State<'k>> = found.collect();
+            let one = |((counts, _), state): (&(Reg<'k, Pred>, _), State<'k>)| {
+                let words = state.into_iter().zip(&nothing);
+                words.map(|(word, nothing)| word.select(*nothing, *counts)).collect::<State<'k>>()
+            };
+            let some: Vec<State<'k>> = places.iter().zip(found).map(one).collect();
+            let both = |all, one| self.evaluator.fold_both(reduction, &all, one);
+            total.set(some.iter().fold(total.state(), both));
+        });
+        total.state()
+    }
+
+    /// Partial results whose loads are in flight at a time.
+    fn in_flight(&self, reduction: Reduction) -> u32 {
+        let words = match reduction.how {
+            How::Pick(_) => return 1,
+            // Their places differ by constants, which take no registers.
+            How::Fold(_) if reduction.scope.kind == Kind::Scalar && self.finishes_later => {
+                SCALARS_IN_FLIGHT
+            }
+            How::Fold(_) => self.words_in_flight(),
+        };
+        (words / reduction.words()).max(1)
+    }
+
+    /// Words whose loads are in flight at a time: latency is long, and many are worth having in flight.
+    fn words_in_flight(&self) -> u32 {
+        let schedule = self.evaluator.plan.schedule;
+        let [_, registers] = schedule.tile.registers(&schedule.needs);
+        match registers - schedule.tile.accumulators() {
+            free if free < MANY_REGISTERS => 4,
+            _ if self.finishes_later && schedule.epilogue_loop => 16,
+            _ => 8,
+        }
+    }
+
+    /// The words of the partial results that count: polls until they are written, and zeroes them for the next launch.
+    fn collect(
+        &self,
+        places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
+    ) -> Vec<Vec<Reg<'k, U32>>> {
+        let k = self.evaluator.k;
+        let found: Vec<Vec<Var<'k, U32>>> =
+            places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
+        k.do_while(|| {
+            for ((counts, words), found) in places.iter().zip(&found) {
+                for (from, found) in words.iter().zip(found) {
+                    let load = || k.load_ordered::<U32>(Order::Relaxed, Scope::Gpu, *from);
+                    k.when(*counts, || found.set(load()));
+                }
+            }
+            let least = found.iter().flatten().map(|word| word.get()).reduce(Reg::min);
+            least.map_or(k.imm(false), |least| least.eq(0))
+        });
+        for (counts, words) in places {
+            let clear = |to: &GlobalPointer<'k>| {
+                k.store_ordered(Order::Relaxed, Scope::Gpu, *to, k.imm::<U32>(0));
+            };
+            k.when(*counts, || words.iter().for_each(clear));
+        }
+        found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
+    }
+
+    /// The partial result that words encode. Of all NaN one is read as another; integers keep all their bits.
+    fn read(&self, reduction: Reduction, words: &[Reg<'k, U32>]) -> State<'k> {
+        let k = self.evaluator.k;
+        if reduction.is_integer() {
+            let bits = (words[0] & 0xffff) | (words[1] << 16);
+            return vec![k.bits_to_f32(bits.cast::<B32>())];
+        }
+        let read = |word: &Reg<'k, U32>| k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
+        words.iter().map(read).collect()
     }
 }

@@ -17,6 +17,7 @@ use super::value::{Environment, Place, Value};
 use super::{integer, truth};
 
 /// Computes nodes.
+#[derive(Clone, Copy)]
 pub(crate) struct Evaluator<'a, 'k, C> {
     pub(crate) k: Kernel<'k, C>,
     pub(crate) plan: &'a Plan<'a>,
