@@ -41,12 +41,8 @@ pub(super) struct Deferred<'k> {
     tile: SavedIndex<'k>,
 }
 
-/// The workspace index of a tile, saved until after the next tile.
-struct SavedIndex<'k> {
-    batch: Var<'k, U32>,
-    unit: Var<'k, U32>,
-    tile: Var<'k, U32>,
-}
+/// The batch, unit and tile of a workspace index, saved until after the next tile.
+struct SavedIndex<'k>([Var<'k, U32>; 3]);
 
 impl<'k> Deferred<'k> {
     /// With answers of each batch, and of all batches if `all`.
@@ -72,20 +68,18 @@ impl<'k> Deferred<'k> {
 
 impl<'k> SavedIndex<'k> {
     fn new<C: EpilogueChip>(k: Kernel<'k, C>) -> SavedIndex<'k> {
-        let [batch, unit, tile] = [(); 3].map(|()| k.var(0));
-        SavedIndex { batch, unit, tile }
+        SavedIndex([(); 3].map(|()| k.var(0)))
     }
 
     /// This tile's index in a grid.
     fn in_grid(&self, grid: WorkspaceIndex<'k>) -> WorkspaceIndex<'k> {
-        let [batch, unit, tile] = [self.batch, self.unit, self.tile].map(Var::copy);
+        let [batch, unit, tile] = self.0.map(Var::copy);
         WorkspaceIndex { batch, unit, tile, ..grid }
     }
 
     fn save(&self, index: WorkspaceIndex<'k>) {
-        self.batch.set(index.batch);
-        self.unit.set(index.unit);
-        self.tile.set(index.tile);
+        let values = [index.batch, index.unit, index.tile];
+        self.0.iter().zip(values).for_each(|(saved, value)| saved.set(value));
     }
 }
 
@@ -108,7 +102,12 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
     ) {
         let [before, index] =
             [&deferred.before, &deferred.tile].map(|saved| saved.in_grid(self.workspace.grid()));
-        self.set_flags(deferred, before);
+        self.k.if_(self.exchange.rank.eq(0), || {
+            for (scope, _) in self.counters(before) {
+                let wanted = self.workspace.tiles_of(scope, before);
+                self.set_flag(scope, deferred.answer(scope).get().eq(wanted - 1));
+            }
+        });
         self.exchange.sync();
         self.k.if_(arrives & self.exchange.rank.eq(0), || {
             for (scope, counter) in self.counters(index) {
@@ -124,22 +123,14 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
         self.exchange.sync();
     }
 
-    /// One thread sets the flags of the counters at which the tile before arrived last.
-    fn set_flags(&self, deferred: &Deferred<'k>, index: WorkspaceIndex<'k>) {
-        self.k.if_(self.exchange.rank.eq(0), || {
-            for (scope, _) in self.counters(index) {
-                let wanted = self.workspace.tiles_of(scope, index);
-                self.set_flag(scope, deferred.answer(scope).get().eq(wanted - 1));
-            }
-        });
-    }
-
     /// Arrives at once, where there are second-stage reductions.
     fn arrive_now(&self, index: WorkspaceIndex<'k>, finish: impl Fn(ReductionScope)) {
         self.exchange.sync();
         for turn in self.reductions.turns() {
             self.k.if_(self.exchange.rank.eq(0), || {
-                turn.iter().for_each(|scope| self.arrive_at(*scope, index));
+                for scope in &turn {
+                    self.arrive_at(*scope, index);
+                }
             });
             self.exchange.sync();
             for scope in &turn {

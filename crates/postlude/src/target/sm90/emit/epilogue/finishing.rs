@@ -128,7 +128,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
         match kind {
             Kind::AlongColumns => self.evaluator.extend_column(&mut environment, place),
             Kind::AlongRows | Kind::Tile => {
-                self.evaluator.extend(&mut environment, kind, place, &[])
+                self.evaluator.extend(&mut environment, kind, place, &[]);
             }
             Kind::Scalar => {}
         }

@@ -6,6 +6,15 @@
 use crate::graph::{Kind, NodeId};
 use crate::lower::{Batches, Reduction, ReductionScope, Source, TileProgram};
 
+/// Scopes that are finished together. Scalars may be computed from finished vectors, and results of all batches from
+/// those of each batch.
+const TURNS: [(Batches, &[Kind]); 4] = [
+    (Batches::Each, &[Kind::AlongRows, Kind::AlongColumns]),
+    (Batches::Each, &[Kind::Scalar]),
+    (Batches::All, &[Kind::AlongRows, Kind::AlongColumns]),
+    (Batches::All, &[Kind::Scalar]),
+];
+
 /// A reduction, and the number of its first word among all words of its kind.
 pub(super) type Numbered = (u32, Reduction);
 
@@ -59,18 +68,13 @@ impl<'a> Reductions<'a> {
         self.all().any(|(_, reduction)| matches!(reduction.source, Source::Finished(_)))
     }
 
-    /// The scopes that are finished, in turns: scalars may be computed from finished vectors, and results of all batches
-    /// from those of each batch.
+    /// The scopes that are finished, turn by turn.
     pub(super) fn turns(self) -> impl Iterator<Item = Vec<ReductionScope>> + 'a {
-        let vectors = &[Kind::AlongRows, Kind::AlongColumns][..];
-        let turns = [Batches::Each, Batches::All]
-            .into_iter()
-            .flat_map(move |batches| [vectors, &[Kind::Scalar]].map(|kinds| (batches, kinds)));
         let turn = move |(batches, kinds): (Batches, &[Kind])| {
             let scopes = kinds.iter().map(|kind| ReductionScope { kind: *kind, batches });
             scopes.filter(|scope| self.finishes(*scope)).collect::<Vec<_>>()
         };
-        turns.map(turn).filter(|scopes| !scopes.is_empty())
+        TURNS.into_iter().map(turn).filter(|scopes| !scopes.is_empty())
     }
 
     /// The scopes that are finished, in order.

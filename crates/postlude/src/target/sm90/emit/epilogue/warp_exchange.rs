@@ -112,17 +112,15 @@ impl<'a, 'k, C: EpilogueChip> WarpExchange<'a, 'k, C> {
         scalars: impl Iterator<Item = (Numbered, State<'k>)>,
         then: impl FnOnce(),
     ) {
-        scalars.for_each(|(one, state)| self.store_scalar(one, state));
+        let k = self.evaluator.k;
+        for ((word, reduction), state) in scalars {
+            let state = self.evaluator.fold_lanes(reduction, state, Fragment::WARP_BITS);
+            k.if_((self.rank & 31).eq(0), || {
+                self.store(state, |each| self.scalar_place(word + each, self.rank >> 5));
+            });
+        }
         self.sync();
-        self.evaluator.k.if_(self.rank.eq(0), then);
-    }
-
-    /// Combines a scalar over a warp, and stores it for the other warps.
-    fn store_scalar(&self, (word, reduction): Numbered, state: State<'k>) {
-        let state = self.evaluator.fold_lanes(reduction, state, Fragment::WARP_BITS);
-        self.evaluator.k.if_((self.rank & 31).eq(0), || {
-            self.store(state, |each| self.scalar_place(word + each, self.rank >> 5));
-        });
+        k.if_(self.rank.eq(0), then);
     }
 
     /// A scalar, combined over the four warps.
