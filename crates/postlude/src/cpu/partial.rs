@@ -136,10 +136,10 @@ impl Partial {
                 slots[at] *= values.iter().map(|x| f64::from(*x)).product::<f64>();
             }
             (State::F32(slots), View::F32(values)) => {
-                values.iter().for_each(|x| fold_one(&F32, fold, &mut slots[at], *x));
+                fold_run(&F32, fold, &mut slots[at], values);
             }
             (State::I32(slots), View::I32(values)) => {
-                values.iter().for_each(|x| fold_one(&I32, fold, &mut slots[at], *x));
+                fold_run(&I32, fold, &mut slots[at], values);
             }
             (State::Exponentials(peak, slots), View::F32(values)) => {
                 let more = run_of_exponentials(*peak, values, self.accuracy, &mut self.terms);
@@ -147,7 +147,7 @@ impl Partial {
             }
             (State::Ordered(count, slots), View::F32(values)) => {
                 let kept = &mut slots[at * *count..][..*count];
-                values.iter().for_each(|x| insert_larger(kept, *x));
+                insert_larger(kept, values);
             }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
@@ -164,10 +164,10 @@ impl Partial {
                 slots[at..].iter_mut().zip(values).for_each(|(slot, x)| *slot *= f64::from(*x));
             }
             (State::F32(slots), View::F32(values)) => {
-                fold_slots(&F32, fold, &mut slots[at..], values)
+                fold_slots(&F32, fold, &mut slots[at..], values);
             }
             (State::I32(slots), View::I32(values)) => {
-                fold_slots(&I32, fold, &mut slots[at..], values)
+                fold_slots(&I32, fold, &mut slots[at..], values);
             }
             (State::Exponentials(peak, slots), View::F32(values)) => {
                 for (slot, x) in slots[at..].iter_mut().zip(values) {
@@ -176,7 +176,7 @@ impl Partial {
             }
             (State::Ordered(count, slots), View::F32(values)) => {
                 let kept = slots[at * *count..].chunks_exact_mut(*count);
-                kept.zip(values).for_each(|(kept, x)| insert_larger(kept, *x));
+                kept.zip(values).for_each(|(kept, x)| insert_larger(kept, &[*x]));
             }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
@@ -199,7 +199,7 @@ impl Partial {
                 let kept = a[to.start * *words..].chunks_exact_mut(*words);
                 let more = b[from.start * *words..].chunks_exact(*words);
                 for (kept, more) in kept.zip(more).take(count) {
-                    more.iter().for_each(|x| insert_larger(kept, *x));
+                    insert_larger(kept, more);
                 }
             }
             _ => panic!("compiler bug: partial results of two folds"),
@@ -240,11 +240,18 @@ fn fold_slots<A: Arithmetic>(on: &A, fold: Fold, slots: &mut [A::Word], values: 
     slots.iter_mut().zip(values).for_each(|(slot, x)| fold_one(on, fold, slot, *x));
 }
 
+fn fold_run<A: Arithmetic>(on: &A, fold: Fold, slot: &mut A::Word, values: &[A::Word]) {
+    for x in values {
+        fold_one(on, fold, slot, *x);
+    }
+}
+
 /// Most terms are smaller than all that are kept.
-#[inline(always)]
-fn insert_larger(kept: &mut [f32], x: f32) {
-    if !(x <= kept[kept.len() - 1]) {
-        insert(&F32, kept, x);
+fn insert_larger(kept: &mut [f32], values: &[f32]) {
+    for x in values {
+        if *x > kept[kept.len() - 1] || x.is_nan() {
+            insert(&F32, kept, *x);
+        }
     }
 }
 

@@ -79,7 +79,9 @@ impl Fold {
                 let mut kept =
                     vec![Value::exact(self.identity(elem)); self.words().count() as usize];
                 let on = Enclosures { elem, accuracy };
-                terms.iter().for_each(|term| insert(&on, &mut kept, *term));
+                for term in terms {
+                    insert(&on, &mut kept, *term);
+                }
                 kept[kept.len() - 1]
             }
         }

@@ -140,7 +140,9 @@ impl Fold {
             }
             Words::Ordered(_) => {
                 let mut kept = before.to_vec();
-                terms.iter().for_each(|term| insert(on, &mut kept, *term));
+                for term in terms {
+                    insert(on, &mut kept, *term);
+                }
                 kept
             }
         }

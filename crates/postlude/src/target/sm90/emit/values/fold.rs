@@ -295,10 +295,10 @@ impl<'k, C: EpilogueChip> Arithmetic for Integers<'k, C> {
         self.both([a, b], |a, b| a * b)
     }
     fn max(&self, a: Self::Word, b: Self::Word) -> Self::Word {
-        self.both([a, b], |a, b| a.max(b))
+        self.both([a, b], Reg::max)
     }
     fn min(&self, a: Self::Word, b: Self::Word) -> Self::Word {
-        self.both([a, b], |a, b| a.min(b))
+        self.both([a, b], Reg::min)
     }
     fn abs(&self, a: Self::Word) -> Self::Word {
         self.0.bits_to_f32(integer::unary(Unary::Abs, integer(self.0, a)).cast())
