@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("check", &["dtype", "shape", "catalogue", "syntax", "graph"]),
     ("define", &["dtype", "catalogue", "syntax", "graph"]),
     ("problem", &["dtype", "shape", "tensor", "graph"]),
-    ("optimise", &["dtype", "shape", "tensor", "functions", "graph", "define", "problem"]),
+    ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("placement", &["tensor", "graph", "problem"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
@@ -51,7 +51,6 @@ const ARGUED: &[(&str, &str, &str)] = &[
         "define",
         "relaxed rules bring products next to sums, which are contracted as defined",
     ),
-    ("optimise", "problem", "random kernels for tests come with sizes and arguments"),
 ];
 
 /// Modules that may use threads.

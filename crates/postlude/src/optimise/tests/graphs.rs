@@ -2,13 +2,13 @@
 //!
 //! `POSTLUDE_FUZZ` says how many; the ordinary run is short.
 
-use postlude::graph::{self, MathMode, Value};
-use postlude::optimise::{optimise, random};
-use postlude::reference::{self, Evaluated};
-use postlude::{
-    Argument, Arguments, DType, Kernel, Options, Prepared, Problem, Sizes, Tensor, plan,
-};
 use std::sync::Arc;
+
+use super::random;
+use crate::graph::{self, MathMode, Value};
+use crate::optimise::optimise;
+use crate::reference::{self, Evaluated};
+use crate::{Argument, Arguments, DType, Kernel, Options, Prepared, Problem, Sizes, Tensor, plan};
 
 fn count() -> u64 {
     std::env::var("POSTLUDE_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500)

@@ -1,4 +1,7 @@
-//! Random kernels for tests: well-typed graphs of every operation, with arguments.
+//! Random graphs for tests of passes: every operation, with arguments.
+//!
+//! The random kernels of `postlude fuzz` are text, with values that functions keep accurate. These graphs have what no text
+//! spells, groups of operations that rules look for, and constants and data that are NaN, infinite or zeros of both signs.
 //!
 //! In: a seed. Out: a defined graph, sizes and arguments; the same for the same seed. Columns number 16, or none, so that
 //! every divisor up to 16 comes out even.
@@ -16,17 +19,17 @@ use crate::problem::{Arguments, Problem};
 
 /// A kernel that can be run.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case {
     /// The kernel, defined.
-    pub graph: Graph,
+    pub(super) graph: Graph,
     /// Its sizes.
-    pub problem: Problem,
+    pub(super) problem: Problem,
     /// Its arguments.
-    pub arguments: Arguments<'static>,
+    pub(super) arguments: Arguments<'static>,
 }
 
 /// The kernel of a seed.
-pub fn case(seed: u64) -> Case {
+pub(super) fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let graph = graph(&mut random);
     let (problem, arguments) = arguments::arguments(&mut random, &graph);
@@ -36,11 +39,11 @@ pub fn case(seed: u64) -> Case {
 /// A small generator: xorshift with a multiplication (Vigna, "An experimental exploration of Marsaglia's xorshift
 /// generators, scrambled").
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
     /// The sequence of a seed.
-    pub fn new(seed: u64) -> Random {
+    pub(super) fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..4).for_each(|_| {
             random.next();
@@ -56,17 +59,17 @@ impl Random {
     }
 
     /// A number below `count`.
-    pub fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         (self.next() % count.max(1) as u64) as usize
     }
 
     /// True once in this many times.
-    pub fn one_in(&mut self, count: usize) -> bool {
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
     /// One of these.
-    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 }
@@ -107,7 +110,7 @@ const MERGES: [Merge; 2] = [Merge::Concat, Merge::Join];
 const WIDEST: u32 = 16;
 
 /// A random defined graph.
-pub fn graph(random: &mut Random) -> Graph {
+fn graph(random: &mut Random) -> Graph {
     let mut graph = inputs::signature(random);
     let mut pool = leaves(&mut graph, random);
     let steps = 4 + random.below(28);
@@ -133,7 +136,7 @@ pub fn graph(random: &mut Random) -> Graph {
         let output = output(random, &graph, pool[last], format!("out{place}"));
         graph.push_output(output);
     }
-    super::prune::drop_unused(&graph)
+    crate::optimise::prune::drop_unused(&graph)
 }
 
 fn leaves(graph: &mut Graph, random: &mut Random) -> Vec<NodeId> {
