@@ -10,7 +10,7 @@ const GRAPHS: &str = "20000";
 pub(crate) fn fuzz(more: &[&str]) -> Result<(), String> {
     let parser = ["test", "--release", "-p", "postlude", "--lib", "syntax::tests::robust"];
     run(cargo(&parser).env("POSTLUDE_FUZZ", PARSER_INPUTS))?;
-    let graphs = ["test", "--release", "-p", "postlude", "--test", "graphs"];
+    let graphs = ["test", "--release", "-p", "postlude", "--lib", "optimise::tests::graphs"];
     run(cargo(&graphs).env("POSTLUDE_FUZZ", GRAPHS))?;
     println!("{PARSER_INPUTS} inputs to the parser and {GRAPHS} random graphs: nothing found");
     let kernels = ["run", "--release", "-p", "postlude-cli", "--", "fuzz", "--nightly"];

@@ -3,13 +3,13 @@
 use crate::assembler;
 use crate::command::{cargo, run};
 
-/// Packages and tests that compare with a file, and write it where `POSTLUDE_BLESS` is 1.
-const TESTS: &[(&str, &str)] = &[
-    ("postlude-cli", "golden"),
-    ("postlude-cli", "command"),
-    ("postlude", "docs"),
-    ("postlude", "resources"),
-    ("postlude-corpus", "mutations"),
+/// Packages, test programs and their modules that compare with a file, and write it where `POSTLUDE_BLESS` is 1.
+const TESTS: &[(&str, &str, &str)] = &[
+    ("postlude-cli", "golden", ""),
+    ("postlude-cli", "command", ""),
+    ("postlude", "all", "docs::"),
+    ("postlude", "all", "resources::"),
+    ("postlude-corpus", "all", "mutations::"),
 ];
 
 /// Runs those tests with the variable set.
@@ -18,8 +18,8 @@ pub(crate) fn bless() -> Result<(), String> {
     if let Err(message) = &ptxas {
         eprintln!("NO ASSEMBLER: golden/sm90_resources.txt stays as it is: {message}");
     }
-    for (package, test) in TESTS {
-        let mut command = cargo(&["test", "--quiet", "-p", package, "--test", test]);
+    for (package, test, module) in TESTS {
+        let mut command = cargo(&["test", "--quiet", "-p", package, "--test", test, module]);
         command.env("POSTLUDE_BLESS", "1");
         if let Ok(path) = &ptxas {
             command.env("PTXAS", path);

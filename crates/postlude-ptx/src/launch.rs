@@ -2,17 +2,6 @@
 //!
 //! Buffers are named by number: the caller of a launch says which memory each is.
 
-/// A program and how it is launched.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Program {
-    /// PTX, as given to the driver.
-    pub text: String,
-    /// The kernel's name in it.
-    pub entry: String,
-    /// How it is launched.
-    pub launch: Launch,
-}
-
 /// The facts of one launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launch {

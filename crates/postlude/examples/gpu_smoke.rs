@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use postlude::runtime::cache::DiskCache;
 use postlude::runtime::{Device, DeviceBuffer, Function, PreparedLaunch, RuntimeError, Stream};
-use postlude_ptx::launch::{Buffer, Program};
+use postlude_ptx::launch::Buffer;
+
+use programs::Program;
 
 const LAUNCHES: u32 = 10_000;
 

@@ -10,8 +10,6 @@ mod form_fma;
 mod hoist;
 mod merge_common;
 mod prune;
-#[doc(hidden)]
-pub mod random;
 mod reduce_strength;
 mod relax;
 mod rewrite_reductions;

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stderr)] // A skipped test says so.
 
-#[path = "resources/kernels.rs"]
+#[path = "all/resources/kernels.rs"]
 #[allow(dead_code)] // The assembler's test reads more of them.
 mod kernels;
 

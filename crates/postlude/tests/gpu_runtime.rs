@@ -17,7 +17,9 @@ use postlude::runtime::{
     Device, DeviceBuffer, DeviceTensor, Event, Origin, PreparedLaunch, RuntimeError, Stream,
     check_memory,
 };
-use postlude_ptx::launch::{Buffer, Launch, Parameter, Program};
+use postlude_ptx::launch::{Buffer, Launch, Parameter};
+
+use programs::Program;
 
 /// The first GPU, and the right to use it alone: tests measure, trim and capture.
 fn device() -> Option<(Device, MutexGuard<'static, ()>)> {

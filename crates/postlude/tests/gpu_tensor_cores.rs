@@ -14,8 +14,9 @@ use data::{Data, data};
 use kernel::{COLUMNS, ROW_BYTES, ROWS, program};
 use postlude::runtime::{Device, DeviceBuffer, PreparedLaunch, RuntimeError, Stream};
 use postlude_corpus::fingerprint;
+use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::MatrixType;
-use postlude_ptx::launch::{Buffer, Program};
+use postlude_ptx::launch::{Buffer, Launch};
 use postlude_ptx::modifier::SumOverflow;
 use postlude_sim::numerics::tensor::{
     Core, Prepared, Sign, multiply_accumulate, multiply_accumulate_integer,
@@ -90,9 +91,13 @@ fn modelled((a, b): (MatrixType, MatrixType), data: &Data) -> Vec<u8> {
 }
 
 /// What the GPU says.
-fn computed(device: &Device, program: &Program, data: &Data) -> Result<Vec<u8>, RuntimeError> {
+fn computed(
+    device: &Device,
+    (entry, launch): (Entry, Launch),
+    data: &Data,
+) -> Result<Vec<u8>, RuntimeError> {
     let stream = Stream::new(device)?;
-    let function = device.load(&program.text, &program.entry)?;
+    let function = device.load(&entry.to_string(), &entry.name)?;
     let buffers: Vec<DeviceBuffer> = [&data.a, &data.b, &data.before, &data.before]
         .into_iter()
         .map(|bytes| {
@@ -103,7 +108,7 @@ fn computed(device: &Device, program: &Program, data: &Data) -> Result<Vec<u8>, 
         .collect::<Result<_, RuntimeError>>()?;
     let addresses: Vec<(Buffer, u64)> =
         (0..).zip(&buffers).map(|(each, buffer)| (Buffer(each), buffer.address())).collect();
-    PreparedLaunch::new(&function, program.launch.clone(), &addresses)?.launch(&stream)?;
+    PreparedLaunch::new(&function, launch, &addresses)?.launch(&stream)?;
     let result = buffers[3].to_vec(&stream)?;
     stream.synchronize()?;
     Ok(result)
@@ -131,7 +136,7 @@ fn the_model_gives_what_a_gpu_gave() {
 #[test]
 fn every_pair_of_types_has_a_kernel() {
     for (a, b) in PAIRS {
-        assert!(program(a, b, BLOCKS).text.contains("wgmma.mma_async"), "{a:?} {b:?}");
+        assert!(program(a, b, BLOCKS).0.to_string().contains("wgmma.mma_async"), "{a:?} {b:?}");
     }
 }
 
@@ -145,7 +150,7 @@ fn gpu_tensor_cores_agree_with_the_model_to_the_bit() {
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     for pair in PAIRS {
         let data = data(pair.0, pair.1, BLOCKS, SEED);
-        let got = computed(&device, &program(pair.0, pair.1, BLOCKS), &data).expect("it runs");
+        let got = computed(&device, program(pair.0, pair.1, BLOCKS), &data).expect("it runs");
         let want = modelled(pair, &data);
         lines.push(row(pair, &got));
         let different: Vec<usize> = words(&got)

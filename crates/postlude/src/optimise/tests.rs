@@ -1,7 +1,9 @@
 //! Every rule before and after, and whole graphs against the reference.
 
 mod elementwise;
+mod graphs;
 mod properties;
+mod random;
 mod reductions;
 
 use super::Context;

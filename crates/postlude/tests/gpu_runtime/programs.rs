@@ -1,6 +1,17 @@
 //! Small programs in PTX, written by hand: the run time is tested without the compiler that will feed it.
 
-use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, Program, Swizzle, TensorMap};
+use postlude_ptx::launch::{Buffer, Element, Launch, Parameter, Swizzle, TensorMap};
+
+/// A program and how it is launched.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Program {
+    /// PTX, as given to the driver.
+    pub(crate) text: String,
+    /// The kernel's name in it.
+    pub(crate) entry: String,
+    /// How it is launched.
+    pub(crate) launch: Launch,
+}
 
 /// What every text begins with.
 const HEADER: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n";

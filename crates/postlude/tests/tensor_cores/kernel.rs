@@ -1,9 +1,10 @@
 //! A kernel of one matrix instruction: every CTA multiplies operands of its own and stores the accumulators.
 
+use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{
     Accumulator, Attributes, DescriptorLayout, Kernel, MatrixType, Reg, Var, WgmmaForm, build,
 };
-use postlude_ptx::launch::{Buffer, Launch, Parameter, Program, Swizzle};
+use postlude_ptx::launch::{Buffer, Launch, Parameter, Swizzle};
 use postlude_ptx::modifier::{LoadCache, ProxySpace};
 use postlude_ptx::shared::Planner;
 use postlude_ptx::target::Sm90a;
@@ -19,8 +20,8 @@ pub(crate) const ROW_BYTES: u32 = 32;
 const LAYOUT: DescriptorLayout =
     DescriptorLayout { leading: 128, stride: 256, swizzle: Swizzle::None };
 
-/// The instruction on these types, for this many CTAs. Buffers: A, B, the accumulators before, and after.
-pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> Program {
+/// The instruction on these types and its launch on this many CTAs. Buffers: A, B, the accumulators before, and after.
+pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> (Entry, Launch) {
     let entry = build("one_instruction", Attributes::<Sm90a>::new(128), |k| {
         if matches!(a, MatrixType::S8 | MatrixType::U8) {
             body::<S32>(k, a, b, Reg::cast, Reg::cast);
@@ -29,18 +30,15 @@ pub(crate) fn program(a: MatrixType, b: MatrixType, blocks: u32) -> Program {
         }
     });
     let parameters = (0..4).map(|each| Parameter::Pointer { buffer: Buffer(each), offset: 0 });
-    Program {
-        text: entry.to_string(),
-        entry: entry.name,
-        launch: Launch {
-            grid: [blocks, 1, 1],
-            cluster: [1, 1, 1],
-            threads: 128,
-            shared_bytes: (ROWS + COLUMNS) * ROW_BYTES,
-            parameters: parameters.collect(),
-            workspace_bytes: 0,
-        },
-    }
+    let launch = Launch {
+        grid: [blocks, 1, 1],
+        cluster: [1, 1, 1],
+        threads: 128,
+        shared_bytes: (ROWS + COLUMNS) * ROW_BYTES,
+        parameters: parameters.collect(),
+        workspace_bytes: 0,
+    };
+    (entry, launch)
 }
 
 fn body<'k, T: Accumulator>(

@@ -1,0 +1,7 @@
+//! The corpus and the random kernels held against the reference, in one program, which is built and linked once.
+
+mod bounds;
+mod coverage;
+mod fuzz;
+mod mutations;
+mod variations;

@@ -1,0 +1,13 @@
+//! The library's tests that need no GPU in one program, which is built and linked once: `cargo test -p postlude --test all
+//! layering` runs one module of them. Tests for a GPU are programs of their own, for `cargo xtask gpu` carries them.
+
+mod define;
+mod docs;
+mod eight_bit;
+mod functions;
+mod layering;
+mod library;
+mod resources;
+mod simulated;
+mod sizes;
+mod workspace;
