@@ -20,6 +20,14 @@ const PEERS: &str = "bench/gpu/peers.py";
 const CALLS: &str = "bench/numpy_calls.py";
 /// The library that it calls.
 const PEERS_LIBRARY: &str = "libpostlude_peers.so";
+/// The Python package on a GPU, kept in the repository too.
+const PYTHON: &str = "bench/gpu/python.py";
+/// The package's Python half, and its tests.
+const PACKAGE: &str = "crates/postlude-py/python/postlude";
+const PACKAGE_TESTS: &str = "crates/postlude-py/tests";
+/// Its native half as cargo names it, and as Python looks for it.
+const NATIVE: &str = "lib_native.so";
+const NATIVE_MODULE: &str = "_native.abi3.so";
 /// Folders that the command reads.
 const FOLDERS: &[&str] = &["corpus", "kernels"];
 /// More would be slow to carry.
@@ -52,7 +60,12 @@ pub(crate) fn pack() -> Result<(), String> {
     for test in executables(&tests, &[], is_ours)? {
         place_program(&test.path, &folder.join("tests").join(test.name))?;
     }
-    place_program(&library()?, &folder.join(PEERS_LIBRARY))?;
+    place_program(&library("postlude-peers", PEERS_LIBRARY)?, &folder.join(PEERS_LIBRARY))?;
+    let package = folder.join("python/postlude");
+    copy_sources(&root().join(PACKAGE), &package)?;
+    place_program(&library("postlude-py", NATIVE)?, &package.join(NATIVE_MODULE))?;
+    copy_sources(&root().join(PACKAGE_TESTS), &folder.join("python_tests"))?;
+    copy(&root().join(PYTHON), &folder.join("python.py"))?;
     for name in FOLDERS {
         copy_folder(&root().join(name), &folder.join(name))?;
     }
@@ -75,20 +88,37 @@ pub(crate) fn pack() -> Result<(), String> {
     println!(
         "  CHECKS=0 SUITES= PEERS=\"warm time\" ./check_and_time.sh results  # beside PyTorch, where it is installed"
     );
+    println!(
+        "  python3 python.py results                              # the Python package, where PyTorch is installed"
+    );
     Ok(())
 }
 
-/// The library for other languages, built.
-fn library() -> Result<PathBuf, String> {
-    let arguments = ["build", "--release", "-p", "postlude-peers", "--message-format=json"];
+/// A package's library for other languages, built.
+fn library(package: &str, file: &str) -> Result<PathBuf, String> {
+    let arguments = ["build", "--release", "-p", package, "--message-format=json"];
     println!("$ cargo {}", arguments.join(" "));
-    let messages = answer(&mut cargo(&arguments))?;
+    // Python brings its own symbols: an extension module names no library of theirs.
+    let messages = answer(cargo(&arguments).env("PYO3_BUILD_EXTENSION_MODULE", "1"))?;
     let files = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     files
         .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
         .filter_map(|file| file.as_str().map(PathBuf::from))
-        .find(|file| file.ends_with(PEERS_LIBRARY))
-        .ok_or_else(|| format!("no {PEERS_LIBRARY} was built"))
+        .find(|built| built.ends_with(file))
+        .ok_or_else(|| format!("no {file} was built"))
+}
+
+/// Copies a folder's Python files, and none that a build or a run left there.
+fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
+    create(to)?;
+    for entry in fs::read_dir(from).map_err(|error| said(from, &error))? {
+        let path = entry.map_err(|error| said(from, &error))?.path();
+        let is_source = path.extension().is_some_and(|extension| extension == "py");
+        if let (true, Some(name)) = (is_source, path.file_name()) {
+            copy(&path, &to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies a program without what only debuggers read, where there is something to take it out with.

@@ -16,6 +16,7 @@ mod golden;
 mod gpu;
 mod harness;
 mod python;
+mod python_tests;
 mod readme;
 mod sanitizer;
 mod surface;
@@ -29,8 +30,9 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test         everything a change has to pass: formatting, lints, dependencies, docs, features, tests, the CPU engine
-               under AddressSanitizer, the README's commands; names the slowest tests
+               under AddressSanitizer, the Python package, the README's commands; names the slowest tests
   test --quick formatting, lints and the tests that take no more than a few minutes together
+  python       the Python package's part of it: a private Python with locked packages in .venv, the package, its tests
   golden       rewrites the golden files and the tables of the documentation, for review as a difference
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test"] => test::test(Tier::Full),
         ["test", "--quick"] => test::test(Tier::Quick),
+        ["python"] => python_tests::run_tests(),
         ["golden"] => golden::bless(),
         ["bench", "cpu"] => bench::cpu(),
         ["fuzz", more @ ..] if !more.contains(&"--help") => fuzz::fuzz(more),

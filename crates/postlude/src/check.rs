@@ -24,7 +24,7 @@ use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
 pub use error::CheckError;
 pub(crate) use error::Warning;
-pub use infer::{Bindings, Bound, infer};
+pub use infer::{Bindings, Bound, free_names, infer};
 
 /// Diagnostics beyond this many help nobody.
 const MOST_ERRORS: usize = 5;

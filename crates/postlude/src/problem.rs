@@ -166,6 +166,33 @@ impl Problem {
         Ok(problem)
     }
 
+    /// The sizes that dtypes and shapes of the inputs tell, in the order of the signature; `None` for a number.
+    #[doc(hidden)]
+    pub fn of_shapes(
+        graph: &Graph,
+        inputs: &[Option<(DType, &[usize])>],
+    ) -> Result<Problem, BindError> {
+        let mut sizes = Sizes::new();
+        for (input, given) in graph.inputs().iter().zip(inputs) {
+            let name = || input.name.clone();
+            match (&input.dims, given) {
+                (None, None) => {}
+                (None, Some(_)) => return Err(BindError::WantsScalar { name: name() }),
+                (Some(_), None) => return Err(BindError::WantsTensor { name: name() }),
+                (Some(_), Some((dtype, shape))) => {
+                    collect_sizes(input, *dtype, shape, &mut sizes)?;
+                }
+            }
+        }
+        let problem = Problem::new(graph, &sizes)?;
+        for (input, given) in graph.inputs().iter().zip(inputs) {
+            if let (Some(dims), Some((_, shape))) = (&input.dims, given) {
+                problem.check_shape(&input.name, dims, shape)?;
+            }
+        }
+        Ok(problem)
+    }
+
     /// The extents of the product.
     fn measure(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         let size = |dim: &Dim| size_of(dim, sizes);

@@ -88,9 +88,16 @@ impl Use<'_> {
     }
 }
 
-fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
-    let assigned: BTreeSet<&str> =
-        ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect();
+/// The names that a body reads and does not assign: the inputs of a one-liner, in the order of its signature.
+pub fn free_names(ast: &Ast) -> Vec<String> {
+    uses(ast, &assigned(ast)).into_iter().map(|seen| seen.name.to_owned()).collect()
+}
+
+fn assigned(ast: &Ast) -> BTreeSet<&str> {
+    ast.statements.iter().flat_map(|s| &s.targets).map(|name| name.text.as_str()).collect()
+}
+
+fn uses<'a>(ast: &'a Ast, assigned: &BTreeSet<&str>) -> Vec<Use<'a>> {
     let skipped = dim_arguments(ast);
     let transposed = transposed(ast);
     let indices = indices(ast);
@@ -116,6 +123,12 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
             None => {}
         }
     }
+    uses
+}
+
+fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
+    let assigned = assigned(ast);
+    let uses = uses(ast, &assigned);
     let operands = product::products(&ast.exprs).next().map(|(_, left, right)| {
         [product::operand(&ast.exprs, left), product::operand(&ast.exprs, right)]
     });

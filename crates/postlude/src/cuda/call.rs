@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postlude_ptx::launch::Launch;
+use postlude_ptx::launch::{Buffer, Launch};
 
 use crate::cuda::check::Checked;
 use crate::cuda::{GpuKernel, chip};
 use crate::error::Error;
+use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
-use crate::runtime::{Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, Stream};
+use crate::runtime::{
+    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream,
+};
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
 /// A call on tensors of a GPU with everything planned, checked and encoded.
@@ -45,7 +48,11 @@ use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 pub struct PreparedCall {
     kernel: Arc<GpuKernel>,
     problem: Problem,
-    schedule: Schedule,
+    planned: Planned,
+    /// What the host passes, by place in the signature.
+    scalars: Vec<Option<f64>>,
+    /// How far each tensor's address is beyond a multiple of [`Placement::PERIOD`].
+    starts: Vec<u64>,
     function: Function,
     /// CTAs that run at a time, once that was asked.
     resident: Option<u32>,
@@ -68,12 +75,14 @@ impl PreparedCall {
         let mut call = PreparedCall {
             kernel: kernel.clone(),
             problem: checked.problem.clone(),
-            schedule: planned.schedule(),
+            planned: planned.clone(),
+            scalars: Vec::new(),
+            starts: Vec::new(),
             function: program.function,
             resident: None,
             launch: None,
         };
-        call.bind(&checked, &planned)?;
+        call.bind(&checked, planned)?;
         Ok(call)
     }
 
@@ -85,10 +94,44 @@ impl PreparedCall {
         }
     }
 
+    /// The same on tensors that differ from the call's in their addresses alone, and with these scalars: both by place in
+    /// the signature, outputs behind inputs. Nothing is remembered, so threads may launch one call at the same time.
+    ///
+    /// The caller has validated the tensors.
+    ///
+    /// # Panics
+    /// If an address is not as far beyond a multiple of [`Placement::PERIOD`] as the call's own: the code was chosen for it.
+    #[doc(hidden)]
+    pub fn launch_at(
+        &self,
+        stream: &Stream,
+        addresses: &[u64],
+        scalars: &[Option<f64>],
+    ) -> Result<(), Error> {
+        let Some(launch) = &self.launch else { return Ok(()) };
+        let starts = addresses.iter().map(|address| address % Placement::PERIOD);
+        assert!(
+            starts.eq(self.starts.iter().copied()),
+            "tensors that the call was not prepared for"
+        );
+        let address = |buffer: Buffer| {
+            let found = addresses.get(buffer.0 as usize).copied();
+            found.ok_or(RuntimeError::NoAddress { buffer })
+        };
+        if self.scalars == scalars {
+            return Ok(launch.launch_at(stream, address)?);
+        }
+        let mut facts = self.planned.launch(scalars);
+        facts.grid[0] = launch.facts().grid[0];
+        let buffers = (0..addresses.len() as u32).map(Buffer);
+        let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();
+        Ok(PreparedLaunch::new(&self.function, facts, &addresses)?.launch(stream)?)
+    }
+
     /// How it is run.
     #[doc(hidden)]
-    pub fn schedule(&self) -> &Schedule {
-        &self.schedule
+    pub fn schedule(&self) -> Schedule {
+        self.planned.schedule()
     }
 
     /// The loaded kernel.
@@ -116,23 +159,26 @@ impl PreparedCall {
         let program = self.kernel.lowered.program().map_err(TargetRefusal::from)?;
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
-        let planned = planning.accept(&self.schedule)?;
-        self.bind(&checked, &planned)
+        let planned = planning.accept(&self.planned.schedule())?;
+        self.bind(&checked, planned)
     }
 
     /// Encodes the launch for these tensors; on a failure everything stays as it was.
-    fn bind(&mut self, checked: &Checked, planned: &Planned) -> Result<(), Error> {
-        if checked.is_empty {
-            return Ok(());
-        }
-        let mut facts = planned.launch(&checked.scalars);
-        facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
-        match &mut self.launch {
-            Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,
-            other => {
-                *other = Some(PreparedLaunch::new(&self.function, facts, &checked.addresses)?);
+    fn bind(&mut self, checked: &Checked, planned: Planned) -> Result<(), Error> {
+        if !checked.is_empty {
+            let mut facts = planned.launch(&checked.scalars);
+            facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
+            match &mut self.launch {
+                Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,
+                other => {
+                    *other = Some(PreparedLaunch::new(&self.function, facts, &checked.addresses)?);
+                }
             }
         }
+        self.planned = planned;
+        self.scalars.clone_from(&checked.scalars);
+        let start = |(_, address): &(Buffer, u64)| address % Placement::PERIOD;
+        self.starts = checked.addresses.iter().map(start).collect();
         Ok(())
     }
 

@@ -62,32 +62,51 @@ impl PreparedLaunch {
 
     /// The same launch on buffers at other addresses; allocates nothing.
     pub fn rebind(&mut self, addresses: &[(Buffer, u64)]) -> Result<(), RuntimeError> {
-        let of_a_buffer = |parameter: &Parameter| {
-            !is_workspace(parameter) && parameters::buffer(parameter).is_some()
-        };
-        self.write(of_a_buffer, addresses)
+        self.write(leads_to_tensor, addresses)
     }
 
     /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
     pub fn launch(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        self.launch_block(stream, &self.block)
+    }
+
+    /// The same with buffers at other addresses, for this launch alone.
+    pub(crate) fn launch_at(
+        &self,
+        stream: &Stream,
+        address: impl Fn(Buffer) -> Result<u64, RuntimeError>,
+    ) -> Result<(), RuntimeError> {
+        let mut block = self.copy_of(&self.block);
+        let context = self.function.device().context();
+        let encode = |map: &TensorMap, at| driver::encode(context, map, at);
+        self.layout.write(&self.launch, &mut block, leads_to_tensor, address, encode)?;
+        self.launch_block(stream, &block)
+    }
+
+    fn launch_block(&self, stream: &Stream, block: &Block) -> Result<(), RuntimeError> {
         let device = self.function.device();
         if stream.device().ordinal() != device.ordinal() {
             let (stream, kernel) = (stream.device().ordinal(), device.ordinal());
             return Err(RuntimeError::StreamDevice { stream, kernel });
         }
         if self.launch.workspace_bytes == 0 {
-            return self.queue(stream, &self.block);
+            return self.queue(stream, block);
         }
         let bytes = self.launch.workspace_bytes;
         device.workspaces().with(device.context(), stream, self.user, bytes, |address| {
             // On the stack, for other threads launch from the same block.
-            let mut block = Block::EMPTY;
-            let used = self.layout.bytes();
-            block.0[..used].copy_from_slice(&self.block.0[..used]);
+            let mut block = self.copy_of(block);
             let encode = |map: &TensorMap, at| driver::encode(device.context(), map, at);
             self.layout.write(&self.launch, &mut block, is_workspace, |_| Ok(address), encode)?;
             self.queue(stream, &block)
         })
+    }
+
+    fn copy_of(&self, from: &Block) -> Block {
+        let mut block = Block::EMPTY;
+        let used = self.layout.bytes();
+        block.0[..used].copy_from_slice(&from.0[..used]);
+        block
     }
 
     /// The kernel.
@@ -126,4 +145,9 @@ impl PreparedLaunch {
 /// Whether a parameter leads to scratch memory, which is known only when the launch is queued.
 fn is_workspace(parameter: &Parameter) -> bool {
     parameters::buffer(parameter) == Some(Buffer::WORKSPACE)
+}
+
+/// Whether a parameter leads to a tensor of the caller's.
+fn leads_to_tensor(parameter: &Parameter) -> bool {
+    !is_workspace(parameter) && parameters::buffer(parameter).is_some()
 }

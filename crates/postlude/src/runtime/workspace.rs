@@ -42,7 +42,7 @@ impl Workspaces {
             launch(memory.address())?;
             return memory.free(context, stream);
         }
-        let piece = self.piece(stream);
+        let piece = self.piece(stream.number()?);
         // Held until the launch is queued: zeroing and launch are neighbours in the stream's order.
         let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
         if piece.memory.as_ref().is_none_or(|memory| memory.len() < bytes) {
@@ -64,15 +64,16 @@ impl Workspaces {
         Ok(())
     }
 
-    fn piece(&self, stream: &Stream) -> Arc<Mutex<Piece>> {
+    fn piece(&self, stream: u64) -> Arc<Mutex<Piece>> {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        pieces.entry(stream.number()).or_default().clone()
+        pieces.entry(stream).or_default().clone()
     }
 
     /// Gives back what a stream used, in its order.
     pub(crate) fn release(&self, stream: &Stream) -> Result<(), RuntimeError> {
+        let number = stream.number()?;
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(piece) = pieces.remove(&stream.number()) else { return Ok(()) };
+        let Some(piece) = pieces.remove(&number) else { return Ok(()) };
         drop(pieces);
         let memory = piece.lock().unwrap_or_else(PoisonError::into_inner).memory.take();
         memory.map_or(Ok(()), |memory| memory.free(stream.device().context(), stream))

@@ -170,7 +170,8 @@ impl<'a> TensorViewMut<'a> {
     }
 
     /// Copies the values of a tensor of the same type and shape.
-    pub(crate) fn copy_from(&mut self, from: TensorView<'_>) {
+    #[doc(hidden)]
+    pub fn copy_from(&mut self, from: TensorView<'_>) {
         debug_assert!(self.shape() == from.shape() && self.dtype() == from.dtype());
         let shape = self.layout.shape().to_vec();
         let mut index = vec![0; shape.len()];

@@ -1,6 +1,7 @@
 //! Streams: work on one is done in order.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::OnceLock;
 
 use super::event::Event;
 use super::table::Handle;
@@ -14,8 +15,9 @@ const NON_BLOCKING: c_uint = 1;
 pub struct Stream {
     device: Device,
     handle: Handle,
-    /// Never given to another stream of the process, unlike a handle.
-    number: u64,
+    /// Never given to another stream of the process, unlike a handle. The driver is asked when it is needed first, for
+    /// it does not answer while the stream is captured.
+    number: OnceLock<u64>,
     owner: Owner,
 }
 
@@ -32,14 +34,12 @@ impl Stream {
         // SAFETY: writes one handle.
         let code = unsafe { (entered.table().stream_create)(&raw mut handle, NON_BLOCKING) };
         entered.check("cuStreamCreate", code)?;
-        let mut stream = Stream { device: device.clone(), handle, number: 0, owner: Owner::Us };
-        stream.number = stream.ask_number()?;
-        Ok(stream)
+        Ok(Stream { device: device.clone(), handle, number: OnceLock::new(), owner: Owner::Us })
     }
 
     /// The GPU's default stream, ordered with every blocking stream.
     pub fn default_of(device: &Device) -> Result<Stream, RuntimeError> {
-        Stream::other(device, 0)
+        Ok(Stream::other(device, 0))
     }
 
     /// A stream that another library made (a `CUstream` or `cudaStream_t`), which stays that library's to destroy.
@@ -47,13 +47,11 @@ impl Stream {
     /// # Safety
     /// The handle is a stream of this GPU's primary context, and outlives the answer.
     pub unsafe fn from_raw(device: &Device, handle: usize) -> Result<Stream, RuntimeError> {
-        Stream::other(device, handle)
+        Ok(Stream::other(device, handle))
     }
 
-    fn other(device: &Device, handle: Handle) -> Result<Stream, RuntimeError> {
-        let mut stream = Stream { device: device.clone(), handle, number: 0, owner: Owner::Other };
-        stream.number = stream.ask_number()?;
-        Ok(stream)
+    fn other(device: &Device, handle: Handle) -> Stream {
+        Stream { device: device.clone(), handle, number: OnceLock::new(), owner: Owner::Other }
     }
 
     fn ask_number(&self) -> Result<u64, RuntimeError> {
@@ -107,8 +105,12 @@ impl Stream {
     }
 
     /// What tells it from every other stream of the process.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+    pub(crate) fn number(&self) -> Result<u64, RuntimeError> {
+        if let Some(number) = self.number.get() {
+            return Ok(*number);
+        }
+        let number = self.ask_number()?;
+        Ok(*self.number.get_or_init(|| number))
     }
 }
 

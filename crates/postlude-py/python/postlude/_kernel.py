@@ -1,0 +1,280 @@
+"""Kernels: compiled from text, called on arrays."""
+
+from __future__ import annotations
+
+import sys
+from hashlib import sha256
+from html import escape
+from itertools import count
+from typing import Any, Optional, Sequence
+from weakref import WeakValueDictionary
+
+from . import _native
+from ._errors import CallError
+
+_modules = sys.modules
+
+_serial = count()
+#: Kernels by their keys; operators of PyTorch find theirs here.
+known: WeakValueDictionary[str, Kernel] = WeakValueDictionary()
+
+
+class Comparison:
+    """What a check found of one output."""
+
+    __slots__ = ("name", "elements", "wrong", "worst")
+
+    def __init__(self, name: str, elements: int, wrong: int, worst: float) -> None:
+        self.name = name
+        #: How many elements were compared.
+        self.elements = elements
+        #: How many are not what the reference allows.
+        self.wrong = wrong
+        #: The largest error, as a share of what is allowed.
+        self.worst = worst
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.wrong} of {self.elements} elements wrong, worst {self.worst:.3g} of the bound"
+
+
+class Explanation(str):
+    """Text that a notebook shows as it is."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Kernel:
+    """A kernel, ready to be called.
+
+    Arguments come in the order of the signature or by name: arrays of NumPy, PyTorch, CuPy or JAX (anything that speaks
+    DLPack), and plain numbers. Nothing is copied. The kernel runs where the arrays are; on a GPU it is queued on the
+    framework's current stream. One output comes back as itself, several as a named tuple, allocated by the framework of
+    the first array; ``out=`` writes into given arrays instead.
+
+    >>> import numpy as np, postlude
+    >>> linear = postlude.compile("D = relu(A @ W.T + bias[N])")
+    >>> A, W = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
+    >>> linear(A, W, bias=np.zeros(4, np.float32))
+    array([[3., 3., 3., 3.],
+           [3., 3., 3., 3.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        math: str = "default",
+        threads: Optional[int] = None,
+        outputs: Optional[Sequence[str]] = None,
+        name: Optional[str] = None,
+        doc: Optional[str] = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads is {threads}; it is at least 1")
+        keep = [outputs] if isinstance(outputs, str) else None if outputs is None else list(outputs)
+        self._native = _native.Kernel(text, math=math, threads=threads, keep=keep)
+        signature = self._native.signature
+        self.__name__ = name or (signature[0] if signature else "kernel")
+        self.__doc__ = doc
+        self._options = (math, threads, keep)
+        # What the kernel is made of, and a number of its own: an equal kernel may be gone when an operator needs this one.
+        self._key = f"{sha256(repr((text, self._options)).encode()).hexdigest()}#{next(_serial)}"
+        known[self._key] = self
+        #: What calls through operators of PyTorch look up.
+        self._plans: dict[Any, Any] = {}
+
+    def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if _torch is None:
+            _find_torch()
+        if _torch is not None and _torch.takes(args, kwargs, out):
+            return _torch.call(self, args, kwargs, out)
+        try:
+            result = self._native(*args, out=out, **kwargs)
+        except CallError:
+            if _torch is not None and _torch.transforms():
+                return _torch.call(self, args, kwargs, out)
+            raise
+        if out is not None and _torch is not None:
+            _torch.written(out)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        math, threads, keep = self._options
+        return _rebuilt, (self.text, math, threads, keep, self.__name__, self.__doc__)
+
+    @property
+    def text(self) -> str:
+        """The kernel's text."""
+        return self._native.text
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(self._native.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs, in order; empty for a one-liner, whose outputs follow from its arguments."""
+        return tuple(self._native.outputs)
+
+    def __str__(self) -> str:
+        return self.text.strip()
+
+    def __repr__(self) -> str:
+        return f"<postlude.Kernel {self.__name__}({', '.join(self.inputs)})>"
+
+    def explain(self, *args: Any, stage: Optional[str] = None, **kwargs: Any) -> Explanation:
+        """What becomes of the kernel, stage by stage.
+
+        Without arguments: its text, its graph and its tile program. With arrays (or ``(dtype, shape)`` pairs, or sizes of
+        dims by name) also the schedules on a GPU and on the CPU. ``stage`` is one of ``text``, ``graph``, ``passes``,
+        ``tile``, ``schedule``, ``ptx`` and ``cpu``.
+        """
+        stages = ("text", "graph", "passes", "tile", "schedule", "ptx", "cpu")
+        if stage is not None and stage not in stages:
+            raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(stages)}")
+        sized = stage in ("schedule", "ptx", "cpu")
+        return Explanation(self._native.explain(self._shapes(args, kwargs, sized), stage))
+
+    def ptx(self, *args: Any, **kwargs: Any) -> str:
+        """The kernel's PTX for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name."""
+        return str(self.explain(*args, stage="ptx", **kwargs))
+
+    def schedule(self, *args: Any, **kwargs: Any) -> str:
+        """The schedule on a GPU for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name."""
+        return str(self.explain(*args, stage="schedule", **kwargs))
+
+    def check(self, *args: Any, out: Any = None, **kwargs: Any) -> list[Comparison]:
+        """Runs the kernel, or takes what ``out`` holds, and compares every element with the reference.
+
+        The reference is slow: it is f64, with a bound for every element. A call that is wrong raises
+        :class:`AssertionError`; the comparisons come back otherwise.
+        """
+        outputs = self(*args, **kwargs) if out is None else out
+        if isinstance(outputs, dict):
+            names = self.outputs or tuple(outputs)
+            outputs = tuple(outputs[name] for name in names)
+        outputs = tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+        host = _to_host
+        found = self._native.check(
+            tuple(host(one) for one in args),
+            {name: host(one) for name, one in kwargs.items()},
+            [host(one) for one in outputs],
+        )
+        comparisons = [Comparison(*one) for one in found]
+        wrong = [one for one in comparisons if one.wrong]
+        if wrong:
+            raise AssertionError("; ".join(map(repr, wrong)))
+        return comparisons
+
+    def _shapes(self, args: Sequence[Any], kwargs: dict[str, Any], sized: bool) -> list[Any]:
+        """Dtypes and shapes of the inputs, from arguments or from sizes."""
+        signature = self._native.signature
+        names = self.inputs
+        if not args and all(name not in names for name in kwargs):
+            if signature is None:
+                if kwargs:
+                    raise CallError("a one-liner's dims are not named before it is called: give (dtype, shape) pairs")
+                return [("bfloat16", [1, 1])] * len(names)
+            known = {dim.partition("/")[0] for _, _, own in signature[1] for dim in own or () if not dim.isdigit()}
+            unknown, unsized = sorted(set(kwargs) - known), sorted(known - set(kwargs))
+            if unknown:
+                raise TypeError(f"the kernel has no dim {unknown[0]!r}; its dims are {', '.join(sorted(known))}")
+            if unsized and (kwargs or sized):
+                raise TypeError(f"the size of {', '.join(unsized)} is missing")
+            return [
+                None if dims is None else (dtype, [_size(dim, kwargs) for dim in dims])
+                for _, dtype, dims in signature[1]
+            ]
+        if len(args) > len(names):
+            raise TypeError(f"the kernel takes {len(names)} arguments ({', '.join(names)}), {len(args)} are given")
+        given = dict(zip(names, args))
+        for name in kwargs:
+            if name not in names or name in given:
+                wrong = "is given twice" if name in given else f"is no input; the inputs are {', '.join(names)}"
+                raise TypeError(f"{name!r} {wrong}")
+        given.update(kwargs)
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise TypeError(f"missing {', '.join(missing)}; the kernel takes {', '.join(names)}")
+        return [_described(given[name]) for name in names]
+
+
+def _rebuilt(
+    text: str,
+    math: str,
+    threads: Optional[int],
+    outputs: Optional[list[str]],
+    name: str,
+    doc: Optional[str],
+) -> Kernel:
+    """A kernel that was pickled or copied."""
+    return Kernel(text, math=math, threads=threads, outputs=outputs, name=name, doc=doc)
+
+
+#: How PyTorch's tensors are treated, once PyTorch is there.
+_torch: Any = None
+
+
+def _find_torch() -> None:
+    global _torch
+    if "torch" in _modules:
+        from . import _torch as found
+
+        _torch = found
+
+
+def _size(dim: str, sizes: dict[str, Any]) -> int:
+    if dim.isdigit():
+        return int(dim)
+    name, _, divisor = dim.partition("/")
+    # Stages without sizes take any.
+    return int(sizes.get(name, 0)) // int(divisor or 1)
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        return None
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        return (value[0], list(value[1]))
+    return (str(value.dtype).removeprefix("torch."), list(value.shape))
+
+
+def _to_host(value: Any) -> Any:
+    """An array that the reference can read: a CPU copy where it is on a GPU."""
+    if isinstance(value, (int, float)):
+        return value
+    torch = _modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    if type(value).__module__.startswith("cupy"):
+        return value.get()
+    if type(value).__module__.startswith("jax"):
+        import numpy
+
+        return numpy.array(value)
+    return value
+
+
+def compile(
+    text: str,
+    *,
+    math: str = "default",
+    threads: Optional[int] = None,
+    outputs: Optional[Sequence[str]] = None,
+    name: Optional[str] = None,
+) -> Kernel:
+    """A kernel of a text: with a signature, or a one-liner that is typed by its arguments.
+
+    ``math="accurate"`` asks for accurate functions everywhere, ``math="fast"`` allows hardware approximations, ``threads`` limits the CPU, ``outputs`` keeps some outputs alone.
+
+    >>> import postlude
+    >>> kernel = postlude.compile("D = gelu(A @ W.T + bias[N])")
+    >>> kernel.inputs
+    ('A', 'W', 'bias')
+    """
+    return Kernel(text, math=math, threads=threads, outputs=outputs, name=name)

@@ -1,0 +1,283 @@
+"""The language's functions and dtypes, for functions that ``postlude.kernel`` traces.
+
+Every function of the language is here under its own name, and is a method of traced values too. Dims are strings.
+
+>>> from postlude import kernel
+>>> from postlude.lang import bf16, f32, mean, rsqrt
+>>> @kernel
+... def scaled(A: bf16["M", "K"], W: bf16["N", "K"], gamma: f32["N"], eps: f32) -> bf16["M", "N"]:
+...     z = A @ W.T
+...     return z * rsqrt(mean(z ** 2, "N") + eps) * gamma
+>>> print(scaled)
+kernel scaled(A: bf16[M, K], W: bf16[N, K], gamma: f32[N], eps: f32) -> D: bf16[M, N] {
+    z = A @ W.T
+    D = z * rsqrt(mean(square(z), N) + eps) * gamma
+}
+
+A dtype with dims in brackets is an annotation (``f32[()]`` is a scalar in memory, bare ``f32`` a number that the host
+passes), and a dtype casts when it is called.
+"""
+
+from __future__ import annotations
+
+import math as _math
+import re as _re
+from inspect import Parameter as _Parameter
+from inspect import Signature as _Signature
+from typing import TYPE_CHECKING, Any, Callable, Union
+
+from . import _native
+from ._value import Constant as _Constant
+from ._value import Level as _Level
+from ._value import Value as Value
+from ._value import index_word as _index_word
+from ._value import methods as _methods
+from ._value import operand as _operand
+from ._value import refuse as _refuse
+
+#: What a function takes: a traced value or a number.
+Operand = Union[Value, int, float]
+
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+
+#: The row and the column of an element: `i32["M"]` and `i32["N"]`.
+row = _index_word("row")
+col = _index_word("col")
+
+_DIM = _re.compile(r"[A-Za-z_][A-Za-z0-9_]*( */ *[0-9]+)?|[0-9]+")
+
+
+class TensorType:
+    """A dtype with dims: the annotation of an array.
+
+    >>> from postlude.lang import f32
+    >>> f32["M", "N/2"]
+    f32[M, N/2]
+    """
+
+    __slots__ = ("dtype", "dims")
+
+    def __init__(self, dtype: DType, dims: tuple[Any, ...]) -> None:
+        self.dtype = dtype
+        self.dims = dims
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.dims))}]"
+
+    def __call__(self, *args: Any) -> Any:
+        # Python 3.10 lets a named tuple have callable annotations only.
+        _refuse(f"`{self!r}` is an annotation, not a value", f"cast with the dtype alone: `{self.dtype!r}(x)`")
+
+
+class DType:
+    """A dtype: an annotation with dims in brackets or, for a number that the host passes, without; called, it casts.
+
+    >>> from postlude.lang import bf16, row
+    >>> bf16(row / 2)
+    <traced value bf16(row / 2)>
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, dims: Any) -> TensorType:
+        return TensorType(self, dims if isinstance(dims, tuple) else (dims,))
+
+    def __call__(self, x: Operand) -> Value:
+        return Value(f"{self.name}()", _operand(x, f"the argument of `{self.name}`"))
+
+    def __repr__(self) -> str:
+        return "bool_" if self.name == "bool" else self.name
+
+
+f32, f16, bf16 = DType("f32"), DType("f16"), DType("bf16")
+f8e4m3, f8e5m2 = DType("f8e4m3"), DType("f8e5m2")
+i8, u8, i32 = DType("i8"), DType("u8"), DType("i32")
+bool_, b1 = DType("bool"), DType("b1")
+
+
+def _dim(given: Any, place: str) -> _Constant:
+    """A dim, as it is written."""
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return _Constant(str(given), _Level.OPERAND)
+    if isinstance(given, str) and _DIM.fullmatch(given):
+        return _Constant(given.replace(" ", ""), _Level.OPERAND)
+    if isinstance(given, str) and "," in given:
+        _refuse(f"{place} is {given!r}, which is more than one dim", 'write one string for each: `"M", "N"`')
+    _refuse(
+        f"{place} is {given!r}, which is not a dim: a dim is a string with a name, perhaps divided by an integer, or an "
+        "integer",
+        'write a dim such as `"N"`, `128` or `"N/2"`',
+    )
+
+
+def _parameters(parameters: list[str]) -> list[_Parameter]:
+    """A function's parameters as Python writes them."""
+    found = []
+    for one in parameters:
+        name, _, default = one.partition("=")
+        if name.endswith("..."):
+            found.append(_Parameter("dims", _Parameter.VAR_POSITIONAL))
+        else:
+            value = float(default) if default else _Parameter.empty
+            found.append(_Parameter(name, _Parameter.POSITIONAL_OR_KEYWORD, default=value))
+    return found
+
+
+def _bind(name: str, signature: _Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The arguments in order, each with its parameter's name; dims one by one."""
+    shown = f"{name}{signature}"
+    for keyword in kwargs:
+        if keyword not in signature.parameters or keyword == "dims":
+            positional = "dims" in signature.parameters
+            help = f'write dims without a name: `{name}(x, "N")`' if positional else f"its parameters are `{shown}`"
+            _refuse(f"`{name}` has no parameter that is called `{keyword}`", help)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        _refuse(f"`{name}`: {error}", f"it is `{shown}`")
+    found = []
+    for parameter, value in bound.arguments.items():
+        found += [("dim", one) for one in value] if parameter == "dims" else [(parameter, value)]
+    return found
+
+
+def _function(name: str, parameters: list[str], note: str) -> Callable[..., Any]:
+    """The Python function of a function of the language."""
+    signature = _Signature(_parameters(parameters))
+    split = name in ("halves", "pairs")
+
+    def called(head: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arguments = [
+            _dim(value, f"a dim of `{name}`")
+            if parameter == "dim"
+            else _operand(value, f"the argument `{parameter}` of `{name}`")
+            for parameter, value in _bind(name, signature, args, kwargs)
+        ]
+        value = Value(head, *arguments)
+        return (Value("part 0", value), Value("part 1", value)) if split else value
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return called(f"{name}()", args, kwargs)
+
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        return called(f"grad({name})()", args, kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = f"``{name}({', '.join(parameters)})`` of the language{': ' + note if note else ''}."
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    derivative.__name__ = derivative.__qualname__ = f"grad({name})"
+    derivative.__doc__ = f"The derivative of ``{name}`` in its first argument."
+    derivative.__signature__ = signature  # type: ignore[attr-defined]
+    _derivatives[name] = derivative
+    return function
+
+
+_derivatives: dict[str, Callable[..., Any]] = {}
+_functions = {name: _function(name, parameters, note) for name, parameters, note in _native.functions()}
+_dtypes = {one.name: one for one in (f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, bool_, b1)}
+
+
+def grad(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The derivative of a function of the language in its first argument.
+
+    >>> from postlude.lang import gelu, grad, row
+    >>> grad(gelu)(row)
+    <traced value grad(gelu)(row)>
+    """
+    name = getattr(function, "__name__", "")
+    if _functions.get(name) is not function:
+        meant = f"write `grad(lang.{name})(x)`" if name in _functions else "write `grad(gelu)(x)`"
+        _refuse(f"`grad` takes a function of `postlude.lang`, not {function!r}", meant)
+    return _derivatives[name]
+
+
+#: Names that a kernel can neither declare nor assign.
+_RESERVED = {*_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "tf32", "i4"}
+_methods.update({name: one for name, one in _functions.items() if name != "where"})
+
+__all__ = [
+    *_functions,
+    *("bool_" if name == "bool" else name for name in _dtypes),
+    *("DType", "Operand", "TensorType", "Value", "col", "grad", "inf", "nan", "pi", "row"),
+]
+
+if TYPE_CHECKING:
+    # What the table makes, for type checkers and editors; a test holds the two together.
+    def abs(x: Operand) -> Value: ...
+    def sign(x: Operand) -> Value: ...
+    def sqrt(x: Operand) -> Value: ...
+    def rsqrt(x: Operand) -> Value: ...
+    def rcp(x: Operand) -> Value: ...
+    def square(x: Operand) -> Value: ...
+    def exp(x: Operand) -> Value: ...
+    def exp2(x: Operand) -> Value: ...
+    def log(x: Operand) -> Value: ...
+    def log2(x: Operand) -> Value: ...
+    def log1p(x: Operand) -> Value: ...
+    def expm1(x: Operand) -> Value: ...
+    def sin(x: Operand) -> Value: ...
+    def cos(x: Operand) -> Value: ...
+    def tanh(x: Operand) -> Value: ...
+    def erf(x: Operand) -> Value: ...
+    def floor(x: Operand) -> Value: ...
+    def ceil(x: Operand) -> Value: ...
+    def round(x: Operand) -> Value: ...
+    def clamp(x: Operand, lo: Operand, hi: Operand) -> Value: ...
+    def maximum(x: Operand, y: Operand) -> Value: ...
+    def minimum(x: Operand, y: Operand) -> Value: ...
+    def pow(x: Operand, y: Operand) -> Value: ...
+    def fma(x: Operand, y: Operand, z: Operand) -> Value: ...
+    def where(condition: Operand, x: Operand, y: Operand) -> Value: ...
+    def isnan(x: Operand) -> Value: ...
+    def isinf(x: Operand) -> Value: ...
+    def relu(x: Operand) -> Value: ...
+    def relu6(x: Operand) -> Value: ...
+    def leaky_relu(x: Operand, slope: Operand = 0.01) -> Value: ...
+    def threshold(x: Operand, t: Operand, value: Operand) -> Value: ...
+    def elu(x: Operand) -> Value: ...
+    def selu(x: Operand) -> Value: ...
+    def softplus(x: Operand) -> Value: ...
+    def sigmoid(x: Operand) -> Value: ...
+    def silu(x: Operand) -> Value: ...
+    def mish(x: Operand) -> Value: ...
+    def hardswish(x: Operand) -> Value: ...
+    def hardsigmoid(x: Operand) -> Value: ...
+    def gelu(x: Operand) -> Value: ...
+    def gelu_tanh(x: Operand) -> Value: ...
+    def quick_gelu(x: Operand) -> Value: ...
+    def relu2(x: Operand) -> Value: ...
+    def snake(x: Operand, a: Operand) -> Value: ...
+    def sum(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def mean(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def max(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def min(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def absmax(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def prod(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def logsumexp(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def softmax(x: Operand, dim: str) -> Value: ...
+    def log_softmax(x: Operand, dim: str) -> Value: ...
+    def rms_norm(x: Operand, dim: str, eps: Operand) -> Value: ...
+    def layer_norm(x: Operand, dim: str, eps: Operand) -> Value: ...
+    def topk_softmax(x: Operand, k: Operand, dim: str) -> Value: ...
+    def halves(x: Operand) -> tuple[Value, Value]: ...
+    def pairs(x: Operand) -> tuple[Value, Value]: ...
+    def concat(x: Operand, y: Operand) -> Value: ...
+    def join(x: Operand, y: Operand) -> Value: ...
+    def pick(x: Operand, index: Operand) -> Value: ...
+else:
+
+    def __getattr__(name: str) -> Any:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, __all__, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"module 'postlude.lang' has no {name!r}{hint}")
+
+    # From here on the module's own `abs`, `max`, `min`, `pow`, `round` and `sum` hide Python's.
+    globals().update(_functions)

@@ -1,0 +1,587 @@
+//! One call: arrays are checked, outputs allocated or taken, and the kernel runs where the arrays are.
+//!
+//! Everything that follows from dtypes, shapes, strides and alignment is worked out once and remembered as an [`Entry`];
+//! a call of the same kind compares addresses and runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use postlude::cuda::PreparedCall;
+use postlude::runtime::{Device, DeviceArgument, DeviceTensor, Stream, validate};
+use postlude::{
+    Argument, Arguments, DType, Error, Extent, Prepared, Problem, Sizes, Tensor, TensorView,
+    TensorViewMut,
+};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::array::{self, Array, Location, Protocol};
+use crate::error::mistake;
+use crate::kernel::{Given, Kernel, Typed};
+use crate::memory::{Line, Memory, Owned};
+
+/// Kinds of calls that are remembered for each kernel.
+const REMEMBERED: usize = 32;
+/// What addresses are compared to: code is chosen by how tensors lie beyond a multiple of it.
+const PERIOD: u64 = 256;
+
+/// A call that was prepared.
+pub(crate) struct Entry {
+    /// What it depends on, as numbers.
+    kind: Vec<i64>,
+    /// How far each array's bytes reach from its address, inputs before outputs.
+    extents: Vec<(i64, i64)>,
+    run: Run,
+}
+
+enum Run {
+    Host(Prepared),
+    Gpu(Device, PreparedCall),
+}
+
+/// Arrays of a call: inputs in the order of the signature, then outputs.
+struct Arrays {
+    inputs: Vec<Option<Array>>,
+    scalars: Vec<Option<f64>>,
+    outputs: Vec<Array>,
+}
+
+/// Runs a call on what was given.
+pub(crate) fn call<'py>(
+    py: Python<'py>,
+    kernel: &Kernel,
+    typed: &Typed,
+    objects: &[Bound<'py, PyAny>],
+    given: &[Given<'py>],
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let graph = typed.compiled.defined();
+    let mut arrays = Arrays::of(graph, given);
+    whole_numbers(py, graph, &arrays.scalars)?;
+    let place = location(py, kernel, given)?;
+    let template = objects.iter().zip(given).find(|(_, given)| given.array().is_some());
+    let Some((template, _)) = template else {
+        return Err(PyTypeError::new_err("a kernel needs arrays"));
+    };
+    let made = match out {
+        Some(out) => {
+            let outputs = given_outputs(py, typed, out)?;
+            for (output, object) in graph.outputs().iter().zip(&outputs) {
+                let array = output_array(py, &output.name, object, place)?;
+                arrays.outputs.push(if output.dtype == DType::B1 {
+                    array.as_bits()
+                } else {
+                    array
+                });
+            }
+            Made { objects: outputs, memory: false }
+        }
+        None => {
+            let problem = arrays.problem(typed).map_err(|error| kernel.call_error(py, &error))?;
+            allocate(py, typed, &problem, template, place, &mut arrays)?
+        }
+    };
+    let stream = stream(py, place, template)?;
+    let entry = arrays.entry(py, kernel, typed, place)?;
+    // Whoever takes memory of ours over does not know the stream.
+    let waits = made.memory;
+    let failed = py.detach(|| run(&entry, &arrays, stream, waits));
+    failed.map_err(|error| kernel.call_error(py, &error))?;
+    finish(py, typed, template, made)
+}
+
+impl Arrays {
+    fn of(graph: &postlude::graph::Graph, given: &[Given<'_>]) -> Arrays {
+        let arrays = graph.inputs().iter().zip(given).map(|(input, given)| {
+            given
+                .array()
+                .map(|array| if input.dtype == DType::B1 { array.as_bits() } else { *array })
+        });
+        let scalars = given.iter().map(|given| match given {
+            Given::Number { value, .. } => Some(*value),
+            Given::Array(_) => None,
+        });
+        Arrays { inputs: arrays.collect(), scalars: scalars.collect(), outputs: Vec::new() }
+    }
+
+    /// All arrays, inputs before outputs.
+    fn all(&self) -> impl Iterator<Item = &Array> {
+        self.inputs.iter().flatten().chain(&self.outputs)
+    }
+
+    fn problem(&self, typed: &Typed) -> Result<Problem, Error> {
+        let inputs: Vec<Option<(DType, &[usize])>> = self
+            .inputs
+            .iter()
+            .map(|one| one.as_ref().map(|array| (array.dtype, array.shape())))
+            .collect();
+        Ok(Problem::of_shapes(typed.compiled.defined(), &inputs)?)
+    }
+
+    /// What a prepared call depends on: where it runs, and of each array everything but its address.
+    fn kind(&self, place: Location) -> Vec<i64> {
+        let mut kind = Vec::with_capacity(8 * (self.inputs.len() + self.outputs.len()));
+        kind.push(match place {
+            Location::Host => -1,
+            Location::Gpu(number) => i64::from(number),
+        });
+        for array in self.inputs.iter().map(Option::as_ref).chain(self.outputs.iter().map(Some)) {
+            let Some(array) = array else {
+                kind.push(-1);
+                continue;
+            };
+            kind.push(array.dtype as i64);
+            kind.push(array.rank as i64);
+            kind.extend(array.shape().iter().map(|size| *size as i64));
+            kind.extend(array.strides().iter().map(|stride| *stride as i64));
+            kind.push((array.address % PERIOD) as i64);
+        }
+        kind
+    }
+
+    /// Whether no output reaches into the bytes of another array; what may touch is looked at exactly.
+    fn are_apart(&self, extents: &[(i64, i64)]) -> bool {
+        let ranges: Vec<(i64, i64)> = self
+            .all()
+            .zip(extents)
+            .map(|(array, (low, high))| (array.address as i64 + low, array.address as i64 + high))
+            .collect();
+        let first = ranges.len() - self.outputs.len();
+        let apart =
+            |a: (i64, i64), b: (i64, i64)| a.1 <= b.0 || b.1 <= a.0 || a.0 == a.1 || b.0 == b.1;
+        (first..ranges.len())
+            .all(|output| (0..output).all(|other| apart(ranges[output], ranges[other])))
+    }
+
+    fn device_arguments(
+        &self,
+        typed: &Typed,
+    ) -> (BTreeMap<String, DeviceArgument>, BTreeMap<String, DeviceTensor>) {
+        let graph = typed.compiled.defined();
+        let inputs = graph.inputs().iter().enumerate().map(|(place, input)| {
+            let argument = match (&self.inputs[place], self.scalars[place]) {
+                (Some(array), _) => DeviceArgument::Tensor(array.described()),
+                (None, value) => DeviceArgument::Scalar(value.unwrap_or(0.0)),
+            };
+            (input.name.clone(), argument)
+        });
+        let outputs = graph.outputs().iter().zip(&self.outputs);
+        let outputs = outputs.map(|(output, array)| (output.name.clone(), array.described()));
+        (inputs.collect(), outputs.collect())
+    }
+
+    /// The prepared call of this kind, made now if there is none.
+    fn entry(
+        &self,
+        py: Python<'_>,
+        kernel: &Kernel,
+        typed: &Typed,
+        place: Location,
+    ) -> PyResult<Arc<Entry>> {
+        let kind = self.kind(place);
+        let known = || typed.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known().iter().find(|entry| entry.kind == kind).cloned();
+        let fail = |error: Error| kernel.call_error(py, &error);
+        if let Some(found) = found {
+            if !self.are_apart(&found.extents) {
+                self.validate(typed, place).map_err(fail)?;
+            }
+            return Ok(found);
+        }
+        let problem = self.validate(typed, place).map_err(fail)?;
+        let extents: Vec<(i64, i64)> = self.all().map(Array::extent).collect();
+        let run = py.detach(|| self.prepare(typed, place, &problem)).map_err(fail)?;
+        let entry = Arc::new(Entry { kind, extents, run });
+        let mut known = known();
+        known.insert(0, entry.clone());
+        known.truncate(REMEMBERED);
+        Ok(entry)
+    }
+
+    fn validate(&self, typed: &Typed, place: Location) -> Result<Problem, Error> {
+        let (inputs, outputs) = self.device_arguments(typed);
+        let device = match place {
+            Location::Host => 0,
+            Location::Gpu(number) => number,
+        };
+        Ok(validate(typed.compiled.defined(), device, &inputs, &outputs, &Sizes::new())?)
+    }
+
+    fn prepare(&self, typed: &Typed, place: Location, problem: &Problem) -> Result<Run, Error> {
+        match place {
+            Location::Host => Ok(Run::Host(typed.compiled.prepare(problem)?)),
+            Location::Gpu(number) => {
+                let device = Device::open(number)?;
+                let (inputs, outputs) = self.device_arguments(typed);
+                let call = typed.compiled.prepare_on(&device, &inputs, &outputs, &Sizes::new())?;
+                Ok(Run::Gpu(device, call))
+            }
+        }
+    }
+
+    /// The arguments as the CPU takes them.
+    ///
+    /// # Safety
+    /// The arrays' memory is there and is not written while the answer is used.
+    unsafe fn arguments<'a>(&self) -> Result<Vec<Argument<'a>>, Error> {
+        let one = |(array, scalar): (&Option<Array>, &Option<f64>)| match (array, scalar) {
+            // SAFETY: promised by the caller.
+            (Some(array), _) => Ok(Argument::View(unsafe { view(array)? })),
+            (None, value) => Ok(Argument::Scalar(value.unwrap_or(0.0))),
+        };
+        self.inputs.iter().zip(&self.scalars).map(one).collect()
+    }
+}
+
+/// Runs a prepared call. On a GPU the call is queued on the stream, and waited for only where that is asked.
+fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(), Error> {
+    match &entry.run {
+        Run::Host(prepared) => {
+            // SAFETY: callers hold every array; that outputs touch no other array is known here, or seen to below.
+            let inputs = unsafe { arrays.arguments()? };
+            if !arrays.are_apart(&entry.extents) {
+                return run_beside(prepared, arrays, &inputs);
+            }
+            // SAFETY: as above.
+            let outputs = arrays.outputs.iter().map(|array| unsafe { view_mut(array) });
+            let mut outputs: Vec<TensorViewMut<'_>> = outputs.collect::<Result<_, _>>()?;
+            prepared.run(&inputs, &mut outputs)
+        }
+        Run::Gpu(device, call) => {
+            // SAFETY: the caller's framework says that it is its current stream of this GPU.
+            let stream = unsafe { Stream::from_raw(device, stream)? };
+            let of = |array: &Option<Array>| array.as_ref().map_or(0, |array| array.address);
+            let addresses: Vec<u64> = arrays
+                .inputs
+                .iter()
+                .map(of)
+                .chain(arrays.outputs.iter().map(|array| array.address))
+                .collect();
+            call.launch_at(&stream, &addresses, &arrays.scalars)?;
+            if waits { Ok(stream.synchronize()?) } else { Ok(()) }
+        }
+    }
+}
+
+/// Runs into memory of its own first: outputs interleave with one another, or replace an input in place.
+fn run_beside(prepared: &Prepared, arrays: &Arrays, inputs: &[Argument<'_>]) -> Result<(), Error> {
+    let zeros = arrays.outputs.iter().map(|array| Tensor::zeros(array.dtype, array.shape()));
+    let mut made: Vec<Tensor> = zeros.collect::<Result<_, _>>()?;
+    let mut views: Vec<TensorViewMut<'_>> = made.iter_mut().map(Tensor::view_mut).collect();
+    prepared.run(inputs, &mut views)?;
+    for (array, tensor) in arrays.outputs.iter().zip(&made) {
+        // SAFETY: one output at a time, and no other view is used any more.
+        unsafe { view_mut(array)? }.copy_from(tensor.view());
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The memory is there, and is not written while the answer is used.
+unsafe fn view<'a>(array: &Array) -> Result<TensorView<'a>, Error> {
+    let (low, high) = array.extent();
+    // SAFETY: the extent covers the elements of the array, all of which are the caller's.
+    let bytes = unsafe { std::slice::from_raw_parts(start(array, low), (high - low) as usize) };
+    if array.dtype == DType::B1 {
+        return Ok(TensorView::from_bytes(array.dtype, array.shape(), bytes)?);
+    }
+    let offset = -low as usize * 8 / array.dtype.bits();
+    Ok(TensorView::strided_bytes(array.dtype, array.shape(), array.strides(), offset, bytes)?)
+}
+
+/// # Safety
+/// The memory is there, and nothing else uses it while the answer is used.
+unsafe fn view_mut<'a>(array: &Array) -> Result<TensorViewMut<'a>, Error> {
+    let (low, high) = array.extent();
+    // SAFETY: as in `view`.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(start(array, low).cast_mut(), (high - low) as usize)
+    };
+    if array.dtype == DType::B1 {
+        return Ok(TensorViewMut::from_bytes(array.dtype, array.shape(), bytes)?);
+    }
+    let offset = -low as usize * 8 / array.dtype.bits();
+    Ok(TensorViewMut::strided_bytes(array.dtype, array.shape(), array.strides(), offset, bytes)?)
+}
+
+/// The first byte of an array; an array without elements may lie nowhere.
+fn start(array: &Array, low: i64) -> *const u8 {
+    if array.is_empty() {
+        return std::ptr::NonNull::dangling().as_ptr();
+    }
+    std::ptr::with_exposed_provenance((array.address as i64 + low) as usize)
+}
+
+/// Integers that the host passes are whole numbers that i32 holds.
+fn whole_numbers(
+    py: Python<'_>,
+    graph: &postlude::graph::Graph,
+    scalars: &[Option<f64>],
+) -> PyResult<()> {
+    for (input, scalar) in graph.inputs().iter().zip(scalars) {
+        let Some(value) = scalar else { continue };
+        let fits =
+            value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value);
+        if input.dtype == DType::I32 && !fits {
+            let message = format!("`{}` is {value}, and i32 does not hold it", input.name);
+            return Err(mistake(
+                py,
+                &message,
+                Some("give a whole number of 32 bits, or declare it f32"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where all arrays are.
+fn location(py: Python<'_>, kernel: &Kernel, given: &[Given<'_>]) -> PyResult<Location> {
+    let mut found: Option<(&str, Location)> = None;
+    for (name, given) in kernel.names.iter().zip(given) {
+        let Some(array) = given.array() else { continue };
+        match found {
+            None => found = Some((name, array.location)),
+            Some((_, location)) if location == array.location => {}
+            Some((first, location)) => {
+                let message = format!(
+                    "`{first}` is on {}, `{name}` on {}",
+                    shown(location),
+                    shown(array.location)
+                );
+                return Err(mistake(
+                    py,
+                    &message,
+                    Some("bring all arrays of a call to one device"),
+                ));
+            }
+        }
+    }
+    Ok(found.map_or(Location::Host, |(_, location)| location))
+}
+
+fn shown(location: Location) -> String {
+    match location {
+        Location::Host => "the CPU".to_owned(),
+        Location::Gpu(number) => format!("GPU {number}"),
+    }
+}
+
+/// The arrays that `out` names: one, a sequence in the order of the signature, or a dictionary by name.
+fn given_outputs<'py>(
+    py: Python<'py>,
+    typed: &Typed,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let names = typed.output_names();
+    let listed: Vec<Bound<'py, PyAny>> = if let Ok(named) = out.cast::<PyDict>() {
+        let mut all = Vec::new();
+        for name in &names {
+            let found = named.get_item(name)?;
+            all.push(found.ok_or_else(|| mistake(py, &format!("`out` has no `{name}`"), None))?);
+        }
+        if named.len() != names.len() {
+            return Err(mistake(
+                py,
+                &format!("`out` has more than the outputs {}", names.join(", ")),
+                None,
+            ));
+        }
+        all
+    } else if let Ok(tuple) = out.cast::<PyTuple>() {
+        tuple.iter().collect()
+    } else if let Ok(list) = out.cast::<PyList>() {
+        list.iter().collect()
+    } else {
+        vec![out.clone()]
+    };
+    if listed.len() != names.len() {
+        let message =
+            format!("`out` has {} arrays, the kernel {} outputs", listed.len(), names.len());
+        return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
+    }
+    Ok(listed)
+}
+
+fn output_array(
+    py: Python<'_>,
+    name: &str,
+    object: &Bound<'_, PyAny>,
+    place: Location,
+) -> PyResult<Array> {
+    let Some(protocol) = array::protocol(object) else {
+        return Err(array::not_an_array(name, object));
+    };
+    if matches!(protocol, Protocol::Capsule) && is_immutable(object)? {
+        return Err(mistake(
+            py,
+            &format!("`{name}`: arrays of JAX cannot be written"),
+            Some("call without `out`: a new array comes back"),
+        ));
+    }
+    let array = array::read_named(name, object, protocol)?.array;
+    if array.read_only {
+        return Err(mistake(
+            py,
+            &format!("`{name}` is read-only"),
+            Some("give an array that may be written"),
+        ));
+    }
+    if array.location != place {
+        let message =
+            format!("`{name}` is on {}, the inputs on {}", shown(array.location), shown(place));
+        return Err(mistake(py, &message, Some("bring all arrays of a call to one device")));
+    }
+    Ok(array)
+}
+
+fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let module: String = object.get_type().module()?.extract()?;
+    Ok(module.starts_with("jax"))
+}
+
+/// Outputs of a call, not written yet.
+struct Made<'py> {
+    objects: Vec<Bound<'py, PyAny>>,
+    /// Whether they are memory of ours, for the framework to take over.
+    memory: bool,
+}
+
+/// Has the caller's framework allocate outputs; where it cannot write into its arrays, memory of ours is taken.
+fn allocate<'py>(
+    py: Python<'py>,
+    typed: &Typed,
+    problem: &Problem,
+    template: &Bound<'py, PyAny>,
+    place: Location,
+    arrays: &mut Arrays,
+) -> PyResult<Made<'py>> {
+    let frameworks = py.import("postlude._frameworks")?;
+    let empty = frameworks.getattr("empty")?;
+    let mut made = Made { objects: Vec::new(), memory: false };
+    for output in typed.compiled.defined().outputs() {
+        let mut shape = problem.shape(&output.dims);
+        if let (DType::B1, Some(last)) = (output.dtype, shape.last_mut()) {
+            *last /= 8;
+        }
+        let object =
+            empty.call1((template, PyTuple::new(py, &shape)?, array::name_of(output.dtype)))?;
+        let array = if object.is_none() {
+            made.memory = true;
+            let (array, owned) = own_memory(output.dtype, &shape, place)
+                .map_err(|error| mistake(py, &error.to_string(), None))?;
+            made.objects.push(Bound::new(py, Memory::new(array, owned))?.into_any());
+            array
+        } else {
+            let array = output_array(py, &output.name, &object, place)?;
+            made.objects.push(object);
+            array
+        };
+        arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
+    }
+    Ok(made)
+}
+
+fn own_memory(dtype: DType, shape: &[usize], place: Location) -> Result<(Array, Owned), Error> {
+    // Packed bits are bytes to frameworks, and the shape counts them.
+    let dtype = if dtype == DType::B1 { DType::U8 } else { dtype };
+    let bytes = dtype.bytes_for(shape.iter().product()) as u64;
+    let (address, owned) = match place {
+        Location::Host => {
+            let lines = vec![Line::default(); bytes.div_ceil(64) as usize];
+            (lines.as_ptr().expose_provenance() as u64, Owned::Host(lines))
+        }
+        Location::Gpu(number) => {
+            let buffer = Device::open(number)?.allocate(bytes.max(1))?;
+            (buffer.address(), Owned::Gpu(buffer))
+        }
+    };
+    let mut array = Array {
+        dtype,
+        rank: shape.len(),
+        shape: [0; array::MAX_RANK],
+        strides: [0; array::MAX_RANK],
+        address,
+        location: place,
+        read_only: false,
+    };
+    array.shape[..shape.len()].copy_from_slice(shape);
+    array.make_contiguous();
+    Ok((array, owned))
+}
+
+/// The stream that the caller's framework works on.
+fn stream(py: Python<'_>, place: Location, template: &Bound<'_, PyAny>) -> PyResult<usize> {
+    match (place, array::protocol(template)) {
+        (Location::Host, _) | (_, None) => Ok(0),
+        (Location::Gpu(number), Some(Protocol::Exchange(exchange))) => exchange.stream(py, number),
+        (Location::Gpu(number), Some(_)) => py
+            .import("postlude._frameworks")?
+            .getattr("stream")?
+            .call1((template, number))?
+            .extract(),
+    }
+}
+
+/// What the caller gets: one output as itself, several as a named tuple.
+fn finish<'py>(
+    py: Python<'py>,
+    typed: &Typed,
+    template: &Bound<'py, PyAny>,
+    made: Made<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut objects = made.objects;
+    if made.memory {
+        let adopt = py.import("postlude._frameworks")?.getattr("adopt")?;
+        objects =
+            objects.iter().map(|one| adopt.call1((template, one))).collect::<PyResult<_>>()?;
+    }
+    if objects.len() == 1 {
+        return Ok(objects.remove(0));
+    }
+    let make = py.import("postlude._outputs")?.getattr("named")?;
+    make.call1((PyTuple::new(py, typed.output_names())?, PyTuple::new(py, objects)?))
+}
+
+/// Compares outputs with the reference.
+pub(crate) fn check(
+    py: Python<'_>,
+    kernel: &Kernel,
+    typed: &Typed,
+    given: &[Given<'_>],
+    outputs: &[Bound<'_, PyAny>],
+) -> PyResult<Vec<(String, usize, usize, f64)>> {
+    let graph = typed.compiled.defined();
+    let mut arrays = Arrays::of(graph, given);
+    let names = typed.output_names();
+    if outputs.len() != names.len() {
+        let message = format!("{} arrays are given for {} outputs", outputs.len(), names.len());
+        return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
+    }
+    for (output, object) in graph.outputs().iter().zip(outputs) {
+        let Some(protocol) = array::protocol(object) else {
+            return Err(array::not_an_array(&output.name, object));
+        };
+        let array = array::read_named(&output.name, object, protocol)?.array;
+        arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
+    }
+    let compare = || -> Result<Vec<(String, usize, usize, f64)>, Error> {
+        let problem = arrays.problem(typed)?;
+        // SAFETY: callers hold every array, and nothing writes while they are compared.
+        let inputs = unsafe { arrays.arguments()? };
+        let names = graph.inputs().iter().map(|input| input.name.clone());
+        let arguments: Arguments<'_> = names.zip(inputs).collect();
+        // SAFETY: as above.
+        let results =
+            arrays.outputs.iter().map(|array| unsafe { view(array) }.map(|view| view.to_tensor()));
+        let results: Vec<Tensor> = results.collect::<Result<_, _>>()?;
+        let all =
+            typed.compiled.check_extent(&problem, &arguments, &results, Extent::All, &|_, _| {})?;
+        let names = graph.outputs().iter().map(|output| output.name.clone());
+        Ok(names
+            .zip(all)
+            .map(|(name, one)| (name, one.coverage.elements, one.wrong, one.worst))
+            .collect())
+    };
+    py.detach(compare).map_err(|error| kernel.call_error(py, &error))
+}

@@ -1,0 +1,333 @@
+//! A kernel as Python holds it: text that is typed once for each combination of dtypes and ranks, and compiled once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use postlude::check::{self, Bindings, Bound as Binding};
+use postlude::{Compiled, DType, Error, MathMode, Options, syntax};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::{self, Array, Held};
+use crate::call::{self, Entry};
+use crate::error::{Stage, exception};
+use crate::tools;
+
+/// What an argument is.
+pub(crate) enum Given<'py> {
+    Array(Held<'py>),
+    Number { value: f64, integer: bool },
+}
+
+impl Given<'_> {
+    pub(crate) fn array(&self) -> Option<&Array> {
+        match self {
+            Given::Array(held) => Some(&held.array),
+            Given::Number { .. } => None,
+        }
+    }
+
+    fn binding(&self) -> Binding {
+        match self {
+            Given::Array(held) => Binding::Tensor(held.array.dtype, held.array.rank),
+            Given::Number { integer: true, .. } => Binding::Scalar(DType::I32),
+            Given::Number { integer: false, .. } => Binding::Scalar(DType::F32),
+        }
+    }
+}
+
+/// A kernel with its dtypes, compiled.
+pub(crate) struct Typed {
+    pub(crate) kernel: postlude::Kernel,
+    pub(crate) compiled: Compiled,
+    /// Calls that were prepared, the latest first.
+    pub(crate) entries: Mutex<Vec<Arc<Entry>>>,
+}
+
+/// A kernel: text, with what was typed and compiled of it so far.
+#[pyclass(frozen, module = "postlude._native")]
+pub(crate) struct Kernel {
+    pub(crate) text: String,
+    /// The names of the inputs, in the order of the signature.
+    pub(crate) names: Vec<String>,
+    /// Whether the text says its dtypes.
+    declared: bool,
+    options: Options,
+    typed: Mutex<Vec<(Vec<Binding>, Arc<Typed>)>>,
+}
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    #[pyo3(signature = (text, *, math = "default", threads = None, keep = None))]
+    fn new(
+        py: Python<'_>,
+        text: String,
+        math: &str,
+        threads: Option<usize>,
+        keep: Option<Vec<String>>,
+    ) -> PyResult<Kernel> {
+        let math = match math {
+            "default" => MathMode::Default,
+            "accurate" => MathMode::Accurate,
+            "fast" => MathMode::Fast,
+            other => {
+                let message = format!("math is '{other}'; it is 'default', 'accurate' or 'fast'");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let options = Options { math, threads, keep, ..Options::default() };
+        let fail = |error: Error| exception(py, Stage::Kernel, &text, &error);
+        let ast = syntax::parse(&text).map_err(|errors| fail(errors.into()))?;
+        let declared = ast.signature.is_some();
+        let typed = Mutex::default();
+        if !declared {
+            let names = check::free_names(&ast);
+            return Ok(Kernel { text, names, declared, options, typed });
+        }
+        let kernel = postlude::Kernel::parse(&text).map_err(fail)?;
+        keeps_known(&kernel, &options)?;
+        let names = kernel.defined().inputs().iter().map(|input| input.name.clone()).collect();
+        let compiled = Typed::new(kernel, &options);
+        let typed = Mutex::new(vec![(Vec::new(), compiled)]);
+        Ok(Kernel { text, names, declared, options, typed })
+    }
+
+    /// The text.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of the inputs.
+    #[getter]
+    fn inputs(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    /// The names of the outputs, where they are known without arguments.
+    #[getter]
+    fn outputs(&self) -> Vec<String> {
+        match syntax::parse(&self.text).map(|ast| ast.signature) {
+            Ok(Some(_)) => self.only().map_or_else(Vec::new, |typed| typed.output_names()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the text declares of each input and output: name, dtype, dims; `None` for the dims of a number.
+    #[getter]
+    fn signature(&self) -> Option<tools::Signature> {
+        self.only().map(|typed| tools::signature(&typed.kernel))
+    }
+
+    /// Runs the kernel.
+    #[pyo3(signature = (*args, out = None, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let objects = self.assign(args, kwargs)?;
+        let given = self.read(&objects)?;
+        let typed = self.typed(py, &given)?;
+        call::call(py, self, &typed, &objects, &given, out)
+    }
+
+    /// The shapes and dtypes of the outputs of a call with inputs of these dtypes and shapes; `None` is a number.
+    fn infer<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Option<(String, Vec<usize>)>>,
+    ) -> PyResult<Vec<(String, Vec<usize>, &'static str)>> {
+        let inputs = tools::described(&inputs)?;
+        let bindings = inputs.iter().map(|input| match input {
+            Some((dtype, shape)) => Binding::Tensor(*dtype, shape.len()),
+            None => Binding::Scalar(DType::F32),
+        });
+        let typed = self.typed_for(py, bindings.collect())?;
+        tools::infer(&typed, &inputs).map_err(|error| self.call_error(py, &error))
+    }
+
+    /// What becomes of a kernel whose inputs have these dtypes and shapes, stage by stage; all stages without a name.
+    #[pyo3(signature = (inputs, stage = None))]
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Option<(String, Vec<usize>)>>,
+        stage: Option<&str>,
+    ) -> PyResult<String> {
+        let inputs = tools::described(&inputs)?;
+        let typed = self.typed_for(py, tools::bindings(&inputs))?;
+        tools::explain(&typed, &inputs, stage, &self.options)
+            .map_err(|error| self.call_error(py, &error))
+    }
+
+    /// Compares outputs with the reference: for each output its name, how many elements, how many are wrong, and the
+    /// largest error as a share of what is allowed.
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: &Bound<'py, PyDict>,
+        outputs: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<(String, usize, usize, f64)>> {
+        let objects = self.assign(args, Some(kwargs))?;
+        let given = self.read(&objects)?;
+        let typed = self.typed(py, &given)?;
+        call::check(py, self, &typed, &given, &outputs)
+    }
+
+    /// The kernel with its signature, typed for inputs of these dtypes and shapes.
+    fn typed_text<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Option<(String, Vec<usize>)>>,
+    ) -> PyResult<String> {
+        let inputs = tools::described(&inputs)?;
+        let typed = self.typed_for(py, tools::bindings(&inputs))?;
+        Ok(typed.kernel.ast().to_string())
+    }
+}
+
+impl Kernel {
+    pub(crate) fn call_error(&self, py: Python<'_>, error: &Error) -> PyErr {
+        exception(py, Stage::Call, &self.text, error)
+    }
+
+    /// The arguments in the order of the signature.
+    fn assign<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let count = self.names.len();
+        let wanted = || self.names.join(", ");
+        if args.len() > count {
+            let given = args.len();
+            return Err(PyTypeError::new_err(format!(
+                "the kernel takes {count} arguments ({}), {given} are given",
+                wanted()
+            )));
+        }
+        let mut all: Vec<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
+        all.resize(count, None);
+        for (name, value) in kwargs.into_iter().flatten() {
+            let name: String = name.extract()?;
+            let Some(place) = self.names.iter().position(|known| *known == name) else {
+                let near = syntax::nearest(&name, self.names.iter().map(String::as_str));
+                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                return Err(PyTypeError::new_err(format!(
+                    "the kernel has no input `{name}`; its inputs are {}{near}",
+                    wanted()
+                )));
+            };
+            if all[place].replace(value).is_some() {
+                return Err(PyTypeError::new_err(format!("`{name}` is given twice")));
+            }
+        }
+        let missing: Vec<&str> = self
+            .names
+            .iter()
+            .zip(&all)
+            .filter(|(_, one)| one.is_none())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if !missing.is_empty() {
+            return Err(PyTypeError::new_err(format!(
+                "missing {}; the kernel takes {}",
+                missing.join(", "),
+                wanted()
+            )));
+        }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// What each argument is.
+    fn read<'py>(&self, objects: &[Bound<'py, PyAny>]) -> PyResult<Vec<Given<'py>>> {
+        let one = |(name, object): (&String, &Bound<'py, PyAny>)| {
+            if let Some(protocol) = array::protocol(object) {
+                let held = array::read_named(name, object, protocol)?;
+                return Ok(Given::Array(held));
+            }
+            // One that i32 does not hold is a float to a one-liner.
+            let integer = object.extract::<i32>().is_ok();
+            match object.extract::<f64>() {
+                Ok(value) => Ok(Given::Number { value, integer }),
+                Err(_) => Err(array::not_an_array(name, object)),
+            }
+        };
+        self.names.iter().zip(objects).map(one).collect()
+    }
+
+    /// The kernel for these arguments.
+    fn typed(&self, py: Python<'_>, given: &[Given<'_>]) -> PyResult<Arc<Typed>> {
+        match self.only() {
+            Some(typed) => Ok(typed),
+            None => self.typed_for(py, given.iter().map(Given::binding).collect()),
+        }
+    }
+
+    /// The only typed form of a kernel that says its dtypes.
+    fn only(&self) -> Option<Arc<Typed>> {
+        let typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.declared.then(|| typed[0].1.clone())
+    }
+
+    pub(crate) fn typed_for(&self, py: Python<'_>, key: Vec<Binding>) -> PyResult<Arc<Typed>> {
+        if let Some(typed) = self.only() {
+            return Ok(typed);
+        }
+        let known = || self.typed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, typed)) = known().iter().find(|(own, _)| *own == key) {
+            return Ok(typed.clone());
+        }
+        // Tiles that nothing is said about have the dtype of the first matrix: the product's.
+        let operand = key.iter().find_map(|binding| match binding {
+            Binding::Tensor(dtype, 2..) => Some(*dtype),
+            Binding::Tensor(..) | Binding::Scalar(_) => None,
+        });
+        let names: BTreeMap<String, Binding> =
+            self.names.iter().cloned().zip(key.iter().copied()).collect();
+        let dtype = operand.filter(|dtype| dtype.is_float()).unwrap_or(DType::F32);
+        let kernel = postlude::Kernel::infer(&self.text, &Bindings { names, dtype })
+            .map_err(|error| exception(py, Stage::Kernel, &self.text, &error))?;
+        keeps_known(&kernel, &self.options)?;
+        let typed = Typed::new(kernel, &self.options);
+        let mut known = known();
+        // Another thread may have been faster; its prepared calls are kept.
+        if let Some((_, typed)) = known.iter().find(|(own, _)| *own == key) {
+            return Ok(typed.clone());
+        }
+        known.push((key, typed.clone()));
+        Ok(typed)
+    }
+}
+
+/// Whether the outputs to keep are outputs.
+fn keeps_known(kernel: &postlude::Kernel, options: &Options) -> PyResult<()> {
+    let Some(keep) = &options.keep else { return Ok(()) };
+    let outputs: Vec<&str> =
+        kernel.defined().outputs().iter().map(|output| output.name.as_str()).collect();
+    match keep.iter().find(|name| !outputs.contains(&name.as_str())) {
+        Some(unknown) => Err(PyValueError::new_err(format!(
+            "the kernel has no output `{unknown}`; its outputs are {}",
+            outputs.join(", ")
+        ))),
+        None if keep.is_empty() => Err(PyValueError::new_err("no output is left to compute")),
+        None => Ok(()),
+    }
+}
+
+impl Typed {
+    fn new(kernel: postlude::Kernel, options: &Options) -> Arc<Typed> {
+        let compiled = kernel.compile(options);
+        Arc::new(Typed { kernel, compiled, entries: Mutex::default() })
+    }
+
+    pub(crate) fn output_names(&self) -> Vec<String> {
+        self.compiled.defined().outputs().iter().map(|output| output.name.clone()).collect()
+    }
+}

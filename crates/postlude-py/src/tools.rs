@@ -1,0 +1,145 @@
+//! What becomes of a kernel, and what this machine has, as text and plain values.
+
+use postlude::check::Bound as Binding;
+use postlude::placement::Placements;
+use postlude::runtime::Device;
+use postlude::shape::Dim;
+use postlude::target::{Chip, Planned};
+use postlude::{Backend, DType, Error, Kernel, Options, Problem, optimise};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::array::name_of;
+use crate::kernel::Typed;
+
+/// A declaration: name, dtype, and dims unless it is a number.
+pub(crate) type Declared = (String, &'static str, Option<Vec<String>>);
+/// Name, inputs and outputs.
+pub(crate) type Signature = (String, Vec<Declared>, Vec<Declared>);
+/// A dtype and a shape; `None` for a number.
+pub(crate) type Shaped = Option<(DType, Vec<usize>)>;
+
+pub(crate) fn signature(kernel: &Kernel) -> Signature {
+    let graph = kernel.defined();
+    let dims = |dims: &Vec<Dim>| dims.iter().map(Dim::to_string).collect();
+    let inputs = graph.inputs().iter();
+    let inputs =
+        inputs.map(|one| (one.name.clone(), one.dtype.name(), one.dims.as_ref().map(dims)));
+    let outputs = graph.outputs().iter();
+    let outputs = outputs.map(|one| (one.name.clone(), one.dtype.name(), Some(dims(&one.dims))));
+    (graph.name().to_owned(), inputs.collect(), outputs.collect())
+}
+
+/// Dtypes by the language's names or NumPy's.
+pub(crate) fn described(inputs: &[Option<(String, Vec<usize>)>]) -> PyResult<Vec<Shaped>> {
+    let dtype = |name: &str| {
+        let named = DType::ALL.into_iter().find(|dtype| name_of(*dtype) == name);
+        let found = DType::from_name(name).or(named);
+        found.ok_or_else(|| PyValueError::new_err(format!("`{name}` is no dtype")))
+    };
+    let one = |input: &Option<(String, Vec<usize>)>| match input {
+        Some((name, shape)) => Ok(Some((dtype(name)?, shape.clone()))),
+        None => Ok(None),
+    };
+    inputs.iter().map(one).collect()
+}
+
+pub(crate) fn bindings(inputs: &[Shaped]) -> Vec<Binding> {
+    let one = |input: &Shaped| match input {
+        Some((dtype, shape)) => Binding::Tensor(*dtype, shape.len()),
+        None => Binding::Scalar(DType::F32),
+    };
+    inputs.iter().map(one).collect()
+}
+
+fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
+    let graph = typed.compiled.defined();
+    let shaped = graph.inputs().iter().zip(inputs).map(|(declared, given)| {
+        let (dtype, shape) = given.as_ref()?;
+        let bits = declared.dtype == DType::B1 && *dtype == DType::U8;
+        let mut shape = shape.clone();
+        if let (true, Some(last)) = (bits, shape.last_mut()) {
+            *last *= 8;
+        }
+        Some((if bits { DType::B1 } else { *dtype }, shape))
+    });
+    let shaped: Vec<Shaped> = shaped.collect();
+    let views: Vec<Option<(DType, &[usize])>> = shaped
+        .iter()
+        .map(|one| one.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice())))
+        .collect();
+    Ok(Problem::of_shapes(graph, &views)?)
+}
+
+/// Outputs of a call: name, shape, NumPy's dtype.
+pub(crate) fn infer(
+    typed: &Typed,
+    inputs: &[Shaped],
+) -> Result<Vec<(String, Vec<usize>, &'static str)>, Error> {
+    let problem = problem(typed, inputs)?;
+    let outputs = typed.compiled.defined().outputs().iter().map(|output| {
+        let mut shape = problem.shape(&output.dims);
+        if let (DType::B1, Some(last)) = (output.dtype, shape.last_mut()) {
+            *last /= 8;
+        }
+        (output.name.clone(), shape, name_of(output.dtype))
+    });
+    Ok(outputs.collect())
+}
+
+fn planned(typed: &Typed, problem: &Problem) -> Result<Planned, Error> {
+    let compiled = &typed.compiled;
+    let placements = Placements::packed(compiled.optimised(), problem);
+    Ok(compiled.planning(problem, &placements, Chip::STANDARD)?.best()?)
+}
+
+/// The text of one stage, or of all that need no sizes when none is named and no shapes are known.
+pub(crate) fn explain(
+    typed: &Typed,
+    inputs: &[Shaped],
+    stage: Option<&str>,
+    options: &Options,
+) -> Result<String, Error> {
+    let compiled = &typed.compiled;
+    let sized = || problem(typed, inputs);
+    Ok(match stage {
+        Some("text") => typed.kernel.ast().to_string(),
+        Some("graph") => typed.kernel.checked().to_string(),
+        Some("passes") => {
+            let changed = optimise::trace(compiled.defined(), options.math).into_iter();
+            let changed = changed.map(|(pass, graph)| format!("# after {pass}\n{graph}"));
+            let defined = format!("# after define\n{}", compiled.defined());
+            std::iter::once(defined).chain(changed).collect::<Vec<_>>().join("\n")
+        }
+        Some("tile") => compiled.program()?.to_string(),
+        Some("schedule") => planned(typed, &sized()?)?.schedule().to_string(),
+        Some("ptx") => planned(typed, &sized()?)?.emit(options.math).to_string(),
+        Some("cpu") => compiled.schedule(&sized()?)?.to_string(),
+        Some(_) | None => {
+            let parts = [
+                typed.kernel.ast().to_string(),
+                compiled.optimised().to_string(),
+                compiled.program().map_or_else(|error| format!("# {error}"), ToString::to_string),
+            ];
+            let mut parts = parts.to_vec();
+            if let Ok(problem) = sized() {
+                parts.push(match planned(typed, &problem) {
+                    Ok(planned) => planned.schedule().to_string(),
+                    Err(error) => format!("# on a GPU: {error}"),
+                });
+                parts.push(compiled.schedule(&problem)?.to_string());
+            }
+            parts.iter().map(|part| format!("{}\n", part.trim_end())).collect::<Vec<_>>().join("\n")
+        }
+    })
+}
+
+/// GPUs, or why there are none, and the backends.
+#[pyfunction]
+pub(crate) fn machine() -> (Vec<String>, Option<String>, Vec<&'static str>) {
+    let backends = Backend::ALL.into_iter().map(Backend::name).collect();
+    match Device::list() {
+        Ok(devices) => (devices.iter().map(ToString::to_string).collect(), None, backends),
+        Err(error) => (Vec::new(), Some(error.to_string()), backends),
+    }
+}

@@ -1,0 +1,380 @@
+"""Calls: arguments in any order and of any framework, outputs where they are asked for, threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import DTYPES, address, bits
+
+import postlude
+import postlude._frameworks
+from postlude import kernels
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+
+BF16 = ml_dtypes.bfloat16
+LINEAR = postlude.compile("D = relu(A @ W.T + bias[N])")
+SEVERAL = postlude.compile(
+    "kernel several(A: f32[M, K], W: f32[N, K]) -> (D: f32[M, N], total: f32[M], peak: f32[]) {\n"
+    "    D = A @ W.T\n    total = sum(D, N)\n    peak = max(D)\n}"
+)
+
+
+def matrices(dtype: Any = np.float32) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    A, W = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((5, 7), (6, 7)))
+    return A, W, rng.integers(-4, 5, 6).astype(np.float32)
+
+
+def expected(A: Any, W: Any, bias: Any) -> Any:
+    return np.maximum(A.astype(np.float32) @ W.astype(np.float32).T + bias, 0)
+
+
+# Arguments.
+
+
+def test_arguments_come_in_order_or_by_name() -> None:
+    A, W, bias = matrices()
+    want = expected(A, W, bias)
+    assert LINEAR.inputs == ("A", "W", "bias")
+    for got in (LINEAR(A, W, bias), LINEAR(A, W, bias=bias), LINEAR(bias=bias, W=W, A=A), LINEAR(A, bias=bias, W=W)):
+        assert np.array_equal(got, want)
+
+
+def test_inputs_of_a_one_liner_come_in_the_order_of_the_text() -> None:
+    assert postlude.compile("D = alpha * (A @ W.T) + C").inputs == ("alpha", "A", "W", "C")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f8e4m3", "f8e5m2"])
+def test_a_one_liner_is_typed_by_its_arguments(dtype: str) -> None:
+    A, W, bias = matrices(DTYPES[dtype])
+    kernel = postlude.compile("D = relu(A @ W.T + bias[N])")
+    # Tiles of 8-bit operands are f32, those of all others have their dtype.
+    result = np.dtype(np.float32) if DTYPES[dtype].itemsize == 1 else DTYPES[dtype]
+    for _ in range(2):
+        D = kernel(A, W, bias)
+        assert D.dtype == result and np.array_equal(D, expected(A, W, bias).astype(result))
+    # The same object takes other dtypes and ranks.
+    assert kernel(*matrices()).dtype == np.float32
+    batched = kernel(np.stack([A, A]), np.stack([W, W]), bias)
+    assert batched.shape == (2, 5, 6) and np.array_equal(batched[1], kernel(A, W, bias))
+
+
+def test_integer_products_of_a_one_liner() -> None:
+    A, W, _ = matrices(np.int8)
+    D = postlude.compile("D = A @ W.T")(A, W)
+    assert np.array_equal(D.astype(np.int64), A.astype(np.int64) @ W.T.astype(np.int64))
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.float64(2), np.int64(2), np.float16(2)])
+def test_host_scalars_are_numbers(value: Any) -> None:
+    A, W, _ = matrices()
+    scaled = postlude.compile("D = alpha * (A @ W.T)")
+    assert np.array_equal(scaled(value, A, W), 2 * (A @ W.T))
+    declared = postlude.compile("kernel k(A: f32[M, K], W: f32[N, K], alpha: f32) -> D: f32[M, N] { D = alpha * A @ W.T }")
+    assert np.array_equal(declared(A, W, value), 2 * (A @ W.T))
+
+
+def test_a_number_changes_from_call_to_call() -> None:
+    A, W, _ = matrices()
+    scaled = postlude.compile("D = alpha * (A @ W.T)")
+    for value in (1.0, -2.0, 0.0, 3):
+        assert np.array_equal(scaled(value, A, W), value * (A @ W.T))
+
+
+def test_a_scalar_in_memory_is_an_array_without_dims() -> None:
+    A, W, _ = matrices(BF16)
+    D = kernels.quantise_u8(A, W, np.array(2, np.float32), np.array(3, np.int32))
+    assert D.dtype == np.uint8
+
+
+# Where arrays lie.
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda x: np.asfortranarray(x),
+        lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+        lambda x: np.repeat(x, 3, 1)[:, ::3],
+        lambda x: np.pad(x, ((2, 1), (3, 1)))[2:-1, 3:-1],
+    ],
+    ids=["transposed", "negative strides", "every third", "offset"],
+)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_views_are_read_where_they_lie(place: Any, dtype: str) -> None:
+    A, W, _ = matrices(DTYPES[dtype])
+    kernel = postlude.compile("D = A @ W.T")
+    assert bits(kernel(place(A), place(W))) == bits(kernel(A, W))
+
+
+def test_a_broadcast_operand_is_read_where_it_lies() -> None:
+    A, W, bias = matrices()
+    row = np.broadcast_to(A[0], A.shape)
+    assert np.array_equal(LINEAR(row, W, bias), expected(row, W, bias))
+
+
+def test_a_view_is_not_copied() -> None:
+    # As an element changes behind the view, so does the result.
+    large = np.zeros((20, 20), np.float32)
+    view = large[3:13:2, 4:11][::-1]
+    W = np.eye(7, dtype=np.float32)
+    kernel = postlude.compile("D = A @ W.T")
+    assert not kernel(view, W).any()
+    large[3, 4] = 5
+    assert kernel(view, W)[-1, 0] == 5
+
+
+# Outputs.
+
+
+def test_one_output_is_itself_and_several_are_a_named_tuple() -> None:
+    A, W, bias = matrices()
+    assert type(LINEAR(A, W, bias)) is np.ndarray
+    result = SEVERAL(A, W)
+    assert result._fields == SEVERAL.outputs == ("D", "total", "peak")
+    D, total, peak = result
+    assert D is result.D and np.array_equal(total, D.sum(1)) and peak == D.max() and peak.shape == ()
+
+
+def test_given_outputs_are_written_in_place() -> None:
+    A, W, bias = matrices()
+    want = expected(A, W, bias)
+    D = np.full((5, 6), 9, np.float32)
+    for out in (D, (D,), [D], {"D": D}):
+        D.fill(9)
+        before = address(D)
+        assert LINEAR(A, W, bias, out=out) is D
+        assert address(D) == before and np.array_equal(D, want)
+
+
+def test_several_given_outputs() -> None:
+    A, W, _ = matrices()
+    D, total, peak = np.empty((5, 6), np.float32), np.empty(5, np.float32), np.empty((), np.float32)
+    want = SEVERAL(A, W)
+    for out in ((D, total, peak), [D, total, peak], {"peak": peak, "D": D, "total": total}):
+        for array in (D, total, peak):
+            array.fill(9)
+        result = SEVERAL(A, W, out=out)
+        assert result.D is D and result.total is total and result.peak is peak
+        assert all(np.array_equal(one, other) for one, other in zip(result, want, strict=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.full((6, 5), 9, np.float32).T,
+        lambda: np.full((5, 12), 9, np.float32)[:, ::2],
+        lambda: np.full((5, 6), 9, np.float32)[::-1, ::-1],
+        lambda: np.full((9, 9), 9, np.float32)[2:7, 3:],
+    ],
+    ids=["transposed", "every other", "reversed", "inside"],
+)
+def test_outputs_may_be_views(make: Any) -> None:
+    A, W, bias = matrices()
+    D = make()
+    around = D.base.copy()
+    assert LINEAR(A, W, bias, out=D) is D
+    assert np.array_equal(D, expected(A, W, bias))
+    written = D.base != around
+    assert written.sum() <= D.size, "something beside the view was written"
+
+
+def test_an_output_may_replace_the_tile_that_it_is_made_of() -> None:
+    A, W, _ = matrices()
+    kernel = postlude.compile("D = A @ W.T + C")
+    C = np.ones((5, 6), np.float32)
+    assert kernel(A, W, C, out=C) is C
+    assert np.array_equal(C, A @ W.T + 1)
+
+
+def test_outputs_may_interleave() -> None:
+    A, W, _ = matrices()
+    both = np.zeros((5, 12), np.float32)
+    kernel = postlude.compile("Z = A @ W.T; D = relu(Z)")
+    kernel(A, W, out={"Z": both[:, ::2], "D": both[:, 1::2]})
+    assert np.array_equal(both[:, ::2], A @ W.T) and np.array_equal(both[:, 1::2], np.maximum(A @ W.T, 0))
+
+
+def test_some_outputs_alone() -> None:
+    A, W, _ = matrices()
+    alone = postlude.compile(SEVERAL.text, outputs=["total"])
+    assert np.array_equal(alone(A, W), SEVERAL(A, W).total)
+
+
+def test_bits_are_bytes_lowest_first() -> None:
+    A, W = np.eye(16, dtype=np.float32), np.random.default_rng(1).standard_normal((24, 16)).astype(np.float32)
+    kernel = postlude.compile("kernel k(A: f32[M, K], W: f32[N, K]) -> mask: b1[M, N] { mask = A @ W.T < 0.0 }")
+    mask = kernel(A, W)
+    assert mask.dtype == np.uint8 and mask.shape == (16, 3)
+    assert np.array_equal(mask, np.packbits(W.T < 0, axis=-1, bitorder="little"))
+    out = np.zeros((16, 3), np.uint8)
+    assert kernel(A, W, out=out) is out and np.array_equal(out, mask)
+
+
+# JAX.
+
+
+def test_jax_arrays_come_back_from_jax_arrays() -> None:
+    A, W, bias = matrices()
+    D = LINEAR(*map(jnp.asarray, (A, W, bias)))
+    assert isinstance(D, jax.Array) and np.array_equal(D, expected(A, W, bias))
+
+
+def test_jax_dtypes_and_several_outputs() -> None:
+    A, W, _ = matrices(BF16)
+    want = kernels.quantise_fp8(A, W, np.array(2, np.float32))
+    got = kernels.quantise_fp8(jnp.asarray(A), jnp.asarray(W), jnp.float32(2))
+    assert got._fields == ("D", "amax") and got.D.dtype == jnp.float8_e4m3fn
+    assert bits(np.asarray(got.D)) == bits(want.D) and got.amax == want.amax
+
+
+def test_jax_arrays_are_not_written() -> None:
+    A, W, bias = map(jnp.asarray, matrices())
+    D = jnp.zeros((5, 6), jnp.float32)
+    with pytest.raises(postlude.CallError, match="arrays of JAX cannot be written"):
+        LINEAR(A, W, bias, out=D)
+    assert not D.any()
+
+
+def test_results_of_jax_outlive_the_call() -> None:
+    kept = [LINEAR(*map(jnp.asarray, matrices())) for _ in range(20)]
+    want = expected(*matrices())
+    assert all(np.array_equal(one, want) for one in kept)
+
+
+def test_inputs_of_jax_fill_arrays_of_numpy() -> None:
+    A, W, bias = map(jnp.asarray, matrices())
+    D = np.empty((5, 6), np.float32)
+    assert LINEAR(A, W, bias, out=D) is D and np.array_equal(D, expected(*matrices()))
+
+
+def test_bits_come_back_to_jax_whole() -> None:
+    # In a process of its own: memory that is too small ends the process, or corrupts it.
+    program = """
+import jax.numpy as jnp, numpy as np, postlude
+k = postlude.compile("kernel k(A: f32[M, K], W: f32[N, K]) -> mask: b1[M, N] { mask = A @ W.T < 0.0 }")
+A = np.random.default_rng(0).standard_normal((2048, 4)).astype(np.float32)
+masks = [k(jnp.asarray(A), jnp.asarray(A)) for _ in range(20)]
+want = np.packbits(np.asarray(k(A, A)), axis=-1)
+assert all(np.array_equal(np.packbits(np.asarray(one), axis=-1), want) for one in masks)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr[-500:]
+
+
+class Watched:
+    """Memory of Postlude's on its way to JAX, whose address is seen."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+        self.capsule = memory.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        # The first field of what the capsule holds is where the data begins.
+        self.address = ctypes.cast(pointer(self.capsule, b"dltensor"), ctypes.POINTER(ctypes.c_void_p))[0]
+
+    def __dlpack_device__(self) -> Any:
+        return self.memory.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+
+def test_jax_takes_outputs_over_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Watched] = []
+
+    def adopt(like: Any, memory: Any) -> Any:
+        watched.append(Watched(memory))
+        return jax.dlpack.from_dlpack(watched[-1])
+
+    monkeypatch.setattr(postlude._frameworks, "adopt", adopt)
+    kept = [LINEAR(*map(jnp.asarray, matrices())) for _ in range(8)]
+    assert [one.unsafe_buffer_pointer() for one in kept] == [one.address for one in watched]
+
+
+# Threads.
+
+
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
+    rng = np.random.default_rng(2)
+    A, W = (rng.standard_normal(shape).astype(np.float32) for shape in ((300, 90), (270, 90)))
+    for text in ("loss = sum(gelu(A @ W.T))", "D = softmax(A @ W.T, N)", "c = sum(A @ W.T, M)"):
+        assert len({bits(postlude.compile(text, threads=count)(A, W)) for count in (1, 2, 3, 8, None)}) == 1
+
+
+def test_threads_share_a_kernel() -> None:
+    kernel = postlude.compile("D = relu(A @ W.T + bias[N])")
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for turn in range(60):
+            M, N, K = (int(size) for size in rng.integers(1, 40, 3))
+            dtype = (np.float32, BF16, np.float16)[turn % 3]
+            A, W = (rng.integers(-2, 3, shape).astype(dtype) for shape in ((M, K), (N, K)))
+            bias = rng.integers(-2, 3, N).astype(np.float32)
+            if not np.array_equal(kernel(A, W, bias), expected(A, W, bias).astype(dtype)):
+                wrong.append(f"{seed}: {M}, {N}, {K} of {dtype}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_long_call_leaves_other_threads_running() -> None:
+    A = np.ones((1536, 1536), np.float32)
+    kernel = postlude.compile("D = gelu(A @ W.T)", threads=1)
+    began, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        kernel(A, A)
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    began.wait()
+    turns, start = 0, time.perf_counter()
+    while not ended.is_set():
+        turns += 1
+        time.sleep(0.001)
+    seconds = time.perf_counter() - start
+    thread.join()
+    # A call that held the lock would let this thread turn once or twice.
+    assert turns > 5, f"{turns} turns in {seconds:.3f} s"
+
+
+# The import.
+
+
+def test_the_import_is_light() -> None:
+    program = (
+        "import sys, time; start = time.perf_counter(); import postlude; spent = time.perf_counter() - start;"
+        "print(spent, *(name for name in ('numpy', 'torch', 'jax', 'ml_dtypes') if name in sys.modules))"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+        for _ in range(5)
+    ]
+    assert all(len(run.stdout.split()) == 1 for run in runs), runs[0].stdout
+    assert min(float(run.stdout.split()[0]) for run in runs) < 0.1
+
+
+def test_no_gpu_is_said_in_words() -> None:
+    text = postlude.info()
+    assert text.startswith("postlude ") and "backends: " in text
+    assert os.path.exists("/dev/nvidiactl") or "no GPU: " in text
