@@ -488,7 +488,9 @@ def test_gradients_of_the_library_are_those_of_pytorch(device: str, name: str, c
     found = gradients(run, given, count, upstream)
     for one, other, input in zip(found, expected, [None, *given]):
         assert input is None or one.dtype == input.dtype
-        torch.testing.assert_close(one.double(), other, **tolerance(device))
+        # Intermediates are rounded to 16 bits on a GPU: errors go with the largest element, not with each.
+        allowed = {"rtol": 2e-2, "atol": max(5e-2, 2e-2 * other.abs().max().item())} if device == "cuda" else tolerance(device)
+        torch.testing.assert_close(one.double(), other, **allowed)
 
 
 class SwigluModel(torch.nn.Module):
