@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 
 enum Run {
     Host(Prepared),
-    Gpu(Device, PreparedCall),
+    Gpu(Device, Box<PreparedCall>),
 }
 
 /// Arrays of a call: inputs in the order of the signature, then outputs.
@@ -64,23 +64,16 @@ pub(crate) fn call<'py>(
     let Some((template, _)) = template else {
         return Err(PyTypeError::new_err("a kernel needs arrays"));
     };
-    let made = match out {
-        Some(out) => {
-            let outputs = given_outputs(py, typed, out)?;
-            for (output, object) in graph.outputs().iter().zip(&outputs) {
-                let array = output_array(py, &output.name, object, place)?;
-                arrays.outputs.push(if output.dtype == DType::B1 {
-                    array.as_bits()
-                } else {
-                    array
-                });
-            }
-            Made { objects: outputs, memory: false }
+    let made = if let Some(out) = out {
+        let outputs = given_outputs(py, typed, out)?;
+        for (output, object) in graph.outputs().iter().zip(&outputs) {
+            let array = output_array(py, &output.name, object, place)?;
+            arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
         }
-        None => {
-            let problem = arrays.problem(typed).map_err(|error| kernel.call_error(py, &error))?;
-            allocate(py, typed, &problem, template, place, &mut arrays)?
-        }
+        Made { objects: outputs, memory: false }
+    } else {
+        let problem = arrays.problem(typed).map_err(|error| kernel.call_error(py, &error))?;
+        allocate(py, typed, &problem, template, place, &mut arrays)?
     };
     let stream = stream(py, place, template)?;
     let entry = arrays.entry(py, kernel, typed, place)?;
@@ -215,7 +208,7 @@ impl Arrays {
                 let device = Device::open(number)?;
                 let (inputs, outputs) = self.device_arguments(typed);
                 let call = typed.compiled.prepare_on(&device, &inputs, &outputs, &Sizes::new())?;
-                Ok(Run::Gpu(device, call))
+                Ok(Run::Gpu(device, Box::new(call)))
             }
         }
     }

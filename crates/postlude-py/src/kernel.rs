@@ -58,6 +58,7 @@ pub(crate) struct Kernel {
 }
 
 #[pymethods]
+#[allow(clippy::needless_pass_by_value)] // Python's lists are taken as they come.
 impl Kernel {
     #[new]
     #[pyo3(signature = (text, *, math = "default", threads = None, keep = None))]
@@ -137,9 +138,9 @@ impl Kernel {
     }
 
     /// The shapes and dtypes of the outputs of a call with inputs of these dtypes and shapes; `None` is a number.
-    fn infer<'py>(
+    fn infer(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         inputs: Vec<Option<(String, Vec<usize>)>>,
     ) -> PyResult<Vec<(String, Vec<usize>, &'static str)>> {
         let inputs = tools::described(&inputs)?;
@@ -153,9 +154,9 @@ impl Kernel {
 
     /// What becomes of a kernel whose inputs have these dtypes and shapes, stage by stage; all stages without a name.
     #[pyo3(signature = (inputs, stage = None))]
-    fn explain<'py>(
+    fn explain(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         inputs: Vec<Option<(String, Vec<usize>)>>,
         stage: Option<&str>,
     ) -> PyResult<String> {
@@ -181,9 +182,9 @@ impl Kernel {
     }
 
     /// The kernel with its signature, typed for inputs of these dtypes and shapes.
-    fn typed_text<'py>(
+    fn typed_text(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         inputs: Vec<Option<(String, Vec<usize>)>>,
     ) -> PyResult<String> {
         let inputs = tools::described(&inputs)?;

@@ -71,11 +71,11 @@ fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
     Ok(Problem::of_shapes(graph, &views)?)
 }
 
-/// Outputs of a call: name, shape, NumPy's dtype.
-pub(crate) fn infer(
-    typed: &Typed,
-    inputs: &[Shaped],
-) -> Result<Vec<(String, Vec<usize>, &'static str)>, Error> {
+/// An output: name, shape, NumPy's dtype.
+pub(crate) type Inferred = (String, Vec<usize>, &'static str);
+
+/// Outputs of a call.
+pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, Error> {
     let problem = problem(typed, inputs)?;
     let outputs = typed.compiled.defined().outputs().iter().map(|output| {
         let mut shape = problem.shape(&output.dims);
