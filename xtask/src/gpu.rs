@@ -37,7 +37,7 @@ const MOST_BYTES: u64 = 60 << 20;
 pub(crate) fn pack() -> Result<(), String> {
     let folder = root().join(FOLDER);
     if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| said(&folder, &error))?;
+        fs::remove_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
     }
     create(&folder.join("tests"))?;
     let packages = ["build", "--release", "-p", "postlude-cli", "-p", "postlude"];
@@ -111,8 +111,8 @@ fn library(package: &str, file: &str) -> Result<PathBuf, String> {
 /// Copies a folder's Python files, and none that a build or a run left there.
 fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
     create(to)?;
-    for entry in fs::read_dir(from).map_err(|error| said(from, &error))? {
-        let path = entry.map_err(|error| said(from, &error))?.path();
+    for entry in fs::read_dir(from).map_err(|error| io_error(from, &error))? {
+        let path = entry.map_err(|error| io_error(from, &error))?.path();
         let is_source = path.extension().is_some_and(|extension| extension == "py");
         if let (true, Some(name)) = (is_source, path.file_name()) {
             copy(&path, &to.join(name))?;
@@ -132,8 +132,8 @@ fn place_program(from: &Path, to: &Path) -> Result<(), String> {
 
 fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     create(to)?;
-    for entry in fs::read_dir(from).map_err(|error| said(from, &error))? {
-        let entry = entry.map_err(|error| said(from, &error))?;
+    for entry in fs::read_dir(from).map_err(|error| io_error(from, &error))? {
+        let entry = entry.map_err(|error| io_error(from, &error))?;
         let place = to.join(entry.file_name());
         if entry.path().is_dir() {
             copy_folder(&entry.path(), &place)?;
@@ -146,25 +146,25 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
 
 fn size(folder: &Path) -> Result<u64, String> {
     let mut bytes = 0;
-    for entry in fs::read_dir(folder).map_err(|error| said(folder, &error))? {
-        let path = entry.map_err(|error| said(folder, &error))?.path();
+    for entry in fs::read_dir(folder).map_err(|error| io_error(folder, &error))? {
+        let path = entry.map_err(|error| io_error(folder, &error))?.path();
         bytes += if path.is_dir() {
             size(&path)?
         } else {
-            fs::metadata(&path).map_err(|error| said(&path, &error))?.len()
+            fs::metadata(&path).map_err(|error| io_error(&path, &error))?.len()
         };
     }
     Ok(bytes)
 }
 
 fn create(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| said(folder, &error))
+    fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    fs::copy(from, to).map(|_| ()).map_err(|error| said(from, &error))
+    fs::copy(from, to).map(|_| ()).map_err(|error| io_error(from, &error))
 }
 
-fn said(path: &Path, error: &std::io::Error) -> String {
+fn io_error(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }

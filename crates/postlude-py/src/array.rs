@@ -21,7 +21,7 @@ pub(crate) enum Location {
     Gpu(u32),
 }
 
-/// An array in somebody's memory.
+/// An array in memory of a framework's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Array {
     pub(crate) dtype: DType,

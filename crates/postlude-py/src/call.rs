@@ -77,7 +77,7 @@ pub(crate) fn call<'py>(
     };
     let stream = stream(py, place, template)?;
     let entry = arrays.entry(py, kernel, typed, place)?;
-    // Whoever takes memory of ours over does not know the stream.
+    // A framework that takes memory of ours over does not know the stream.
     let waits = made.memory;
     let failed = py.detach(|| run(&entry, &arrays, stream, waits));
     failed.map_err(|error| kernel.call_error(py, &error))?;
@@ -244,13 +244,10 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
         Run::Gpu(device, call) => {
             // SAFETY: the caller's framework says that it is its current stream of this GPU.
             let stream = unsafe { Stream::from_raw(device, stream)? };
-            let of = |array: &Option<Array>| array.as_ref().map_or(0, |array| array.address);
-            let addresses: Vec<u64> = arrays
-                .inputs
-                .iter()
-                .map(of)
-                .chain(arrays.outputs.iter().map(|array| array.address))
-                .collect();
+            let outputs = arrays.outputs.iter().map(Some);
+            let all = arrays.inputs.iter().map(Option::as_ref).chain(outputs);
+            let address = |array: &Array| (!array.is_empty()).then_some(array.address);
+            let addresses: Vec<Option<u64>> = all.map(|one| one.and_then(address)).collect();
             call.launch_at(&stream, &addresses, &arrays.scalars)?;
             if waits { Ok(stream.synchronize()?) } else { Ok(()) }
         }

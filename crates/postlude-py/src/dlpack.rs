@@ -258,7 +258,7 @@ struct Lent<T> {
     _memory: T,
 }
 
-/// A capsule that owns memory: whoever takes it frees it.
+/// A capsule that owns memory: the framework that takes it frees it.
 pub(crate) fn lend<'py, T: Send + 'static>(
     py: Python<'py>,
     array: &Array,

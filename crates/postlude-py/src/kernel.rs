@@ -110,10 +110,7 @@ impl Kernel {
     /// The names of the outputs, where they are known without arguments.
     #[getter]
     fn outputs(&self) -> Vec<String> {
-        match syntax::parse(&self.text).map(|ast| ast.signature) {
-            Ok(Some(_)) => self.only().map_or_else(Vec::new, |typed| typed.output_names()),
-            _ => Vec::new(),
-        }
+        self.only().map_or_else(Vec::new, |typed| typed.output_names())
     }
 
     /// What the text declares of each input and output: name, dtype, dims; `None` for the dims of a number.
@@ -144,11 +141,7 @@ impl Kernel {
         inputs: Vec<Option<(String, Vec<usize>)>>,
     ) -> PyResult<Vec<(String, Vec<usize>, &'static str)>> {
         let inputs = tools::described(&inputs)?;
-        let bindings = inputs.iter().map(|input| match input {
-            Some((dtype, shape)) => Binding::Tensor(*dtype, shape.len()),
-            None => Binding::Scalar(DType::F32),
-        });
-        let typed = self.typed_for(py, bindings.collect())?;
+        let typed = self.typed_for(py, tools::bindings(&inputs))?;
         tools::infer(&typed, &inputs).map_err(|error| self.call_error(py, &error))
     }
 
@@ -285,7 +278,7 @@ impl Kernel {
         if let Some((_, typed)) = known().iter().find(|(own, _)| *own == key) {
             return Ok(typed.clone());
         }
-        // Tiles that nothing is said about have the dtype of the first matrix: the product's.
+        // Tiles without a binding have the dtype of the first matrix: the product's.
         let operand = key.iter().find_map(|binding| match binding {
             Binding::Tensor(dtype, 2..) => Some(*dtype),
             Binding::Tensor(..) | Binding::Scalar(_) => None,

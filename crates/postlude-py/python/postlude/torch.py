@@ -144,7 +144,7 @@ _swiglu = autograd(_SWIGLU, [G, "dX = G @ W1", "dW1 = G.T @ X"], saved=["X", "W1
 
 
 def _swiglu_mlp(dtype: str) -> Differentiable:
-    # The parts of Z meet a product of half its width: its dims are said, and so are its dtypes.
+    # The parts of Z meet a product of half its width: its dims are written out, and so are its dtypes.
     backward = Kernel(
         f"""kernel swiglu_mlp_backward(dY: {dtype}[M, K], W2: {dtype}[K, N/2], Z: {dtype}[M, N]) -> G: {dtype}[M, N] {{
     dh = dY @ W2

@@ -51,8 +51,8 @@ pub struct PreparedCall {
     planned: Planned,
     /// What the host passes, by place in the signature.
     scalars: Vec<Option<f64>>,
-    /// How far each tensor's address is beyond a multiple of [`Placement::PERIOD`].
-    starts: Vec<u64>,
+    /// Where each buffer is: the inputs in the order of the signature, then the outputs.
+    addresses: Vec<u64>,
     function: Function,
     /// CTAs that run at a time, once that was asked.
     resident: Option<u32>,
@@ -77,7 +77,7 @@ impl PreparedCall {
             problem: checked.problem.clone(),
             planned: planned.clone(),
             scalars: Vec::new(),
-            starts: Vec::new(),
+            addresses: Vec::new(),
             function: program.function,
             resident: None,
             launch: None,
@@ -95,7 +95,8 @@ impl PreparedCall {
     }
 
     /// The same on tensors that differ from the call's in their addresses alone, and with these scalars: both by place in
-    /// the signature, outputs behind inputs. Nothing is remembered, so threads may launch one call at the same time.
+    /// the signature, outputs behind inputs; no address for a number or a tensor without elements. Nothing is remembered,
+    /// so threads may launch one call at the same time.
     ///
     /// The caller has validated the tensors.
     ///
@@ -105,15 +106,22 @@ impl PreparedCall {
     pub fn launch_at(
         &self,
         stream: &Stream,
-        addresses: &[u64],
+        addresses: &[Option<u64>],
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
         let Some(launch) = &self.launch else { return Ok(()) };
-        let starts = addresses.iter().map(|address| address % Placement::PERIOD);
+        let given = addresses.iter().zip(&self.addresses);
+        let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
+        let starts = |all: &[u64]| -> Vec<u64> {
+            all.iter().map(|address| address % Placement::PERIOD).collect()
+        };
         assert!(
-            starts.eq(self.starts.iter().copied()),
+            starts(&addresses) == starts(&self.addresses),
             "tensors that the call was not prepared for"
         );
+        if self.scalars == scalars && self.addresses == addresses {
+            return Ok(launch.launch(stream)?);
+        }
         let address = |buffer: Buffer| {
             let found = addresses.get(buffer.0 as usize).copied();
             found.ok_or(RuntimeError::NoAddress { buffer })
@@ -177,8 +185,7 @@ impl PreparedCall {
         }
         self.planned = planned;
         self.scalars.clone_from(&checked.scalars);
-        let start = |(_, address): &(Buffer, u64)| address % Placement::PERIOD;
-        self.starts = checked.addresses.iter().map(start).collect();
+        self.addresses = checked.addresses.iter().map(|(_, address)| *address).collect();
         Ok(())
     }
 

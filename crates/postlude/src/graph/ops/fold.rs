@@ -35,6 +35,18 @@ pub enum Fold {
 }
 
 impl Fold {
+    /// Every fold, `largest` with the first.
+    pub(crate) const ALL: [Fold; 8] = [
+        Fold::Sum,
+        Fold::Prod,
+        Fold::Max,
+        Fold::Min,
+        Fold::AbsMax,
+        Fold::LogSumExp,
+        Fold::LogSumExpAboveMax,
+        Fold::Largest(1),
+    ];
+
     /// The name in the language, or in printed graphs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,17 +63,7 @@ impl Fold {
 
     /// The fold of that name; `largest` counts from 1.
     pub fn from_name(name: &str) -> Option<Fold> {
-        let all = [
-            Fold::Sum,
-            Fold::Prod,
-            Fold::Max,
-            Fold::Min,
-            Fold::AbsMax,
-            Fold::LogSumExp,
-            Fold::LogSumExpAboveMax,
-            Fold::Largest(1),
-        ];
-        all.into_iter().find(|fold| fold.name() == name)
+        Fold::ALL.into_iter().find(|fold| fold.name() == name)
     }
 
     /// Type rule: what it gives for elements of this type; `None` when it does not take them.

@@ -70,7 +70,7 @@ impl Fragment {
         lane & 3
     }
 
-    /// Whether a lane is the first of those that hold a row; of its number or its rank.
+    /// Whether a lane is the first of the four that hold a row; of its number or its rank.
     pub(crate) fn is_first_of_row(lane: Reg<'_, U32>) -> Reg<'_, Pred> {
         Fragment::lane_in_row(lane).eq(0)
     }

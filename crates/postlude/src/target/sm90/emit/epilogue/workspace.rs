@@ -114,7 +114,7 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         }
     }
 
-    /// How many warpgroups write partial results of this scope: those of tiles, or those that accumulate across tiles.
+    /// How many warpgroups write partial results of this scope: of tiles, or of warpgroups that accumulate across tiles.
     pub(super) fn tiles_of(
         &self,
         scope: ReductionScope,
