@@ -6,6 +6,30 @@ use serde_json::Value;
 
 use crate::command::{answer, cargo};
 
+/// Builds; cargo's messages. `arguments` have to ask for `--message-format=json` or `json-render-diagnostics`.
+fn build(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Vec<Value>, String> {
+    println!("$ cargo {}", arguments.join(" "));
+    let messages = answer(cargo(arguments).envs(environment.iter().copied()))?;
+    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// Builds, and finds the files of these names, in their order.
+pub(crate) fn files<const N: usize>(
+    arguments: &[&str],
+    names: [&str; N],
+) -> Result<[PathBuf; N], String> {
+    let messages = build(arguments, &[])?;
+    let built = messages.iter().filter_map(|message| message["filenames"].as_array());
+    let built: Vec<PathBuf> =
+        built.flatten().filter_map(|file| file.as_str().map(PathBuf::from)).collect();
+    let mut found = [const { PathBuf::new() }; N];
+    for (place, name) in found.iter_mut().zip(names) {
+        let file = built.iter().find(|file| file.ends_with(name));
+        place.clone_from(file.ok_or_else(|| format!("no {name} was built"))?);
+    }
+    Ok(found)
+}
+
 /// An executable.
 pub(crate) struct Executable {
     /// The name of its target.
@@ -19,18 +43,13 @@ pub(crate) struct Executable {
 }
 
 /// Builds, and finds the executables that `wanted` says, in the order of the build.
-///
-/// `arguments` have to ask for `--message-format=json` or `json-render-diagnostics`.
 pub(crate) fn executables(
     arguments: &[&str],
     environment: &[(&str, &str)],
     wanted: impl Fn(&Value) -> bool,
 ) -> Result<Vec<Executable>, String> {
-    println!("$ cargo {}", arguments.join(" "));
-    let messages = answer(cargo(arguments).envs(environment.iter().copied()))?;
     let mut found = Vec::new();
-    for line in messages.lines() {
-        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+    for message in build(arguments, environment)? {
         let (Some(path), Some(name), Some(manifest)) = (
             message["executable"].as_str(),
             message["target"]["name"].as_str(),

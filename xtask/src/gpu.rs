@@ -3,12 +3,14 @@
 //! Such a machine needs a driver and nothing else: no Rust, no CUDA toolkit.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{answer, cargo, program, root, run};
-use crate::executables::executables;
+use crate::command::root;
+use crate::executables::{executables, files};
+use crate::place::{copy, copy_sources, create, io_error, place_program};
+use crate::python_package::{self, NATIVE, PACKAGE};
 
 /// Where it is put.
 const FOLDER: &str = "target/gpu";
@@ -22,12 +24,6 @@ const CALLS: &str = "bench/numpy_calls.py";
 const PEERS_LIBRARY: &str = "libpostlude_peers.so";
 /// The Python package on a GPU, kept in the repository too.
 const PYTHON: &str = "bench/gpu/python.py";
-/// The package's Python half, and its tests.
-const PACKAGE: &str = "crates/postlude-py/python/postlude";
-const PACKAGE_TESTS: &str = "crates/postlude-py/tests";
-/// Its native half as cargo names it, and as Python looks for it.
-const NATIVE: &str = "lib_native.so";
-const NATIVE_MODULE: &str = "_native.abi3.so";
 /// Folders that the command reads.
 const FOLDERS: &[&str] = &["corpus", "kernels"];
 /// More would be slow to carry.
@@ -40,11 +36,18 @@ pub(crate) fn pack() -> Result<(), String> {
         fs::remove_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
     }
     create(&folder.join("tests"))?;
-    let packages = ["build", "--release", "-p", "postlude-cli", "-p", "postlude"];
-    let targets = ["--bin", "postlude", "--example", "call_cost", "--message-format=json"];
-    for command in executables(&[&packages[..], &targets].concat(), &[], |_| true)? {
-        place_program(&command.path, &folder.join(command.name))?;
-    }
+    // One build of them all: cargo would build what they share once for each.
+    let packages = ["postlude-cli", "postlude", "postlude-peers", PACKAGE];
+    let packages: Vec<&str> = packages.iter().flat_map(|package| ["-p", *package]).collect();
+    let targets = ["--lib", "--bin", "postlude", "--example", "call_cost"];
+    let build = [&["build", "--release", "--message-format=json"], &packages[..], &targets];
+    let [command, call_cost, peers, native] =
+        files(&build.concat(), ["postlude", "call_cost", PEERS_LIBRARY, NATIVE])?;
+    place_program(&command, &folder.join("postlude"))?;
+    place_program(&call_cost, &folder.join("call_cost"))?;
+    place_program(&peers, &folder.join(PEERS_LIBRARY))?;
+    python_package::lay_out(&native, &folder.join("python"))?;
+    copy_sources(&root().join(python_package::TESTS), &folder.join("python_tests"))?;
     let tests = [
         "test",
         "--release",
@@ -60,11 +63,6 @@ pub(crate) fn pack() -> Result<(), String> {
     for test in executables(&tests, &[], is_ours)? {
         place_program(&test.path, &folder.join("tests").join(test.name))?;
     }
-    place_program(&library("postlude-peers", PEERS_LIBRARY)?, &folder.join(PEERS_LIBRARY))?;
-    let package = folder.join("python/postlude");
-    copy_sources(&root().join(PACKAGE), &package)?;
-    place_program(&library("postlude-py", NATIVE)?, &package.join(NATIVE_MODULE))?;
-    copy_sources(&root().join(PACKAGE_TESTS), &folder.join("python_tests"))?;
     copy(&root().join(PYTHON), &folder.join("python.py"))?;
     for name in FOLDERS {
         copy_folder(&root().join(name), &folder.join(name))?;
@@ -94,42 +92,6 @@ pub(crate) fn pack() -> Result<(), String> {
     Ok(())
 }
 
-/// A package's library for other languages, built.
-fn library(package: &str, file: &str) -> Result<PathBuf, String> {
-    let arguments = ["build", "--release", "-p", package, "--message-format=json"];
-    println!("$ cargo {}", arguments.join(" "));
-    // Python brings its own symbols: an extension module names no library of theirs.
-    let messages = answer(cargo(&arguments).env("PYO3_BUILD_EXTENSION_MODULE", "1"))?;
-    let files = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    files
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
-        .filter_map(|file| file.as_str().map(PathBuf::from))
-        .find(|built| built.ends_with(file))
-        .ok_or_else(|| format!("no {file} was built"))
-}
-
-/// Copies a folder's Python files, and none that a build or a run left there.
-fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
-    create(to)?;
-    for entry in fs::read_dir(from).map_err(|error| io_error(from, &error))? {
-        let path = entry.map_err(|error| io_error(from, &error))?.path();
-        let is_source = path.extension().is_some_and(|extension| extension == "py");
-        if let (true, Some(name)) = (is_source, path.file_name()) {
-            copy(&path, &to.join(name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Copies a program without what only debuggers read, where there is something to take it out with.
-fn place_program(from: &Path, to: &Path) -> Result<(), String> {
-    copy(from, to)?;
-    if let Err(message) = run(program("strip", &[]).arg(to)) {
-        println!("not stripped: {message}");
-    }
-    Ok(())
-}
-
 fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     create(to)?;
     for entry in fs::read_dir(from).map_err(|error| io_error(from, &error))? {
@@ -155,16 +117,4 @@ fn size(folder: &Path) -> Result<u64, String> {
         };
     }
     Ok(bytes)
-}
-
-fn create(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    fs::copy(from, to).map(|_| ()).map_err(|error| io_error(from, &error))
-}
-
-fn io_error(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }

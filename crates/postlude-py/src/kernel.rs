@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::{self, Array, Held};
 use crate::call::{self, Entry};
 use crate::error::{Stage, exception};
-use crate::tools;
+use crate::{tools, torch};
 
 /// What an argument is.
 pub(crate) enum Given<'py> {
@@ -134,13 +134,42 @@ impl Kernel {
         call::call(py, self, &typed, &objects, &given, out)
     }
 
-    /// The shapes and dtypes of the outputs of a call with inputs of these dtypes and shapes; `None` is a number.
+    /// Runs the kernel for a user: `NotImplemented` where PyTorch has to see an operator instead.
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: &Bound<'py, PyDict>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let torch = torch::loaded(py)?;
+        if let Some(torch) = torch
+            && torch.needs_operator(py, args, kwargs, out)?
+        {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+        let objects = self.assign(args, Some(kwargs))?;
+        let given = self.read(&objects)?;
+        if let Some(torch) = torch
+            && torch.is_negated(&objects, &given)?
+        {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+        let typed = self.typed(py, &given)?;
+        let result = call::call(py, self, &typed, &objects, &given, out)?;
+        if let (Some(torch), Some(out)) = (torch, out) {
+            torch.written(py, out)?;
+        }
+        Ok(result)
+    }
+
+    /// The shapes and dtypes of the outputs of a call with inputs of these dtypes and shapes; a number has no shape.
     fn infer(
         &self,
         py: Python<'_>,
-        inputs: Vec<Option<(String, Vec<usize>)>>,
+        inputs: Vec<tools::Described>,
     ) -> PyResult<Vec<(String, Vec<usize>, &'static str)>> {
-        let inputs = tools::described(&inputs)?;
+        let inputs = tools::described(inputs)?;
         let typed = self.typed_for(py, tools::bindings(&inputs))?;
         tools::infer(&typed, &inputs).map_err(|error| self.call_error(py, &error))
     }
@@ -150,10 +179,10 @@ impl Kernel {
     fn explain(
         &self,
         py: Python<'_>,
-        inputs: Vec<Option<(String, Vec<usize>)>>,
+        inputs: Vec<tools::Described>,
         stage: Option<&str>,
     ) -> PyResult<String> {
-        let inputs = tools::described(&inputs)?;
+        let inputs = tools::described(inputs)?;
         let typed = self.typed_for(py, tools::bindings(&inputs))?;
         tools::explain(&typed, &inputs, stage, &self.options)
             .map_err(|error| self.call_error(py, &error))
@@ -175,12 +204,8 @@ impl Kernel {
     }
 
     /// The kernel with its signature, typed for inputs of these dtypes and shapes.
-    fn typed_text(
-        &self,
-        py: Python<'_>,
-        inputs: Vec<Option<(String, Vec<usize>)>>,
-    ) -> PyResult<String> {
-        let inputs = tools::described(&inputs)?;
+    fn typed_text(&self, py: Python<'_>, inputs: Vec<tools::Described>) -> PyResult<String> {
+        let inputs = tools::described(inputs)?;
         let typed = self.typed_for(py, tools::bindings(&inputs))?;
         Ok(typed.kernel.ast().to_string())
     }

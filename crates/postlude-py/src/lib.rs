@@ -10,6 +10,7 @@ mod kernel;
 mod library;
 mod memory;
 mod tools;
+mod torch;
 
 use pyo3::prelude::*;
 

@@ -16,8 +16,10 @@ use crate::kernel::Typed;
 pub(crate) type Declared = (String, &'static str, Option<Vec<String>>);
 /// Name, inputs and outputs.
 pub(crate) type Signature = (String, Vec<Declared>, Vec<Declared>);
-/// A dtype and a shape; `None` for a number.
-pub(crate) type Shaped = Option<(DType, Vec<usize>)>;
+/// A dtype and a shape; no shape for a number.
+pub(crate) type Shaped = (DType, Option<Vec<usize>>);
+/// As Python says it: dtypes by name.
+pub(crate) type Described = (String, Option<Vec<usize>>);
 
 pub(crate) fn signature(kernel: &Kernel) -> Signature {
     let graph = kernel.defined();
@@ -31,39 +33,35 @@ pub(crate) fn signature(kernel: &Kernel) -> Signature {
 }
 
 /// Dtypes by the language's names or NumPy's.
-pub(crate) fn described(inputs: &[Option<(String, Vec<usize>)>]) -> PyResult<Vec<Shaped>> {
-    let dtype = |name: &str| {
+pub(crate) fn described(inputs: Vec<Described>) -> PyResult<Vec<Shaped>> {
+    let one = |(name, shape): Described| {
         let named = DType::ALL.into_iter().find(|dtype| name_of(*dtype) == name);
-        let found = DType::from_name(name).or(named);
-        found.ok_or_else(|| PyValueError::new_err(format!("`{name}` is no dtype")))
+        let found = DType::from_name(&name).or(named);
+        let dtype = found.ok_or_else(|| PyValueError::new_err(format!("`{name}` is no dtype")))?;
+        Ok((dtype, shape))
     };
-    let one = |input: &Option<(String, Vec<usize>)>| match input {
-        Some((name, shape)) => Ok(Some((dtype(name)?, shape.clone()))),
-        None => Ok(None),
-    };
-    inputs.iter().map(one).collect()
+    inputs.into_iter().map(one).collect()
 }
 
 pub(crate) fn bindings(inputs: &[Shaped]) -> Vec<Binding> {
-    let one = |input: &Shaped| match input {
-        Some((dtype, shape)) => Binding::Tensor(*dtype, shape.len()),
-        None => Binding::Scalar(DType::F32),
+    let one = |(dtype, shape): &Shaped| match shape {
+        Some(shape) => Binding::Tensor(*dtype, shape.len()),
+        None => Binding::Scalar(*dtype),
     };
     inputs.iter().map(one).collect()
 }
 
 fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
     let graph = typed.compiled.defined();
-    let shaped = graph.inputs().iter().zip(inputs).map(|(declared, given)| {
-        let (dtype, shape) = given.as_ref()?;
+    let shaped = graph.inputs().iter().zip(inputs).map(|(declared, (dtype, shape))| {
+        let mut shape = shape.clone()?;
         let bits = declared.dtype == DType::B1 && *dtype == DType::U8;
-        let mut shape = shape.clone();
         if let (true, Some(last)) = (bits, shape.last_mut()) {
             *last *= 8;
         }
         Some((if bits { DType::B1 } else { *dtype }, shape))
     });
-    let shaped: Vec<Shaped> = shaped.collect();
+    let shaped: Vec<Option<(DType, Vec<usize>)>> = shaped.collect();
     let views: Vec<Option<(DType, &[usize])>> = shaped
         .iter()
         .map(|one| one.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice())))

@@ -591,14 +591,3 @@ def test_cuda_graph_replays_a_training_step_on_a_gpu() -> None:
         graph.replay()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
-
-
-def test_routing_does_not_slow_a_direct_call() -> None:
-    """A direct call checks its arguments; the bound is many times what that takes on a machine that is busy."""
-    import timeit
-
-    from postlude import _torch
-
-    arguments = layer("cpu")
-    seconds = min(timeit.repeat(lambda: _torch.takes(arguments, {}), number=1000, repeat=20)) / 1000
-    assert seconds < 1e-5

@@ -90,16 +90,17 @@ class Kernel:
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if _torch is None:
             _find_torch()
-        if _torch is not None and _torch.takes(args, kwargs, out):
+        if _torch is not None and _torch.compiling() and _torch.has_tensor(args, kwargs):
             return _torch.call(self, args, kwargs, out)
         try:
-            result = self._native(*args, out=out, **kwargs)
+            result = self._native.call(args, kwargs, out)
         except CallError:
-            if _torch is not None and _torch.transforms():
-                return _torch.call(self, args, kwargs, out)
-            raise
-        if out is not None and _torch is not None:
-            _torch.written(out)
+            # What a transform of PyTorch gives has no memory of its own.
+            if _torch is None or not _torch.transforms():
+                raise
+            result = NotImplemented
+        if result is NotImplemented:
+            return _torch.call(self, args, kwargs, out)
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -187,7 +188,7 @@ class Kernel:
             if unsized and (kwargs or sized):
                 raise TypeError(f"the size of {', '.join(unsized)} is missing")
             return [
-                None if dims is None else (dtype, [_size(dim, kwargs) for dim in dims])
+                (dtype, None if dims is None else [_size(dim, kwargs) for dim in dims])
                 for _, dtype, dims in signature[1]
             ]
         if len(args) > len(names):
@@ -238,7 +239,7 @@ def _size(dim: str, sizes: dict[str, Any]) -> int:
 
 def _described(value: Any) -> Any:
     if isinstance(value, (int, float)):
-        return None
+        return ("int32" if isinstance(value, int) else "float32", None)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
         return (value[0], list(value[1]))
     return (str(value.dtype).removeprefix("torch."), list(value.shape))

@@ -7,8 +7,8 @@ __all__ = ["Kernel", "Memory", "__version__", "functions", "library", "machine"]
 
 __version__: str
 
-# A dtype and a shape; None is a number.
-_Shaped = Optional[tuple[str, Sequence[int]]]
+# A dtype and a shape; no shape for a number.
+_Shaped = tuple[str, Optional[Sequence[int]]]
 # Name, dtype, dims; no dims for a number.
 _Declared = tuple[str, str, Optional[list[str]]]
 
@@ -31,6 +31,7 @@ class Kernel:
     @property
     def signature(self) -> Optional[tuple[str, list[_Declared], list[_Declared]]]: ...
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any: ...
     def infer(self, inputs: Sequence[_Shaped]) -> list[tuple[str, list[int], str]]: ...
     def explain(self, inputs: Sequence[_Shaped], stage: Optional[str] = None) -> str: ...
     def check(

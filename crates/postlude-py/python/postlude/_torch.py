@@ -30,50 +30,9 @@ Kinds = tuple[Kind, ...]
 Dims = list[str]
 
 _lock = RLock()
-_compiling = torch.compiler.is_dynamo_compiling
-_dispatch_modes = torch._C._len_torch_dispatch_stack
+compiling = torch.compiler.is_dynamo_compiling
 _transform = torch._C._functorch.peek_interpreter_stack
-_is_tracing = torch._C._is_tracing
-_increment_version = torch._C._increment_version
 _grad_enabled = torch.is_grad_enabled
-_Parameter = torch.nn.Parameter
-
-
-def takes(args: Sequence[Any], kwargs: dict[str, Any], out: Any = None) -> bool:
-    """Whether a call needs the operator; without tensors of PyTorch it does not.
-
-    Compilers, dispatch modes and tensor subclasses see operators alone, and autograd records nothing else. What
-    ``torch.func`` transforms has no memory: the direct call fails, and :func:`transforms` says why.
-    """
-    if _compiling():
-        return _has_tensor(args, kwargs)
-    if _dispatch_modes() or _is_tracing() or forward_ad._current_level >= 0:
-        return _has_tensor(args, kwargs)
-    grad = _grad_enabled()
-    for value in (*args, *kwargs.values()) if kwargs else args:
-        kind = type(value)
-        if kind is Tensor or kind is _Parameter:
-            # A negated view has the dispatcher write its elements out first.
-            if (grad and value.requires_grad) or value.is_neg():
-                return True
-        elif isinstance(value, Tensor):
-            return True
-    # The operator refuses to write into a tensor that requires a gradient.
-    return out is not None and grad and any(one.requires_grad for one in _tensors(out))
-
-
-def _tensors(out: Any) -> list[Tensor]:
-    if isinstance(out, Tensor):
-        return [out]
-    given = out.values() if isinstance(out, dict) else out if isinstance(out, (tuple, list)) else ()
-    return [one for one in given if isinstance(one, Tensor)]
-
-
-def written(out: Any) -> None:
-    """Tells autograd that tensors were written: a backward pass that saved one fails instead of being wrong."""
-    for one in _tensors(out):
-        if not one.is_inference():
-            _increment_version((one,))
 
 
 def transforms() -> bool:
@@ -96,7 +55,8 @@ def refuse_transforms(name: str, values: Sequence[Any]) -> None:
             raise wrong(f"{name!r} has no forward-mode derivative", "use loss.backward() or torch.autograd.grad")
 
 
-def _has_tensor(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def has_tensor(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument is a tensor."""
     for value in args:
         if isinstance(value, Tensor):
             return True
@@ -108,7 +68,7 @@ def _has_tensor(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
     """Calls the kernel's operator."""
-    if _compiling():
+    if compiling():
         return _call_traced(kernel._key, args, kwargs, out)
     names = kernel._plans.get("inputs") or kernel._plans.setdefault("inputs", kernel.inputs)
     values = args if len(args) == len(names) and not kwargs else assign(names, args, kwargs)
@@ -273,11 +233,7 @@ def _typed(kernel: Kernel, kinds: Kinds) -> tuple[Signature, str]:
         for name, kind in zip(kernel.inputs, kinds):
             if not isinstance(kind, str) and _dtype_name(kind[0]) not in _DTYPES.values():
                 raise wrong(f"`{name}` is {_dtype_name(kind[0])}", f"convert it to one of {', '.join(dict.fromkeys(_DTYPES.values()))}")
-        shapes = [None if isinstance(kind, str) else (_dtype_name(kind[0]), [1] * kind[1]) for kind in kinds]
-        told = native.typed_text(shapes)
-        for name, kind in zip(kernel.inputs, kinds):
-            if kind == "int":
-                told = re.sub(rf"\b{re.escape(name)}: f32(?!\[)", f"{name}: i32", told, count=1)
+        told = native.typed_text([_shaped(kind) for kind in kinds])
         math, threads, keep = kernel._options
         native = _native.Kernel(told, math=math, threads=threads, keep=keep)
     declared = native.signature
@@ -356,6 +312,13 @@ def _check_kind(name: str, dtype: str, dims: Optional[Dims], kind: Kind) -> None
         raise TypeError(f"`{name}` is a float; the kernel takes an integer")
 
 
+def _shaped(kind: Kind) -> tuple[str, Optional[list[int]]]:
+    """A kind of argument as the native half knows it; every size is 1."""
+    if isinstance(kind, str):
+        return ("int32" if kind == "int" else "float32", None)
+    return (_dtype_name(kind[0]), [1] * kind[1])
+
+
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -364,7 +327,8 @@ def _fake(native: Any, signature: Signature, values: Sequence[Any]) -> Any:
     """Outputs without elements, of the right shapes and dtypes."""
     like = next(value for value in values if isinstance(value, Tensor))
     shapes: list[Any] = [
-        (_dtype_name(value.dtype), list(value.shape)) if isinstance(value, Tensor) else None for value in values
+        (_dtype_name(value.dtype), list(value.shape)) if isinstance(value, Tensor) else _shaped(_kind(value))
+        for value in values
     ]
     for (name, _, dims), value in zip(signature.inputs, values):
         if dims is not None and value.device != like.device:
@@ -372,7 +336,7 @@ def _fake(native: Any, signature: Signature, values: Sequence[Any]) -> Any:
                 f"`{name}` is on {value.device}, another tensor on {like.device}",
                 "bring all tensors of a call to one device",
             )
-    symbolic = any(isinstance(size, torch.SymInt) for one in shapes if one is not None for size in one[1])
+    symbolic = any(isinstance(size, torch.SymInt) for _, shape in shapes for size in shape or ())
     inferred = _symbolic(signature, shapes) if symbolic else [(*one[1:],) for one in native.infer(shapes)]
     made = [like.new_empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in inferred]
     return made[0] if len(made) == 1 else tuple(made)
