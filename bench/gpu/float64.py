@@ -73,8 +73,8 @@ FUNCTIONS = {
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "relu2": lambda x: functional.relu(x).square(),
     "snake": lambda x, a: x + torch.sin(a * x).square() / a, "leaky_relu": leaky_relu,
 }
-#: What docs/numerics.md states beyond a relative error, from the result and the arguments; `gelu` is made of `1 + erf`, which
-#: is good to 2^-20 absolute.
+#: What docs/numerics.md states beyond a relative error, from the result and the arguments; `gelu` is made of `1 + erf`,
+#: which is good to 2^-20 absolute.
 STATED = {
     "exp": lambda result, x: 2.0**-22 * (x * result).abs(),
     "log": lambda result, x: torch.full_like(x, 2.0**-22),
@@ -88,11 +88,14 @@ STATED = {
 }
 #: Functions whose result is one of their arguments, or whole.
 EXACT = {
-    "abs": torch.abs, "sign": lambda x: torch.where(torch.isnan(x), x, torch.sign(x)), "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
+    "abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
+    # The language has nan of nan, PyTorch 0.
+    "sign": lambda x: torch.where(torch.isnan(x), x, torch.sign(x)),
     "clamp": torch.clamp, "maximum": torch.maximum, "minimum": torch.minimum, "relu": functional.relu,
     "relu6": functional.relu6, "threshold": lambda x, t, value: torch.where(x <= t, value, x),
     "isnan": torch.isnan, "isinf": torch.isinf,
 }
+#: Functions that jump.
 JUMPING = {"sign", "floor", "ceil", "round", "threshold", "isnan", "isinf"}
 KEEP_INTEGERS = {"abs", "sign", "square", "clamp", "maximum", "minimum"}
 #: Derivatives that jump, at a kink of the function.

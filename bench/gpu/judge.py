@@ -3,11 +3,11 @@
 `direct`: |ours - f64| of every element is at most half a step of the output's dtype, for its one rounding, plus twice the
 f32 term. The f32 term of an element is how far the f64 result moves in any of six evaluations, in which every element of
 the product moves by K * 2^-23 * (|A| @ |B|), every sum of n terms by min(n, 4096) * 2^-24 * sum|x|, and every result of
-another operation by 2^-20 of itself and what docs/numerics.md states beyond that: up in all elements, down in all, and four
-times with random signs.
+another operation by 2^-20 of itself and what docs/numerics.md states beyond that: up in all elements, down in all, and
+four times with random signs.
 Where a comparison or a cast inside of the kernel makes an output jump, half a step is a whole one, and one element in
-10,000 may be farther off (none of fewer than 10,000). Truth values have no step: that many may differ where none of the six
-evaluations differs.
+10,000 may be farther off (none of fewer than 10,000). Truth values have no step: that many may differ where none of the
+six evaluations differs.
 
 `contract`: Postlude's own reference accepts the f64 result rounded to the output's dtype, every element of it. The contract's
 arithmetic is f32: where a product is exact (of integers, or hidden by a relu) it allows one result, and an f64 value beside
@@ -125,10 +125,11 @@ def beside_ties(text, given, judged, ours, outputs):
     for (name, dtype, _), mine in zip(outputs, ours, strict=True):
         rounded = judged[name].rounded
         if dtype in ("bf16", "f16", "f8e4m3", "f8e5m2", "i8", "u8"):
-            ends = [store(judged[name].value + side * moved[name], dtype).double() for side in (-1, 1)]
-            undecided = (ends[0] != ends[1]) & ((mine.double() == ends[0]) | (mine.double() == ends[1]))
+            below, above = (read(store(judged[name].value + side * moved[name], dtype), dtype) for side in (-1, 1))
+            own = read(mine, dtype)
+            undecided = (below != above) & ((own == below) | (own == above))
             taken += int(undecided.sum())
-            rounded = torch.where(undecided, mine.double(), rounded.double()).to(rounded.dtype)
+            rounded = store(torch.where(undecided, own, read(rounded, dtype)), dtype)
         results.append(rounded)
     return results, taken
 

@@ -68,4 +68,5 @@ def step(value, dtype):
     digits, least = FLOATS[dtype]
     _, exponent = torch.frexp(torch.nan_to_num(value.abs(), nan=0.0, posinf=0.0))
     exponent = torch.where(value == 0, least, exponent - 1).clamp(min=least)
-    return torch.ldexp(torch.ones_like(value), exponent - digits)
+    # torch.ldexp takes the power in f32, which has no 2^-150.
+    return torch.exp2((exponent - digits).to(torch.float64))
