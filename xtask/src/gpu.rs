@@ -20,8 +20,17 @@ const PEERS: &str = "bench/gpu/peers.py";
 const CALLS: &str = "bench/numpy_calls.py";
 /// The library that it calls.
 const PEERS_LIBRARY: &str = "libpostlude_peers.so";
-/// The Python package on a GPU, kept in the repository too.
-const PYTHON: &str = "bench/gpu/python.py";
+/// The Python package on a GPU, kept in the repository too: scripts in one folder that import each other.
+const PYTHON_FOLDER: &str = "bench/gpu";
+const PYTHON: &[&str] = &[
+    "python.py",
+    "judge.py",
+    "float64.py",
+    "rounding.py",
+    "text_parser.py",
+    "training.py",
+    "recorded_calls.py",
+];
 /// The package's Python half, and its tests.
 const PACKAGE: &str = "crates/postlude-py/python/postlude";
 const PACKAGE_TESTS: &str = "crates/postlude-py/tests";
@@ -65,7 +74,9 @@ pub(crate) fn pack() -> Result<(), String> {
     copy_sources(&root().join(PACKAGE), &package)?;
     place_program(&library("postlude-py", NATIVE)?, &package.join(NATIVE_MODULE))?;
     copy_sources(&root().join(PACKAGE_TESTS), &folder.join("python_tests"))?;
-    copy(&root().join(PYTHON), &folder.join("python.py"))?;
+    for name in PYTHON {
+        copy(&root().join(PYTHON_FOLDER).join(name), &folder.join(name))?;
+    }
     for name in FOLDERS {
         copy_folder(&root().join(name), &folder.join(name))?;
     }
