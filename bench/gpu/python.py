@@ -1,7 +1,7 @@
 """Postlude from Python on a GPU: results, what a call costs the host, training, and speed beside torch.compile.
 
 `cargo xtask gpu` packs it with the package. `python3 python.py FOLDER [PART...]` writes FOLDER/python.json; the parts are
-library, host, training and speed. Exit code 1 if something is wrong; figures are never judged here.
+library, judge, training, host and speed. Exit code 1 if something is wrong; figures are never judged here.
 """
 
 import json
@@ -69,6 +69,29 @@ def library(report):
             wrong.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
     report["library"] = {"right": len(right), "refused": refused, "wrong": wrong}
     return not wrong
+
+
+def judge(report):
+    """The same kernels beside PyTorch in f64: our results near it, and its results within our contract."""
+    import judge as judging
+
+    found = judging.library("cuda")
+    judging.summary(found)
+    outputs = [one for outputs in found["kernels"].values() for one in outputs]
+    report["judge"] = {
+        "right": len(found["kernels"]) - len({one.partition(":")[0] for one in found["wrong"]}),
+        "worst": max((one["worst"] for one in outputs if not one["jumps"]), default=None),
+        **found,
+    }
+    return not found["wrong"] and bool(found["kernels"])
+
+
+def training(report):
+    """Two models beside eager PyTorch, compiled and as CUDA graphs."""
+    import training as trained
+
+    report["training"] = trained.run("cuda", trained.FULL)
+    return not report["training"]["wrong"]
 
 
 def per_call(call, count=400, rounds=15):
@@ -200,7 +223,7 @@ def speed(report):
     return True
 
 
-PARTS = {"library": library, "host": host, "speed": speed}
+PARTS = {"library": library, "judge": judge, "training": training, "host": host, "speed": speed}
 
 
 def main():

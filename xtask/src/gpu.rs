@@ -22,8 +22,17 @@ const PEERS: &str = "bench/gpu/peers.py";
 const CALLS: &str = "bench/numpy_calls.py";
 /// The library that it calls.
 const PEERS_LIBRARY: &str = "libpostlude_peers.so";
-/// The Python package on a GPU, kept in the repository too.
-const PYTHON: &str = "bench/gpu/python.py";
+/// The Python package on a GPU, kept in the repository too: scripts in one folder that import each other.
+const PYTHON_FOLDER: &str = "bench/gpu";
+const PYTHON: &[&str] = &[
+    "python.py",
+    "judge.py",
+    "float64.py",
+    "rounding.py",
+    "text_parser.py",
+    "training.py",
+    "recorded_calls.py",
+];
 /// Folders that the command reads.
 const FOLDERS: &[&str] = &["corpus", "kernels"];
 /// More would be slow to carry.
@@ -63,7 +72,9 @@ pub(crate) fn pack() -> Result<(), String> {
     for test in executables(&tests, &[], is_ours)? {
         place_program(&test.path, &folder.join("tests").join(test.name))?;
     }
-    copy(&root().join(PYTHON), &folder.join("python.py"))?;
+    for name in PYTHON {
+        copy(&root().join(PYTHON_FOLDER).join(name), &folder.join(name))?;
+    }
     for name in FOLDERS {
         copy_folder(&root().join(name), &folder.join(name))?;
     }

@@ -39,8 +39,8 @@ Reduction = Literal["mean", "sum"]
 _aten = torch.ops.aten
 
 
-def dbias(G: Tensor) -> Tensor:
-    return torch.sum(G, 0, dtype=torch.float32)
+def dbias(dZ: Tensor) -> Tensor:
+    return torch.sum(dZ, 0, dtype=torch.float32)
 
 
 def _gelu(dD: Tensor, Z: Tensor) -> Tensor:
@@ -75,21 +75,14 @@ _ACTIVATIONS: dict[str, tuple[str, Any, str]] = {
 def _layer(activation: Optional[str], bias: bool) -> Differentiable:
     """A linear layer with an activation, and its derivative."""
     z = "X @ W.T + bias[N]" if bias else "X @ W.T"
-    name = f"linear_{activation}" if activation else "linear"
-    if activation is None:
-        steps: list[StepLike] = ["dX = dD @ W", "dW = dD.T @ X"]
-        if bias:
-            steps.append((_sum_rows, ["dbias"]))
-        return autograd(f"D = {z}", steps, saved=["X", "W"], outputs=["D"], name=name)
-    text, backward, kept = _ACTIVATIONS[activation]
-    steps = [(backward, ["G"]), "dX = G @ W", "dW = G.T @ X"]
+    steps: list[StepLike] = ["dX = dZ @ W", "dW = dZ.T @ X"]
     if bias:
         steps.append(dbias)
-    return autograd(text.format(z=z), steps, saved=["X", "W", kept], outputs=["D"], name=name)
-
-
-def _sum_rows(dD: Tensor) -> Tensor:
-    return torch.sum(dD, 0, dtype=torch.float32)
+    if activation is None:
+        return autograd(f"Z = {z}", steps, saved=["X", "W"], outputs=["Z"], name="linear")
+    text, backward, kept = _ACTIVATIONS[activation]
+    steps.insert(0, (backward, ["dZ"]))
+    return autograd(text.format(z=z), steps, saved=["X", "W", kept], outputs=["D"], name=f"linear_{activation}")
 
 
 _LAYERS: dict[tuple[Optional[str], bool], Differentiable] = {
