@@ -39,17 +39,22 @@ class Judged(NamedTuple):
 
 
 class Noise:
-    """Moves products and results of operations by as much as f32 may get them wrong.
+    """Moves one product, sum or result of an operation by as much as f32 may get it wrong.
 
-    The sign is one for all elements (+1 or -1), or drawn for every element and operation (0). `product` is how much of a
-    product's bound is taken, `operation` the relative error of operations.
+    `only` is its place in the order of evaluation. The sign is one for all elements (+1 or -1), or drawn for every element
+    (0). `product` is how much of a product's bound is taken, `operation` the relative error of operations. Afterwards
+    `places` says how many there are.
     """
 
-    def __init__(self, sign: int, device: Any, seed: int = 0, product: float = 1.0, operation: float = OPERATION) -> None:
-        self.sign, self.product, self.operation = sign, product, operation
-        self.generator = torch.Generator(device).manual_seed(seed)
+    def __init__(self, only: int, sign: int, device: Any, product: float = 1.0, operation: float = OPERATION) -> None:
+        self.only, self.sign, self.product, self.operation = only, sign, product, operation
+        self.generator = torch.Generator(device).manual_seed(only)
+        self.places = 0
 
     def __call__(self, data: torch.Tensor, error: Any) -> torch.Tensor:
+        self.places += 1
+        if self.places - 1 != self.only:
+            return data
         signs = self.sign
         if not signs:
             signs = torch.randint(0, 2, data.shape, generator=self.generator, device=data.device) * 2 - 1
