@@ -6,8 +6,6 @@
 /// The name elsewhere, and the same here.
 #[rustfmt::skip] // A table: one line a name.
 pub(super) const IDIOMS: &[(&str, &str)] = &[
-    ("argmax", "min(where(z == max(z, N), col, 2147483647), N)"),
-    ("argmin", "min(where(z == min(z, N), col, 2147483647), N)"),
     ("var", "mean(square(z - mean(z, N)), N)"),
     ("std", "sqrt(mean(square(z - mean(z, N)), N))"),
     ("norm", "sqrt(sum(square(z), N))"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Orientation, ProductId};
+use crate::graph::{Fold, Orientation, ProductId};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
@@ -110,7 +110,7 @@ fn uses<'a>(ast: &'a Ast, assigned: &BTreeSet<&str>) -> Vec<Use<'a>> {
         };
         let known = assigned.contains(name)
             || matches!(name, "row" | "col" | "inf" | "nan" | "pi")
-            || catalogue::find(name).is_some();
+            || catalogue::is_reserved(name);
         match uses.iter_mut().find(|seen| seen.name == name) {
             Some(seen) => seen.dims = seen.dims.or(dims),
             None if !known => {
@@ -295,7 +295,12 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             let Some(node) = body.settle(lowered, span) else { continue };
             let ty = body.graph.ty(node);
             let cast = match &ast.exprs[statement.value].kind {
-                ExprKind::Call { function, grad: false, .. } => DType::from_name(&function.text),
+                ExprKind::Call { function, grad: false, .. } => {
+                    match Fold::from_name(&function.text) {
+                        Some(fold) if fold.gives_index() => Some(DType::I32),
+                        Some(_) | None => DType::from_name(&function.text),
+                    }
+                }
                 _ => None,
             };
             let is_tile = ty.axes.row && ty.axes.column.is_some();

@@ -6,7 +6,10 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
-use crate::graph::fold::{Arithmetic, F64, Peak, Words, exponentials, finish_exponentials, insert};
+use crate::graph::fold::{
+    Arithmetic, Extreme, F64, Peak, Selection, Words, combine_indexed, exponentials,
+    finish_exponentials, insert,
+};
 
 use super::buffer::{Buffer, View};
 use super::elementwise::{larger, smaller};
@@ -35,6 +38,8 @@ enum State {
     Exponentials(Peak, Vec<[f64; 2]>),
     /// The largest in order, this many a slot.
     Ordered(usize, Vec<f32>),
+    /// The extreme and its index; f64 holds every f32 and i32.
+    Indexed(Extreme, Vec<[f64; 2]>),
 }
 
 /// The arithmetic of f32 extremes.
@@ -98,6 +103,7 @@ impl Partial {
     /// Slots in which nothing was folded yet.
     pub(crate) fn new(fold: Fold, elem: Elem, accuracy: Accuracy, slots: usize) -> Partial {
         let state = match (fold.words(), elem) {
+            (Words::Indexed(extreme), _) => State::Indexed(extreme, Vec::new()),
             (_, Elem::I32) => State::I32(Vec::new()),
             (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
             (Words::One, _) => State::F32(Vec::new()),
@@ -120,13 +126,15 @@ impl Partial {
             State::Wide(values) => refill(values, slots, self.identity),
             State::F32(values) => refill(values, slots, self.identity as f32),
             State::I32(values) => refill(values, slots, self.identity as i32),
-            State::Exponentials(_, values) => refill(values, slots, [self.identity, 0.0]),
+            State::Exponentials(_, values) | State::Indexed(_, values) => {
+                refill(values, slots, [self.identity, 0.0]);
+            }
             State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
         }
     }
 
-    /// Folds all values into one slot.
-    pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>) {
+    /// Folds all values into one slot; the first has this index among all that are folded into it.
+    pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>, first: usize) {
         let fold = self.fold;
         match (&mut self.state, values) {
             (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
@@ -149,12 +157,18 @@ impl Partial {
                 let kept = &mut slots[at * *count..][..*count];
                 insert_larger(kept, values);
             }
+            (State::Indexed(extreme, slots), values) => {
+                if let Some((value, place)) = extreme_of(*extreme, values) {
+                    let more = [value, (first + place) as f64];
+                    slots[at] = combine_indexed(&F64, *extreme, slots[at], more);
+                }
+            }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
     }
 
-    /// Folds each value into its own slot, from `at` on.
-    pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>) {
+    /// Folds each value into its own slot, from `at` on; each has this index among all that are folded into its slot.
+    pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>, index: usize) {
         let fold = self.fold;
         match (&mut self.state, values) {
             (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
@@ -178,6 +192,12 @@ impl Partial {
                 let kept = slots[at * *count..].chunks_exact_mut(*count);
                 kept.zip(values).for_each(|(kept, x)| insert_larger(kept, &[*x]));
             }
+            (State::Indexed(extreme, slots), values) => {
+                for (place, slot) in slots[at..].iter_mut().enumerate().take(values.len()) {
+                    let more = [F64.canonical(number(values, place)), index as f64];
+                    *slot = combine_indexed(&F64, *extreme, *slot, more);
+                }
+            }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
     }
@@ -193,6 +213,11 @@ impl Partial {
             (State::Exponentials(peak, a), State::Exponentials(_, b)) => {
                 for (a, b) in a[to].iter_mut().zip(&b[from]) {
                     *a = exponentials(&F64, *peak, &[*a, *b], &[]);
+                }
+            }
+            (State::Indexed(extreme, a), State::Indexed(_, b)) => {
+                for (a, b) in a[to].iter_mut().zip(&b[from]) {
+                    *a = combine_indexed(&F64, *extreme, *a, *b);
                 }
             }
             (State::Ordered(words, a), State::Ordered(_, b)) => {
@@ -220,6 +245,10 @@ impl Partial {
             }
             State::Ordered(count, slots) => {
                 write(out, slots.chunks_exact(*count).map(|kept| kept[*count - 1]));
+            }
+            State::Indexed(_, slots) => {
+                out.set_len(slots.len());
+                out.i32s().iter_mut().zip(slots).for_each(|(out, slot)| *out = slot[1] as i32);
             }
         }
     }
@@ -252,6 +281,37 @@ fn insert_larger(kept: &mut [f32], values: &[f32]) {
         if *x > kept[kept.len() - 1] || x.is_nan() {
             insert(&F32, kept, *x);
         }
+    }
+}
+
+/// The canonical extreme of a run and the first place that has it; `None` where there is no term.
+fn extreme_of(extreme: Extreme, values: View<'_>) -> Option<(f64, usize)> {
+    let fold = match extreme {
+        Extreme::Largest => Fold::Max,
+        Extreme::Smallest => Fold::Min,
+    };
+    let (value, place) = match values {
+        View::F32(values) => {
+            let mut found = *values.first()?;
+            fold_run(&F32, fold, &mut found, values);
+            let is_found = |x: &f32| *x == found || (x.is_nan() && found.is_nan());
+            (f64::from(found), values.iter().position(is_found)?)
+        }
+        View::I32(values) => {
+            let mut found = *values.first()?;
+            fold_run(&I32, fold, &mut found, values);
+            (f64::from(found), values.iter().position(|x| *x == found)?)
+        }
+        View::Bool(_) => panic!("compiler bug: an index of conditions"),
+    };
+    Some((F64.canonical(value), place))
+}
+
+fn number(values: View<'_>, place: usize) -> f64 {
+    match values {
+        View::F32(values) => f64::from(values[place]),
+        View::I32(values) => f64::from(values[place]),
+        View::Bool(_) => panic!("compiler bug: an index of conditions"),
     }
 }
 

@@ -8,7 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
-use crate::graph::fold::Words;
+use crate::graph::fold::{Extreme, Words};
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
 
 use super::row_pass::is_whole_row;
@@ -114,14 +114,22 @@ impl Reduction {
         }
     }
 
+    /// Which extreme it gives the index of, if it does.
+    pub(crate) fn indexes(self) -> Option<Extreme> {
+        match self.partial_words() {
+            Words::Indexed(extreme) => Some(extreme),
+            Words::One | Words::Exponentials(_) | Words::Ordered(_) => None,
+        }
+    }
+
     /// Registers of a partial result.
     pub(crate) fn registers(self) -> u32 {
         self.partial_words().count()
     }
 
-    /// Words of a partial result in memory: an integer needs all its bits, and one more to say that it is there.
+    /// Words of a partial result in memory: an integer term needs all its bits, and one more to say that it is there.
     pub(crate) fn words(self) -> u32 {
-        if self.is_integer() { 2 } else { self.registers() }
+        if self.is_integer() { self.registers() + 1 } else { self.registers() }
     }
 
     /// Whether its terms are elements of tiles.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::problem::body_strides;
 use crate::tensor;
 
-use super::alternatives::{self, Alternatives};
+use super::alternatives::{self, Alternatives, MOST_INDICES};
 use super::array::{Array, Frame};
 use super::demand::Wanted;
 use super::evaluate::Call;
@@ -43,7 +43,7 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, array: &Array) -> Evaluated
         let mut value = convert(output.dtype, elem, array.values[*index]);
         if let Some(pieces) = array.alternatives.get(index) {
             let stored = pieces.iter().map(|piece| convert(output.dtype, elem, *piece)).collect();
-            let (hull, found) = alternatives::enclose(value.nominal, stored);
+            let (hull, found) = alternatives::enclose_to(MOST_INDICES, value.nominal, stored);
             value = hull;
             kept.extend(found.map(|found| (at, found)));
         }

@@ -257,6 +257,9 @@ impl Narrowing<'_> {
     ) -> Result<NodeId, LowerRefusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
         let left = over != Over { batch: false, row: false, column: None };
+        if fold.gives_index() && !left {
+            return Err(Rule::WholeFoldBesideParts.at(&self.new, terms[0]));
+        }
         if fold == Fold::AbsMax && (terms.len() > 1 || !left) {
             for term in &mut terms {
                 *term = self.new.make(Op::Unary(Unary::Abs, *term));
@@ -270,7 +273,9 @@ impl Narrowing<'_> {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_) => Binary::Maximum,
+            | Fold::Largest(_)
+            | Fold::ArgMax
+            | Fold::ArgMin => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));

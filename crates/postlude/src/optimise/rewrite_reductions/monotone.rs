@@ -28,7 +28,9 @@ const fn mirrored(fold: Fold) -> Fold {
         | Fold::Prod
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_) => fold,
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin => fold,
     }
 }
 

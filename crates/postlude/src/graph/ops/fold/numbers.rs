@@ -2,7 +2,7 @@
 
 use crate::graph::value::{larger, smaller};
 
-use super::reduction::{Arithmetic, Transcendental};
+use super::reduction::{Arithmetic, Selection, Transcendental};
 
 /// The arithmetic of f64.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +30,29 @@ impl Arithmetic for F64 {
     }
 }
 
-impl Transcendental for F64 {
+impl Selection for F64 {
     type Truth = bool;
 
+    #[inline(always)]
+    fn select(&self, condition: bool, yes: f64, no: f64) -> f64 {
+        if condition { yes } else { no }
+    }
+    #[inline(always)]
+    fn canonical(&self, a: f64) -> f64 {
+        // The sum of zeros of either sign is 0.
+        if a.is_nan() { f64::NAN } else { a + 0.0 }
+    }
+    #[inline(always)]
+    fn same(&self, a: f64, b: f64) -> bool {
+        a.to_bits() == b.to_bits()
+    }
+    #[inline(always)]
+    fn lower_index(&self, a: f64, b: f64) -> f64 {
+        a.min(b)
+    }
+}
+
+impl Transcendental for F64 {
     fn constant(&self, value: f32) -> f64 {
         value.into()
     }
@@ -44,9 +64,6 @@ impl Transcendental for F64 {
     }
     fn equal(&self, a: f64, b: f64) -> bool {
         a == b
-    }
-    fn select(&self, condition: bool, yes: f64, no: f64) -> f64 {
-        if condition { yes } else { no }
     }
     fn select_or(&self, condition: bool, yes: f64, no: f32) -> f64 {
         if condition { yes } else { no.into() }

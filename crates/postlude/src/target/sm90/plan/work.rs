@@ -14,7 +14,8 @@ pub(super) fn work(program: &TileProgram) -> u32 {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
             let exponentials =
                 matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
-            meeting + if exponentials { 16 } else { 1 }
+            let indexed = if fold.gives_index() { 4 } else { 0 };
+            meeting + indexed + if exponentials { 16 } else { 1 }
         }
         Dependence::Pick(..) => 3,
         Dependence::Source | Dependence::Elementwise(_) => match node.ty.axes.kind() {

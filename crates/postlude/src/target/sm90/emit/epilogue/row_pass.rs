@@ -173,7 +173,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         Evaluator::<C>::fold_takes(*reduction, &environment[row], number, inside);
                     let counts = counts(run, self.column, offset, column).and(inside);
                     let value = evaluator.fold_term(values[2 * row + column as usize]);
-                    counts.choose(value, nothing)
+                    let value = counts.choose(value, nothing);
+                    evaluator.fold_at(*reduction, value, || {
+                        [thread.batch, thread.rows[row], thread.column + (offset + column)]
+                    })
                 });
                 states[place] = evaluator.fold_more(*reduction, &states[place], &own);
             }
