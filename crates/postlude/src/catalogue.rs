@@ -52,7 +52,7 @@ impl Entry {
 }
 
 /// Functions of the second edition: their names are free for inputs and assigned values, and mean the function before `(` only.
-pub const CONTEXTUAL: &[&str] = &["argmax", "argmin"];
+pub const CONTEXTUAL: &[&str] = &["argmax", "argmin", "topk"];
 
 /// Whether the name is a function's and cannot be given to anything else.
 pub fn is_reserved(name: &str) -> bool {
@@ -177,6 +177,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns"),
     s("concat", &["x", "y"], "undoes halves"),
     s("join", &["x", "y"], "undoes pairs"),
+    s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

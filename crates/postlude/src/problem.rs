@@ -7,7 +7,7 @@ mod error;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Graph, Input, InputId, Op, Over, ProductId, Run, Space};
+use crate::graph::{Axes, Fold, Graph, Input, InputId, Op, Over, ProductId, Run, Space, Top};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
@@ -233,15 +233,22 @@ impl Problem {
     fn check_indices(&self, graph: &Graph) -> Result<(), BindError> {
         for (id, node) in graph.nodes() {
             let Op::Reduce(fold, over, terms) = node.op else { continue };
-            if !fold.gives_index() {
+            if !fold.uses_index() {
                 continue;
             }
-            let (function, bytes) = (fold.name(), graph.statement(id).map(|one| one.bytes));
+            let function = if let Fold::Top(_) = fold { "topk" } else { fold.name() };
+            let bytes = graph.statement(id).map(|one| one.bytes);
             let count = self.folded(over, graph.ty(terms).axes);
             if count > i32::MAX as usize {
                 return Err(BindError::IndexRange { function, count, bytes });
             }
             let results: usize = self.extents(node.ty.axes).iter().product();
+            if let Fold::Top(Top { of: wanted, .. }) = fold
+                && count < wanted as usize
+                && results > 0
+            {
+                return Err(BindError::TooFew { wanted, count, bytes });
+            }
             if count == 0 && results > 0 {
                 return Err(BindError::NoIndex { function, bytes });
             }

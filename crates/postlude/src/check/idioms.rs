@@ -94,8 +94,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("nll_loss", "write `-pick(z, t)` with `t: i32[M]`"),
     ("gather", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
     ("take", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
-    ("topk", "`topk_softmax(z, 8, N)` is the one use of the largest values today"),
-    ("sort", "there is no sort; `topk_softmax(z, 8, N)` is the one use of the largest values today"),
+    ("sort", "there is no sort; `values, indices = topk(z, 8, N)` gives the largest in order"),
     ("cumsum", "there are no prefix sums; store the product and scan it in a second kernel"),
     ("if", "write `where(condition, a, b)`"),
 ];

@@ -292,12 +292,12 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else {
                 continue;
             };
-            let Some(node) = body.settle(lowered, span) else { continue };
-            let ty = body.graph.ty(node);
+            let Some((values, is_stacked)) = body.stored_values(lowered, span) else { continue };
+            let ty = body.graph.ty(values[0]);
             let cast = match &ast.exprs[statement.value].kind {
                 ExprKind::Call { function, grad: false, .. } => {
                     match Fold::from_name(&function.text) {
-                        Some(fold) if fold.gives_index() => Some(DType::I32),
+                        Some(fold) if fold.gives(Elem::F32) == Some(Elem::I32) => Some(DType::I32),
                         Some(_) | None => DType::from_name(&function.text),
                     }
                 }
@@ -307,10 +307,12 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             let dtype = match (cast, ty.elem) {
                 (Some(dtype), _) => dtype,
                 (None, Elem::Bool) => DType::Bool,
+                // An index, and what is computed from indices alone.
+                (None, Elem::I32) if is_stacked => DType::I32,
                 (None, Elem::F32 | Elem::I32) if is_tile => tile_dtype,
                 (None, Elem::F32 | Elem::I32) => DType::F32,
             };
-            let mut dims = body.graph.space().dims(ty.axes);
+            let mut dims = body.stored_dims(&values, is_stacked);
             if let (_, Orientation::Transposed) = product::oriented(&ast.exprs, statement.value) {
                 let last = dims.len() - 1;
                 dims.swap(last - 1, last);

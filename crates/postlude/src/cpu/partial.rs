@@ -7,8 +7,8 @@ use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
 use crate::graph::fold::{
-    Arithmetic, Extreme, F64, Peak, Selection, Words, combine_indexed, exponentials,
-    finish_exponentials, insert,
+    Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Words, combine_indexed,
+    combine_ranked, exponentials, finish_exponentials, insert, insert_ranked,
 };
 
 use super::buffer::{Buffer, View};
@@ -40,6 +40,8 @@ enum State {
     Ordered(usize, Vec<f32>),
     /// The extreme and its index; f64 holds every f32 and i32.
     Indexed(Extreme, Vec<[f64; 2]>),
+    /// The largest in order with their indices, this many a slot.
+    Ranked(usize, Vec<[f64; 2]>),
 }
 
 /// The arithmetic of f32 extremes.
@@ -104,6 +106,7 @@ impl Partial {
     pub(crate) fn new(fold: Fold, elem: Elem, accuracy: Accuracy, slots: usize) -> Partial {
         let state = match (fold.words(), elem) {
             (Words::Indexed(extreme), _) => State::Indexed(extreme, Vec::new()),
+            (Words::Ranked(count), _) => State::Ranked(count as usize, Vec::new()),
             (_, Elem::I32) => State::I32(Vec::new()),
             (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
             (Words::One, _) => State::F32(Vec::new()),
@@ -130,6 +133,7 @@ impl Partial {
                 refill(values, slots, [self.identity, 0.0]);
             }
             State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
+            State::Ranked(count, values) => refill(values, slots * *count, F64.nothing()),
         }
     }
 
@@ -156,6 +160,9 @@ impl Partial {
             (State::Ordered(count, slots), View::F32(values)) => {
                 let kept = &mut slots[at * *count..][..*count];
                 insert_larger(kept, values);
+            }
+            (State::Ranked(count, slots), View::F32(values)) => {
+                rank_run(&mut slots[at * *count..][..*count], values, first);
             }
             (State::Indexed(extreme, slots), values) => {
                 if let Some((value, place)) = extreme_of(*extreme, values) {
@@ -192,6 +199,10 @@ impl Partial {
                 let kept = slots[at * *count..].chunks_exact_mut(*count);
                 kept.zip(values).for_each(|(kept, x)| insert_larger(kept, &[*x]));
             }
+            (State::Ranked(count, slots), View::F32(values)) => {
+                let kept = slots[at * *count..].chunks_exact_mut(*count);
+                kept.zip(values).for_each(|(kept, x)| rank_run(kept, &[*x], index));
+            }
             (State::Indexed(extreme, slots), values) => {
                 for (place, slot) in slots[at..].iter_mut().enumerate().take(values.len()) {
                     let more = [F64.canonical(number(values, place)), index as f64];
@@ -215,6 +226,13 @@ impl Partial {
                     *a = exponentials(&F64, *peak, &[*a, *b], &[]);
                 }
             }
+            (State::Ranked(words, a), State::Ranked(_, b)) => {
+                let kept = a[to.start * *words..].chunks_exact_mut(*words);
+                let more = b[from.start * *words..].chunks_exact(*words);
+                for (kept, more) in kept.zip(more).take(count) {
+                    kept.copy_from_slice(&combine_ranked(&F64, kept, more));
+                }
+            }
             (State::Indexed(extreme, a), State::Indexed(_, b)) => {
                 for (a, b) in a[to].iter_mut().zip(&b[from]) {
                     *a = combine_indexed(&F64, *extreme, *a, *b);
@@ -233,6 +251,11 @@ impl Partial {
 
     /// Writes the finished values. What was folded is gone: [`Partial::reset`] comes next.
     pub(crate) fn finish_into(&mut self, out: &mut Buffer) {
+        self.finish_as(self.fold, out);
+    }
+
+    /// The same of another fold that has the same partial results.
+    pub(crate) fn finish_as(&mut self, fold: Fold, out: &mut Buffer) {
         match &mut self.state {
             State::Wide(slots) => write(out, slots.iter().map(|x| *x as f32)),
             State::F32(slots) => write(out, slots.iter().copied()),
@@ -245,6 +268,18 @@ impl Partial {
             }
             State::Ordered(count, slots) => {
                 write(out, slots.chunks_exact(*count).map(|kept| kept[*count - 1]));
+            }
+            State::Ranked(count, slots) => {
+                let results = slots
+                    .chunks_exact(*count)
+                    .map(|kept| fold.finish_ranked(&F64, kept.as_flattened()));
+                match fold.gives(Elem::F32) {
+                    Some(Elem::I32) => {
+                        out.set_len(results.len());
+                        out.i32s().iter_mut().zip(results).for_each(|(out, x)| *out = x as i32);
+                    }
+                    _ => write(out, results.map(|x| x as f32)),
+                }
             }
             State::Indexed(_, slots) => {
                 out.set_len(slots.len());
@@ -305,6 +340,18 @@ fn extreme_of(extreme: Extreme, values: View<'_>) -> Option<(f64, usize)> {
         View::Bool(_) => panic!("compiler bug: an index of conditions"),
     };
     Some((F64.canonical(value), place))
+}
+
+/// Puts the values of a run among the largest; the first has this index, which is higher than all before it.
+fn rank_run(kept: &mut [[f64; 2]], values: &[f32], first: usize) {
+    for (place, x) in values.iter().enumerate() {
+        let last = kept[kept.len() - 1];
+        let pair = [F64.key(f64::from(*x)), (first + place) as f64];
+        // Most terms are below all that are kept.
+        if F64.precedes(pair, last) {
+            insert_ranked(&F64, Arrival::Any, kept, pair);
+        }
+    }
 }
 
 fn number(values: View<'_>, place: usize) -> f64 {

@@ -150,11 +150,13 @@ pub(super) fn end(
     finished: &mut Finished,
 ) {
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
-        let ty = context.graph.ty(folded.node);
-        let extents = context.problem.extents(ty.axes);
-        let array =
-            finished[folded.node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
-        total.finish_into(&mut array.data);
+        for node in std::iter::once(folded.node).chain(folded.shared.iter().copied()) {
+            let Op::Reduce(fold, ..) = context.graph[node].op else { continue };
+            let ty = context.graph.ty(node);
+            let extents = context.problem.extents(ty.axes);
+            let array = finished[node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
+            total.finish_as(fold, &mut array.data);
+        }
     }
 }
 

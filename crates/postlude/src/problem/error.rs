@@ -33,6 +33,8 @@ pub enum BindError {
         i32::MAX
     )]
     IndexRange { function: &'static str, count: usize, bytes: Option<(u32, u32)> },
+    #[error("`topk` asks for {wanted} of {count} elements")]
+    TooFew { wanted: u32, count: usize, bytes: Option<(u32, u32)> },
     #[error("`{function}` of no elements: there is none to give the index of")]
     NoIndex { function: &'static str, bytes: Option<(u32, u32)> },
     #[error("the kernel takes {wanted} inputs, and {given} were given")]
@@ -53,7 +55,8 @@ impl BindError {
         match self {
             BindError::Multiple { bytes, .. }
             | BindError::IndexRange { bytes, .. }
-            | BindError::NoIndex { bytes, .. } => *bytes,
+            | BindError::NoIndex { bytes, .. }
+            | BindError::TooFew { bytes, .. } => *bytes,
             BindError::Missing { .. }
             | BindError::Unknown { .. }
             | BindError::WantsScalar { .. }
@@ -91,6 +94,9 @@ impl BindError {
             BindError::IndexRange { .. } => Some(
                 "fold fewer dims at a time: `argmax(z, N)` gives an index of each row".to_owned(),
             ),
+            BindError::TooFew { count, .. } => {
+                Some(format!("ask for at most {count}, or give the columns a larger size"))
+            }
             BindError::NoIndex { .. } => Some("give every dim that is folded a size".to_owned()),
             BindError::OtherProblem => {
                 Some("bind the arguments with the kernel that runs them".to_owned())

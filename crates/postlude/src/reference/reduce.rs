@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
-use crate::graph::fold::{Candidates, Words};
+use crate::graph::fold::Candidates;
 use crate::graph::{Binary, Fold, Over, Run, Unary, Value};
 
 use super::alternatives::{self, Alternatives, MOST_INDICES};
@@ -56,8 +56,7 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
             find_terms(source, &how.over, place, &mut positions);
             terms.clear();
             terms.extend(positions.iter().map(|position| source.values[*position]));
-            if let Words::Indexed(extreme) = how.fold.words() {
-                let candidates = Candidates::of(extreme, &terms);
+            if let Some(candidates) = Candidates::of_fold(how.fold, &terms) {
                 let (hull, alternatives) = of_indices(&candidates);
                 *value = hull;
                 beside.push(Folded { at: start + column, alternatives, assumed: None });
@@ -210,7 +209,8 @@ impl Reduction {
                 | Fold::LogSumExpAboveMax
                 | Fold::Largest(_)
                 | Fold::ArgMax
-                | Fold::ArgMin,
+                | Fold::ArgMin
+                | Fold::Top(_),
                 _,
             ) => self.combinations(terms, uncertain),
         }

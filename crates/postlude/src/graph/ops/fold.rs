@@ -3,6 +3,8 @@
 mod candidates;
 mod enclosure;
 mod numbers;
+mod order;
+mod ranked;
 mod reduction;
 
 use crate::dtype::Elem;
@@ -10,6 +12,8 @@ use crate::dtype::Elem;
 pub(crate) use candidates::Candidates;
 pub(crate) use enclosure::{lowest_bit, sums_exactly};
 pub(crate) use numbers::F64;
+pub(crate) use ranked::{Arrival, Ranking, combine_ranked, insert_ranked, pairs};
+pub use ranked::{Gives, Top};
 pub(crate) use reduction::{
     Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
     extend_indexed, finish_exponentials, insert,
@@ -39,11 +43,13 @@ pub enum Fold {
     ArgMax,
     /// Where the smallest is; of nan the first.
     ArgMin,
+    /// One of the largest values in order, nan first, or where it is.
+    Top(Top),
 }
 
 impl Fold {
-    /// Every fold, `largest` with the first.
-    pub(crate) const ALL: [Fold; 10] = [
+    /// Every fold, those that keep several with the first.
+    pub(crate) const ALL: [Fold; 12] = [
         Fold::Sum,
         Fold::Prod,
         Fold::Max,
@@ -54,6 +60,8 @@ impl Fold {
         Fold::Largest(1),
         Fold::ArgMax,
         Fold::ArgMin,
+        Fold::Top(Top { place: 0, of: 1, gives: Gives::Value }),
+        Fold::Top(Top { place: 0, of: 1, gives: Gives::Index }),
     ];
 
     /// The name in the language, or in printed graphs.
@@ -69,6 +77,8 @@ impl Fold {
             Fold::Largest(_) => "largest",
             Fold::ArgMax => "argmax",
             Fold::ArgMin => "argmin",
+            Fold::Top(Top { gives: Gives::Value, .. }) => "top_value",
+            Fold::Top(Top { gives: Gives::Index, .. }) => "top_index",
         }
     }
 
@@ -81,16 +91,20 @@ impl Fold {
     pub const fn gives(self, elem: Elem) -> Option<Elem> {
         match (self, elem) {
             (_, Elem::Bool)
-            | (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), Elem::I32) => None,
-            (Fold::ArgMax | Fold::ArgMin, _) | (_, Elem::I32) => Some(Elem::I32),
+            | (
+                Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::Top(_),
+                Elem::I32,
+            ) => None,
+            (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _)
+            | (_, Elem::I32) => Some(Elem::I32),
             (_, Elem::F32) => Some(Elem::F32),
         }
     }
 
-    /// Whether it gives an index, and so needs the index of each term.
-    pub const fn gives_index(self) -> bool {
+    /// Whether it needs the index of each term.
+    pub const fn uses_index(self) -> bool {
         match self {
-            Fold::ArgMax | Fold::ArgMin => true,
+            Fold::ArgMax | Fold::ArgMin | Fold::Top(_) => true,
             Fold::Sum
             | Fold::Prod
             | Fold::Max
@@ -115,7 +129,8 @@ impl Fold {
                 | Fold::ArgMax
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
-                | Fold::Largest(_),
+                | Fold::Largest(_)
+                | Fold::Top(_),
                 _,
             ) => f64::NEG_INFINITY,
             (Fold::Min | Fold::ArgMin, _) => f64::INFINITY,

@@ -122,7 +122,8 @@ pub(super) fn combines(fold: Fold) -> bool {
         | Fold::LogSumExpAboveMax
         | Fold::Largest(_)
         | Fold::ArgMax
-        | Fold::ArgMin => false,
+        | Fold::ArgMin
+        | Fold::Top(_) => false,
     }
 }
 

@@ -77,7 +77,7 @@ impl Inputs<'_> {
         if slice == Slice::WHOLE {
             return input;
         }
-        let view = View { of: input.0 as usize, columns: Some((column, slice)) };
+        let view = View { of: input.0 as usize, columns: Some((column, slice)), stacked: None };
         let known = self.views.iter().position(|known| *known == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view);
@@ -166,7 +166,7 @@ impl Narrowing<'_> {
             for slice in std::mem::take(&mut self.asked.outputs[of]) {
                 let value = self.operand(output.value, column, slice);
                 let mut dims = output.dims.clone();
-                let mut view = View { of, columns: None };
+                let mut view = View { of, columns: None, stacked: None };
                 if slice != Slice::WHOLE {
                     let column = self.inputs.column(&dims);
                     dims[column] = narrowed(&dims[column], slice);
@@ -257,7 +257,7 @@ impl Narrowing<'_> {
     ) -> Result<NodeId, LowerRefusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
         let left = over != Over { batch: false, row: false, column: None };
-        if fold.gives_index() && !left {
+        if fold.uses_index() && !left {
             return Err(Rule::WholeFoldBesideParts.at(&self.new, terms[0]));
         }
         if fold == Fold::AbsMax && (terms.len() > 1 || !left) {
@@ -275,7 +275,8 @@ impl Narrowing<'_> {
             | Fold::LogSumExpAboveMax
             | Fold::Largest(_)
             | Fold::ArgMax
-            | Fold::ArgMin => Binary::Maximum,
+            | Fold::ArgMin
+            | Fold::Top(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));

@@ -5,7 +5,10 @@
 
 use crate::graph::Value;
 
-use super::reduction::Extreme;
+use super::Fold;
+use super::order::indices_at;
+use super::ranked::{Gives, Top};
+use super::reduction::{Extreme, Words};
 
 /// The indices that are allowed for an extreme.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +20,19 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// Of a fold that gives an index; none of another.
+    pub(crate) fn of_fold(fold: Fold, terms: &[Value]) -> Option<Candidates> {
+        match (fold, fold.words()) {
+            (_, Words::Indexed(extreme)) => Some(Candidates::of(extreme, terms)),
+            (Fold::Top(Top { place, gives: Gives::Index, .. }), _)
+                if (place as usize) < terms.len() =>
+            {
+                Some(indices_at(terms, place as usize))
+            }
+            _ => None,
+        }
+    }
+
     /// Of terms, of which there is one at least.
     ///
     /// A term is the largest with the lowest index if it is above each one before it and not below any behind it. It may be

@@ -9,7 +9,9 @@ use crate::graph::value::{larger, smaller};
 use super::Fold;
 use super::candidates::Candidates;
 use super::numbers::F64;
-use super::reduction::{Arithmetic, Extreme, insert};
+use super::order::value_at;
+use super::ranked::{Gives, Top};
+use super::reduction::{Arithmetic, insert};
 
 /// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
@@ -58,7 +60,7 @@ fn extreme(a: Value, b: Value, pick: fn(f64, f64) -> f64) -> Value {
 impl Fold {
     /// Reference meaning and error bound.
     pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
-        if !self.gives_index() && terms.iter().any(|x| x.is_only_nan()) {
+        if !self.uses_index() && terms.iter().any(|x| x.is_only_nan()) {
             return Value::NAN;
         }
         let exact = || {
@@ -76,8 +78,11 @@ impl Fold {
             (Fold::Max | Fold::Min | Fold::AbsMax, _) => exact(),
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::LogSumExpAboveMax, _) => log_sum_exp_above_max(terms, accuracy),
-            (Fold::ArgMax, _) => index(Extreme::Largest, terms),
-            (Fold::ArgMin, _) => index(Extreme::Smallest, terms),
+            (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _) => {
+                index(Candidates::of_fold(self, terms))
+            }
+            (Fold::Top(Top { place, .. }), _) if place as usize >= terms.len() => Value::NAN,
+            (Fold::Top(Top { place, .. }), _) => value_at(terms, place as usize),
             (Fold::Largest(_), _) => {
                 let mut kept =
                     vec![Value::exact(self.identity(elem)); self.words().count() as usize];
@@ -98,8 +103,8 @@ impl Fold {
 }
 
 /// Between the lowest and the highest index that is allowed; 0 of nothing, which no call asks for.
-fn index(extreme: Extreme, terms: &[Value]) -> Value {
-    let Candidates { nominal, indices } = Candidates::of(extreme, terms);
+fn index(candidates: Option<Candidates>) -> Value {
+    let Some(Candidates { nominal, indices }) = candidates else { return Value::exact(0.0) };
     let [low, high] = [indices.first(), indices.last()];
     let end = |end: Option<&usize>| end.copied().unwrap_or(nominal) as f64;
     Value::between(nominal as f64, end(low), end(high), false)

@@ -2,6 +2,7 @@
 
 use crate::graph::value::{larger, smaller};
 
+use super::ranked::Ranking;
 use super::reduction::{Arithmetic, Selection, Transcendental};
 
 /// The arithmetic of f64.
@@ -49,6 +50,29 @@ impl Selection for F64 {
     #[inline(always)]
     fn lower_index(&self, a: f64, b: f64) -> f64 {
         a.min(b)
+    }
+}
+
+/// A key is the canonical value; no term has an index that is higher than all.
+impl Ranking for F64 {
+    #[inline(always)]
+    fn key(&self, value: f64) -> f64 {
+        self.canonical(value)
+    }
+    fn value(&self, key: f64) -> f64 {
+        key
+    }
+    fn nothing(&self) -> [f64; 2] {
+        [f64::NEG_INFINITY, f64::INFINITY]
+    }
+    #[inline(always)]
+    fn precedes(&self, a: [f64; 2], b: [f64; 2]) -> bool {
+        let above = a[0] > b[0] || (a[0].is_nan() && !b[0].is_nan());
+        above || (self.same(a[0], b[0]) && a[1] < b[1])
+    }
+    #[inline(always)]
+    fn exceeds(&self, a: [f64; 2], b: [f64; 2]) -> bool {
+        self.precedes(a, b)
     }
 }
 

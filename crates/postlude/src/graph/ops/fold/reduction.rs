@@ -6,6 +6,7 @@
 //! Invariant: `combine` is associative but for rounding, and NaN in a term is NaN in the result.
 
 use super::Fold;
+use super::ranked::{Gives, Ranking, Top, combine_ranked, pairs};
 
 /// What folds of one word are made of.
 pub(crate) trait Arithmetic {
@@ -40,7 +41,7 @@ pub(crate) trait Selection: Arithmetic {
 }
 
 /// What sums of exponentials take beside that.
-pub(crate) trait Transcendental: Selection {
+pub(crate) trait Transcendental: Ranking {
     /// This number.
     fn constant(&self, value: f32) -> Self::Word;
     /// The difference.
@@ -70,6 +71,8 @@ pub(crate) enum Words {
     Ordered(u32),
     /// The extreme, in its canonical representation, and the lowest index that has it.
     Indexed(Extreme),
+    /// The keys of the largest terms with their indices, in order.
+    Ranked(u32),
 }
 
 /// Which term an index is of.
@@ -106,6 +109,7 @@ impl Words {
             Words::One => 1,
             Words::Exponentials(_) | Words::Indexed(_) => 2,
             Words::Ordered(count) => count,
+            Words::Ranked(count) => 2 * count,
         }
     }
 }
@@ -120,6 +124,7 @@ impl Fold {
             Fold::Largest(count) => Words::Ordered(if count == 0 { 1 } else { count }),
             Fold::ArgMax => Words::Indexed(Extreme::Largest),
             Fold::ArgMin => Words::Indexed(Extreme::Smallest),
+            Fold::Top(top) => Words::Ranked(top.of),
         }
     }
 
@@ -141,7 +146,8 @@ impl Fold {
             | Fold::LogSumExpAboveMax
             | Fold::Largest(_)
             | Fold::ArgMax
-            | Fold::ArgMin => {
+            | Fold::ArgMin
+            | Fold::Top(_) => {
                 panic!("compiler bug: `{}` has more than one word", self.name())
             }
         }
@@ -155,6 +161,7 @@ impl Fold {
             // An extreme that is what nothing gives is in every term, and so in the first.
             Words::Exponentials(_) | Words::Indexed(_) => vec![nothing, on.constant(0.0)],
             Words::Ordered(count) => vec![nothing; count as usize],
+            Words::Ranked(count) => [on.nothing()].repeat(count as usize).concat(),
         }
     }
 
@@ -183,7 +190,7 @@ impl Fold {
                 }
                 kept
             }
-            Words::Indexed(_) => {
+            Words::Indexed(_) | Words::Ranked(_) => {
                 panic!("compiler bug: terms of `{}` come with their indices", self.name())
             }
         }
@@ -214,6 +221,7 @@ impl Fold {
                 let [first, second] = [first, second].map(|words| [words[0], words[1]]);
                 combine_indexed(on, extreme, first, second).to_vec()
             }
+            Words::Ranked(_) => combine_ranked(on, &pairs(first), &pairs(second)).concat(),
         }
     }
 
@@ -221,7 +229,20 @@ impl Fold {
     pub(crate) fn finish<A: Transcendental>(self, on: &A, words: &[A::Word]) -> A::Word {
         match self.words() {
             Words::One | Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
+            Words::Ranked(_) => self.finish_ranked(on, words),
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
+        }
+    }
+
+    /// The value or the index at its place among the largest.
+    pub(crate) fn finish_ranked<A: Ranking>(self, on: &A, words: &[A::Word]) -> A::Word {
+        let Fold::Top(Top { place, gives, .. }) = self else {
+            panic!("compiler bug: `{}` keeps no order", self.name())
+        };
+        let [key, index] = pairs(words)[place as usize];
+        match gives {
+            Gives::Value => on.value(key),
+            Gives::Index => index,
         }
     }
 }
@@ -341,7 +362,7 @@ mod tests {
             &[1.0, f64::NAN, infinity],
             &[100.0, -100.0, 99.5],
         ];
-        let folds = Fold::ALL.into_iter().filter(|fold| !fold.gives_index());
+        let folds = Fold::ALL.into_iter().filter(|fold| !fold.uses_index());
         let folds = folds.chain([Fold::Largest(3)]);
         for (fold, terms) in folds.flat_map(|fold| rows.map(|terms| (fold, terms))) {
             let values: Vec<Value> = terms.iter().copied().map(Value::exact).collect();

@@ -148,8 +148,10 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
     ) -> Environment<'k> {
         let graph = self.evaluator.plan.graph;
         for (reduction, state) in results {
-            let value = self.evaluator.fold_finish(*reduction, state, &environment);
-            environment[reduction.node.index()] = Some(value);
+            for one in self.evaluator.plan.program.members(*reduction) {
+                let value = self.evaluator.fold_finish(one, state, &environment);
+                environment[one.node.index()] = Some(value);
+            }
         }
         self.evaluator.extend_after_reductions(&mut environment, scope, place);
         for (output, destination) in

@@ -65,8 +65,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             };
             for ((environment, place), states) in environment.iter_mut().zip(places).zip(states) {
                 for (reduction, state) in reductions.iter().zip(states) {
-                    let value = evaluator.fold_finish(*reduction, &state, environment);
-                    environment[reduction.node.index()] = Some(value);
+                    for one in program.members(*reduction) {
+                        let value = evaluator.fold_finish(one, &state, environment);
+                        environment[one.node.index()] = Some(value);
+                    }
                 }
                 let ready = |id: NodeId| {
                     program.passes[id.index()] == pass && !program.after_reductions[id.index()]

@@ -9,7 +9,8 @@ use postlude_ptx::types::{F32, Pred, S32, U32};
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::fold::{
-    Arithmetic, Extreme, Selection, Transcendental, Words, combine_indexed, extend_indexed,
+    Arithmetic, Arrival, Extreme, Ranking, Selection, Transcendental, Words, combine_indexed,
+    extend_indexed, insert_ranked, pairs,
 };
 use crate::graph::{Kind, NodeId, Op, Over, Run, Unary};
 use crate::lower::{How, Reduction};
@@ -61,7 +62,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         at: impl FnOnce() -> [Reg<'k, U32>; 3],
     ) -> Term<'k> {
         let index = || self.k.bits_to_f32(self.fold_index(reduction, at()).cast());
-        Term { value, index: reduction.indexes().map(|_| index()) }
+        Term { value, index: reduction.uses_index().then(index) }
     }
 
     /// The index of a term among all that are folded together, row by row. A column of a coarser value is one of its runs.
@@ -140,6 +141,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         if let Some(extreme) = reduction.indexes() {
             return self.fold_indexed(reduction, extreme, state, terms);
         }
+        if let Words::Ranked(_) = reduction.partial_words() {
+            return self.fold_ranked(reduction, state, terms);
+        }
         let values: Vec<Reg<'k, F32>> = terms.iter().map(|term| term.value).collect();
         match reduction.how {
             How::Fold(fold) if reduction.is_integer() => {
@@ -163,12 +167,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         state: &State<'k>,
         terms: &[Term<'k>],
     ) -> State<'k> {
-        // A thread visits the elements of a row or column in the order of their indices, but not those of several rows.
-        let in_order = reduction.scope.kind != Kind::Scalar;
-        let pair = |term: &Term<'k>| match term.index {
-            Some(index) => [term.value, index],
-            None => panic!("compiler bug: a term without an index"),
-        };
+        let in_order = arrival(reduction) == Arrival::Ascending;
         let fold = |state: [Reg<'k, F32>; 2], term: [Reg<'k, F32>; 2]| {
             if reduction.is_integer() {
                 extend(&Integers(self.k), extreme, in_order, state, term)
@@ -176,7 +175,22 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 extend(&self.floats(reduction), extreme, in_order, state, term)
             }
         };
-        terms.iter().map(pair).fold([state[0], state[1]], fold).to_vec()
+        terms.iter().map(Term::pair).fold([state[0], state[1]], fold).to_vec()
+    }
+
+    /// The largest in order with these terms, too.
+    fn fold_ranked(
+        &self,
+        reduction: Reduction,
+        state: &State<'k>,
+        terms: &[Term<'k>],
+    ) -> State<'k> {
+        let on = self.floats(reduction);
+        let mut kept = pairs(state);
+        for [value, index] in terms.iter().map(Term::pair) {
+            insert_ranked(&on, arrival(reduction), &mut kept, [on.key(value), index]);
+        }
+        kept.concat()
     }
 
     /// Two partial results as one, the first before the second.
@@ -236,7 +250,11 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 Value::Integer(integer(self.k, state[1]))
             }
             How::Fold(fold) if !reduction.is_integer() => {
-                Value::Float(fold.finish(&self.floats(reduction), state))
+                let word = fold.finish(&self.floats(reduction), state);
+                match fold.gives(Elem::F32) {
+                    Some(Elem::I32) => Value::Integer(integer(self.k, word)),
+                    Some(Elem::F32 | Elem::Bool) | None => Value::Float(word),
+                }
             }
             How::Fold(_) => Value::Integer(integer(self.k, state[0])),
             How::Pick(_) => Value::Float(state[0]),
@@ -346,6 +364,30 @@ impl<'k, C: EpilogueChip> Selection for Floats<'_, 'k, C> {
     }
 }
 
+/// A key is an integer in the order of the floats: those below zero have their other bits inverted.
+impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
+    fn key(&self, value: Self::Word) -> Self::Word {
+        self.value(self.canonical(value))
+    }
+    fn value(&self, key: Self::Word) -> Self::Word {
+        let k = self.evaluator.k;
+        let bits = integer(k, key);
+        k.bits_to_f32((bits ^ ((bits >> 31) & i32::MAX)).cast())
+    }
+    fn nothing(&self) -> [Self::Word; 2] {
+        [i32::MIN, i32::MAX].map(|bits| self.evaluator.k.imm(f32::from_bits(bits as u32)))
+    }
+    fn precedes(&self, a: [Self::Word; 2], b: [Self::Word; 2]) -> Self::Truth {
+        let [[a, first], [b, second]] =
+            [a, b].map(|pair| pair.map(|word| integer(self.evaluator.k, word)));
+        a.gt(b) | (a.eq(b) & first.lt(second))
+    }
+    fn exceeds(&self, a: [Self::Word; 2], b: [Self::Word; 2]) -> Self::Truth {
+        let [a, b] = [a[0], b[0]].map(|word| integer(self.evaluator.k, word));
+        a.gt(b)
+    }
+}
+
 impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
     fn constant(&self, value: f32) -> Self::Word {
         self.evaluator.k.imm(value)
@@ -436,6 +478,14 @@ fn extend<A: Selection>(
         extend_indexed(on, extreme, state, [value, index])
     } else {
         combine_indexed(on, extreme, state, [on.canonical(value), index])
+    }
+}
+
+/// A thread visits the elements of a row or column in the order of their indices, but not those of several rows.
+fn arrival(reduction: Reduction) -> Arrival {
+    match reduction.scope.kind {
+        Kind::Scalar => Arrival::Any,
+        Kind::AlongRows | Kind::AlongColumns | Kind::Tile => Arrival::Ascending,
     }
 }
 

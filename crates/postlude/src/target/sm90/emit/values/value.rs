@@ -65,5 +65,15 @@ pub(crate) struct Term<'k> {
     pub(crate) index: Option<Reg<'k, F32>>,
 }
 
+impl<'k> Term<'k> {
+    /// The value and its index.
+    pub(crate) fn pair(&self) -> [Reg<'k, F32>; 2] {
+        match self.index {
+            Some(index) => [self.value, index],
+            None => panic!("compiler bug: a term without an index"),
+        }
+    }
+}
+
 /// The registers of a partial result.
 pub(crate) type State<'k> = Vec<Reg<'k, F32>>;
