@@ -51,6 +51,14 @@ impl Entry {
     }
 }
 
+/// Functions of the second edition: their names are free for inputs and assigned values, and mean the function before `(` only.
+pub const CONTEXTUAL: &[&str] = &["argmax", "argmin", "topk"];
+
+/// Whether the name is a function's and cannot be given to anything else.
+pub fn is_reserved(name: &str) -> bool {
+    find(name).is_some() && !CONTEXTUAL.contains(&name)
+}
+
 /// The function of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     FUNCTIONS.iter().find(|entry| entry.name == name)
@@ -157,6 +165,8 @@ pub const FUNCTIONS: &[Entry] = &[
     r("min", "inf when empty; nan if any is"),
     r("absmax", "largest magnitude; 0 when empty; nan if any is"),
     r("prod", "1 when empty"),
+    r("argmax", "the index of the largest, i32; the lowest of equal ones, the first of nan"),
+    r("argmin", "the index of the smallest, i32; the lowest of equal ones, the first of nan"),
     r("logsumexp", "log(sum(exp(x))) without overflow; -inf when empty"),
     c("softmax", &["x", "dim"], "exp(x - max(x, dim)) / sum(exp(x - max(x, dim)), dim)", ""),
     c("log_softmax", &["x", "dim"], "x - logsumexp(x, dim)", ""),
@@ -167,6 +177,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns"),
     s("concat", &["x", "y"], "undoes halves"),
     s("join", &["x", "y"], "undoes pairs"),
+    s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

@@ -13,6 +13,7 @@ mod lower;
 mod parts;
 mod product;
 mod reduce;
+mod stack;
 mod whole;
 
 use std::collections::HashMap;
@@ -67,8 +68,10 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     let mut types = Vec::new();
     for target in ast.statements.iter().flat_map(|statement| &statement.targets) {
         let Some(&(lowered, span)) = body.names.get(target.text.as_str()) else { continue };
-        let Some(node) = body.settle(lowered, span) else { continue };
-        types.push((target.text.clone(), body.graph.type_text(body.graph.ty(node))));
+        let Some((values, is_stacked)) = body.stored_values(lowered, span) else { continue };
+        let elem = body.graph.ty(values[0]).elem;
+        let dims = shape::list(&body.stored_dims(&values, is_stacked));
+        types.push((target.text.clone(), format!("{elem}[{dims}]")));
     }
     types
 }
@@ -117,6 +120,8 @@ enum Lowered {
     Node(NodeId),
     /// An integer literal, which takes the dtype of what it meets.
     Integer(i64),
+    /// Several values along a dim of their own, by place in [`Body::stacks`].
+    Stack(usize),
     /// Something that was already reported.
     Poison,
 }
@@ -130,6 +135,7 @@ struct Body<'a> {
     lowered: HashMap<ExprId, Lowered>,
     /// What the columns of a node were divided by where a split made them, widest first; nothing for whole columns.
     parts: HashMap<NodeId, Vec<u32>>,
+    stacks: Vec<Vec<NodeId>>,
     errors: Vec<CheckError>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
@@ -149,6 +155,7 @@ impl<'a> Body<'a> {
             names: HashMap::new(),
             lowered: HashMap::new(),
             parts: HashMap::new(),
+            stacks: Vec::new(),
             errors,
             blamed_inputs: Vec::new(),
         }
@@ -172,11 +179,23 @@ impl<'a> Body<'a> {
                 .push(CheckError::NeverAssigned { name: name.to_owned(), at: output.name.span });
             return;
         };
-        let Some(value) = self.settle(lowered, assigned) else { return };
+        let Some((values, is_stacked)) = self.stored_values(lowered, assigned) else { return };
+        let value = values[0];
         let Some(dims) = &output.dims else { return };
-        let Some(axes) = self.graph.space().axes(dims) else {
-            let known =
-                shape::list(&self.graph.space().dims(self.graph.space().accumulator_axes()));
+        let declared = Output {
+            name: name.to_owned(),
+            dtype: output.dtype,
+            dims: dims.clone(),
+            value,
+            stack: Body::stack_of(dims, &values, is_stacked),
+        };
+        let axes = self.graph.output_axes(&declared);
+        let Some(axes) = axes.filter(|_| declared.stack.is_some() == is_stacked) else {
+            let known = if is_stacked {
+                shape::list(&self.stored_dims(&values, true))
+            } else {
+                shape::list(&self.graph.space().dims(self.graph.space().accumulator_axes()))
+            };
             self.errors.push(CheckError::OutputDims {
                 name: name.to_owned(),
                 declared: shape::list(dims),
@@ -189,7 +208,7 @@ impl<'a> Body<'a> {
         // A store repeats a value along dims it does not have, but never its columns: that is a forgotten `N/2`.
         let is_narrower = ty.axes.column.is_some() && ty.axes.column != axes.column;
         if is_narrower || !ty.axes.fits(axes) {
-            let value = self.dims_text(value);
+            let value = shape::list(&self.stored_dims(&values, is_stacked));
             self.errors.push(CheckError::OutputDims {
                 name: name.to_owned(),
                 declared: shape::list(dims),
@@ -210,12 +229,7 @@ impl<'a> Body<'a> {
                 at: output.type_span,
             });
         } else {
-            self.graph.push_output(Output {
-                name: name.to_owned(),
-                dtype: output.dtype,
-                dims: dims.clone(),
-                value,
-            });
+            self.graph.push_output(declared);
         }
     }
 }

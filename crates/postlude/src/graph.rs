@@ -7,6 +7,7 @@
 mod accuracy;
 mod op;
 mod ops;
+mod output;
 mod parse;
 mod print;
 mod rewrite;
@@ -23,8 +24,9 @@ use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
-pub use ops::{Binary, Fold, IndexAxis, Unary};
+pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary};
 pub(crate) use ops::{fma, fold};
+pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
 pub use types::{Axes, Kind, Type};
@@ -57,19 +59,6 @@ pub struct Input {
     pub dtype: DType,
     /// Its dims as declared; `None` for a scalar that the host passes.
     pub dims: Option<Vec<Dim>>,
-}
-
-/// A declared output and the value it stores.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Output {
-    /// Its name.
-    pub name: String,
-    /// Its element type in memory.
-    pub dtype: DType,
-    /// Its dims as declared.
-    pub dims: Vec<Dim>,
-    /// What is stored, before the store's rounding.
-    pub value: NodeId,
 }
 
 /// Whether an operand of the product is read with its last two dims swapped.
@@ -292,6 +281,21 @@ impl Graph {
         }
     }
 
+    /// Whether two reductions have one partial result: they keep as many of the largest of the same terms.
+    pub(crate) fn folds_alike(&self, a: NodeId, b: NodeId) -> bool {
+        match (&self[a].op, &self[b].op) {
+            (Op::Reduce(Fold::Top(one), over, terms), Op::Reduce(Fold::Top(other), along, of)) => {
+                (one.of, over, terms) == (other.of, along, of)
+            }
+            _ => false,
+        }
+    }
+
+    /// What the values of an output have to fit.
+    pub fn output_axes(&self, output: &Output) -> Option<Axes> {
+        self.space.axes(&output.without_stack(&output.dims))
+    }
+
     /// Whether any node varies with the batch, the rows or the columns: the type of `op`'s result.
     pub fn ty(&self, node: NodeId) -> Type {
         self[node].ty
@@ -331,8 +335,8 @@ impl Graph {
     /// For every node, whether an output needs it.
     pub fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.nodes.len()];
-        for output in &self.outputs {
-            live[output.value.index()] = true;
+        for value in self.outputs.iter().flat_map(Output::values) {
+            live[value.index()] = true;
         }
         for (id, node) in self.nodes().rev() {
             if live[id.index()] {

@@ -21,9 +21,10 @@ mod stored;
 mod text;
 mod views;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Output};
 
 pub use bind::BoundProgram;
 pub use program::TileProgram;
@@ -37,10 +38,30 @@ pub(crate) use views::MOST_PRODUCTS;
 
 /// Lowers a graph to what one launch computes, or says why one launch does not.
 pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
-    views::sliced(graph, |graph, views| {
-        let program = TileProgram::new(graph, views);
+    let (graph, elements) = unstacked(graph);
+    views::sliced(&graph, |graph, views| {
+        let program = TileProgram::new(graph, views.stacked(&elements));
         refuse::refuse(&program).map(|()| program)
     })
+}
+
+/// A graph with an output for each value, and what each is of the kernel's: the output, and where values are stacked the dim
+/// and the place.
+fn unstacked(graph: &Graph) -> (Cow<'_, Graph>, Vec<(usize, Option<(usize, usize)>)>) {
+    let element = |(of, output): (usize, &Output)| {
+        let dim = output.stack.as_ref().map(|stack| stack.dim);
+        let places = output.unstacked().map(move |(place, _)| (of, dim.zip(place)));
+        places.collect::<Vec<_>>()
+    };
+    let elements = graph.outputs().iter().enumerate().flat_map(element).collect();
+    if graph.outputs().iter().all(|output| output.stack.is_none()) {
+        return (Cow::Borrowed(graph), elements);
+    }
+    let mut new = graph.keeping(Some(&[]));
+    for (_, output) in graph.outputs().iter().flat_map(Output::unstacked) {
+        new.push_output(output);
+    }
+    (Cow::Owned(new), elements)
 }
 
 /// A graph and, once it was asked for, what one launch computes of it.

@@ -7,7 +7,7 @@ mod error;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Graph, Input, InputId, ProductId, Space};
+use crate::graph::{Axes, Fold, Graph, Input, InputId, Op, Over, ProductId, Run, Space, Top};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
@@ -163,6 +163,7 @@ impl Problem {
         }
         problem.check_bits(graph)?;
         problem.check_total()?;
+        problem.check_indices(graph)?;
         Ok(problem)
     }
 
@@ -226,6 +227,46 @@ impl Problem {
             }
         }
         Ok(())
+    }
+
+    /// Indices that folds give are i32, and each is of an element.
+    fn check_indices(&self, graph: &Graph) -> Result<(), BindError> {
+        for (id, node) in graph.nodes() {
+            let Op::Reduce(fold, over, terms) = node.op else { continue };
+            if !fold.uses_index() {
+                continue;
+            }
+            let function = if let Fold::Top(_) = fold { "topk" } else { fold.name() };
+            let bytes = graph.statement(id).map(|one| one.bytes);
+            let count = self.folded(over, graph.ty(terms).axes);
+            if count > i32::MAX as usize {
+                return Err(BindError::IndexRange { function, count, bytes });
+            }
+            let results: usize = self.extents(node.ty.axes).iter().product();
+            if let Fold::Top(Top { of: wanted, .. }) = fold
+                && count < wanted as usize
+                && results > 0
+            {
+                return Err(BindError::TooFew { wanted, count, bytes });
+            }
+            if count == 0 && results > 0 {
+                return Err(BindError::NoIndex { function, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many elements of a value a reduction folds together.
+    fn folded(&self, over: Over, axes: Axes) -> usize {
+        let [batches, rows, columns] = self.extents(axes);
+        let columns = match over.column {
+            None => 1,
+            Some(Run::All) => columns,
+            Some(Run::Group(run)) => run as usize,
+        };
+        let rows = if over.row { rows } else { 1 };
+        let batches = if over.batch { batches } else { 1 };
+        batches * rows * columns
     }
 
     /// No index computation may overflow.

@@ -7,8 +7,9 @@ use super::postlude;
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str)] = &[
     // Functions of other tools.
-    ("D = argmax(A @ B, N)", "col, 2147483647"),
-    ("D = argmin(A @ B, M)", "unknown function `argmin`"),
+    ("D = argmax(A @ B > 0, N)", "arithmetic"),
+    ("D = argmin(A @ B, K)", "`K`"),
+    ("D = grad(argmax)(A @ B, N)", "derivative"),
     ("D = std(A @ B, N)", "sqrt(mean(square"),
     ("D = var(A @ B)", "unknown function `var`"),
     ("D = swish(A @ B)", "silu(z)"),

@@ -236,6 +236,13 @@ impl Sketch {
         sketch
     }
 
+    /// Whether some statement gives an index, which there is none of among no elements.
+    pub(super) fn gives_indices(&self) -> bool {
+        let gives =
+            |one: &Statement| ["argmax(", "argmin("].iter().any(|f| one.text.starts_with(f));
+        self.statements.iter().any(gives)
+    }
+
     /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes of bits.
     pub(super) fn multiples(&self) -> [usize; 3] {
         let mut multiples = [1, 1, self.base as usize];

@@ -66,6 +66,8 @@ reductions! {
     max, max_all, max_groups: "The greatest value";
     min, min_all, min_groups: "The least value";
     absmax, absmax_all, absmax_groups: "The greatest magnitude";
+    argmax, argmax_all, argmax_groups: "The index of the greatest value";
+    argmin, argmin_all, argmin_groups: "The index of the least value";
     prod, prod_all, prod_groups: "The product";
     logsumexp, logsumexp_all, logsumexp_groups: "The logarithm of the sum of exponentials";
 }

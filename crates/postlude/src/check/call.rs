@@ -72,7 +72,7 @@ impl Body<'_> {
             return self.wrong_count(dtype.name(), "1", arguments.len(), at);
         };
         match self.lowered[argument] {
-            Lowered::Poison => Lowered::Poison,
+            Lowered::Poison | Lowered::Stack(_) => Lowered::Poison,
             Lowered::Integer(value) => {
                 let Some(node) = self.convert(
                     Lowered::Integer(value),
@@ -157,7 +157,7 @@ impl Body<'_> {
         arguments.iter().all(|argument| match self.lowered[argument] {
             Lowered::Node(node) => self.graph.ty(node).elem == Elem::I32,
             Lowered::Integer(_) => true,
-            Lowered::Poison => false,
+            Lowered::Stack(_) | Lowered::Poison => false,
         })
     }
 
@@ -233,7 +233,7 @@ impl Body<'_> {
             return Lowered::Poison;
         }
         match entry.name {
-            "halves" | "pairs" => {
+            "halves" | "pairs" | "topk" => {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
             "pick" => self.lower_pick(arguments, at),

@@ -25,9 +25,9 @@ pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
     let Some(entry) = catalogue::find(function) else { return false };
     match entry.group {
         Group::Reduction => place > 0,
-        Group::Composite => {
+        Group::Composite | Group::Structure => {
             place < entry.parameters.len() && matches!(entry.parameter(place), "dim" | "k")
         }
-        Group::Elementwise | Group::Activation | Group::Structure => false,
+        Group::Elementwise | Group::Activation => false,
     }
 }

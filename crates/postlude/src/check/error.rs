@@ -106,8 +106,18 @@ pub enum CheckError {
     GroupPlace { column: String, at: Span },
     #[error("a run is 1 to 1048576 columns wide")]
     GroupWidth { at: Span },
-    #[error("`{function}` keeps 1 to 1048576 values, written as an integer")]
-    Count { function: String, at: Span },
+    #[error("`{function}` keeps 1 to {most} values, written as an integer")]
+    Count { function: String, most: i64, at: Span },
+    #[error("`topk` runs along the columns of its value, all of them")]
+    TopAlong { column: String, at: Span },
+    #[error(
+        "a value with dims [{stack}] meets one with columns: the result would have dims [{whole}] for each of them"
+    )]
+    StackMeetsColumns { stack: String, whole: String, at: Span },
+    #[error("`{function}` does not run along the last dim of [{stack}]")]
+    StackFunction { function: String, stack: String, at: Span },
+    #[error("results of `topk` have a dim of their own, which this does not take")]
+    StackAsValue { at: Span },
     #[error("`{function}` gives two values")]
     TwoValues { function: String, at: Span },
     #[error("{given} names are assigned, and the right side gives {gives}")]
@@ -152,6 +162,7 @@ impl CheckError {
             | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
+            | E::TopAlong { at, .. } | E::StackMeetsColumns { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
@@ -230,6 +241,13 @@ impl CheckError {
             E::Uninferred { name, nearest, .. } => annotate(name, nearest.as_deref()),
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
+            }
+            E::TopAlong { column, .. } => format!("write `topk(z, 8, {column})`"),
+            E::StackMeetsColumns { .. } => {
+                "reduce it first, as in `sum(values, 8)`, or compare with `topk_softmax`".to_owned()
+            }
+            E::StackFunction { .. } => {
+                "`sum mean max min absmax prod softmax` run along it".to_owned()
             }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,

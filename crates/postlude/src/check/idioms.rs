@@ -6,8 +6,6 @@
 /// The name elsewhere, and the same here.
 #[rustfmt::skip] // A table: one line a name.
 pub(super) const IDIOMS: &[(&str, &str)] = &[
-    ("argmax", "min(where(z == max(z, N), col, 2147483647), N)"),
-    ("argmin", "min(where(z == min(z, N), col, 2147483647), N)"),
     ("var", "mean(square(z - mean(z, N)), N)"),
     ("std", "sqrt(mean(square(z - mean(z, N)), N))"),
     ("norm", "sqrt(sum(square(z), N))"),
@@ -96,8 +94,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("nll_loss", "write `-pick(z, t)` with `t: i32[M]`"),
     ("gather", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
     ("take", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
-    ("topk", "`topk_softmax(z, 8, N)` is the one use of the largest values today"),
-    ("sort", "there is no sort; `topk_softmax(z, 8, N)` is the one use of the largest values today"),
+    ("sort", "there is no sort; `values, indices = topk(z, 8, N)` gives the largest in order"),
     ("cumsum", "there are no prefix sums; store the product and scan it in a second kernel"),
     ("if", "write `where(condition, a, b)`"),
 ];

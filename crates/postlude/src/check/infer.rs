@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Orientation, ProductId};
+use crate::graph::{Fold, Orientation, ProductId};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
@@ -110,7 +110,7 @@ fn uses<'a>(ast: &'a Ast, assigned: &BTreeSet<&str>) -> Vec<Use<'a>> {
         };
         let known = assigned.contains(name)
             || matches!(name, "row" | "col" | "inf" | "nan" | "pi")
-            || catalogue::find(name).is_some();
+            || catalogue::is_reserved(name);
         match uses.iter_mut().find(|seen| seen.name == name) {
             Some(seen) => seen.dims = seen.dims.or(dims),
             None if !known => {
@@ -292,20 +292,27 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else {
                 continue;
             };
-            let Some(node) = body.settle(lowered, span) else { continue };
-            let ty = body.graph.ty(node);
+            let Some((values, is_stacked)) = body.stored_values(lowered, span) else { continue };
+            let ty = body.graph.ty(values[0]);
             let cast = match &ast.exprs[statement.value].kind {
-                ExprKind::Call { function, grad: false, .. } => DType::from_name(&function.text),
+                ExprKind::Call { function, grad: false, .. } => {
+                    match Fold::from_name(&function.text) {
+                        Some(fold) if fold.gives(Elem::F32) == Some(Elem::I32) => Some(DType::I32),
+                        Some(_) | None => DType::from_name(&function.text),
+                    }
+                }
                 _ => None,
             };
             let is_tile = ty.axes.row && ty.axes.column.is_some();
             let dtype = match (cast, ty.elem) {
                 (Some(dtype), _) => dtype,
                 (None, Elem::Bool) => DType::Bool,
+                // An index, and what is computed from indices alone.
+                (None, Elem::I32) if is_stacked => DType::I32,
                 (None, Elem::F32 | Elem::I32) if is_tile => tile_dtype,
                 (None, Elem::F32 | Elem::I32) => DType::F32,
             };
-            let mut dims = body.graph.space().dims(ty.axes);
+            let mut dims = body.stored_dims(&values, is_stacked);
             if let (_, Orientation::Transposed) = product::oriented(&ast.exprs, statement.value) {
                 let last = dims.len() - 1;
                 dims.swap(last - 1, last);

@@ -31,7 +31,7 @@ impl<'a> Body<'a> {
     fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
         let split = match &self.exprs[statement.value].kind {
             ExprKind::Call { function, grad: false, arguments }
-                if matches!(function.text.as_str(), "halves" | "pairs") =>
+                if matches!(function.text.as_str(), "halves" | "pairs" | "topk") =>
             {
                 Some((function, arguments))
             }
@@ -39,10 +39,16 @@ impl<'a> Body<'a> {
         };
         let values = match (split, statement.targets.as_slice()) {
             (Some((function, arguments)), [_, _]) => {
-                for argument in arguments {
-                    self.lower_tree(*argument, later);
+                let at = self.exprs[statement.value].span;
+                for (place, argument) in arguments.iter().enumerate() {
+                    if !is_dim_argument(&function.text, place) {
+                        self.lower_tree(*argument, later);
+                    }
                 }
-                self.split(&function.text, arguments, self.exprs[statement.value].span).to_vec()
+                match function.text.as_str() {
+                    "topk" => self.lower_top(arguments, at).to_vec(),
+                    split => self.split(split, arguments, at).to_vec(),
+                }
             }
             (_, [_]) => {
                 self.lower_tree(statement.value, later);
@@ -99,7 +105,9 @@ impl<'a> Body<'a> {
         tree.dedup();
         for id in tree {
             if !self.lowered.contains_key(&id) {
-                let lowered = self.lower_one(id, later);
+                let mut lower = |body: &mut Self| body.lower_one(id, later);
+                let stacked = self.lower_stacked(id, &mut lower);
+                let lowered = stacked.unwrap_or_else(|| lower(self));
                 self.lowered.insert(id, lowered);
             }
         }
@@ -210,6 +218,7 @@ impl<'a> Body<'a> {
             Some(input) => input.dims.clone().unwrap_or_default(),
             None => match lowered {
                 Lowered::Node(node) => self.graph.space().dims(self.graph.ty(node).axes),
+                Lowered::Stack(stack) => self.stored_dims(&self.stacks[stack], true),
                 Lowered::Integer(_) => Vec::new(),
                 Lowered::Poison => return Lowered::Poison,
             },
@@ -229,7 +238,9 @@ impl<'a> Body<'a> {
     fn lower_transpose(&mut self, a: ExprId, at: Span) -> Lowered {
         match self.lowered[&a] {
             Lowered::Node(node) if self.graph.ty(node).axes.rank() >= 2 => Lowered::Node(node),
-            Lowered::Node(_) | Lowered::Integer(_) => self.report(CheckError::Transpose { at }),
+            Lowered::Node(_) | Lowered::Integer(_) | Lowered::Stack(_) => {
+                self.report(CheckError::Transpose { at })
+            }
             Lowered::Poison => Lowered::Poison,
         }
     }
@@ -237,7 +248,7 @@ impl<'a> Body<'a> {
     fn lower_prefix(&mut self, prefix: Prefix, a: ExprId, at: Span) -> Lowered {
         let operand = self.lowered[&a];
         match (prefix, operand) {
-            (_, Lowered::Poison) => Lowered::Poison,
+            (_, Lowered::Poison | Lowered::Stack(_)) => Lowered::Poison,
             (Prefix::Negate, Lowered::Integer(value)) => {
                 value.checked_neg().map_or(Lowered::Poison, Lowered::Integer)
             }
@@ -289,7 +300,7 @@ impl<'a> Body<'a> {
         let (left, right) = (self.lowered[&a], self.lowered[&b]);
         let elem = |body: &Body<'_>, lowered| match lowered {
             Lowered::Node(node) => Some(body.graph.ty(node).elem),
-            Lowered::Integer(_) | Lowered::Poison => None,
+            Lowered::Integer(_) | Lowered::Stack(_) | Lowered::Poison => None,
         };
         let (left_elem, right_elem) = (elem(self, left), elem(self, right));
         let compares = matches!(op, Binary::Equal | Binary::NotEqual);
@@ -347,7 +358,7 @@ impl<'a> Body<'a> {
                 self.report(CheckError::NotACondition { found: Elem::I32, at });
                 None
             }
-            Lowered::Poison => None,
+            Lowered::Stack(_) | Lowered::Poison => self.settle(self.lowered[&id], at),
         }
     }
 
@@ -356,6 +367,10 @@ impl<'a> Body<'a> {
         match lowered {
             Lowered::Node(node) => Some(node),
             Lowered::Integer(_) => self.convert(lowered, Elem::I32, at),
+            Lowered::Stack(_) => {
+                self.report(CheckError::StackAsValue { at });
+                None
+            }
             Lowered::Poison => None,
         }
     }
@@ -363,7 +378,7 @@ impl<'a> Body<'a> {
     /// A value as f32 or i32; bool is reported.
     pub(super) fn convert(&mut self, lowered: Lowered, to: Elem, at: Span) -> Option<NodeId> {
         match lowered {
-            Lowered::Poison => None,
+            Lowered::Stack(_) | Lowered::Poison => self.settle(lowered, at),
             Lowered::Integer(value) if to == Elem::I32 => {
                 if let Ok(value) = i32::try_from(value) {
                     Some(self.graph.make(Op::Constant(Constant::I32(value))))

@@ -69,7 +69,7 @@ impl Body<'_> {
     }
 
     /// What the dims of a reduction fold; all of the value's when none are given.
-    fn over(&mut self, node: NodeId, arguments: &[ExprId], at: Span) -> Option<Over> {
+    pub(super) fn over(&mut self, node: NodeId, arguments: &[ExprId], at: Span) -> Option<Over> {
         let axes = self.graph.ty(node).axes;
         if axes.rank() == 0 {
             self.report(CheckError::NothingToReduce { at });
@@ -174,6 +174,7 @@ impl Body<'_> {
                     _ => {
                         return self.report(CheckError::Count {
                             function: entry.name.to_owned(),
+                            most: WIDEST_RUN,
                             at: self.exprs[*argument].span,
                         });
                     }

@@ -1,7 +1,7 @@
 //! Work that does not vary over rows: done once, before a sweep.
 
 use crate::functions::Accuracy;
-use crate::graph::{Graph, IndexAxis, NodeId, Op};
+use crate::graph::{Graph, IndexAxis, NodeId, Op, Over, Run};
 use crate::plan::{Sweeps, Width, crosses_regions};
 use crate::problem::{Argument, Problem, input_tensor};
 
@@ -101,8 +101,9 @@ fn finish(
                 Partial::new(*fold, context.graph.ty(*of).elem, accuracy, slots)
             });
             partial.reset(slots);
+            let width = folded_width(*over, source.extents[2]);
             for batch in 0..source.extents[0] {
-                rows::fold_row(partial, 0, *over, source.row(batch, 0));
+                rows::fold_row(partial, 0, *over, source.row(batch, 0), batch * width);
             }
             partial.finish_into(&mut array.data);
         }
@@ -127,6 +128,15 @@ fn finish(
                 rows::evaluate(context.graph, id, accuracy, &views[..count], out, partial);
             });
         }
+    }
+}
+
+/// How many neighbouring terms of a row of this width are folded together.
+pub(super) fn folded_width(over: Over, width: usize) -> usize {
+    match over.column {
+        None => 1,
+        Some(Run::All) => width,
+        Some(Run::Group(run)) => run as usize,
     }
 }
 

@@ -297,14 +297,19 @@ impl Engine {
 
     /// Writes what regions did not: values that are no tiles, and tiles of other layouts.
     fn store_the_rest(&self, workspace: &Workspace, outputs: &mut [TensorViewMut<'_>]) {
-        let values = self.graph.outputs().iter().map(|output| output.value);
         let places = self.destinations.iter().zip(&workspace.spare);
-        for ((value, (destination, spare)), tensor) in values.zip(places).zip(outputs) {
-            match (spare, &workspace.finished[value.index()]) {
-                (Some(natural), _) => destination.copy_natural(natural, tensor),
-                (None, Some(array)) if !destination.is_tile => destination.scatter(array, tensor),
-                // A tile that its regions stored.
-                (None, _) => {}
+        for ((output, (destination, spare)), tensor) in
+            self.graph.outputs().iter().zip(places).zip(outputs)
+        {
+            for (number, value) in output.values().enumerate() {
+                match (spare, &workspace.finished[value.index()]) {
+                    (Some(natural), _) => destination.copy_natural(natural, tensor),
+                    (None, Some(array)) if !destination.is_tile => {
+                        destination.scatter(number, array, tensor);
+                    }
+                    // A tile that its regions stored.
+                    (None, _) => {}
+                }
             }
         }
     }

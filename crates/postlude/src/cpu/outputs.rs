@@ -93,21 +93,25 @@ pub(super) struct Destination {
     pub(super) is_tile: bool,
     /// Which dim of its tensor runs along the batch, the rows and the columns of the body.
     dims: [Option<u8>; 3],
+    /// Which one its values are stacked along.
+    stacked: Option<usize>,
 }
 
 impl Destination {
     pub(super) fn new(graph: &Graph, problem: &Problem, output: &Output) -> Destination {
-        let Some(axes) = graph.space().axes(&output.dims) else {
+        let Some(axes) = graph.output_axes(output) else {
             panic!("compiler bug: output `{}` has foreign dims", output.name)
         };
         let value = graph.ty(output.value).axes;
         let numbers: Vec<isize> = (1..=output.dims.len() as isize).collect();
-        let places = body_strides(graph.space(), &output.dims, &numbers);
+        let dims = output.without_stack(&output.dims);
+        let places = body_strides(graph.space(), &dims, &output.without_stack(&numbers));
         Destination {
             axes,
             extents: problem.extents(axes),
             is_tile: value.row && value.column.is_some(),
             dims: places.map(|place| (place > 0).then(|| place as u8 - 1)),
+            stacked: output.stack.as_ref().map(|stack| stack.dim),
         }
     }
 
@@ -125,10 +129,10 @@ impl Destination {
             && (strides[0] == (rows * columns) as isize || strides[0] == 0)
     }
 
-    /// Writes any finished value to a tensor of any layout.
-    pub(super) fn scatter(&self, array: &Array, tensor: &mut TensorViewMut<'_>) {
+    /// Writes any finished value to a tensor of any layout: of several it is that of this number.
+    pub(super) fn scatter(&self, number: usize, array: &Array, tensor: &mut TensorViewMut<'_>) {
         let columns = self.extents[2];
-        self.write_each(tensor, |[batch, row, column]| {
+        self.write_each(number, tensor, |[batch, row, column]| {
             let values = array.row(batch, row);
             let own = values.len();
             element(values, if own == columns { column } else { column * own / columns })
@@ -139,15 +143,21 @@ impl Destination {
     pub(super) fn copy_natural(&self, natural: &[u8], tensor: &mut TensorViewMut<'_>) {
         let [_, rows, columns] = self.extents;
         let dtype = spare_dtype(tensor.dtype());
-        self.write_each(tensor, |[batch, row, column]| {
+        self.write_each(0, tensor, |[batch, row, column]| {
             dtype::load(dtype, natural, (batch * rows + row) * columns + column)
         });
     }
 
-    /// Writes every element of an output; `value` is given its place along batch, rows and columns.
-    fn write_each(&self, tensor: &mut TensorViewMut<'_>, value: impl Fn([usize; 3]) -> f64) {
+    /// Writes every element of one of an output's values; `value` is given its place along batch, rows and columns.
+    fn write_each(
+        &self,
+        number: usize,
+        tensor: &mut TensorViewMut<'_>,
+        value: impl Fn([usize; 3]) -> f64,
+    ) {
         let strides = self.strides(tensor.view());
-        let (dtype, offset) = (tensor.dtype(), tensor.offset() as isize);
+        let apart = self.stacked.map_or(0, |dim| tensor.strides()[dim]);
+        let (dtype, offset) = (tensor.dtype(), tensor.offset() as isize + number as isize * apart);
         let [batches, rows, columns] = self.extents;
         for batch in 0..batches {
             for row in 0..rows {

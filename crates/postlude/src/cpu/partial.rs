@@ -6,7 +6,10 @@
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
-use crate::graph::fold::{Arithmetic, F64, Peak, Words, exponentials, finish_exponentials, insert};
+use crate::graph::fold::{
+    Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Words, combine_indexed,
+    combine_ranked, exponentials, finish_exponentials, insert, insert_ranked,
+};
 
 use super::buffer::{Buffer, View};
 use super::elementwise::{larger, smaller};
@@ -35,6 +38,10 @@ enum State {
     Exponentials(Peak, Vec<[f64; 2]>),
     /// The largest in order, this many a slot.
     Ordered(usize, Vec<f32>),
+    /// The extreme and its index; f64 holds every f32 and i32.
+    Indexed(Extreme, Vec<[f64; 2]>),
+    /// The largest in order with their indices, this many a slot.
+    Ranked(usize, Vec<[f64; 2]>),
 }
 
 /// The arithmetic of f32 extremes.
@@ -98,6 +105,8 @@ impl Partial {
     /// Slots in which nothing was folded yet.
     pub(crate) fn new(fold: Fold, elem: Elem, accuracy: Accuracy, slots: usize) -> Partial {
         let state = match (fold.words(), elem) {
+            (Words::Indexed(extreme), _) => State::Indexed(extreme, Vec::new()),
+            (Words::Ranked(count), _) => State::Ranked(count as usize, Vec::new()),
             (_, Elem::I32) => State::I32(Vec::new()),
             (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
             (Words::One, _) => State::F32(Vec::new()),
@@ -120,13 +129,16 @@ impl Partial {
             State::Wide(values) => refill(values, slots, self.identity),
             State::F32(values) => refill(values, slots, self.identity as f32),
             State::I32(values) => refill(values, slots, self.identity as i32),
-            State::Exponentials(_, values) => refill(values, slots, [self.identity, 0.0]),
+            State::Exponentials(_, values) | State::Indexed(_, values) => {
+                refill(values, slots, [self.identity, 0.0]);
+            }
             State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
+            State::Ranked(count, values) => refill(values, slots * *count, F64.nothing()),
         }
     }
 
-    /// Folds all values into one slot.
-    pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>) {
+    /// Folds all values into one slot; the first has this index among all that are folded into it.
+    pub(crate) fn fold_into(&mut self, at: usize, values: View<'_>, first: usize) {
         let fold = self.fold;
         match (&mut self.state, values) {
             (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
@@ -149,12 +161,21 @@ impl Partial {
                 let kept = &mut slots[at * *count..][..*count];
                 insert_larger(kept, values);
             }
+            (State::Ranked(count, slots), View::F32(values)) => {
+                rank_run(&mut slots[at * *count..][..*count], values, first);
+            }
+            (State::Indexed(extreme, slots), values) => {
+                if let Some((value, place)) = extreme_of(*extreme, values) {
+                    let more = [value, (first + place) as f64];
+                    slots[at] = combine_indexed(&F64, *extreme, slots[at], more);
+                }
+            }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
     }
 
-    /// Folds each value into its own slot, from `at` on.
-    pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>) {
+    /// Folds each value into its own slot, from `at` on; each has this index among all that are folded into its slot.
+    pub(crate) fn fold_each(&mut self, at: usize, values: View<'_>, index: usize) {
         let fold = self.fold;
         match (&mut self.state, values) {
             (State::Wide(slots), View::F32(values)) if fold == Fold::Sum => {
@@ -178,6 +199,16 @@ impl Partial {
                 let kept = slots[at * *count..].chunks_exact_mut(*count);
                 kept.zip(values).for_each(|(kept, x)| insert_larger(kept, &[*x]));
             }
+            (State::Ranked(count, slots), View::F32(values)) => {
+                let kept = slots[at * *count..].chunks_exact_mut(*count);
+                kept.zip(values).for_each(|(kept, x)| rank_run(kept, &[*x], index));
+            }
+            (State::Indexed(extreme, slots), values) => {
+                for (place, slot) in slots[at..].iter_mut().enumerate().take(values.len()) {
+                    let more = [F64.canonical(number(values, place)), index as f64];
+                    *slot = combine_indexed(&F64, *extreme, *slot, more);
+                }
+            }
             _ => panic!("compiler bug: a reduction of a foreign type"),
         }
     }
@@ -195,6 +226,18 @@ impl Partial {
                     *a = exponentials(&F64, *peak, &[*a, *b], &[]);
                 }
             }
+            (State::Ranked(words, a), State::Ranked(_, b)) => {
+                let kept = a[to.start * *words..].chunks_exact_mut(*words);
+                let more = b[from.start * *words..].chunks_exact(*words);
+                for (kept, more) in kept.zip(more).take(count) {
+                    kept.copy_from_slice(&combine_ranked(&F64, kept, more));
+                }
+            }
+            (State::Indexed(extreme, a), State::Indexed(_, b)) => {
+                for (a, b) in a[to].iter_mut().zip(&b[from]) {
+                    *a = combine_indexed(&F64, *extreme, *a, *b);
+                }
+            }
             (State::Ordered(words, a), State::Ordered(_, b)) => {
                 let kept = a[to.start * *words..].chunks_exact_mut(*words);
                 let more = b[from.start * *words..].chunks_exact(*words);
@@ -208,6 +251,11 @@ impl Partial {
 
     /// Writes the finished values. What was folded is gone: [`Partial::reset`] comes next.
     pub(crate) fn finish_into(&mut self, out: &mut Buffer) {
+        self.finish_as(self.fold, out);
+    }
+
+    /// The same of another fold that has the same partial results.
+    pub(crate) fn finish_as(&mut self, fold: Fold, out: &mut Buffer) {
         match &mut self.state {
             State::Wide(slots) => write(out, slots.iter().map(|x| *x as f32)),
             State::F32(slots) => write(out, slots.iter().copied()),
@@ -220,6 +268,22 @@ impl Partial {
             }
             State::Ordered(count, slots) => {
                 write(out, slots.chunks_exact(*count).map(|kept| kept[*count - 1]));
+            }
+            State::Ranked(count, slots) => {
+                let results = slots
+                    .chunks_exact(*count)
+                    .map(|kept| fold.finish_ranked(&F64, kept.as_flattened()));
+                match fold.gives(Elem::F32) {
+                    Some(Elem::I32) => {
+                        out.set_len(results.len());
+                        out.i32s().iter_mut().zip(results).for_each(|(out, x)| *out = x as i32);
+                    }
+                    _ => write(out, results.map(|x| x as f32)),
+                }
+            }
+            State::Indexed(_, slots) => {
+                out.set_len(slots.len());
+                out.i32s().iter_mut().zip(slots).for_each(|(out, slot)| *out = slot[1] as i32);
             }
         }
     }
@@ -252,6 +316,49 @@ fn insert_larger(kept: &mut [f32], values: &[f32]) {
         if *x > kept[kept.len() - 1] || x.is_nan() {
             insert(&F32, kept, *x);
         }
+    }
+}
+
+/// The canonical extreme of a run and the first place that has it; `None` where there is no term.
+fn extreme_of(extreme: Extreme, values: View<'_>) -> Option<(f64, usize)> {
+    let fold = match extreme {
+        Extreme::Largest => Fold::Max,
+        Extreme::Smallest => Fold::Min,
+    };
+    let (value, place) = match values {
+        View::F32(values) => {
+            let mut found = *values.first()?;
+            fold_run(&F32, fold, &mut found, values);
+            let is_found = |x: &f32| *x == found || (x.is_nan() && found.is_nan());
+            (f64::from(found), values.iter().position(is_found)?)
+        }
+        View::I32(values) => {
+            let mut found = *values.first()?;
+            fold_run(&I32, fold, &mut found, values);
+            (f64::from(found), values.iter().position(|x| *x == found)?)
+        }
+        View::Bool(_) => panic!("compiler bug: an index of conditions"),
+    };
+    Some((F64.canonical(value), place))
+}
+
+/// Puts the values of a run among the largest; the first has this index, which is higher than all before it.
+fn rank_run(kept: &mut [[f64; 2]], values: &[f32], first: usize) {
+    for (place, x) in values.iter().enumerate() {
+        let last = kept[kept.len() - 1];
+        let pair = [F64.key(f64::from(*x)), (first + place) as f64];
+        // Most terms are below all that are kept.
+        if F64.precedes(pair, last) {
+            insert_ranked(&F64, Arrival::Any, kept, pair);
+        }
+    }
+}
+
+fn number(values: View<'_>, place: usize) -> f64 {
+    match values {
+        View::F32(values) => f64::from(values[place]),
+        View::I32(values) => f64::from(values[place]),
+        View::Bool(_) => panic!("compiler bug: an index of conditions"),
     }
 }
 

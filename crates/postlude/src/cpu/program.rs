@@ -36,7 +36,7 @@ pub(super) struct Slot {
 }
 
 /// Terms of a reduction that the sweep folds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Folded {
     /// The reduction.
     pub(super) node: NodeId,
@@ -47,6 +47,8 @@ pub(super) struct Folded {
     pub(super) once_a_row: bool,
     /// Whether the terms are the same in every batch.
     pub(super) once_a_call: bool,
+    /// Other reductions that have the same partial results.
+    pub(super) shared: Vec<NodeId>,
 }
 
 /// What a sweep does to a row.
@@ -215,7 +217,12 @@ impl Builder<'_> {
                 let now = live[id.index()]
                     && sweeps.of[id.index()] == sweep + 1
                     && crosses_regions(self.graph, &node.op, width);
-                if now {
+                let before = self.program.folds.iter_mut();
+                let shared =
+                    before.filter(|_| now).find(|folded| self.graph.folds_alike(folded.node, id));
+                if let Some(folded) = shared {
+                    folded.shared.push(id);
+                } else if now {
                     let terms = is_there(*of).then(|| self.source(*of));
                     let axes = self.graph.ty(*of).axes;
                     let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
@@ -225,6 +232,7 @@ impl Builder<'_> {
                         terms,
                         once_a_row,
                         once_a_call,
+                        shared: Vec::new(),
                     });
                 }
             }

@@ -37,22 +37,29 @@ pub(super) fn evaluate(
             let partial = partial
                 .get_or_insert_with(|| Partial::new(*fold, graph.ty(*of).elem, accuracy, slots));
             partial.reset(slots);
-            fold_row(partial, 0, *over, terms);
+            fold_row(partial, 0, *over, terms, 0);
             partial.finish_into(out);
         }
         (op, _) => panic!("compiler bug: {op:?} is not an operation on rows"),
     }
 }
 
-/// Folds a row of terms into the slots from `at` on.
-pub(super) fn fold_row(partial: &mut Partial, at: usize, over: Over, terms: View<'_>) {
+/// Folds a row of terms into the slots from `at` on. The first term has this index among all that are folded into its slot.
+pub(super) fn fold_row(
+    partial: &mut Partial,
+    at: usize,
+    over: Over,
+    terms: View<'_>,
+    index: usize,
+) {
     match over.column {
-        None => partial.fold_each(at, terms),
-        Some(Run::All) => partial.fold_into(at, terms),
+        None => partial.fold_each(at, terms, index),
+        Some(Run::All) => partial.fold_into(at, terms, index),
         Some(Run::Group(width)) => {
             let width = width as usize;
             for group in 0..terms.len() / width {
-                partial.fold_into(at + group, terms.slice(group * width..(group + 1) * width));
+                let run = terms.slice(group * width..(group + 1) * width);
+                partial.fold_into(at + group, run, index);
             }
         }
     }

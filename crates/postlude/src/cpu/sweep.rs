@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use crate::dtype::Elem;
-use crate::graph::{IndexAxis, Op, ProductId};
+use crate::graph::{IndexAxis, Op, ProductId, Run};
 use crate::plan::Schedule;
 use crate::problem::input_tensor;
 
 use super::buffer::{Array, Buffer, View};
-use super::columns::{Context, Finished, stretch};
+use super::columns::{Context, Finished, folded_width, stretch};
 use super::leaves::{Leaf, count_from};
 use super::outputs::{Destination, Tile};
 use super::partial::Partial;
@@ -150,11 +150,13 @@ pub(super) fn end(
     finished: &mut Finished,
 ) {
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
-        let ty = context.graph.ty(folded.node);
-        let extents = context.problem.extents(ty.axes);
-        let array =
-            finished[folded.node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
-        total.finish_into(&mut array.data);
+        for node in std::iter::once(folded.node).chain(folded.shared.iter().copied()) {
+            let Op::Reduce(fold, ..) = context.graph[node].op else { continue };
+            let ty = context.graph.ty(node);
+            let extents = context.problem.extents(ty.axes);
+            let array = finished[node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
+            total.finish_as(fold, &mut array.data);
+        }
     }
 }
 
@@ -233,12 +235,28 @@ impl Sweep<'_> {
             if let (Some(terms), false) = (folded.terms, again) {
                 let rows = self.context.graph.ty(folded.node).axes.row;
                 let at = if rows { index * self.fold_columns(folded, place.region) } else { 0 };
-                rows::fold_row(partial, at, folded.over, self.view(terms, place, slots));
+                let index = self.fold_index(folded, place);
+                rows::fold_row(partial, at, folded.over, self.view(terms, place, slots), index);
             }
         }
         for ((_, source), kept) in self.program.kept.iter().zip(&mut left.kept) {
             kept.copy_from(index, 1, self.view(*source, place, slots));
         }
+    }
+
+    /// The index of a row's first term in a region among all that are folded together.
+    fn fold_index(&self, folded: &Folded, place: &Place<'_>) -> usize {
+        let Op::Reduce(_, over, terms) = self.context.graph[folded.node].op else { return 0 };
+        let axes = self.context.graph.ty(terms).axes;
+        let [_, rows, columns] = self.context.problem.extents(axes);
+        let own = axes.column == Some(self.context.problem.column_divisor);
+        let start = match over.column {
+            Some(Run::All) if own => place.region.columns.start,
+            Some(Run::All | Run::Group(_)) | None => 0,
+        };
+        let batch = if over.batch { self.batch } else { 0 };
+        let line = if over.row { batch * rows + place.row } else { batch };
+        line * folded_width(over, columns) + start
     }
 
     /// The accumulators of a region without columns.

@@ -40,7 +40,8 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
     let mut accuracies = vec![Accuracy::Hardware; graph.len()];
     for output in graph.outputs() {
         if matches!(output.dtype, DType::F32 | DType::I32) {
-            accuracies[output.value.index()] = Accuracy::Accurate;
+            let values = output.values();
+            values.for_each(|value| accuracies[value.index()] = Accuracy::Accurate);
         }
     }
     for (id, node) in graph.nodes().rev() {

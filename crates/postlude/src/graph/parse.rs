@@ -8,9 +8,9 @@ use crate::dtype::DType;
 use crate::shape::Dim;
 
 use super::op::{Call, Constant, Merge, Op, Over, Part, Run};
-use super::ops::{Binary, Fold, IndexAxis, Unary};
+use super::ops::{Binary, Fold, IndexAxis, Top, Unary};
 use super::verify::Broken;
-use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space};
+use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space, Stack};
 
 /// Why a text is not a graph.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
         } else {
             let graph = graph.as_mut().ok_or_else(bad)?;
             if let Some(rest) = body.strip_prefix("output ") {
-                let output = read_output(rest, &names).ok_or_else(bad)?;
+                let output = read_output(rest, graph, &names).ok_or_else(bad)?;
                 graph.push_output(output);
             } else {
                 let (name, op) = body.split_once(" = ").ok_or_else(bad)?;
@@ -171,10 +171,17 @@ impl Product {
     }
 }
 
-fn read_output(text: &str, names: &HashMap<String, NodeId>) -> Option<Output> {
-    let (declaration, value) = text.split_once(" = ")?;
+fn read_output(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option<Output> {
+    let (declaration, values) = text.split_once(" = ")?;
     let (name, dtype, dims) = read_declaration(declaration)?;
-    Some(Output { name, dtype, dims: dims?, value: *names.get(value.trim())? })
+    let (dims, values) = (dims?, read_operands(values, names)?);
+    let (value, rest) = values.split_first()?;
+    let stack = if rest.is_empty() && graph.space().axes(&dims).is_some() {
+        None
+    } else {
+        Some(Stack { dim: Stack::dim_of(&dims, values.len())?, rest: rest.to_vec() })
+    };
+    Some(Output { name, dtype, dims, value: *value, stack })
 }
 
 fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option<Op> {
@@ -183,9 +190,12 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
         Some((operands, over)) => (operands, Some(read_over(over)?)),
         None => (rest, None),
     };
-    let (word, count) = match word.split_once(':') {
-        Some((word, count)) => (word, count.parse().ok()?),
-        None => (word, 0),
+    let (word, count, of) = match word.split_once(':') {
+        Some((word, counts)) => {
+            let (count, of) = counts.split_once('/').unwrap_or((counts, "0"));
+            (word, count.parse().ok()?, of.parse().ok()?)
+        }
+        None => (word, 0, 0),
     };
     match word {
         "accumulator" => return Some(Op::Accumulator(ProductId(count))),
@@ -205,7 +215,9 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     }
     let operands = read_operands(operand_text, names)?;
     match (operands.as_slice(), over) {
-        (&[a], Some(over)) => Some(Op::Reduce(with_count(Fold::from_name(word)?, count), over, a)),
+        (&[a], Some(over)) => {
+            Some(Op::Reduce(with_counts(Fold::from_name(word)?, count, of), over, a))
+        }
         (&[a], None) => read_unary(word, a),
         (&[a, b], None) => read_binary(word, a, b),
         (&[a, b, c], None) => match word {
@@ -217,8 +229,12 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     }
 }
 
-fn with_count(fold: Fold, count: u32) -> Fold {
-    if let Fold::Largest(_) = fold { Fold::Largest(count) } else { fold }
+fn with_counts(fold: Fold, count: u32, of: u32) -> Fold {
+    match fold {
+        Fold::Largest(_) => Fold::Largest(count),
+        Fold::Top(top) => Fold::Top(Top { place: count, of, ..top }),
+        _ => fold,
+    }
 }
 
 fn read_unary(word: &str, a: NodeId) -> Option<Op> {

@@ -32,7 +32,7 @@ impl fmt::Display for Graph {
                 output.name,
                 output.dtype,
                 shape::list(&output.dims),
-                output.value
+                output.values().map(|value| value.to_string()).collect::<Vec<_>>().join(", ")
             )?;
         }
         writeln!(f, "}}")
@@ -62,6 +62,9 @@ impl Graph {
             Op::Cast(to, _) => format!("{to} {}", operands()),
             Op::Reduce(fold @ Fold::Largest(count), over, _) => {
                 format!("{}:{count} {} {over}", fold.name(), operands())
+            }
+            Op::Reduce(fold @ Fold::Top(top), over, _) => {
+                format!("{}:{}/{} {} {over}", fold.name(), top.place, top.of, operands())
             }
             Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
             Op::Pick(..) => format!("pick {}", operands()),

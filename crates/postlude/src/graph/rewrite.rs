@@ -1,7 +1,7 @@
 //! Rebuilding a graph node by node: how every pass works.
 
 use super::op::Op;
-use super::{Graph, NodeId, Output};
+use super::{Graph, NodeId};
 
 /// A new graph under construction from an old one. Equal operations merge on the way; what nothing uses is not carried over by [`Rewriter::finish`].
 pub(crate) struct Rewriter<'a> {
@@ -35,8 +35,7 @@ impl<'a> Rewriter<'a> {
 
     fn finish(mut self) -> Graph {
         for output in self.old.outputs() {
-            let value = self.places[output.value.index()];
-            self.new.push_output(Output { value, ..output.clone() });
+            self.new.push_output(output.map(|value| self.places[value.index()]));
         }
         collect(self.new)
     }
@@ -59,7 +58,7 @@ fn collect(graph: Graph) -> Graph {
         });
     }
     for output in graph.outputs() {
-        new.push_output(Output { value: places[output.value.index()], ..output.clone() });
+        new.push_output(output.map(|value| places[value.index()]));
     }
     new
 }

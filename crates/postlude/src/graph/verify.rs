@@ -78,14 +78,13 @@ impl Graph {
             }
         }
         for output in self.outputs() {
-            let fits = output.value.index() < self.len()
-                && self
-                    .space()
-                    .axes(&output.dims)
-                    .is_some_and(|axes| self.ty(output.value).axes.fits(axes))
-                && (output.dtype.elem() == Elem::Bool)
-                    == (self.ty(output.value).elem == Elem::Bool);
-            if !fits {
+            let axes = self.output_axes(output);
+            let fits = |value: NodeId| {
+                value.index() < self.len()
+                    && axes.is_some_and(|axes| self.ty(value).axes.fits(axes))
+                    && (output.dtype.elem() == Elem::Bool) == (self.ty(value).elem == Elem::Bool)
+            };
+            if !output.values().all(fits) {
                 return Err(Broken::Output(output.name.clone()));
             }
         }

@@ -59,13 +59,13 @@ impl TileProgram {
         let of_pass = |pass: usize| {
             let own =
                 |id: &NodeId| passes[id.index()] == pass && row_pass::is_whole_row(&graph, *id);
-            nodes().filter(own).filter_map(reduction).collect()
+            leading(&graph, nodes().filter(own).filter_map(reduction))
         };
         let last_pass = passes.iter().copied().max().unwrap_or(0);
         let of_run = |id: &NodeId| runs::is_reduction_of_run(&graph, *id);
         let runs = runs::runs(&graph);
         TileProgram {
-            reductions: nodes().filter(finished).filter_map(reduction).collect(),
+            reductions: leading(&graph, nodes().filter(finished).filter_map(reduction)),
             row_passes: (1..=last_pass).map(of_pass).collect(),
             run_reductions: nodes().filter(of_run).filter_map(reduction).collect(),
             levels: runs::levels(&graph),
@@ -104,6 +104,11 @@ impl TileProgram {
     /// Whether a node is computed for its own sake, and not only the cast of a store.
     pub(crate) fn is_computed(&self, node: NodeId) -> bool {
         self.live[node.index()] && node.index() < self.computed
+    }
+
+    /// All results of a reduction: several where nodes share its partial results.
+    pub(crate) fn members(&self, reduction: Reduction) -> Vec<Reduction> {
+        reduction.members(&self.graph, &self.live)
     }
 
     /// Reductions that the launch finishes whose results have this kind.
@@ -155,6 +160,17 @@ impl TileProgram {
         }
         wanted
     }
+}
+
+/// The reductions without those that share the partial results of one before.
+fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction> {
+    let mut found: Vec<Reduction> = Vec::new();
+    for one in all {
+        if !found.iter().any(|before| graph.folds_alike(before.node, one.node)) {
+            found.push(one);
+        }
+    }
+    found
 }
 
 /// Inputs that some nodes read, in the order of the signature.

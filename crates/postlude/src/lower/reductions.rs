@@ -8,7 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
-use crate::graph::fold::Words;
+use crate::graph::fold::{Extreme, Words};
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
 
 use super::row_pass::is_whole_row;
@@ -96,6 +96,21 @@ impl Reduction {
         Some(Reduction { node, how, terms, elem, scope, source, repeated })
     }
 
+    /// The same for another node that has the same partial results.
+    fn as_node(self, graph: &Graph, node: NodeId) -> Option<Reduction> {
+        match graph[node].op {
+            Op::Reduce(fold, ..) => Some(Reduction { node, how: How::Fold(fold), ..self }),
+            _ => None,
+        }
+    }
+
+    /// All nodes that its partial results give, each as a reduction of its own: itself, and those that share them.
+    pub(super) fn members(self, graph: &Graph, live: &[bool]) -> Vec<Reduction> {
+        let shares = |node: &NodeId| *node == self.node || graph.folds_alike(self.node, *node);
+        let nodes = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()]);
+        nodes.filter(shares).filter_map(|node| self.as_node(graph, node).or(Some(self))).collect()
+    }
+
     /// Whether one element of a row is picked.
     pub(crate) fn is_pick(self) -> bool {
         matches!(self.how, How::Pick(_))
@@ -114,14 +129,27 @@ impl Reduction {
         }
     }
 
+    /// Whether it needs the index of each term.
+    pub(crate) fn uses_index(self) -> bool {
+        matches!(self.how, How::Fold(fold) if fold.uses_index())
+    }
+
+    /// Which extreme it gives the index of, if it does.
+    pub(crate) fn indexes(self) -> Option<Extreme> {
+        match self.partial_words() {
+            Words::Indexed(extreme) => Some(extreme),
+            Words::One | Words::Exponentials(_) | Words::Ordered(_) | Words::Ranked(_) => None,
+        }
+    }
+
     /// Registers of a partial result.
     pub(crate) fn registers(self) -> u32 {
         self.partial_words().count()
     }
 
-    /// Words of a partial result in memory: an integer needs all its bits, and one more to say that it is there.
+    /// Words of a partial result in memory: an integer term needs all its bits, and one more to say that it is there.
     pub(crate) fn words(self) -> u32 {
-        if self.is_integer() { 2 } else { self.registers() }
+        if self.is_integer() { self.registers() + 1 } else { self.registers() }
     }
 
     /// Whether its terms are elements of tiles.

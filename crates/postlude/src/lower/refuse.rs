@@ -13,6 +13,8 @@ use super::rules::Rule;
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
+/// The most that `topk` keeps with their indices, two words each.
+const MOST_TOP: u32 = 8;
 
 /// Refuses what no launch computes.
 pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
@@ -107,6 +109,9 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
             return Err(Rule::ManyLargest.at(graph, id));
+        }
+        if matches!(node.op, Op::Reduce(Fold::Top(top), ..) if top.of > MOST_TOP) {
+            return Err(Rule::ManyTop.at(graph, id));
         }
     }
     for (id, node) in

@@ -19,6 +19,8 @@ pub(crate) enum Rule {
     FoldLeavesTile,
     /// `topk_softmax(z, 17, N)`.
     ManyLargest,
+    /// `topk(z, 9, N)`.
+    ManyTop,
     /// `pick(z, i32(max(z, N)))`.
     PickOfFinished,
     /// Batches of size 0.
@@ -65,6 +67,7 @@ impl Rule {
             Rule::FoldLeavesTile => {
                 "a reduction over the batch alone leaves a tile, which no launch finishes"
             }
+            Rule::ManyTop => "a launch keeps at most 8 largest values of a row with their indices",
             Rule::ManyLargest => "a launch keeps at most 16 largest values of a row",
             Rule::PickOfFinished => {
                 "in one launch the index and the values of `pick` are known before any reduction is finished"
@@ -115,6 +118,7 @@ impl Rule {
             Rule::FoldLeavesTile => {
                 "reduce rows or columns too (`sum(z, L, M)`), or make the batch part of K: a sum over batches is one longer product"
             }
+            Rule::ManyTop => "ask for 8 or fewer, or run it on the CPU",
             Rule::ManyLargest => "ask for 16 or fewer, or run it on the CPU",
             Rule::PickOfFinished => {
                 "pass the index as an input (`t: i32[M]`), or pick in a second kernel"

@@ -51,7 +51,10 @@ impl TileProgram {
     /// The part of a kernel that computes a node.
     fn part(&self, id: NodeId) -> String {
         let graph = self.graph();
-        let folds = |all: &[Reduction]| all.iter().any(|reduction| reduction.node == id);
+        let folds = |all: &[Reduction]| {
+            let is = |one: &Reduction| one.node == id || graph.folds_alike(one.node, id);
+            all.iter().any(is)
+        };
         if !self.live[id.index()] {
             return "unused".to_owned();
         }

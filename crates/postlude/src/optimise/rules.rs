@@ -7,8 +7,7 @@
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{
-    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Output, Part, Unary,
-    accuracies,
+    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Part, Unary, accuracies,
 };
 
 use super::Context;
@@ -143,8 +142,8 @@ pub(super) fn rewrite(graph: &Graph, context: &Context<'_>, rules: &[Rule]) -> G
         }
     }
     for output in graph.outputs() {
-        let value = building.stored(output.value, graph[output.value].ty.axes);
-        building.new.push_output(Output { value, ..output.clone() });
+        let stored = output.map(|value| building.stored(value, graph[value].ty.axes));
+        building.new.push_output(stored);
     }
     super::prune::drop_unused(&building.new)
 }
@@ -156,7 +155,7 @@ fn count_uses(graph: &Graph, live: &[bool]) -> Vec<u32> {
         node.op.operands().for_each(|operand| uses[operand.index()] += 1);
     }
     for output in graph.outputs() {
-        uses[output.value.index()] += 1;
+        output.values().for_each(|value| uses[value.index()] += 1);
     }
     uses
 }

@@ -50,7 +50,10 @@ fn extreme_of_extreme(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         | Fold::AbsMax
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_) => return None,
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => return None,
     };
     let (a, b) = site.binary_of(terms, wanted).filter(|_| site.used_once(terms))?;
     let axes = site.axes(terms);

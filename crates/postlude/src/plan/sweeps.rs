@@ -2,7 +2,7 @@
 //!
 //! A reduction that crosses regions is finished only when all of them are done; what uses it belongs to the next sweep.
 
-use crate::graph::{Graph, NodeId, Op};
+use crate::graph::{Graph, NodeId, Op, Output};
 
 use super::schedule::Width;
 
@@ -51,8 +51,7 @@ fn is_per_row(graph: &Graph, node: NodeId) -> bool {
 pub(crate) fn row_nodes(graph: &Graph, of: &[usize], sweep: usize, width: Width) -> Vec<bool> {
     let live = graph.live();
     let mut wanted = vec![false; graph.len()];
-    for output in graph.outputs() {
-        let value = output.value;
+    for value in graph.outputs().iter().flat_map(Output::values) {
         if of[value.index()] == sweep && is_per_row(graph, value) {
             wanted[value.index()] = true;
         }

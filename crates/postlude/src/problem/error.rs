@@ -28,6 +28,15 @@ pub enum BindError {
     UnknownDim { dim: String },
     #[error("the sizes of this problem are too large")]
     TooLarge,
+    #[error(
+        "`{function}` of {count} elements: an index is an i32, so at most {} are folded together",
+        i32::MAX
+    )]
+    IndexRange { function: &'static str, count: usize, bytes: Option<(u32, u32)> },
+    #[error("`topk` asks for {wanted} of {count} elements")]
+    TooFew { wanted: u32, count: usize, bytes: Option<(u32, u32)> },
+    #[error("`{function}` of no elements: there is none to give the index of")]
+    NoIndex { function: &'static str, bytes: Option<(u32, u32)> },
     #[error("the kernel takes {wanted} inputs, and {given} were given")]
     InputCount { wanted: usize, given: usize },
     #[error("the kernel writes {wanted} outputs, and {given} were given")]
@@ -43,7 +52,27 @@ pub enum BindError {
 impl BindError {
     /// The bytes of the statement that it is about, where it is about one.
     pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
-        if let BindError::Multiple { bytes, .. } = self { *bytes } else { None }
+        match self {
+            BindError::Multiple { bytes, .. }
+            | BindError::IndexRange { bytes, .. }
+            | BindError::NoIndex { bytes, .. }
+            | BindError::TooFew { bytes, .. } => *bytes,
+            BindError::Missing { .. }
+            | BindError::Unknown { .. }
+            | BindError::WantsScalar { .. }
+            | BindError::WantsTensor { .. }
+            | BindError::DType { .. }
+            | BindError::Rank { .. }
+            | BindError::Size { .. }
+            | BindError::Unsized { .. }
+            | BindError::UnknownDim { .. }
+            | BindError::TooLarge
+            | BindError::InputCount { .. }
+            | BindError::OutputCount { .. }
+            | BindError::SelfOverlap { .. }
+            | BindError::Moved { .. }
+            | BindError::OtherProblem => None,
+        }
     }
 
     /// What to do about it, where that is known.
@@ -62,6 +91,13 @@ impl BindError {
             BindError::DType { declared, .. } => {
                 Some(format!("convert the data to {declared}, or declare what it is"))
             }
+            BindError::IndexRange { .. } => Some(
+                "fold fewer dims at a time: `argmax(z, N)` gives an index of each row".to_owned(),
+            ),
+            BindError::TooFew { count, .. } => {
+                Some(format!("ask for at most {count}, or give the columns a larger size"))
+            }
+            BindError::NoIndex { .. } => Some("give every dim that is folded a size".to_owned()),
             BindError::OtherProblem => {
                 Some("bind the arguments with the kernel that runs them".to_owned())
             }

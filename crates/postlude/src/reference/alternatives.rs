@@ -9,6 +9,8 @@ use crate::graph::Value;
 
 /// The most alternatives that are told apart; the nearest are joined beyond.
 const MOST: usize = 16;
+/// The same of indices that a fold gives: none between two candidates is allowed.
+pub(super) const MOST_INDICES: usize = 4096;
 /// The most combinations of operands' alternatives that are tried.
 const MOST_COMBINATIONS: usize = 256;
 /// The widest range of integers that is taken apart.
@@ -18,7 +20,11 @@ const WIDEST: f64 = 7.0;
 pub(super) type Alternatives = Vec<Value>;
 
 /// A few disjoint enclosures that allow everything that the pieces allow.
-pub(super) fn tidy(mut pieces: Vec<Value>) -> Alternatives {
+pub(super) fn tidy(pieces: Vec<Value>) -> Alternatives {
+    tidy_to(MOST, pieces)
+}
+
+fn tidy_to(most: usize, mut pieces: Vec<Value>) -> Alternatives {
     let only_nan = pieces.iter().any(|piece| piece.is_only_nan());
     pieces.retain(|piece| !piece.is_only_nan());
     pieces.sort_by(|a, b| a.low.total_cmp(&b.low).then(a.high.total_cmp(&b.high)));
@@ -29,7 +35,7 @@ pub(super) fn tidy(mut pieces: Vec<Value>) -> Alternatives {
             Some(_) | None => tidied.push(piece),
         }
     }
-    while tidied.len() > MOST {
+    while tidied.len() > most {
         let gap = |at: &usize| tidied[*at].low - tidied[*at - 1].high;
         let nearest = (1..tidied.len()).min_by(|a, b| gap(a).total_cmp(&gap(b))).unwrap_or(1);
         let joined = tidied.remove(nearest);
@@ -42,14 +48,23 @@ pub(super) fn tidy(mut pieces: Vec<Value>) -> Alternatives {
 }
 
 /// The range of all alternatives with this nominal value, and the alternatives where there are several.
-pub(super) fn enclose(nominal: f64, mut pieces: Vec<Value>) -> (Value, Option<Alternatives>) {
+pub(super) fn enclose(nominal: f64, pieces: Vec<Value>) -> (Value, Option<Alternatives>) {
+    enclose_to(MOST, nominal, pieces)
+}
+
+/// The same with at most this many alternatives.
+pub(super) fn enclose_to(
+    most: usize,
+    nominal: f64,
+    mut pieces: Vec<Value>,
+) -> (Value, Option<Alternatives>) {
     let inside = |piece: &Value| {
         if nominal.is_nan() { piece.nan } else { piece.contains(nominal) }
     };
     if !pieces.iter().any(inside) {
         pieces.push(Value::exact(nominal));
     }
-    let mut tidied = tidy(pieces);
+    let mut tidied = tidy_to(most, pieces);
     let hull = hull(nominal, &tidied);
     // Each keeps a nominal value of its own, inside of it.
     for piece in &mut tidied {

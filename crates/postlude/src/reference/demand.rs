@@ -26,8 +26,9 @@ struct Marks {
 pub(super) fn frames(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> Vec<Option<Frame>> {
     let mut marks: Vec<Option<Marks>> = graph.nodes().map(|_| None).collect();
     for wanted in wanted {
-        let value = graph.outputs()[wanted.output].value;
-        mark(&mut marks, graph, problem, value, &wanted.rows, &wanted.columns);
+        for value in graph.outputs()[wanted.output].values() {
+            mark(&mut marks, graph, problem, value, &wanted.rows, &wanted.columns);
+        }
     }
     let mut frames: Vec<Option<Frame>> = marks.iter().map(|_| None).collect();
     for (id, node) in graph.nodes().rev() {

@@ -54,8 +54,11 @@ pub(super) fn evaluate(
         });
         evaluation.arrays.push(array);
         for (output, wanted) in outputs.iter_mut().zip(wanted) {
-            if graph.outputs()[wanted.output].value == id {
-                *output = Some(store::store(call, wanted, evaluation.array(id)));
+            let declared = &graph.outputs()[wanted.output];
+            if declared.values().max() == Some(id) {
+                let arrays: Vec<&Array> =
+                    declared.values().map(|value| evaluation.array(value)).collect();
+                *output = Some(store::store(call, wanted, &arrays));
             }
         }
         for operand in node.op.operands().filter(|operand| last_use[operand.index()] == Some(id)) {
@@ -69,6 +72,10 @@ fn last_uses(graph: &Graph) -> Vec<Option<NodeId>> {
     let mut last = vec![None; graph.len()];
     for (id, node) in graph.nodes() {
         node.op.operands().for_each(|operand| last[operand.index()] = Some(id));
+    }
+    // An output of several values is stored with the last of them.
+    for output in graph.outputs().iter().filter(|output| output.stack.is_some()) {
+        output.values().for_each(|value| last[value.index()] = None);
     }
     last
 }

@@ -95,9 +95,14 @@ fn extreme_of(graph: &Graph, value: NodeId, extreme: NodeId) -> Option<Over> {
         Fold::Max | Fold::Min => *of == value,
         Fold::AbsMax => matches!(graph[value].op, Op::Unary(Unary::Abs, x) if x == *of),
         // The k-th largest is less than all where there are fewer.
-        Fold::Sum | Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
-            return None;
-        }
+        Fold::Sum
+        | Fold::Prod
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => return None,
     };
     if found {
         return Some(*over);

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
+use crate::graph::fold::Candidates;
 use crate::graph::{Binary, Fold, Over, Run, Unary, Value};
 
-use super::alternatives::{self, Alternatives};
+use super::alternatives::{self, Alternatives, MOST_INDICES};
 use super::array::{Array, Assumed, Frame, each_row};
 use super::extremes;
 
@@ -55,6 +56,12 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
             find_terms(source, &how.over, place, &mut positions);
             terms.clear();
             terms.extend(positions.iter().map(|position| source.values[*position]));
+            if let Some(candidates) = Candidates::of_fold(how.fold, &terms) {
+                let (hull, alternatives) = of_indices(&candidates);
+                *value = hull;
+                beside.push(Folded { at: start + column, alternatives, assumed: None });
+                continue;
+            }
             *value = how.fold.apply(how.elem, how.accuracy, &terms);
             let uncertain = uncertain_terms(source, &positions, how.elem);
             let under_assumption = assumed.and_then(|(all, left)| {
@@ -86,6 +93,12 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
         values: held,
     });
     array
+}
+
+/// The indices that are allowed, each for itself.
+fn of_indices(candidates: &Candidates) -> (Value, Option<Alternatives>) {
+    let points = candidates.indices.iter().map(|at| Value::exact(*at as f64)).collect();
+    alternatives::enclose_to(MOST_INDICES, candidates.nominal as f64, points)
 }
 
 /// The positions of all elements that are folded into one.
@@ -194,7 +207,10 @@ impl Reduction {
                 | Fold::Prod
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
-                | Fold::Largest(_),
+                | Fold::Largest(_)
+                | Fold::ArgMax
+                | Fold::ArgMin
+                | Fold::Top(_),
                 _,
             ) => self.combinations(terms, uncertain),
         }

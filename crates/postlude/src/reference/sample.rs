@@ -89,7 +89,7 @@ fn choose(graph: &Graph, problem: &Problem, output: usize) -> Choice {
 
 fn part(graph: &Graph, problem: &Problem, outputs: &[usize], choice: Choice) -> Part {
     let want = |output: &usize| {
-        let axes = graph.space().axes(&graph.outputs()[*output].dims);
+        let axes = graph.output_axes(&graph.outputs()[*output]);
         let Some(axes) = axes else { panic!("compiler bug: an output has foreign dims") };
         let [_, rows, columns] = problem.extents(axes);
         let (rows, columns) = match choice {

@@ -5,33 +5,40 @@ use std::collections::BTreeMap;
 use crate::problem::body_strides;
 use crate::tensor;
 
-use super::alternatives::{self, Alternatives};
-use super::array::{Array, Frame};
+use super::alternatives::{self, Alternatives, MOST_INDICES};
+use super::array::{Array, Frame, View};
 use super::demand::Wanted;
 use super::evaluate::Call;
 use super::{Coverage, Evaluated, convert};
 
 /// The wanted elements of an output, in the order of a contiguous tensor.
-pub(super) fn store(call: Call<'_>, wanted: &Wanted, array: &Array) -> Evaluated {
+pub(super) fn store(call: Call<'_>, wanted: &Wanted, arrays: &[&Array]) -> Evaluated {
     let Call { graph, problem, .. } = call;
     let output = &graph.outputs()[wanted.output];
     let shape = problem.shape(&output.dims);
-    let strides = body_strides(graph.space(), &output.dims, &tensor::contiguous(&shape));
-    let Some(axes) = graph.space().axes(&output.dims) else {
+    let strides = tensor::contiguous(&shape);
+    let apart = output.stack.as_ref().map_or(0, |stack| strides[stack.dim]);
+    let dims = output.without_stack(&output.dims);
+    let strides = body_strides(graph.space(), &dims, &output.without_stack(&strides));
+    let Some(axes) = graph.space().axes(&dims) else {
         panic!("compiler bug: output `{}` has foreign dims", output.name)
     };
     let [batches, ..] = problem.extents(axes);
     let Wanted { rows, columns, .. } = wanted.clone();
     let frame = Frame { batches, rows, columns };
-    let view = array.view(&frame);
+    let views: Vec<View<'_>> = arrays.iter().map(|array| array.view(&frame)).collect();
     let elem = graph.ty(output.value).elem;
-    let mut elements = Vec::with_capacity(frame.len());
+    let mut elements = Vec::with_capacity(frame.len() * views.len());
     for batch in 0..batches {
         for (row, row_place) in frame.rows.chosen.iter().enumerate() {
             for (column, column_place) in frame.columns.chosen.iter().enumerate() {
                 let place = [batch, *row_place, *column_place];
                 let steps = place.iter().zip(strides).map(|(at, stride)| *at as isize * stride);
-                elements.push((steps.sum::<isize>() as usize, view.index([batch, row, column])));
+                let first = steps.sum::<isize>();
+                for (number, view) in (0..).zip(&views) {
+                    let index = view.index([batch, row, column]);
+                    elements.push(((first + number * apart) as usize, number as usize, index));
+                }
             }
         }
     }
@@ -39,11 +46,12 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, array: &Array) -> Evaluated
     elements.sort_unstable();
     let mut values = Vec::with_capacity(elements.len());
     let mut kept: BTreeMap<usize, Alternatives> = BTreeMap::new();
-    for (at, (_, index)) in elements.iter().enumerate() {
+    for (at, (_, number, index)) in elements.iter().enumerate() {
+        let array = arrays[*number];
         let mut value = convert(output.dtype, elem, array.values[*index]);
         if let Some(pieces) = array.alternatives.get(index) {
             let stored = pieces.iter().map(|piece| convert(output.dtype, elem, *piece)).collect();
-            let (hull, found) = alternatives::enclose(value.nominal, stored);
+            let (hull, found) = alternatives::enclose_to(MOST_INDICES, value.nominal, stored);
             value = hull;
             kept.extend(found.map(|found| (at, found)));
         }
@@ -55,7 +63,8 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, array: &Array) -> Evaluated
         rows: (frame.rows.len(), frame.rows.of),
         columns: (frame.columns.len(), frame.columns.of),
     };
-    let places = (!coverage.is_whole()).then(|| elements.iter().map(|(place, _)| *place).collect());
+    let places =
+        (!coverage.is_whole()).then(|| elements.iter().map(|(place, ..)| *place).collect());
     let (name, dtype) = (output.name.clone(), output.dtype);
     Evaluated { name, dtype, shape, values, alternatives: kept, places, coverage }
 }

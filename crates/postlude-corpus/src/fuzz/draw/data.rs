@@ -58,7 +58,7 @@ impl Draw {
             let less = sizes[2] % WIDEST_ROWS;
             sizes[2] = (less - less % multiples[2]).max(multiples[2]);
         }
-        if random.one_in(60) {
+        if random.one_in(60) && !self.sketch.gives_indices() {
             sizes[random.range(usize::from(!self.traits.free), 2)] = 0;
         }
         sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };

@@ -11,7 +11,7 @@ use postlude::dtype::Elem;
 use postlude::graph::{Axes, Type};
 
 use super::super::sketch::{Known, ValueId};
-use super::reductions::columns;
+use super::reductions::{INDEX, columns, gives_index};
 use super::{Draw, Fits};
 
 /// Functions that `grad` knows a derivative of.
@@ -127,11 +127,13 @@ impl Draw {
         let (dims, left) = self.any_dims(self.ty(x).axes);
         let elem = match entry.name {
             "mean" | "logsumexp" => Elem::F32,
+            name if gives_index(name) => Elem::I32,
             _ => self.ty(x).elem,
         };
         let terms = if entry.name == "sum" { TERMS } else { 1.0 };
-        let about = (self.about(x) * terms).min(1e9);
-        let positive = self.is_positive(x) || entry.name == "absmax";
+        let indexed = gives_index(entry.name);
+        let about = if indexed { INDEX } else { (self.about(x) * terms).min(1e9) };
+        let positive = self.is_positive(x) || indexed || entry.name == "absmax";
         let ty = Type { elem, axes: left };
         let folded = self.assign(format!("{}({{}}{dims})", entry.name), &[x], ty, about);
         let known = &mut self.sketch.values[folded];

@@ -7,10 +7,19 @@ use postlude::graph::{Axes, Kind, Type};
 use super::super::sketch::{Known, ValueId};
 use super::{Draw, Fits};
 
-const FOLDS: [&str; 9] = ["sum", "sum", "mean", "max", "min", "absmax", "logsumexp", "prod", "max"];
-const EXACT_FOLDS: [&str; 5] = ["sum", "max", "min", "absmax", "sum"];
+const FOLDS: [&str; 11] =
+    ["sum", "sum", "mean", "max", "min", "absmax", "logsumexp", "prod", "max", "argmax", "argmin"];
+const EXACT_FOLDS: [&str; 7] = ["sum", "max", "min", "absmax", "sum", "argmax", "argmin"];
 /// How many terms a sum may have; a guess, for sizes are drawn later.
 const TERMS: f64 = 100.0;
+
+/// About how large an index is.
+pub(super) const INDEX: f64 = 1000.0;
+
+/// Whether a fold gives an index.
+pub(super) fn gives_index(fold: &str) -> bool {
+    matches!(fold, "argmax" | "argmin")
+}
 
 /// A tile that is known before reductions are finished, whose columns are N divided by this.
 fn is_early_tile(known: &Known, by: u32) -> bool {
@@ -126,10 +135,12 @@ impl Draw {
         };
         let about = match fold {
             "sum" => self.about(x) * TERMS,
+            "argmax" | "argmin" => INDEX,
             _ => self.about(x) * 2.0,
         };
         let separator = if dims.is_empty() { "" } else { ", " };
-        let ty = Type { elem: self.ty(x).elem, axes: left };
+        let elem = if gives_index(fold) { Elem::I32 } else { self.ty(x).elem };
+        let ty = Type { elem, axes: left };
         let folded = self.assign(format!("{fold}({{}}{separator}{dims})"), &[x], ty, about);
         self.sketch.values[folded].late = true;
         folded

@@ -1,15 +1,22 @@
 //! Folds: how reductions make one value of many.
 
+mod candidates;
 mod enclosure;
 mod numbers;
+mod order;
+mod ranked;
 mod reduction;
 
 use crate::dtype::Elem;
 
+pub(crate) use candidates::Candidates;
 pub(crate) use enclosure::{lowest_bit, sums_exactly};
 pub(crate) use numbers::F64;
+pub(crate) use ranked::{Arrival, Ranking, combine_ranked, insert_ranked, pairs};
+pub use ranked::{Gives, Top};
 pub(crate) use reduction::{
-    Arithmetic, Peak, Transcendental, Words, exponentials, finish_exponentials, insert,
+    Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
+    extend_indexed, finish_exponentials, insert,
 };
 
 /// How a reduction folds its elements.
@@ -32,11 +39,17 @@ pub enum Fold {
     LogSumExpAboveMax,
     /// The largest but this many, counted from 1.
     Largest(u32),
+    /// Where the largest is: its index among all that are folded, row by row; of equal ones the lowest, of nan the first.
+    ArgMax,
+    /// Where the smallest is; of nan the first.
+    ArgMin,
+    /// One of the largest values in order, nan first, or where it is.
+    Top(Top),
 }
 
 impl Fold {
-    /// Every fold, `largest` with the first.
-    pub(crate) const ALL: [Fold; 8] = [
+    /// Every fold, those that keep several with the first.
+    pub(crate) const ALL: [Fold; 12] = [
         Fold::Sum,
         Fold::Prod,
         Fold::Max,
@@ -45,6 +58,10 @@ impl Fold {
         Fold::LogSumExp,
         Fold::LogSumExpAboveMax,
         Fold::Largest(1),
+        Fold::ArgMax,
+        Fold::ArgMin,
+        Fold::Top(Top { place: 0, of: 1, gives: Gives::Value }),
+        Fold::Top(Top { place: 0, of: 1, gives: Gives::Index }),
     ];
 
     /// The name in the language, or in printed graphs.
@@ -58,6 +75,10 @@ impl Fold {
             Fold::LogSumExp => "logsumexp",
             Fold::LogSumExpAboveMax => "logsumexp_above_max",
             Fold::Largest(_) => "largest",
+            Fold::ArgMax => "argmax",
+            Fold::ArgMin => "argmin",
+            Fold::Top(Top { gives: Gives::Value, .. }) => "top_value",
+            Fold::Top(Top { gives: Gives::Index, .. }) => "top_index",
         }
     }
 
@@ -70,23 +91,49 @@ impl Fold {
     pub const fn gives(self, elem: Elem) -> Option<Elem> {
         match (self, elem) {
             (_, Elem::Bool)
-            | (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), Elem::I32) => None,
+            | (
+                Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::Top(_),
+                Elem::I32,
+            ) => None,
+            (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _)
+            | (_, Elem::I32) => Some(Elem::I32),
             (_, Elem::F32) => Some(Elem::F32),
-            (_, Elem::I32) => Some(Elem::I32),
+        }
+    }
+
+    /// Whether it needs the index of each term.
+    pub const fn uses_index(self) -> bool {
+        match self {
+            Fold::ArgMax | Fold::ArgMin | Fold::Top(_) => true,
+            Fold::Sum
+            | Fold::Prod
+            | Fold::Max
+            | Fold::Min
+            | Fold::AbsMax
+            | Fold::LogSumExp
+            | Fold::LogSumExpAboveMax
+            | Fold::Largest(_) => false,
         }
     }
 
     /// What an empty reduction gives, and what a lane out of range contributes. (Nothing at all is nan above its maximum.)
+    /// Of a fold that gives an index it is a term: there is no index among nothing, which a call is refused for.
     pub const fn identity(self, elem: Elem) -> f64 {
         match (self, elem) {
             (Fold::Sum | Fold::AbsMax, _) => 0.0,
             (Fold::Prod, _) => 1.0,
-            (Fold::Max, Elem::I32) => i32::MIN as f64,
-            (Fold::Min, Elem::I32) => i32::MAX as f64,
-            (Fold::Max | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), _) => {
-                f64::NEG_INFINITY
-            }
-            (Fold::Min, _) => f64::INFINITY,
+            (Fold::Max | Fold::ArgMax, Elem::I32) => i32::MIN as f64,
+            (Fold::Min | Fold::ArgMin, Elem::I32) => i32::MAX as f64,
+            (
+                Fold::Max
+                | Fold::ArgMax
+                | Fold::LogSumExp
+                | Fold::LogSumExpAboveMax
+                | Fold::Largest(_)
+                | Fold::Top(_),
+                _,
+            ) => f64::NEG_INFINITY,
+            (Fold::Min | Fold::ArgMin, _) => f64::INFINITY,
         }
     }
 }

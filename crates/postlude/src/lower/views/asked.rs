@@ -118,7 +118,12 @@ pub(super) fn operand_slice(
 pub(super) fn combines(fold: Fold) -> bool {
     match fold {
         Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax => true,
-        Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => false,
+        Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => false,
     }
 }
 

@@ -77,7 +77,7 @@ impl Inputs<'_> {
         if slice == Slice::WHOLE {
             return input;
         }
-        let view = View { of: input.0 as usize, columns: Some((column, slice)) };
+        let view = View { of: input.0 as usize, columns: Some((column, slice)), stacked: None };
         let known = self.views.iter().position(|known| *known == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view);
@@ -166,7 +166,7 @@ impl Narrowing<'_> {
             for slice in std::mem::take(&mut self.asked.outputs[of]) {
                 let value = self.operand(output.value, column, slice);
                 let mut dims = output.dims.clone();
-                let mut view = View { of, columns: None };
+                let mut view = View { of, columns: None, stacked: None };
                 if slice != Slice::WHOLE {
                     let column = self.inputs.column(&dims);
                     dims[column] = narrowed(&dims[column], slice);
@@ -257,6 +257,9 @@ impl Narrowing<'_> {
     ) -> Result<NodeId, LowerRefusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
         let left = over != Over { batch: false, row: false, column: None };
+        if fold.uses_index() && !left {
+            return Err(Rule::WholeFoldBesideParts.at(&self.new, terms[0]));
+        }
         if fold == Fold::AbsMax && (terms.len() > 1 || !left) {
             for term in &mut terms {
                 *term = self.new.make(Op::Unary(Unary::Abs, *term));
@@ -270,7 +273,10 @@ impl Narrowing<'_> {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_) => Binary::Maximum,
+            | Fold::Largest(_)
+            | Fold::ArgMax
+            | Fold::ArgMin
+            | Fold::Top(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));

@@ -26,22 +26,28 @@ impl Views {
     /// What an output is of the kernel's, where that is not itself.
     pub(crate) fn output_line(&self, place: usize) -> Option<String> {
         let view = self.of_outputs[place];
-        if self.whole {
+        if self.whole && self.of_outputs.iter().all(|view| view.stacked.is_none()) {
             return None;
         }
-        Some(match view.columns {
-            Some((dim, slice)) => format!("{} of {}, dim {dim}", slice.name(), view.of),
-            None => format!("all of {}", view.of),
+        Some(match (view.columns, view.stacked) {
+            (_, Some((dim, place))) => format!("element {place} of {}, dim {dim}", view.of),
+            (Some((dim, slice)), None) => format!("{} of {}, dim {dim}", slice.name(), view.of),
+            (None, None) => format!("all of {}", view.of),
         })
     }
 
     /// Reads them, or says which line is none.
     pub(crate) fn read(graph: &Graph, inputs: &[Line], outputs: &[Line]) -> Result<Views, Line> {
-        let Some(((_, divided), views)) = inputs.split_first() else {
-            return Ok(Views::whole(graph));
-        };
         let bad = |line: &Line| line.clone();
-        let divided = divided.strip_prefix("columns / ").and_then(|by| by.parse().ok());
+        let whole = inputs.is_empty();
+        if whole && outputs.iter().all(|(_, line)| line.is_empty()) {
+            return Ok(Views::whole(graph));
+        }
+        let (first, views) = inputs.split_at(usize::from(!whole));
+        let divided = match first {
+            [(_, line)] => line.strip_prefix("columns / ").and_then(|by| by.parse().ok()),
+            _ => Some(1),
+        };
         let own = graph.inputs().len().saturating_sub(views.len());
         let input = |line: &Line| {
             let (name, of, dim) = parted(&line.1)?;
@@ -49,14 +55,19 @@ impl Views {
             let slice = name.strip_prefix(&*graph.inputs()[of].name)?.strip_prefix('.')?;
             let rank = graph.inputs()[of].dims.as_ref().map_or(0, Vec::len);
             let dim = dim.filter(|dim| *dim < rank)?;
-            Some(View { of, columns: Some((dim, named(slice)?)) })
+            Some(View { of, columns: Some((dim, named(slice)?)), stacked: None })
         };
         let output = |(line, declared): (&Line, &Output)| {
             let (slice, of, dim) = parted(&line.1)?;
             let of = of.parse().ok().filter(|of| *of < graph.outputs().len())?;
+            if let Some(place) = slice.strip_prefix("element ") {
+                let dim = dim.filter(|dim| *dim <= declared.dims.len())?;
+                let stacked = Some((dim, place.parse().ok()?));
+                return Some(View { of, columns: None, stacked });
+            }
             let dim = dim.filter(|dim| *dim < declared.dims.len());
             let columns = if slice == "all" { None } else { Some((dim?, named(slice)?)) };
-            Some(View { of, columns })
+            Some(View { of, columns, stacked: None })
         };
         let read = |line, view: Option<View>| view.ok_or_else(|| bad(line));
         Ok(Views {
@@ -71,7 +82,7 @@ impl Views {
                 .map(|(line, declared)| read(line, output((line, declared))))
                 .collect::<Result<_, _>>()?,
             divided: divided.ok_or_else(|| bad(&inputs[0]))?,
-            whole: false,
+            whole,
         })
     }
 }

@@ -34,12 +34,15 @@ pub(super) struct View {
     pub(super) of: usize,
     /// Which of its dims are columns, and which of them; all where there is none.
     pub(super) columns: Option<(usize, Slice)>,
+    /// Which of its dims values are stacked along, and the place of this one.
+    pub(super) stacked: Option<(usize, usize)>,
 }
 
 impl Views {
     /// Those of a graph that splits nothing.
     pub(super) fn whole(graph: &Graph) -> Views {
-        let output_views = (0..graph.outputs().len()).map(|of| View { of, columns: None });
+        let output_views =
+            (0..graph.outputs().len()).map(|of| View { of, columns: None, stacked: None });
         Views {
             inputs: graph.inputs().len(),
             of_inputs: Vec::new(),
@@ -47,6 +50,14 @@ impl Views {
             divided: 1,
             whole: true,
         }
+    }
+
+    /// The same views of the outputs that others were unstacked from.
+    pub(crate) fn stacked(mut self, elements: &[(usize, Option<(usize, usize)>)]) -> Views {
+        for view in &mut self.of_outputs {
+            (view.of, view.stacked) = elements[view.of];
+        }
+        self
     }
 
     /// Refuses sizes that slices do not divide, and numbers of columns that the size of a slice, which is a float, would not
@@ -157,16 +168,26 @@ impl Views {
 impl View {
     /// Elements from the tensor's first one to the view's, which has this shape.
     fn offset(self, placement: &Placement, shape: &[usize]) -> i64 {
+        if let Some((dim, place)) = self.stacked {
+            return (placement.strides[dim] as i64).wrapping_mul(place as i64);
+        }
         let Some((dim, slice)) = self.columns else { return 0 };
         (placement.strides[dim] as i64).wrapping_mul(slice.first(shape[dim]) as i64)
     }
 
     fn placement(self, placement: &Placement, shape: &[usize], bits: usize) -> Placement {
-        let Some((dim, slice)) = self.columns else { return placement.clone() };
+        if self.columns.is_none() && self.stacked.is_none() {
+            return placement.clone();
+        }
         let bytes = self.offset(placement, shape).wrapping_mul(bits as i64) / 8;
         let start = (placement.start as i64).wrapping_add(bytes);
         let mut strides = placement.strides.clone();
-        strides[dim] = strides[dim].wrapping_mul(slice.stride() as isize);
+        if let Some((dim, slice)) = self.columns {
+            strides[dim] = strides[dim].wrapping_mul(slice.stride() as isize);
+        }
+        if let Some((dim, _)) = self.stacked {
+            strides.remove(dim);
+        }
         Placement { strides, start: start.rem_euclid(Placement::PERIOD as i64) as u64 }
     }
 }

@@ -78,7 +78,12 @@ fn fold_repeats(site: &Site<'_>, fold: Fold, elem: Elem) -> bool {
         Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::Sum => site.fast() && elem == Elem::F32,
         Fold::LogSumExp => site.fast(),
-        Fold::Prod | Fold::LogSumExpAboveMax | Fold::Largest(_) => false,
+        Fold::Prod
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => false,
     }
 }
 
@@ -98,7 +103,13 @@ fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<N
             let log = site.make_unary(Unary::Log, count);
             Some(site.make_binary(Binary::Add, x, log))
         }
-        Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => None,
+        Fold::Prod
+        | Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => None,
     }
 }
 

@@ -28,7 +28,10 @@ const fn mirrored(fold: Fold) -> Fold {
         | Fold::Prod
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_) => fold,
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_) => fold,
     }
 }
 

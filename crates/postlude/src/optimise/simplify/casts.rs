@@ -80,20 +80,17 @@ fn integer_through_float(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
 
 /// A store rounds as a cast to its type does, and rounding twice changes nothing: the cast before it goes.
 pub(super) fn strip_stores(graph: Graph) -> Graph {
-    let stored = |output: &Output| match graph[output.value].op {
+    let stored = |output: &Output, value: NodeId| match graph[value].op {
         Op::Cast(to, a)
             if to == output.dtype
                 && (graph.ty(a).elem == Elem::Bool) == (to.elem() == Elem::Bool) =>
         {
             a
         }
-        _ => output.value,
+        _ => value,
     };
-    let outputs: Vec<Output> = graph
-        .outputs()
-        .iter()
-        .map(|output| Output { value: stored(output), ..output.clone() })
-        .collect();
+    let outputs: Vec<Output> =
+        graph.outputs().iter().map(|output| output.map(|value| stored(output, value))).collect();
     if outputs == graph.outputs() {
         return graph;
     }

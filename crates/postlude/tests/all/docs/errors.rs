@@ -40,7 +40,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
-    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple UnknownDim TooLarge
+    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple UnknownDim TooLarge IndexRange NoIndex
     InputCount OutputCount SelfOverlap Moved OtherProblem
 }
 
@@ -268,6 +268,16 @@ fn size(sizes: &[(&str, usize)]) -> Vec<(&'static str, String, Option<String>)> 
     error.iter().map(|error| (bind_variant(error), error.to_string(), error.fix())).collect()
 }
 
+/// The sizes of a kernel that gives an index.
+fn indexed(rows: usize, columns: usize) -> Vec<(&'static str, String, Option<String>)> {
+    let kernel =
+        Kernel::parse("kernel k(A: f32[M, K], B: f32[K, N]) -> i: i32[] { i = argmax(A @ B) }");
+    let sizes = [("M", rows), ("N", columns), ("K", 1)];
+    let sizes = sizes.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect();
+    let error = Problem::new(kernel.expect("a kernel").defined(), &sizes).err();
+    error.iter().map(|error| (bind_variant(error), error.to_string(), error.fix())).collect()
+}
+
 /// An error of the Rust interface alone.
 fn found(error: &BindError) -> Vec<(&'static str, String, Option<String>)> {
     vec![(bind_variant(error), error.to_string(), error.fix())]
@@ -288,6 +298,8 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("Multiple", "`--size M=2,N=5,K=3`".into(), size(&[("M", 2), ("N", 5), ("K", 3)])),
         row("UnknownDim", "`--size M=2,N=4,K=3,P=5`".into(), size(&[("M", 2), ("N", 4), ("K", 3), ("P", 5)])),
         row("TooLarge", "sizes that no memory holds".into(), size(&[("M", 1 << 40), ("N", 1 << 40), ("K", 3)])),
+        row("IndexRange", "`argmax(z)` of 65536 x 32768".into(), indexed(65536, 32768)),
+        row("NoIndex", "`argmax(z)` where `N` is 0".into(), indexed(4, 0)),
         row("InputCount", "`Prepared::run` with two arguments".into(), found(&BindError::InputCount { wanted: 3, given: 2 })),
         row("OutputCount", "`Compiled::call` without an output".into(), found(&BindError::OutputCount { wanted: 1, given: 0 })),
         row("SelfOverlap", "an output of one row repeated".into(), found(&BindError::SelfOverlap { name: "D".into(), strides: vec![0, 1] })),

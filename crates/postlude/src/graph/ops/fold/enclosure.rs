@@ -7,7 +7,10 @@ use crate::graph::ops::{Binary, Unary, binary};
 use crate::graph::value::{larger, smaller};
 
 use super::Fold;
+use super::candidates::Candidates;
 use super::numbers::F64;
+use super::order::value_at;
+use super::ranked::{Gives, Top};
 use super::reduction::{Arithmetic, insert};
 
 /// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
@@ -57,7 +60,7 @@ fn extreme(a: Value, b: Value, pick: fn(f64, f64) -> f64) -> Value {
 impl Fold {
     /// Reference meaning and error bound.
     pub fn apply(self, elem: Elem, accuracy: Accuracy, terms: &[Value]) -> Value {
-        if terms.iter().any(|x| x.is_only_nan()) {
+        if !self.uses_index() && terms.iter().any(|x| x.is_only_nan()) {
             return Value::NAN;
         }
         let exact = || {
@@ -75,6 +78,11 @@ impl Fold {
             (Fold::Max | Fold::Min | Fold::AbsMax, _) => exact(),
             (Fold::LogSumExp, _) => log_sum_exp(terms, accuracy),
             (Fold::LogSumExpAboveMax, _) => log_sum_exp_above_max(terms, accuracy),
+            (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _) => {
+                index(Candidates::of_fold(self, terms))
+            }
+            (Fold::Top(Top { place, .. }), _) if place as usize >= terms.len() => Value::NAN,
+            (Fold::Top(Top { place, .. }), _) => value_at(terms, place as usize),
             (Fold::Largest(_), _) => {
                 let mut kept =
                     vec![Value::exact(self.identity(elem)); self.words().count() as usize];
@@ -92,6 +100,14 @@ impl Fold {
         let terms: Vec<f64> = terms.collect();
         self.finish(&F64, &self.extend(&F64, &self.identity_words(&F64), &terms))
     }
+}
+
+/// Between the lowest and the highest index that is allowed; 0 of nothing, which no call asks for.
+fn index(candidates: Option<Candidates>) -> Value {
+    let Some(Candidates { nominal, indices }) = candidates else { return Value::exact(0.0) };
+    let [low, high] = [indices.first(), indices.last()];
+    let end = |end: Option<&usize>| end.copied().unwrap_or(nominal) as f64;
+    Value::between(nominal as f64, end(low), end(high), false)
 }
 
 /// Between the sum of what the terms are at least and of what they are at most; wrapping at the end is wrapping at each step.

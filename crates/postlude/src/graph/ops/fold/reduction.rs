@@ -1,10 +1,12 @@
 //! Folds over any arithmetic: identity, lift, combine, finish.
 //!
-//! A partial result is a few words: one, or the peak and the sum of exponentials below it, or the largest in order. The
-//! reference folds enclosures, the CPU numbers in memory, a GPU thread registers; what a fold does to them is here alone.
+//! A partial result is a few words: one, or the peak and the sum of exponentials below it, or the largest in order, or an
+//! extreme and where it is. The reference folds enclosures, the CPU numbers in memory, a GPU thread registers; what a fold
+//! does to them is here alone.
 //! Invariant: `combine` is associative but for rounding, and NaN in a term is NaN in the result.
 
 use super::Fold;
+use super::ranked::{Gives, Ranking, Top, combine_ranked, pairs};
 
 /// What folds of one word are made of.
 pub(crate) trait Arithmetic {
@@ -23,11 +25,23 @@ pub(crate) trait Arithmetic {
     fn abs(&self, a: Self::Word) -> Self::Word;
 }
 
-/// What sums of exponentials take beside that.
-pub(crate) trait Transcendental: Arithmetic {
+/// What folds that choose between words take beside that.
+pub(crate) trait Selection: Arithmetic {
     /// A condition.
     type Truth: Copy;
 
+    /// One of two words.
+    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word;
+    /// The same value with one representation of zero and one of NaN.
+    fn canonical(&self, a: Self::Word) -> Self::Word;
+    /// Whether two canonical values are the same; NaN is NaN.
+    fn same(&self, a: Self::Word, b: Self::Word) -> Self::Truth;
+    /// The lower of two words that hold indices.
+    fn lower_index(&self, a: Self::Word, b: Self::Word) -> Self::Word;
+}
+
+/// What sums of exponentials take beside that.
+pub(crate) trait Transcendental: Ranking {
     /// This number.
     fn constant(&self, value: f32) -> Self::Word;
     /// The difference.
@@ -36,8 +50,6 @@ pub(crate) trait Transcendental: Arithmetic {
     fn is_finite(&self, a: Self::Word) -> Self::Truth;
     /// Whether they are equal; not where either is NaN.
     fn equal(&self, a: Self::Word, b: Self::Word) -> Self::Truth;
-    /// One of two words.
-    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word;
     /// A word, or this number.
     fn select_or(&self, condition: Self::Truth, yes: Self::Word, no: f32) -> Self::Word;
     /// The exponential.
@@ -57,6 +69,28 @@ pub(crate) enum Words {
     Exponentials(Peak),
     /// The largest terms in order.
     Ordered(u32),
+    /// The extreme, in its canonical representation, and the lowest index that has it.
+    Indexed(Extreme),
+    /// The keys of the largest terms with their indices, in order.
+    Ranked(u32),
+}
+
+/// Which term an index is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extreme {
+    /// The largest.
+    Largest,
+    /// The smallest.
+    Smallest,
+}
+
+impl Extreme {
+    fn of<A: Arithmetic>(self, on: &A, a: A::Word, b: A::Word) -> A::Word {
+        match self {
+            Extreme::Largest => on.max(a, b),
+            Extreme::Smallest => on.min(a, b),
+        }
+    }
 }
 
 /// What the largest term itself adds to a sum of exponentials.
@@ -73,8 +107,9 @@ impl Words {
     pub(crate) const fn count(self) -> u32 {
         match self {
             Words::One => 1,
-            Words::Exponentials(_) => 2,
+            Words::Exponentials(_) | Words::Indexed(_) => 2,
             Words::Ordered(count) => count,
+            Words::Ranked(count) => 2 * count,
         }
     }
 }
@@ -87,6 +122,9 @@ impl Fold {
             Fold::LogSumExp => Words::Exponentials(Peak::Counted),
             Fold::LogSumExpAboveMax => Words::Exponentials(Peak::Left),
             Fold::Largest(count) => Words::Ordered(if count == 0 { 1 } else { count }),
+            Fold::ArgMax => Words::Indexed(Extreme::Largest),
+            Fold::ArgMin => Words::Indexed(Extreme::Smallest),
+            Fold::Top(top) => Words::Ranked(top.of),
         }
     }
 
@@ -104,7 +142,12 @@ impl Fold {
             Fold::Prod => on.mul(a, b),
             Fold::Min => on.min(a, b),
             Fold::Max | Fold::AbsMax => on.max(a, b),
-            Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) => {
+            Fold::LogSumExp
+            | Fold::LogSumExpAboveMax
+            | Fold::Largest(_)
+            | Fold::ArgMax
+            | Fold::ArgMin
+            | Fold::Top(_) => {
                 panic!("compiler bug: `{}` has more than one word", self.name())
             }
         }
@@ -115,8 +158,10 @@ impl Fold {
         let nothing = on.constant(self.identity(crate::dtype::Elem::F32) as f32);
         match self.words() {
             Words::One => vec![nothing],
-            Words::Exponentials(_) => vec![nothing, on.constant(0.0)],
+            // An extreme that is what nothing gives is in every term, and so in the first.
+            Words::Exponentials(_) | Words::Indexed(_) => vec![nothing, on.constant(0.0)],
             Words::Ordered(count) => vec![nothing; count as usize],
+            Words::Ranked(count) => [on.nothing()].repeat(count as usize).concat(),
         }
     }
 
@@ -145,6 +190,9 @@ impl Fold {
                 }
                 kept
             }
+            Words::Indexed(_) | Words::Ranked(_) => {
+                panic!("compiler bug: terms of `{}` come with their indices", self.name())
+            }
         }
     }
 
@@ -169,14 +217,32 @@ impl Fold {
                 }
                 kept
             }
+            Words::Indexed(extreme) => {
+                let [first, second] = [first, second].map(|words| [words[0], words[1]]);
+                combine_indexed(on, extreme, first, second).to_vec()
+            }
+            Words::Ranked(_) => combine_ranked(on, &pairs(first), &pairs(second)).concat(),
         }
     }
 
     /// The result.
     pub(crate) fn finish<A: Transcendental>(self, on: &A, words: &[A::Word]) -> A::Word {
         match self.words() {
-            Words::One | Words::Ordered(_) => words[words.len() - 1],
+            Words::One | Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
+            Words::Ranked(_) => self.finish_ranked(on, words),
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
+        }
+    }
+
+    /// The value or the index at its place among the largest.
+    pub(crate) fn finish_ranked<A: Ranking>(self, on: &A, words: &[A::Word]) -> A::Word {
+        let Fold::Top(Top { place, gives, .. }) = self else {
+            panic!("compiler bug: `{}` keeps no order", self.name())
+        };
+        let [key, index] = pairs(words)[place as usize];
+        match gives {
+            Gives::Value => on.value(key),
+            Gives::Index => index,
         }
     }
 }
@@ -236,6 +302,32 @@ pub(crate) fn finish_exponentials<A: Transcendental>(
     }
 }
 
+/// An extreme and its index, with a term whose index is higher than all before it.
+#[inline(always)]
+pub(crate) fn extend_indexed<A: Selection>(
+    on: &A,
+    extreme: Extreme,
+    [value, index]: [A::Word; 2],
+    [term, at]: [A::Word; 2],
+) -> [A::Word; 2] {
+    let both = extreme.of(on, value, on.canonical(term));
+    [both, on.select(on.same(both, value), index, at)]
+}
+
+/// Two extremes of terms in any order: of equal ones, the lower index.
+#[inline(always)]
+pub(crate) fn combine_indexed<A: Selection>(
+    on: &A,
+    extreme: Extreme,
+    [first, first_at]: [A::Word; 2],
+    [second, second_at]: [A::Word; 2],
+) -> [A::Word; 2] {
+    let both = extreme.of(on, first, second);
+    let lower = on.lower_index(first_at, second_at);
+    let of_first = on.select(on.same(both, second), lower, first_at);
+    [both, on.select(on.same(both, first), of_first, second_at)]
+}
+
 /// The largest terms in order, with one more; NaN is larger than all, and stays.
 #[inline(always)]
 pub(crate) fn insert<A: Arithmetic>(on: &A, kept: &mut [A::Word], mut term: A::Word) {
@@ -270,7 +362,8 @@ mod tests {
             &[1.0, f64::NAN, infinity],
             &[100.0, -100.0, 99.5],
         ];
-        let folds = Fold::ALL.into_iter().chain([Fold::Largest(3)]);
+        let folds = Fold::ALL.into_iter().filter(|fold| !fold.uses_index());
+        let folds = folds.chain([Fold::Largest(3)]);
         for (fold, terms) in folds.flat_map(|fold| rows.map(|terms| (fold, terms))) {
             let values: Vec<Value> = terms.iter().copied().map(Value::exact).collect();
             let allowed = fold.apply(Elem::F32, Accuracy::Accurate, &values);
@@ -280,6 +373,45 @@ mod tests {
                 let got = fold.finish(&F64, &both);
                 let within = allowed.contains(got as f32 as f64) || (allowed.nan && got.is_nan());
                 assert!(within, "{} of {terms:?} split at {place}: {got}", fold.name());
+            }
+        }
+    }
+
+    /// The index that a fold gives of these terms, of which the first has this index.
+    fn partial_index(fold: Fold, extreme: Extreme, terms: &[f64], first: usize) -> [f64; 2] {
+        let words = fold.identity_words(&F64);
+        let terms = terms.iter().enumerate();
+        terms.fold([words[0], words[1]], |words, (at, term)| {
+            extend_indexed(&F64, extreme, words, [*term, (first + at) as f64])
+        })
+    }
+
+    #[test]
+    fn an_index_is_the_lowest_of_equal_extremes_wherever_terms_are_split() {
+        let (infinity, nan) = (f64::INFINITY, f64::NAN);
+        let rows: [(&[f64], f64, f64); 7] = [
+            (&[1.0, 3.0, 3.0, -2.0, -2.0], 1.0, 3.0),
+            (&[0.0, -0.0, 0.0], 0.0, 0.0),
+            (&[-0.0, 0.0], 0.0, 0.0),
+            (&[-infinity, -infinity], 0.0, 0.0),
+            (&[infinity, infinity, -infinity], 0.0, 2.0),
+            (&[1.0, nan, infinity, nan], 1.0, 1.0),
+            (&[2.0, infinity, -1.0, -nan], 3.0, 3.0),
+        ];
+        for (terms, largest, smallest) in rows {
+            for (fold, extreme, index) in [
+                (Fold::ArgMax, Extreme::Largest, largest),
+                (Fold::ArgMin, Extreme::Smallest, smallest),
+            ] {
+                for place in 0..=terms.len() {
+                    let (first, second) = terms.split_at(place);
+                    let first = partial_index(fold, extreme, first, 0);
+                    let second = partial_index(fold, extreme, second, place);
+                    for both in [[first, second], [second, first]] {
+                        let got = fold.finish(&F64, &fold.combine(&F64, &both[0], &both[1]));
+                        assert_eq!(got, index, "{} of {terms:?} at {place}", fold.name());
+                    }
+                }
             }
         }
     }

@@ -13,4 +13,4 @@ mod truth;
 mod value;
 
 pub(super) use evaluator::Evaluator;
-pub(super) use value::{Environment, Place, State, Value, fill};
+pub(super) use value::{Environment, Place, State, Term, Value, fill};

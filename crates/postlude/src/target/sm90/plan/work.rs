@@ -14,7 +14,13 @@ pub(super) fn work(program: &TileProgram) -> u32 {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
             let exponentials =
                 matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
-            meeting + if exponentials { 16 } else { 1 }
+            let indexed = match fold {
+                // Each of the results has its part of the insertion.
+                Fold::Top(_) => 2,
+                _ if fold.uses_index() => 4,
+                _ => 0,
+            };
+            meeting + indexed + if exponentials { 16 } else { 1 }
         }
         Dependence::Pick(..) => 3,
         Dependence::Source | Dependence::Elementwise(_) => match node.ty.axes.kind() {
@@ -79,6 +85,7 @@ pub(super) fn lines(program: &TileProgram) -> u32 {
         let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id) && wanted(*id));
         let of_node = nodes.map(|(id, node)| match &node.op {
             Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => 40,
+            Op::Reduce(Fold::ArgMax | Fold::ArgMin, ..) => 8,
             Op::Reduce(..) | Op::Pick(..) => 4,
             op => match node.ty.axes.kind() {
                 Kind::Tile => lines_of(op, accuracies[id.index()]),

@@ -4,6 +4,9 @@
 //! In: a scope, all of whose partial results are written or about to be, in the threads of the warpgroup that arrived
 //! last. A warpgroup that finishes a block of rows or columns may write a partial result of what it finished.
 
+use postlude_ptx::kernel::Reg;
+use postlude_ptx::types::U32;
+
 use crate::graph::Kind;
 use crate::lower::{Reduction, ReductionScope};
 
@@ -78,8 +81,8 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
                 run if run > 1 && !along_rows => inside & begins_run(number, run),
                 _ => inside,
             };
-            second_stage.add(&self.evaluator, &environment, counts);
-            self.leave_finished(scope, index, &environment, of);
+            second_stage.add(&self.evaluator, (&environment, at), counts);
+            self.leave_finished(scope, index, (&environment, at), of);
         });
         second_stage.leave(&self.exchange, workspace, index, (block, blocks));
     }
@@ -100,7 +103,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
             let place = Place { at: [index.batch, zero, zero], inside: None };
             let environment = self.environment(Kind::Scalar, &place);
             let environment = self.store_outputs(scope, &place, environment, &results);
-            self.leave_finished(scope, index, &environment, ResultOf::Scalar);
+            self.leave_finished(scope, index, (&environment, place.at), ResultOf::Scalar);
         });
     }
 
@@ -109,12 +112,12 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
         &self,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
-        environment: &Environment<'k>,
+        (environment, at): (&Environment<'k>, [Reg<'k, U32>; 3]),
         of: ResultOf<'k>,
     ) {
         let from = self.reductions.from(scope);
         for one in from.filter(|(_, reduction)| reduction.scope.kind == scope.kind) {
-            let term = self.evaluator.fold_term_of(environment, one.1);
+            let term = self.evaluator.fold_term_of(environment, one.1, at);
             let state = self.evaluator.fold_some(one.1, &[term]);
             let first = self.workspace.first_of(one.1.scope, index);
             self.workspace.write(one, first, (index.batch, of), &state);
@@ -145,8 +148,10 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
     ) -> Environment<'k> {
         let graph = self.evaluator.plan.graph;
         for (reduction, state) in results {
-            let value = self.evaluator.fold_finish(*reduction, state, &environment);
-            environment[reduction.node.index()] = Some(value);
+            for one in self.evaluator.plan.program.members(*reduction) {
+                let value = self.evaluator.fold_finish(one, state, &environment);
+                environment[one.node.index()] = Some(value);
+            }
         }
         self.evaluator.extend_after_reductions(&mut environment, scope, place);
         for (output, destination) in

@@ -134,8 +134,13 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     let last = (within + CHUNK).is_multiple_of(run.max(CHUNK));
                     for (row, state) in states.iter_mut().enumerate() {
                         let before = state.take().unwrap_or_else(|| evaluator.fold_begin(*one));
-                        let own = &four[2 * row..2 * row + 2];
-                        let after = evaluator.fold_more(*one, &before, own);
+                        let own = [0, 1].map(|column| {
+                            evaluator.fold_at(*one, four[2 * row + column], || {
+                                let column = thread.column + (offset + column as u32);
+                                [thread.batch, thread.rows[row], column]
+                            })
+                        });
+                        let after = evaluator.fold_more(*one, &before, &own);
                         if last {
                             let value = finish(evaluator, *one, run, after);
                             let group = (within / run.max(CHUNK)) as usize;

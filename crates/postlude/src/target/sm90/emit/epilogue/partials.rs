@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use postlude_ptx::kernel::{Kernel, Reg, Var};
+use postlude_ptx::kernel::{Kernel, Var};
 use postlude_ptx::types::F32;
 
 use crate::graph::NodeId;
 use crate::lower::Reduction;
 
 use super::super::chip::EpilogueChip;
-use super::super::values::{Evaluator, State, Value};
+use super::super::values::{Evaluator, State, Term, Value};
 
 /// Partial results of a tile's scalars, in one thread.
 pub(super) type ScalarPartials<'k> = Vec<Partial<'k>>;
@@ -69,8 +69,8 @@ impl<'k> Partial<'k> {
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
         reduction: Reduction,
-        values: &[Reg<'k, F32>],
+        terms: &[Term<'k>],
     ) {
-        self.set(evaluator.fold_more(reduction, &self.state(), values));
+        self.set(evaluator.fold_more(reduction, &self.state(), terms));
     }
 }

@@ -93,9 +93,15 @@ impl<'k> PersistentAccumulation<'k> {
     pub(super) fn takes(reductions: Reductions<'_>) -> bool {
         reductions.all().all(|(_, reduction)| {
             let persists = match reduction.how {
-                How::Fold(Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax) => true,
                 How::Fold(
-                    Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_),
+                    Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax | Fold::ArgMax | Fold::ArgMin,
+                ) => true,
+                How::Fold(
+                    Fold::Prod
+                    | Fold::LogSumExp
+                    | Fold::LogSumExpAboveMax
+                    | Fold::Largest(_)
+                    | Fold::Top(_),
                 )
                 | How::Pick(_) => false,
             };

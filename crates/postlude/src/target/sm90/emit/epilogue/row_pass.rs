@@ -65,8 +65,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             };
             for ((environment, place), states) in environment.iter_mut().zip(places).zip(states) {
                 for (reduction, state) in reductions.iter().zip(states) {
-                    let value = evaluator.fold_finish(*reduction, &state, environment);
-                    environment[reduction.node.index()] = Some(value);
+                    for one in program.members(*reduction) {
+                        let value = evaluator.fold_finish(one, &state, environment);
+                        environment[one.node.index()] = Some(value);
+                    }
                 }
                 let ready = |id: NodeId| {
                     program.passes[id.index()] == pass && !program.after_reductions[id.index()]
@@ -173,7 +175,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         Evaluator::<C>::fold_takes(*reduction, &environment[row], number, inside);
                     let counts = counts(run, self.column, offset, column).and(inside);
                     let value = evaluator.fold_term(values[2 * row + column as usize]);
-                    counts.choose(value, nothing)
+                    let value = counts.choose(value, nothing);
+                    evaluator.fold_at(*reduction, value, || {
+                        [thread.batch, thread.rows[row], thread.column + (offset + column)]
+                    })
                 });
                 states[place] = evaluator.fold_more(*reduction, &states[place], &own);
             }

@@ -8,7 +8,7 @@ use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope};
 
 use super::super::chip::EpilogueChip;
-use super::super::values::{Environment, Evaluator};
+use super::super::values::{Environment, Evaluator, Term};
 use super::partials::Partial;
 use super::reductions::{Numbered, Reductions};
 use super::warp_exchange::WarpExchange;
@@ -29,18 +29,18 @@ impl<'k> SecondStage<'k> {
         SecondStage(scalars.map(|one| (one, Partial::begin(evaluator, one.1))).collect())
     }
 
-    /// Adds a row or a column with this environment to the reductions that it counts for.
+    /// Adds a row or a column with this environment and these coordinates to the reductions that it counts for.
     pub(super) fn add<C: EpilogueChip>(
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
-        environment: &Environment<'k>,
+        (environment, at): (&Environment<'k>, [Reg<'k, U32>; 3]),
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
         for ((_, reduction), partial) in &self.0 {
-            let value = evaluator
-                .fold_term_of(environment, *reduction)
-                .select(evaluator.fold_nothing(*reduction), counts(*reduction));
-            partial.more(evaluator, *reduction, &[value]);
+            let term = evaluator.fold_term_of(environment, *reduction, at);
+            let nothing = evaluator.fold_nothing(*reduction);
+            let value = term.value.select(nothing, counts(*reduction));
+            partial.more(evaluator, *reduction, &[Term { value, ..term }]);
         }
     }
 

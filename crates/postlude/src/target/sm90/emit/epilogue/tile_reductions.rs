@@ -10,7 +10,7 @@
 //! The order is fixed by position and does not depend on timing.
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, Source};
@@ -18,7 +18,7 @@ use crate::lower::{Batches, Reduction, Source};
 use super::super::chip::EpilogueChip;
 use super::super::fragment::Fragment;
 use super::super::tile_scheduler::{TileScheduler, WorkTile};
-use super::super::values::{Environment, Evaluator};
+use super::super::values::{Environment, Evaluator, Term};
 use super::super::warpgroup::WarpgroupIndex;
 use super::arrivals::{Arrivals, Deferred};
 use super::elements::counts;
@@ -135,8 +135,10 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
             let nothing = evaluator.fold_nothing(reduction);
             let first = first();
             let own = [0, 1].map(|row| {
-                let value = evaluator.fold_term_of(&environment[row], reduction);
-                value.select(nothing, first & thread.inside_rows[row])
+                let at = [thread.batch, thread.rows[row], self.k.imm(0)];
+                let term = evaluator.fold_term_of(&environment[row], reduction, at);
+                let value = term.value.select(nothing, first & thread.inside_rows[row]);
+                Term { value, ..term }
             });
             state.more(evaluator, reduction, &own);
         }
@@ -144,7 +146,8 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
             let of_all = self.workspace.first_of(one.1.scope, index);
             self.k.if_(first(), || {
                 for (row, environment) in thread.rows.iter().zip(environment) {
-                    let term = evaluator.fold_term_of(environment, one.1);
+                    let at = [thread.batch, *row, self.k.imm(0)];
+                    let term = evaluator.fold_term_of(environment, one.1, at);
                     let state = evaluator.fold_some(one.1, &[term]);
                     self.workspace.write(one, of_all, (index.batch, ResultOf::Row(*row)), &state);
                 }
@@ -209,7 +212,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
             state.more(evaluator, reduction, &values(reduction).concat());
         }
         for ((_, reduction), states, begun) in columns {
-            let rows = |four: &[Reg<'k, F32>; 4]| [[four[0], four[2]], [four[1], four[3]]];
+            let rows = |four: &[Term<'k>; 4]| [[four[0], four[2]], [four[1], four[3]]];
             for (state, rows) in states.iter().zip(values(*reduction).iter().flat_map(rows)) {
                 if *begun {
                     state.more(evaluator, *reduction, &rows);
@@ -267,7 +270,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
                 let to = self.workspace.part(index, word, k.imm(0), of);
                 for (group, four) in values.iter().enumerate() {
                     for column in 0..2 {
-                        let value = four[2 * row + column];
+                        let Term { value, .. } = four[2 * row + column];
                         let here = from.eq((8 * group + column) as u32);
                         k.if_(here, || self.workspace.store(reduction, &vec![value], |_| to));
                     }
@@ -282,15 +285,15 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         groups: VisitedGroups<'_, 'k>,
         whole: bool,
         reduction: Reduction,
-    ) -> Vec<[Reg<'k, F32>; 4]> {
+    ) -> Vec<[Term<'k>; 4]> {
         let (evaluator, VisitedGroups { thread, first, .. }) = (&self.evaluator, groups);
         let nothing = evaluator.fold_nothing(reduction);
         let run = evaluator.plan.program.runs[reduction.terms.index()];
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let found = terms.iter().find(|(node, _)| *node == reduction.terms);
             let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
-            let mut four = four.map(|value| evaluator.fold_term(value));
-            for (element, value) in four.iter_mut().enumerate() {
+            let four = four.map(|value| evaluator.fold_term(value));
+            let element = |element: usize| {
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
                 let row = thread.inside_rows[element / 2];
                 let inside_column = || thread.remaining.gt(chunk + column);
@@ -301,9 +304,12 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
                     Kind::Scalar | Kind::Tile => Some(row & inside_column()),
                 };
                 let counts = counts(run, self.exchange.column, chunk, column).and(inside);
-                *value = counts.choose(*value, nothing);
-            }
-            four
+                let value = counts.choose(four[element], nothing);
+                evaluator.fold_at(reduction, value, || {
+                    [thread.batch, thread.rows[element / 2], thread.column + (chunk + column)]
+                })
+            };
+            [0, 1, 2, 3].map(element)
         };
         groups.terms.iter().enumerate().map(group).collect()
     }

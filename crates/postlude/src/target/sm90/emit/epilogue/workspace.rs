@@ -248,10 +248,12 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let bits = |place: usize| k.f32_to_bits(state[place]).cast::<U32>();
         for each in 0..reduction.words() {
             let to = to(each);
+            // No index has all bits set.
             let word = match each {
-                _ if !reduction.is_integer() => (bits(each as usize) ^ u32::MAX).max(1),
-                0 => (bits(0) & 0xffff) | THERE,
-                _ => (bits(0) >> 16) | THERE,
+                0 if reduction.is_integer() => (bits(0) & 0xffff) | THERE,
+                1 if reduction.is_integer() => (bits(0) >> 16) | THERE,
+                2.. if reduction.is_integer() => bits(each as usize - 1) ^ u32::MAX,
+                _ => (bits(each as usize) ^ u32::MAX).max(1),
             };
             k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
         }
@@ -353,11 +355,12 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
     /// The partial result that words encode. Of all NaN one is read as another; integers keep all their bits.
     fn read(&self, reduction: Reduction, words: &[Reg<'k, U32>]) -> State<'k> {
         let k = self.evaluator.k;
+        let read = |word: &Reg<'k, U32>| k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
         if reduction.is_integer() {
             let bits = (words[0] & 0xffff) | (words[1] << 16);
-            return vec![k.bits_to_f32(bits.cast::<B32>())];
+            let first = k.bits_to_f32(bits.cast::<B32>());
+            return std::iter::once(first).chain(words[2..].iter().map(read)).collect();
         }
-        let read = |word: &Reg<'k, U32>| k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
         words.iter().map(read).collect()
     }
 }

@@ -8,14 +8,17 @@ use postlude_ptx::types::{F32, Pred, S32, U32};
 
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
-use crate::graph::fold::{Arithmetic, Transcendental, Words};
-use crate::graph::{NodeId, Unary};
+use crate::graph::fold::{
+    Arithmetic, Arrival, Extreme, Ranking, Selection, Transcendental, Words, combine_indexed,
+    extend_indexed, insert_ranked, pairs,
+};
+use crate::graph::{Kind, NodeId, Op, Over, Run, Unary};
 use crate::lower::{How, Reduction};
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
 use super::integer;
-use super::value::{Environment, State, Value};
+use super::value::{Environment, State, Term, Value};
 
 impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// What a lane out of range contributes.
@@ -38,15 +41,62 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
-    /// The value that a reduction folds, from the environment of a place.
+    /// The value that a reduction folds, from the environment of a place at these coordinates.
     pub(crate) fn fold_term_of(
         &self,
         environment: &Environment<'k>,
         reduction: Reduction,
-    ) -> Reg<'k, F32> {
+        at: [Reg<'k, U32>; 3],
+    ) -> Term<'k> {
         match environment[reduction.terms.index()] {
-            Some(value) => self.fold_term(value),
+            Some(value) => self.fold_at(reduction, self.fold_term(value), || at),
             None => panic!("compiler bug: a reduction of nothing"),
+        }
+    }
+
+    /// A value at these coordinates: batch, row and column.
+    pub(crate) fn fold_at(
+        &self,
+        reduction: Reduction,
+        value: Reg<'k, F32>,
+        at: impl FnOnce() -> [Reg<'k, U32>; 3],
+    ) -> Term<'k> {
+        let index = || self.k.bits_to_f32(self.fold_index(reduction, at()).cast());
+        Term { value, index: reduction.uses_index().then(index) }
+    }
+
+    /// The index of a term among all that are folded together, row by row. A column of a coarser value is one of its runs.
+    fn fold_index(
+        &self,
+        reduction: Reduction,
+        [batch, row, column]: [Reg<'k, U32>; 3],
+    ) -> Reg<'k, U32> {
+        let Op::Reduce(_, over, _) = self.plan.graph[reduction.node].op else {
+            panic!("compiler bug: an index without a reduction")
+        };
+        let run = self.plan.program.runs[reduction.terms.index()];
+        let of_run = |columns: Reg<'k, U32>| if run > 1 { columns / run } else { columns };
+        let (within, width) = match over.column {
+            None => (None, None),
+            Some(Run::All) => {
+                let width = || of_run(self.parameters.columns);
+                (Some(of_run(column)), over.crosses_rows().then(width))
+            }
+            Some(Run::Group(length)) => {
+                (Some(of_run(column) % length), over.crosses_rows().then(|| self.k.imm(length)))
+            }
+        };
+        let line = match over {
+            Over { batch: false, row: false, .. } => None,
+            Over { batch: false, row: true, .. } => Some(row),
+            Over { batch: true, row: false, .. } => Some(batch),
+            Over { batch: true, row: true, .. } => Some(batch.mad(self.parameters.rows, row)),
+        };
+        match (line, within, width) {
+            (Some(line), Some(within), Some(width)) => line.mad(width, within),
+            (Some(line), ..) => line,
+            (None, Some(within), _) => within,
+            (None, None, _) => panic!("compiler bug: a reduction over nothing"),
         }
     }
 
@@ -56,24 +106,28 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             How::Fold(fold) if !reduction.is_integer() => {
                 fold.identity_words(&self.floats(reduction))
             }
+            // An extreme that is what nothing gives is in every term, and so in the first.
+            How::Fold(_) if reduction.indexes().is_some() => {
+                vec![self.fold_nothing(reduction), self.k.imm(0.0)]
+            }
             How::Fold(_) | How::Pick(_) => vec![self.fold_nothing(reduction)],
         }
     }
 
     /// The partial result of some values, without nothing before them where that changes nothing.
-    pub(crate) fn fold_some(&self, reduction: Reduction, values: &[Reg<'k, F32>]) -> State<'k> {
-        match values {
+    pub(crate) fn fold_some(&self, reduction: Reduction, terms: &[Term<'k>]) -> State<'k> {
+        match terms {
             [first, others @ ..] if reduction.partial_words() == Words::One => {
                 let first = match reduction.how {
                     How::Fold(fold) if reduction.is_integer() => {
-                        fold.lift(&Integers(self.k), *first)
+                        fold.lift(&Integers(self.k), first.value)
                     }
-                    How::Fold(fold) => fold.lift(&self.floats(reduction), *first),
-                    How::Pick(_) => *first,
+                    How::Fold(fold) => fold.lift(&self.floats(reduction), first.value),
+                    How::Pick(_) => first.value,
                 };
                 self.fold_more(reduction, &vec![first], others)
             }
-            _ => self.fold_more(reduction, &self.fold_begin(reduction), values),
+            _ => self.fold_more(reduction, &self.fold_begin(reduction), terms),
         }
     }
 
@@ -82,8 +136,15 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         &self,
         reduction: Reduction,
         state: &State<'k>,
-        values: &[Reg<'k, F32>],
+        terms: &[Term<'k>],
     ) -> State<'k> {
+        if let Some(extreme) = reduction.indexes() {
+            return self.fold_indexed(reduction, extreme, state, terms);
+        }
+        if let Words::Ranked(_) = reduction.partial_words() {
+            return self.fold_ranked(reduction, state, terms);
+        }
+        let values: Vec<Reg<'k, F32>> = terms.iter().map(|term| term.value).collect();
         match reduction.how {
             How::Fold(fold) if reduction.is_integer() => {
                 let on = Integers(self.k);
@@ -93,9 +154,43 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 };
                 vec![values.iter().fold(state[0], one)]
             }
-            How::Fold(fold) => fold.extend(&self.floats(reduction), state, values),
+            How::Fold(fold) => fold.extend(&self.floats(reduction), state, &values),
             How::Pick(_) => vec![values.iter().fold(state[0], |a, b| self.either(a, *b))],
         }
+    }
+
+    /// An extreme and its index with these terms, too.
+    fn fold_indexed(
+        &self,
+        reduction: Reduction,
+        extreme: Extreme,
+        state: &State<'k>,
+        terms: &[Term<'k>],
+    ) -> State<'k> {
+        let in_order = arrival(reduction) == Arrival::Ascending;
+        let fold = |state: [Reg<'k, F32>; 2], term: [Reg<'k, F32>; 2]| {
+            if reduction.is_integer() {
+                extend(&Integers(self.k), extreme, in_order, state, term)
+            } else {
+                extend(&self.floats(reduction), extreme, in_order, state, term)
+            }
+        };
+        terms.iter().map(Term::pair).fold([state[0], state[1]], fold).to_vec()
+    }
+
+    /// The largest in order with these terms, too.
+    fn fold_ranked(
+        &self,
+        reduction: Reduction,
+        state: &State<'k>,
+        terms: &[Term<'k>],
+    ) -> State<'k> {
+        let on = self.floats(reduction);
+        let mut kept = pairs(state);
+        for [value, index] in terms.iter().map(Term::pair) {
+            insert_ranked(&on, arrival(reduction), &mut kept, [on.key(value), index]);
+        }
+        kept.concat()
     }
 
     /// Two partial results as one, the first before the second.
@@ -106,9 +201,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         second: &State<'k>,
     ) -> State<'k> {
         match reduction.how {
-            How::Fold(fold) if reduction.is_integer() => {
-                vec![fold.combine_words(&Integers(self.k), first[0], second[0])]
-            }
+            How::Fold(fold) if reduction.is_integer() => match reduction.indexes() {
+                None => vec![fold.combine_words(&Integers(self.k), first[0], second[0])],
+                Some(extreme) => {
+                    let [first, second] = [first, second].map(|words| [words[0], words[1]]);
+                    combine_indexed(&Integers(self.k), extreme, first, second).to_vec()
+                }
+            },
             How::Fold(fold) => fold.combine(&self.floats(reduction), first, second),
             How::Pick(_) => vec![self.either(first[0], second[0])],
         }
@@ -147,8 +246,15 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// What a whole one gives.
     pub(crate) fn fold_end(&self, reduction: Reduction, state: &State<'k>) -> Value<'k> {
         match reduction.how {
+            How::Fold(_) if reduction.indexes().is_some() => {
+                Value::Integer(integer(self.k, state[1]))
+            }
             How::Fold(fold) if !reduction.is_integer() => {
-                Value::Float(fold.finish(&self.floats(reduction), state))
+                let word = fold.finish(&self.floats(reduction), state);
+                match fold.gives(Elem::F32) {
+                    Some(Elem::I32) => Value::Integer(integer(self.k, word)),
+                    Some(Elem::F32 | Elem::Bool) | None => Value::Float(word),
+                }
             }
             How::Fold(_) => Value::Integer(integer(self.k, state[0])),
             How::Pick(_) => Value::Float(state[0]),
@@ -239,9 +345,50 @@ impl<'k, C: EpilogueChip> Arithmetic for Floats<'_, 'k, C> {
     }
 }
 
-impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
+impl<'k, C: EpilogueChip> Selection for Floats<'_, 'k, C> {
     type Truth = Reg<'k, Pred>;
 
+    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word {
+        yes.select(no, condition)
+    }
+    /// The sum of zeros of either sign is 0, and every NaN that arithmetic gives is the same (PTX ISA, "add").
+    fn canonical(&self, a: Self::Word) -> Self::Word {
+        a + 0.0
+    }
+    fn same(&self, a: Self::Word, b: Self::Word) -> Self::Truth {
+        let [a, b] = [a, b].map(|word| integer(self.evaluator.k, word));
+        a.eq(b)
+    }
+    fn lower_index(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        Integers(self.evaluator.k).min(a, b)
+    }
+}
+
+/// A key is an integer in the order of the floats: those below zero have their other bits inverted.
+impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
+    fn key(&self, value: Self::Word) -> Self::Word {
+        self.value(self.canonical(value))
+    }
+    fn value(&self, key: Self::Word) -> Self::Word {
+        let k = self.evaluator.k;
+        let bits = integer(k, key);
+        k.bits_to_f32((bits ^ ((bits >> 31) & i32::MAX)).cast())
+    }
+    fn nothing(&self) -> [Self::Word; 2] {
+        [i32::MIN, i32::MAX].map(|bits| self.evaluator.k.imm(f32::from_bits(bits as u32)))
+    }
+    fn precedes(&self, a: [Self::Word; 2], b: [Self::Word; 2]) -> Self::Truth {
+        let [[a, first], [b, second]] =
+            [a, b].map(|pair| pair.map(|word| integer(self.evaluator.k, word)));
+        a.gt(b) | (a.eq(b) & first.lt(second))
+    }
+    fn exceeds(&self, a: [Self::Word; 2], b: [Self::Word; 2]) -> Self::Truth {
+        let [a, b] = [a[0], b[0]].map(|word| integer(self.evaluator.k, word));
+        a.gt(b)
+    }
+}
+
+impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
     fn constant(&self, value: f32) -> Self::Word {
         self.evaluator.k.imm(value)
     }
@@ -253,9 +400,6 @@ impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
     }
     fn equal(&self, a: Self::Word, b: Self::Word) -> Self::Truth {
         a.eq(b)
-    }
-    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word {
-        yes.select(no, condition)
     }
     fn select_or(&self, condition: Self::Truth, yes: Self::Word, no: f32) -> Self::Word {
         yes.select(no, condition)
@@ -302,6 +446,46 @@ impl<'k, C: EpilogueChip> Arithmetic for Integers<'k, C> {
     }
     fn abs(&self, a: Self::Word) -> Self::Word {
         self.0.bits_to_f32(integer::unary(Unary::Abs, integer(self.0, a)).cast())
+    }
+}
+
+impl<'k, C: EpilogueChip> Selection for Integers<'k, C> {
+    type Truth = Reg<'k, Pred>;
+
+    fn select(&self, condition: Self::Truth, yes: Self::Word, no: Self::Word) -> Self::Word {
+        yes.select(no, condition)
+    }
+    fn canonical(&self, a: Self::Word) -> Self::Word {
+        a
+    }
+    fn same(&self, a: Self::Word, b: Self::Word) -> Self::Truth {
+        integer(self.0, a).eq(integer(self.0, b))
+    }
+    fn lower_index(&self, a: Self::Word, b: Self::Word) -> Self::Word {
+        self.min(a, b)
+    }
+}
+
+/// An extreme and its index with a term, whose index is higher than all before it where terms come in order.
+fn extend<A: Selection>(
+    on: &A,
+    extreme: Extreme,
+    in_order: bool,
+    state: [A::Word; 2],
+    [value, index]: [A::Word; 2],
+) -> [A::Word; 2] {
+    if in_order {
+        extend_indexed(on, extreme, state, [value, index])
+    } else {
+        combine_indexed(on, extreme, state, [on.canonical(value), index])
+    }
+}
+
+/// A thread visits the elements of a row or column in the order of their indices, but not those of several rows.
+fn arrival(reduction: Reduction) -> Arrival {
+    match reduction.scope.kind {
+        Kind::Scalar => Arrival::Any,
+        Kind::AlongRows | Kind::AlongColumns | Kind::Tile => Arrival::Ascending,
     }
 }
 

@@ -57,5 +57,23 @@ pub(crate) struct Place<'k> {
     pub(crate) inside: Option<Reg<'k, Pred>>,
 }
 
+/// A value as a reduction folds it: an integer as the float with its bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Term<'k> {
+    pub(crate) value: Reg<'k, F32>,
+    /// The index among all that are folded together, where the reduction gives one: as the float with its bits.
+    pub(crate) index: Option<Reg<'k, F32>>,
+}
+
+impl<'k> Term<'k> {
+    /// The value and its index.
+    pub(crate) fn pair(&self) -> [Reg<'k, F32>; 2] {
+        match self.index {
+            Some(index) => [self.value, index],
+            None => panic!("compiler bug: a term without an index"),
+        }
+    }
+}
+
 /// The registers of a partial result.
 pub(crate) type State<'k> = Vec<Reg<'k, F32>>;
