@@ -9,6 +9,8 @@ pub enum Group {
     Elementwise,
     /// Activations, as in PyTorch.
     Activation,
+    /// Bits of integers and random numbers.
+    Bits,
     /// Folds over dims.
     Reduction,
     /// Made of reductions and elementwise functions, along one dim.
@@ -51,6 +53,14 @@ impl Entry {
     }
 }
 
+/// Functions of the second edition: their names are free for inputs and assigned values, and mean the function before `(` only.
+pub const CONTEXTUAL: &[&str] = &["lshr"];
+
+/// Whether the name is a function's and cannot be given to anything else.
+pub fn is_reserved(name: &str) -> bool {
+    find(name).is_some() && !CONTEXTUAL.contains(&name)
+}
+
 /// The function of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     FUNCTIONS.iter().find(|entry| entry.name == name)
@@ -78,6 +88,10 @@ const fn a(
     note: &'static str,
 ) -> Entry {
     Entry { name, group: Group::Activation, parameters, formula, derivative, note }
+}
+
+const fn b(name: &'static str, parameters: &'static [&'static str], note: &'static str) -> Entry {
+    Entry { name, group: Group::Bits, parameters, formula: "", derivative: "", note }
 }
 
 const fn r(name: &'static str, note: &'static str) -> Entry {
@@ -134,6 +148,7 @@ pub const FUNCTIONS: &[Entry] = &[
     e("where", &["condition", "x", "y"], "selects, never mixes"),
     e("isnan", &["x"], "a condition"),
     e("isinf", &["x"], "a condition"),
+    b("lshr", &["x", "count"], "i32 shifted right, filled with zeros; 0 for a count outside 0..31"),
     a("relu", &["x"], "maximum(x, 0.0)", "where(x <= 0.0, 0.0, 1.0)", "derivative 0 at 0"),
     a("relu6", &["x"], "minimum(maximum(x, 0.0), 6.0)", "where((x <= 0.0) | (x >= 6.0), 0.0, 1.0)", "derivative 0 at 0 and 6"),
     a("leaky_relu", &["x", "slope=0.01"], "where(x > 0.0, x, slope * x)", "where(x > 0.0, 1.0, slope)", "derivative slope at 0"),

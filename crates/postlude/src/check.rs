@@ -4,6 +4,7 @@
 //! most five diagnostics in the user's words. Invariant: sizes are not known here; whatever this accepts, every engine's
 //! type rules accept.
 
+mod bits;
 mod call;
 mod dims;
 mod error;

@@ -43,7 +43,7 @@ pub fn wanted() -> BTreeSet<String> {
     let reduced: Vec<&str> = reduced.collect();
     for entry in FUNCTIONS {
         match (entry.group, entry.name) {
-            (Group::Elementwise | Group::Activation, name) => on(name, &ELEMENTS),
+            (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),
             (Group::Structure, name @ ("concat" | "join")) => {
                 on(name, &["fraction", "finished", "further"]);
@@ -58,7 +58,7 @@ pub fn wanted() -> BTreeSet<String> {
         let along: &[&str] = match entry.group {
             Group::Reduction => &["N", "M", "L", "M and N", "everything", "runs", "runs of 1"],
             Group::Composite => &["N", "M"],
-            Group::Elementwise | Group::Activation | Group::Structure => &[],
+            Group::Elementwise | Group::Activation | Group::Bits | Group::Structure => &[],
         };
         all.extend(along.iter().map(|along| format!("{} along {along}", entry.name)));
     }

@@ -29,6 +29,7 @@ impl Body<'_> {
             Group::Reduction => self.lower_reduction(entry, arguments, at),
             Group::Composite => self.lower_composite(entry, arguments, at),
             Group::Structure => self.lower_structure(entry, arguments, at),
+            Group::Bits => self.lower_function_of_bits(entry, arguments, at),
             Group::Elementwise | Group::Activation => {
                 if !self.count_fits(entry, arguments, at) {
                     return Lowered::Poison;
@@ -57,7 +58,7 @@ impl Body<'_> {
         })
     }
 
-    fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
+    pub(super) fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
         let (least, most) = (entry.required(), entry.parameters.len());
         if (least..=most).contains(&arguments.len()) {
             return true;

@@ -77,6 +77,12 @@ pub enum CheckError {
     BoolArithmetic { at: Span },
     #[error("bool meets {other} in a comparison")]
     BoolComparison { other: Elem, at: Span },
+    #[error("`{operator}` works on the bits of i32, and this is {found}")]
+    NotInteger { operator: &'static str, found: Elem, at: Span },
+    #[error("`{operator}` binds less tightly than the comparison beside it")]
+    BitsMeetComparison { operator: &'static str, at: Span },
+    #[error("there is no power operator: `^` works on the bits of i32")]
+    FloatPower { call: String, at: Span },
     #[error("i32 / i32 is not defined here")]
     IntegerDivision { at: Span },
     #[error("{text} does not fit {elem}")]
@@ -149,7 +155,7 @@ impl CheckError {
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
             | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
             | E::DimsDisagree { at, .. } | E::Annotation { at, .. } | E::Transpose { at } | E::NotACondition { at, .. }
-            | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
+            | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::NotInteger { at, .. } | E::FloatPower { at, .. } | E::BitsMeetComparison { at, .. } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
@@ -211,6 +217,13 @@ impl CheckError {
             }
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
+            E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
+            E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
+            E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
+            E::BitsMeetComparison { operator, .. } => {
+                format!("write parentheses: `(x {operator} 1) == 1`")
+            }
+            E::FloatPower { call, .. } => format!("write `{call}`"),
             E::IntegerDivision { .. } => {
                 "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
             }

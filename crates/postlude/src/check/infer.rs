@@ -110,7 +110,7 @@ fn uses<'a>(ast: &'a Ast, assigned: &BTreeSet<&str>) -> Vec<Use<'a>> {
         };
         let known = assigned.contains(name)
             || matches!(name, "row" | "col" | "inf" | "nan" | "pi")
-            || catalogue::find(name).is_some();
+            || catalogue::is_reserved(name);
         match uses.iter_mut().find(|seen| seen.name == name) {
             Some(seen) => seen.dims = seen.dims.or(dims),
             None if !known => {

@@ -249,6 +249,11 @@ impl<'a> Body<'a> {
                 Some(node) => self.node(Op::Unary(Unary::Not, node), at),
                 None => Lowered::Poison,
             },
+            (Prefix::Invert, Lowered::Integer(value)) => Lowered::Integer(!value),
+            (Prefix::Invert, Lowered::Node(_)) => match self.whole_number("~", a) {
+                Some(node) => self.node(Op::Unary(Unary::Invert, node), at),
+                None => Lowered::Poison,
+            },
         }
     }
 
@@ -266,8 +271,18 @@ impl<'a> Body<'a> {
             Infix::NotEqual => (Binary::NotEqual, false),
             Infix::And => (Binary::And, false),
             Infix::Or => (Binary::Or, false),
+            Infix::Xor => (Binary::Xor, false),
+            Infix::ShiftLeft => (Binary::ShiftLeft, false),
+            Infix::ShiftRight => (Binary::ShiftRight, false),
         };
+        if self.is_of_bits(op, a, b) {
+            return self.lower_bits(op, infix.symbol(), [a, b], at);
+        }
         if matches!(op, Binary::And | Binary::Or) {
+            if self.bits_meet_comparison(a, b) {
+                let operator = infix.symbol();
+                return self.report(CheckError::BitsMeetComparison { operator, at });
+            }
             let (left, right) = (self.condition(a), self.condition(b));
             return match (left, right) {
                 (Some(left), Some(right)) => self.binary(op, left, right, at),

@@ -2,7 +2,7 @@
 
 use crate::dtype::{self, DType, Elem};
 use crate::functions::{self, Accuracy};
-use crate::graph::{Binary, Unary};
+use crate::graph::{Binary, Unary, shift_left, shift_right, shift_right_logical};
 
 use super::buffer::{Buffer, View};
 use super::vectorise::{Map, Zip, Zip3, vectorised};
@@ -31,6 +31,7 @@ fn sign(x: f32) -> f32 {
 pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer) {
     match (op, a) {
         (Unary::Not, View::Bool(a)) => vectorised(Map(a, out.bools(), |x| 1 - x)),
+        (Unary::Invert, View::I32(a)) => vectorised(Map(a, out.i32s(), |x: i32| !x)),
         (Unary::Negate, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_neg)),
         (Unary::Abs, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_abs)),
         (Unary::Sign, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::signum)),
@@ -97,7 +98,12 @@ fn binary_f32(op: Binary, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Bu
             out.copy_from(0, len, View::F32(a));
             functions::apply_pow_in_place(accuracy, out.f32s(), exponents.f32s());
         }
-        Binary::And | Binary::Or => panic!("compiler bug: `{}` of f32", op.name()),
+        Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight
+        | Binary::ShiftRightLogical => panic!("compiler bug: `{}` of f32", op.name()),
     }
 }
 
@@ -112,9 +118,13 @@ fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
         Binary::LessEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x <= y))),
         Binary::Equal => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x == y))),
         Binary::NotEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x != y))),
-        Binary::Divide | Binary::Pow | Binary::And | Binary::Or => {
-            panic!("compiler bug: `{}` of i32", op.name())
-        }
+        Binary::And => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x & y)),
+        Binary::Or => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x | y)),
+        Binary::Xor => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x ^ y)),
+        Binary::ShiftLeft => vectorised(Zip(a, b, out.i32s(), shift_left)),
+        Binary::ShiftRight => vectorised(Zip(a, b, out.i32s(), shift_right)),
+        Binary::ShiftRightLogical => vectorised(Zip(a, b, out.i32s(), shift_right_logical)),
+        Binary::Divide | Binary::Pow => panic!("compiler bug: `{}` of i32", op.name()),
     }
 }
 

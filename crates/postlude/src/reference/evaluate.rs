@@ -176,7 +176,11 @@ impl Evaluation<'_> {
             | Binary::Equal
             | Binary::NotEqual
             | Binary::And
-            | Binary::Or => {
+            | Binary::Or
+            | Binary::Xor
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
+            | Binary::ShiftRightLogical => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
                 let certain = extremes::certainty(graph, &graph[id].op);
                 // Under relaxed algebra an extreme may be rounded differently from its terms.

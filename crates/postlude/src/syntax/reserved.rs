@@ -12,7 +12,7 @@ pub(crate) fn is_function(name: &str) -> bool {
 /// Values and words that are always known.
 pub(crate) const WORDS: &[&str] = &["row", "col", "inf", "nan", "pi", "kernel"];
 
-/// Whether the name has a meaning of its own: a function, a dtype, or one of `row col inf nan pi kernel`.
+/// Whether the name has a meaning of its own wherever it stands: a function of the first edition, a dtype, or one of `row col inf nan pi kernel`.
 ///
 /// ```
 /// use postlude::syntax::is_reserved;
@@ -20,7 +20,7 @@ pub(crate) const WORDS: &[&str] = &["row", "col", "inf", "nan", "pi", "kernel"];
 /// assert!(!is_reserved("bias"));
 /// ```
 pub fn is_reserved(name: &str) -> bool {
-    is_function(name)
+    is_function(name) && !catalogue::CONTEXTUAL.contains(&name)
         || WORDS.contains(&name)
         || DType::from_name(name).is_some()
         || DType::RESERVED.contains(&name)

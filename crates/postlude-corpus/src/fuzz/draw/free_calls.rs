@@ -43,6 +43,10 @@ impl Draw {
     pub(super) fn free_call(&mut self, entry: &'static Entry, fits: Fits<'_>) -> Option<ValueId> {
         match entry.group {
             Group::Elementwise | Group::Activation => self.free_elementwise(entry, fits),
+            Group::Bits => {
+                let x = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known))?;
+                self.integer_call(entry, x, fits)
+            }
             Group::Reduction => self.reduce_any(Some(entry), fits),
             Group::Composite => self.composite_any(entry, fits),
             Group::Structure => match entry.name {
@@ -105,7 +109,8 @@ impl Draw {
             }
         }
         let ty = Type { elem: Elem::I32, axes: self.join(&operands)? };
-        let about = self.about(x).powi(if entry.name == "square" { 2 } else { 1 }).max(40.0);
+        let about = if entry.name == "lshr" { 1e9 } else { self.about(x) };
+        let about = about.powi(if entry.name == "square" { 2 } else { 1 }).max(40.0);
         let text = format!("{}({})", entry.name, arguments.join(", "));
         Some(self.assign(text, &operands, ty, about.min(1e9)))
     }

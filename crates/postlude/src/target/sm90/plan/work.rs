@@ -35,7 +35,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Unary(unary, _) => match unary {
             Unary::Negate | Unary::Not | Unary::Abs => 0,
             Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 2,
-            Unary::IsNan | Unary::IsInf => 1,
+            Unary::Invert | Unary::IsNan | Unary::IsInf => 1,
             Unary::Erf => 20,
             Unary::Sqrt | Unary::Rsqrt | Unary::Rcp | Unary::Exp | Unary::Exp2 if accurate => 8,
             Unary::Log | Unary::Log2 if accurate => 15,
@@ -139,6 +139,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
             Unary::Sign => 9,
             Unary::Negate
             | Unary::Not
+            | Unary::Invert
             | Unary::Abs
             | Unary::Floor
             | Unary::Ceil
