@@ -13,14 +13,16 @@ mod infer;
 mod lower;
 mod parts;
 mod product;
+mod random;
 mod reduce;
+mod tables;
 mod whole;
 
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Graph, Input, NodeId, Output, Stage};
-use crate::shape;
+use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
 pub use error::CheckError;
@@ -118,6 +120,8 @@ enum Lowered {
     Node(NodeId),
     /// An integer literal, which takes the dtype of what it meets.
     Integer(i64),
+    /// The size of a dim, by place in [`Body::sizes`]: as an integer literal, known when the kernel is called.
+    Size(usize),
     /// Something that was already reported.
     Poison,
 }
@@ -131,6 +135,8 @@ struct Body<'a> {
     lowered: HashMap<ExprId, Lowered>,
     /// What the columns of a node were divided by where a split made them, widest first; nothing for whole columns.
     parts: HashMap<NodeId, Vec<u32>>,
+    /// Dims whose sizes are used.
+    sizes: Vec<Dim>,
     errors: Vec<CheckError>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
@@ -150,6 +156,7 @@ impl<'a> Body<'a> {
             names: HashMap::new(),
             lowered: HashMap::new(),
             parts: HashMap::new(),
+            sizes: Vec::new(),
             errors,
             blamed_inputs: Vec::new(),
         }

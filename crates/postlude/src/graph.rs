@@ -24,7 +24,9 @@ use crate::shape::Dim;
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, IndexAxis, Unary};
-pub(crate) use ops::{fma, fold, shift_left, shift_right, shift_right_logical};
+pub(crate) use ops::{
+    fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right, shift_right_logical,
+};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
 pub use types::{Axes, Kind, Type};

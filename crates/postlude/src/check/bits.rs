@@ -43,7 +43,7 @@ impl Body<'_> {
     fn is_integer(&self, id: ExprId) -> bool {
         match self.lowered[&id] {
             Lowered::Node(node) => self.graph.ty(node).elem == Elem::I32,
-            Lowered::Integer(_) => true,
+            Lowered::Integer(_) | Lowered::Size(_) => true,
             Lowered::Poison => false,
         }
     }
@@ -58,8 +58,16 @@ impl Body<'_> {
         if !self.count_fits(entry, arguments, at) {
             return Lowered::Poison;
         }
-        let operands = [arguments[0], arguments[1]];
-        self.lower_bits(Binary::ShiftRightLogical, entry.name, operands, at)
+        match (entry.name, arguments) {
+            ("size", &[dim]) => self.lower_size(dim, at),
+            ("index", &[dim]) => self.lower_index(dim, at),
+            ("lshr", &[x, count]) => {
+                self.lower_bits(Binary::ShiftRightLogical, entry.name, [x, count], at)
+            }
+            (_, &[seed, offset]) => self.lower_random(entry.name, [seed, offset], at),
+            (_, &[x, p, seed, offset]) => self.lower_dropout([x, p], [seed, offset], at),
+            _ => panic!("compiler bug: `{}` of so many arguments", entry.name),
+        }
     }
 
     /// An operator on bits, or a report of the operand that has none.
@@ -90,9 +98,10 @@ impl Body<'_> {
                 self.report(CheckError::NotInteger { operator, found, at });
                 None
             }
-            lowered @ (Lowered::Node(_) | Lowered::Integer(_) | Lowered::Poison) => {
-                self.settle(lowered, at)
-            }
+            lowered @ (Lowered::Node(_)
+            | Lowered::Integer(_)
+            | Lowered::Size(_)
+            | Lowered::Poison) => self.settle(lowered, at),
         }
     }
 

@@ -3,6 +3,7 @@
 mod binary;
 mod bits;
 pub(crate) mod fold;
+mod random;
 mod structure;
 mod unary;
 
@@ -10,5 +11,6 @@ pub use binary::Binary;
 pub(crate) use binary::fma;
 pub(crate) use bits::{shift_left, shift_right, shift_right_logical};
 pub use fold::Fold;
+pub(crate) use random::{philox_of, random_word, rounded_by};
 pub use structure::IndexAxis;
 pub use unary::Unary;

@@ -43,16 +43,14 @@ impl Draw {
     pub(super) fn free_call(&mut self, entry: &'static Entry, fits: Fits<'_>) -> Option<ValueId> {
         match entry.group {
             Group::Elementwise | Group::Activation => self.free_elementwise(entry, fits),
-            Group::Bits => {
-                let x = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known))?;
-                self.integer_call(entry, x, fits)
-            }
+            Group::Bits => self.bits_call(entry, fits),
             Group::Reduction => self.reduce_any(Some(entry), fits),
             Group::Composite => self.composite_any(entry, fits),
             Group::Structure => match entry.name {
                 "halves" | "pairs" => self.split_by(entry.name, fits).map(|parts| parts[0]),
                 "concat" | "join" => self.merge_by(entry.name, fits),
                 "pick" => self.pick_any(fits),
+                "take" => self.take_any(fits),
                 _ => None,
             },
         }
@@ -96,7 +94,12 @@ impl Draw {
         self.in_domain(name, x)
     }
 
-    fn integer_call(&mut self, entry: &Entry, x: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+    pub(super) fn integer_call(
+        &mut self,
+        entry: &Entry,
+        x: ValueId,
+        fits: Fits<'_>,
+    ) -> Option<ValueId> {
         let (mut operands, mut arguments) = (vec![x], vec!["{}"]);
         for _ in 1..entry.parameters.len() {
             let other = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known));
