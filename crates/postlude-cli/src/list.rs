@@ -64,6 +64,7 @@ fn functions_text() -> String {
     let groups = [
         Group::Elementwise,
         Group::Activation,
+        Group::Bits,
         Group::Reduction,
         Group::Composite,
         Group::Structure,
@@ -93,6 +94,7 @@ const fn group_name(group: Group) -> &'static str {
     match group {
         Group::Elementwise => "elementwise",
         Group::Activation => "activation",
+        Group::Bits => "bits",
         Group::Reduction => "reduction",
         Group::Composite => "composite",
         Group::Structure => "structure",

@@ -9,6 +9,8 @@ pub enum Group {
     Elementwise,
     /// Activations, as in PyTorch.
     Activation,
+    /// Bits of integers and random numbers.
+    Bits,
     /// Folds over dims.
     Reduction,
     /// Made of reductions and elementwise functions, along one dim.
@@ -52,7 +54,10 @@ impl Entry {
 }
 
 /// Functions of the second edition: their names are free for inputs and assigned values, and mean the function before `(` only.
-pub const CONTEXTUAL: &[&str] = &["argmax", "argmin", "topk"];
+pub const CONTEXTUAL: &[&str] = &[
+    "argmax", "argmin", "topk", "lshr", "philox", "uniform", "normal", "dropout", "take", "size",
+    "index",
+];
 
 /// Whether the name is a function's and cannot be given to anything else.
 pub fn is_reserved(name: &str) -> bool {
@@ -86,6 +91,10 @@ const fn a(
     note: &'static str,
 ) -> Entry {
     Entry { name, group: Group::Activation, parameters, formula, derivative, note }
+}
+
+const fn b(name: &'static str, parameters: &'static [&'static str], note: &'static str) -> Entry {
+    Entry { name, group: Group::Bits, parameters, formula: "", derivative: "", note }
 }
 
 const fn r(name: &'static str, note: &'static str) -> Entry {
@@ -142,6 +151,13 @@ pub const FUNCTIONS: &[Entry] = &[
     e("where", &["condition", "x", "y"], "selects, never mixes"),
     e("isnan", &["x"], "a condition"),
     e("isinf", &["x"], "a condition"),
+    b("lshr", &["x", "count"], "i32 shifted right, filled with zeros; 0 for a count outside 0..31"),
+    b("philox", &["seed", "offset"], "the i32 of an element: Philox 4x32-10, counter (col div 4, row, batch, offset), word col mod 4"),
+    b("uniform", &["seed", "offset"], "f32 in [0, 1): the upper 24 bits of `philox`"),
+    b("normal", &["seed", "offset"], "standard normal, by Box and Muller from the words of two columns"),
+    b("dropout", &["x", "p", "seed", "offset"], "0 where `uniform < p`, else x * rcp(1 - p); its own gradient: `dropout(dD, p, seed, offset)`"),
+    b("size", &["dim"], "the size of any dim, as an integer literal"),
+    b("index", &["dim"], "i32, the place along the batch dim, as `row` and `col` along theirs"),
     a("relu", &["x"], "maximum(x, 0.0)", "where(x <= 0.0, 0.0, 1.0)", "derivative 0 at 0"),
     a("relu6", &["x"], "minimum(maximum(x, 0.0), 6.0)", "where((x <= 0.0) | (x >= 6.0), 0.0, 1.0)", "derivative 0 at 0 and 6"),
     a("leaky_relu", &["x", "slope=0.01"], "where(x > 0.0, x, slope * x)", "where(x > 0.0, 1.0, slope)", "derivative slope at 0"),
@@ -178,6 +194,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("concat", &["x", "y"], "undoes halves"),
     s("join", &["x", "y"], "undoes pairs"),
     s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
+    s("take", &["table", "index"], "table[index] of an input with one dim; nan for an index outside of it"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

@@ -4,6 +4,7 @@
 //! most five diagnostics in the user's words. Invariant: sizes are not known here; whatever this accepts, every engine's
 //! type rules accept.
 
+mod bits;
 mod call;
 mod dims;
 mod error;
@@ -12,15 +13,17 @@ mod infer;
 mod lower;
 mod parts;
 mod product;
+mod random;
 mod reduce;
 mod stack;
+mod tables;
 mod whole;
 
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Graph, Input, NodeId, Output, Stage};
-use crate::shape;
+use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
 pub use error::CheckError;
@@ -122,6 +125,8 @@ enum Lowered {
     Integer(i64),
     /// Several values along a dim of their own, by place in [`Body::stacks`].
     Stack(usize),
+    /// The size of a dim, by place in [`Body::sizes`]: as an integer literal, known when the kernel is called.
+    Size(usize),
     /// Something that was already reported.
     Poison,
 }
@@ -136,6 +141,8 @@ struct Body<'a> {
     /// What the columns of a node were divided by where a split made them, widest first; nothing for whole columns.
     parts: HashMap<NodeId, Vec<u32>>,
     stacks: Vec<Vec<NodeId>>,
+    /// Dims whose sizes are used.
+    sizes: Vec<Dim>,
     errors: Vec<CheckError>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
@@ -156,6 +163,7 @@ impl<'a> Body<'a> {
             lowered: HashMap::new(),
             parts: HashMap::new(),
             stacks: Vec::new(),
+            sizes: Vec::new(),
             errors,
             blamed_inputs: Vec::new(),
         }

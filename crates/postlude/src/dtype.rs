@@ -7,9 +7,12 @@ use std::fmt;
 mod convert;
 mod narrow;
 mod slices;
+mod stochastic;
 
 pub use convert::{load, round_to, store};
 pub use slices::{load_f32, load_i32, store_f32, store_i32};
+pub(crate) use stochastic::precision;
+pub use stochastic::round_randomly;
 
 /// An element type of a tensor in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -113,6 +116,11 @@ impl DType {
     /// Whether the type is floating point.
     pub const fn is_float(self) -> bool {
         matches!(self.elem(), Elem::F32)
+    }
+
+    /// Whether the type is floating point and narrower than f32: a cast to it rounds.
+    pub const fn is_narrow_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2)
     }
 
     /// What a product of two such operands accumulates in, if it may be an operand of `@`.

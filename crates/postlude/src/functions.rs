@@ -8,6 +8,7 @@ mod dispatch;
 pub mod exponential;
 pub mod logarithm;
 pub mod machine;
+pub mod philox;
 pub mod power;
 mod processor;
 pub mod rounded;

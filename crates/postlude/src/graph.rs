@@ -25,7 +25,9 @@ use crate::shape::Dim;
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary};
-pub(crate) use ops::{fma, fold};
+pub(crate) use ops::{
+    fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right, shift_right_logical,
+};
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;

@@ -45,7 +45,7 @@ pub const MAX_SOURCE: usize = 16 << 20;
 const EXCERPT: usize = 60;
 
 /// The text on one line, cut to what a message may quote.
-fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.trim().chars().enumerate() {
         if count == EXCERPT {

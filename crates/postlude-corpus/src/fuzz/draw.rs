@@ -14,6 +14,7 @@ mod free_outputs;
 mod functions;
 mod inputs;
 mod outputs;
+mod random;
 mod reductions;
 
 use postlude::DType;

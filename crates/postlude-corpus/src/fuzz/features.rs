@@ -43,7 +43,9 @@ pub fn wanted() -> BTreeSet<String> {
     let reduced: Vec<&str> = reduced.collect();
     for entry in FUNCTIONS {
         match (entry.group, entry.name) {
-            (Group::Elementwise | Group::Activation, name) => on(name, &ELEMENTS),
+            (Group::Bits, name) if PLACELESS.contains(&name) => {}
+            (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
+            (Group::Structure, "take") => on("take", &["vector along N", "vector along M"]),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),
             (Group::Structure, name @ ("concat" | "join")) => {
                 on(name, &["fraction", "finished", "further"]);
@@ -58,7 +60,7 @@ pub fn wanted() -> BTreeSet<String> {
         let along: &[&str] = match entry.group {
             Group::Reduction => &["N", "M", "L", "M and N", "everything", "runs", "runs of 1"],
             Group::Composite => &["N", "M"],
-            Group::Elementwise | Group::Activation | Group::Structure => &[],
+            Group::Elementwise | Group::Activation | Group::Bits | Group::Structure => &[],
         };
         all.extend(along.iter().map(|along| format!("{} along {along}", entry.name)));
     }
@@ -73,9 +75,13 @@ pub fn wanted() -> BTreeSet<String> {
             all.insert(format!("{dtype} operand"));
         }
     }
+    all.extend(PLACELESS.map(str::to_owned));
     all.extend(OTHERS.map(str::to_owned));
     all
 }
+
+/// Functions of an element's place alone.
+const PLACELESS: [&str; 4] = ["philox", "uniform", "normal", "index"];
 
 /// What is neither a function nor a dtype.
 const OTHERS: [&str; 30] = [
@@ -174,6 +180,9 @@ impl Found<'_> {
             let operands = statement.operands.first().map(|operand| self.known(*operand));
             for position in operands.map(positions).unwrap_or_default() {
                 self.add(format!("{function} on {position}"));
+            }
+            if PLACELESS.contains(&function.as_str()) {
+                self.add(function.clone());
             }
             if DType::from_name(&function).is_some() {
                 self.add(format!("cast to {function}"));

@@ -254,7 +254,7 @@ fn is_leaf(parts: &Parts, kind: &ExprKind) -> bool {
         ExprKind::Transpose(operand) | ExprKind::Prefix(Prefix::Negate, operand) => {
             is_plain(operand)
         }
-        ExprKind::Prefix(Prefix::Not, _)
+        ExprKind::Prefix(Prefix::Not | Prefix::Invert, _)
         | ExprKind::Product(..)
         | ExprKind::Infix(..)
         | ExprKind::Call { .. } => false,

@@ -1,6 +1,6 @@
 //! Operators: Rust's own where it has them, methods where it has not.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Shl, Shr, Sub};
 
 use crate::syntax::{ExprKind, Infix, Prefix};
 
@@ -23,6 +23,18 @@ impl<'k> Expr<'k> {
     pub fn matmul(self, right: Expr<'k>) -> Expr<'k> {
         let right = self.kernel.own(right);
         self.kernel.push(ExprKind::Product(self.id, right))
+    }
+
+    /// Every bit of an i32 flipped, `~self`; `!` is for conditions.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::I32};
+    /// # let k = KernelBuilder::new("k");
+    /// # let mask = k.input("mask", I32, ["M", "N"]);
+    /// assert_eq!((mask.invert() & (mask >> 3)).to_string(), "~mask & mask >> 3");
+    /// ```
+    pub fn invert(self) -> Expr<'k> {
+        self.kernel.push(ExprKind::Prefix(Prefix::Invert, self.id))
     }
 
     /// The last two dims swapped.
@@ -111,6 +123,30 @@ impl<'k> BitOr for Expr<'k> {
 
     fn bitor(self, right: Expr<'k>) -> Expr<'k> {
         self.infix(Infix::Or, right.into())
+    }
+}
+
+impl<'k> BitXor for Expr<'k> {
+    type Output = Expr<'k>;
+
+    fn bitxor(self, right: Expr<'k>) -> Expr<'k> {
+        self.infix(Infix::Xor, right.into())
+    }
+}
+
+impl<'k, R: Into<Operand<'k>>> Shl<R> for Expr<'k> {
+    type Output = Expr<'k>;
+
+    fn shl(self, right: R) -> Expr<'k> {
+        self.infix(Infix::ShiftLeft, right.into())
+    }
+}
+
+impl<'k, R: Into<Operand<'k>>> Shr<R> for Expr<'k> {
+    type Output = Expr<'k>;
+
+    fn shr(self, right: R) -> Expr<'k> {
+        self.infix(Infix::ShiftRight, right.into())
     }
 }
 

@@ -29,6 +29,7 @@ impl Body<'_> {
             Group::Reduction => self.lower_reduction(entry, arguments, at),
             Group::Composite => self.lower_composite(entry, arguments, at),
             Group::Structure => self.lower_structure(entry, arguments, at),
+            Group::Bits => self.lower_function_of_bits(entry, arguments, at),
             Group::Elementwise | Group::Activation => {
                 if !self.count_fits(entry, arguments, at) {
                     return Lowered::Poison;
@@ -57,7 +58,7 @@ impl Body<'_> {
         })
     }
 
-    fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
+    pub(super) fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
         let (least, most) = (entry.required(), entry.parameters.len());
         if (least..=most).contains(&arguments.len()) {
             return true;
@@ -68,17 +69,18 @@ impl Body<'_> {
     }
 
     fn cast(&mut self, dtype: DType, arguments: &[ExprId], at: Span) -> Lowered {
+        if let [value, seed, offset] = *arguments {
+            return self.lower_random_cast(dtype, value, [seed, offset], at);
+        }
         let [argument] = arguments else {
-            return self.wrong_count(dtype.name(), "1", arguments.len(), at);
+            return self.wrong_count(dtype.name(), "1 or 3", arguments.len(), at);
         };
         match self.lowered[argument] {
             Lowered::Poison | Lowered::Stack(_) => Lowered::Poison,
-            Lowered::Integer(value) => {
-                let Some(node) = self.convert(
-                    Lowered::Integer(value),
-                    if dtype.is_float() { Elem::F32 } else { Elem::I32 },
-                    at,
-                ) else {
+            lowered @ (Lowered::Integer(_) | Lowered::Size(_)) => {
+                let Some(node) =
+                    self.convert(lowered, if dtype.is_float() { Elem::F32 } else { Elem::I32 }, at)
+                else {
                     return Lowered::Poison;
                 };
                 self.node(Op::Cast(dtype, node), at)
@@ -156,7 +158,7 @@ impl Body<'_> {
     fn all_integers(&self, arguments: &[ExprId]) -> bool {
         arguments.iter().all(|argument| match self.lowered[argument] {
             Lowered::Node(node) => self.graph.ty(node).elem == Elem::I32,
-            Lowered::Integer(_) => true,
+            Lowered::Integer(_) | Lowered::Size(_) => true,
             Lowered::Stack(_) | Lowered::Poison => false,
         })
     }
@@ -237,6 +239,7 @@ impl Body<'_> {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
             "pick" => self.lower_pick(arguments, at),
+            "take" => self.lower_take(arguments, at),
             "concat" => self.lower_merge(Merge::Concat, arguments, at),
             _ => self.lower_merge(Merge::Join, arguments, at),
         }

@@ -28,6 +28,7 @@ pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
         Group::Composite | Group::Structure => {
             place < entry.parameters.len() && matches!(entry.parameter(place), "dim" | "k")
         }
+        Group::Bits => entry.parameter(place.min(entry.parameters.len() - 1)) == "dim",
         Group::Elementwise | Group::Activation => false,
     }
 }

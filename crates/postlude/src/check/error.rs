@@ -77,6 +77,26 @@ pub enum CheckError {
     BoolArithmetic { at: Span },
     #[error("bool meets {other} in a comparison")]
     BoolComparison { other: Elem, at: Span },
+    #[error("`{operator}` works on the bits of i32, and this is {found}")]
+    NotInteger { operator: &'static str, found: Elem, at: Span },
+    #[error("`{operator}` binds less tightly than the comparison beside it")]
+    BitsMeetComparison { operator: &'static str, at: Span },
+    #[error("there is no power operator: `^` works on the bits of i32")]
+    FloatPower { call: String, at: Span },
+    #[error("the {what} of `{function}` is i32, and this is {found}")]
+    Seed { what: &'static str, function: String, found: Elem, at: Span },
+    #[error("casts to f16, bf16, f8e4m3 and f8e5m2 round by random bits, casts to {dtype} do not")]
+    RandomCast { dtype: DType, at: Span },
+    #[error("`{function}` numbers all columns or halves of them, and `{dim}` is another part")]
+    RandomColumns { function: String, dim: String, at: Span },
+    #[error("`take` reads an input of numbers with one dim")]
+    TakeTable { at: Span },
+    #[error("the index of `take` is i32, and this is {elem}")]
+    TakeIndex { elem: Elem, at: Span },
+    #[error("no input has a dim `{dim}`")]
+    UnknownSize { dim: String, nearest: Option<String>, at: Span },
+    #[error("`index` is a place along one of [{known}], not along `{dim}`")]
+    IndexDim { dim: String, known: String, at: Span },
     #[error("i32 / i32 is not defined here")]
     IntegerDivision { at: Span },
     #[error("{text} does not fit {elem}")]
@@ -159,7 +179,8 @@ impl CheckError {
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
             | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
             | E::DimsDisagree { at, .. } | E::Annotation { at, .. } | E::Transpose { at } | E::NotACondition { at, .. }
-            | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::LiteralRange { at, .. }
+            | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::NotInteger { at, .. } | E::FloatPower { at, .. } | E::BitsMeetComparison { at, .. } | E::Seed { at, .. } | E::RandomCast { at, .. } | E::RandomColumns { at, .. }
+            | E::TakeTable { at } | E::TakeIndex { at, .. } | E::UnknownSize { at, .. } | E::IndexDim { at, .. } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
             | E::TopAlong { at, .. } | E::StackMeetsColumns { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
@@ -222,6 +243,22 @@ impl CheckError {
             }
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
+            E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
+            E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
+            E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
+            E::BitsMeetComparison { operator, .. } => {
+                format!("write parentheses: `(x {operator} 1) == 1`")
+            }
+            E::Seed { what: "seed", .. } => {
+                "declare `seed: i32`, or `seed: i32[2]` to read it from memory".to_owned()
+            }
+            E::Seed { .. } | E::TakeIndex { .. } => "cast it: `i32(x)`".to_owned(),
+            E::RandomCast { .. } => "write the cast without a seed".to_owned(),
+            E::TakeTable { .. } => "declare one, as in `table: f32[V]`".to_owned(),
+            E::UnknownSize { nearest: Some(nearest), .. } => {
+                format!("did you mean `size({nearest})`?")
+            }
+            E::FloatPower { call, .. } => format!("write `{call}`"),
             E::IntegerDivision { .. } => {
                 "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
             }
@@ -267,11 +304,7 @@ fn function_instead(name: &str, nearest: Option<&str>) -> String {
 
 /// What to write instead of a dim where a number is wanted.
 fn size_instead(dim: &str) -> String {
-    let scalar = format!("size_{}", dim.to_lowercase());
-    format!(
-        "a size is not a value: write the number, or declare `{scalar}: f32` and pass it \
-         (in a one-liner just `{scalar}` and `--set {scalar}=512.0`)"
-    )
+    format!("write `size({dim})` for its size")
 }
 
 /// What is suspicious in a kernel that types.

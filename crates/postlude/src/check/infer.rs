@@ -9,6 +9,7 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
 use super::error::CheckError;
+use super::tables::seed_place;
 use super::{Body, first, product};
 
 /// What is known about a name from outside the text.
@@ -70,7 +71,7 @@ struct Use<'a> {
     name: &'a str,
     dims: Option<&'a [Dim]>,
     orientation: Orientation,
-    /// Whether it is the index of a `pick`, which is i32.
+    /// Whether it is an index or a seed, which is i32.
     is_index: bool,
     /// The mean that is meant, where it is a dim and divides a sum along it.
     divides: Option<String>,
@@ -157,19 +158,24 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
     declarations
 }
 
-/// Names that are the index of a `pick`.
+/// Names that are the index of a `pick` or a `take`, or the seed or offset of random numbers.
 fn indices(ast: &Ast) -> BTreeSet<&str> {
     let index = |(_, expr): (ExprId, &Expr)| match &expr.kind {
-        ExprKind::Call { function, arguments, .. } if function.text == "pick" => {
-            arguments.get(1).copied()
+        ExprKind::Call { function, arguments, .. } => {
+            let seed = seed_place(&function.text);
+            let places = match function.text.as_str() {
+                "pick" | "take" => [Some(1), None],
+                _ => [seed, seed.map(|seed| seed + 1)],
+            };
+            places.map(|place| arguments.get(place?).copied())
         }
-        _ => None,
+        _ => [None; 2],
     };
     let name = |id: ExprId| match &ast.exprs[id].kind {
         ExprKind::Name(name) | ExprKind::Annotated(name, _) => Some(name.as_str()),
         _ => None,
     };
-    ast.exprs.iter().filter_map(index).filter_map(name).collect()
+    ast.exprs.iter().flat_map(index).flatten().filter_map(name).collect()
 }
 
 /// What stands before a `.T`, and what it makes of it.

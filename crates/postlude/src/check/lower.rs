@@ -92,10 +92,10 @@ impl<'a> Body<'a> {
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => tree.push(*a),
                 ExprKind::Infix(_, a, b) => tree.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
-                    let values = arguments
-                        .iter()
-                        .enumerate()
-                        .filter(|(place, _)| !is_dim_argument(&function.text, *place));
+                    let values = arguments.iter().enumerate().filter(|(place, id)| {
+                        !is_dim_argument(&function.text, *place)
+                            && !self.is_table_argument(&function.text, *place, **id)
+                    });
                     tree.extend(values.map(|(_, id)| *id));
                 }
             }
@@ -219,7 +219,7 @@ impl<'a> Body<'a> {
             None => match lowered {
                 Lowered::Node(node) => self.graph.space().dims(self.graph.ty(node).axes),
                 Lowered::Stack(stack) => self.stored_dims(&self.stacks[stack], true),
-                Lowered::Integer(_) => Vec::new(),
+                Lowered::Integer(_) | Lowered::Size(_) => Vec::new(),
                 Lowered::Poison => return Lowered::Poison,
             },
         };
@@ -238,7 +238,7 @@ impl<'a> Body<'a> {
     fn lower_transpose(&mut self, a: ExprId, at: Span) -> Lowered {
         match self.lowered[&a] {
             Lowered::Node(node) if self.graph.ty(node).axes.rank() >= 2 => Lowered::Node(node),
-            Lowered::Node(_) | Lowered::Integer(_) | Lowered::Stack(_) => {
+            Lowered::Node(_) | Lowered::Integer(_) | Lowered::Size(_) | Lowered::Stack(_) => {
                 self.report(CheckError::Transpose { at })
             }
             Lowered::Poison => Lowered::Poison,
@@ -252,6 +252,10 @@ impl<'a> Body<'a> {
             (Prefix::Negate, Lowered::Integer(value)) => {
                 value.checked_neg().map_or(Lowered::Poison, Lowered::Integer)
             }
+            (Prefix::Negate, Lowered::Size(_)) => match self.settle(operand, at) {
+                Some(node) => self.node(Op::Unary(Unary::Negate, node), at),
+                None => Lowered::Poison,
+            },
             (Prefix::Negate, Lowered::Node(node)) => match self.graph.ty(node).elem {
                 Elem::Bool => self.report(CheckError::BoolArithmetic { at: self.exprs[a].span }),
                 Elem::F32 | Elem::I32 => self.node(Op::Unary(Unary::Negate, node), at),
@@ -260,6 +264,13 @@ impl<'a> Body<'a> {
                 Some(node) => self.node(Op::Unary(Unary::Not, node), at),
                 None => Lowered::Poison,
             },
+            (Prefix::Invert, Lowered::Integer(value)) => Lowered::Integer(!value),
+            (Prefix::Invert, Lowered::Node(_) | Lowered::Size(_)) => {
+                match self.whole_number("~", a) {
+                    Some(node) => self.node(Op::Unary(Unary::Invert, node), at),
+                    None => Lowered::Poison,
+                }
+            }
         }
     }
 
@@ -277,8 +288,18 @@ impl<'a> Body<'a> {
             Infix::NotEqual => (Binary::NotEqual, false),
             Infix::And => (Binary::And, false),
             Infix::Or => (Binary::Or, false),
+            Infix::Xor => (Binary::Xor, false),
+            Infix::ShiftLeft => (Binary::ShiftLeft, false),
+            Infix::ShiftRight => (Binary::ShiftRight, false),
         };
+        if self.is_of_bits(op, a, b) {
+            return self.lower_bits(op, infix.symbol(), [a, b], at);
+        }
         if matches!(op, Binary::And | Binary::Or) {
+            if self.bits_meet_comparison(a, b) {
+                let operator = infix.symbol();
+                return self.report(CheckError::BitsMeetComparison { operator, at });
+            }
             let (left, right) = (self.condition(a), self.condition(b));
             return match (left, right) {
                 (Some(left), Some(right)) => self.binary(op, left, right, at),
@@ -300,7 +321,7 @@ impl<'a> Body<'a> {
         let (left, right) = (self.lowered[&a], self.lowered[&b]);
         let elem = |body: &Body<'_>, lowered| match lowered {
             Lowered::Node(node) => Some(body.graph.ty(node).elem),
-            Lowered::Integer(_) | Lowered::Stack(_) | Lowered::Poison => None,
+            Lowered::Integer(_) | Lowered::Size(_) | Lowered::Stack(_) | Lowered::Poison => None,
         };
         let (left_elem, right_elem) = (elem(self, left), elem(self, right));
         let compares = matches!(op, Binary::Equal | Binary::NotEqual);
@@ -324,7 +345,8 @@ impl<'a> Body<'a> {
             return None;
         }
         // Two literals are divided as numbers, not as i32: `1 / 2` is a half.
-        let literals = matches!((left, right), (Lowered::Integer(_), Lowered::Integer(_)));
+        let literal = |lowered| matches!(lowered, Lowered::Integer(_) | Lowered::Size(_));
+        let literals = literal(left) && literal(right);
         let float_only = op == Binary::Pow || (op == Binary::Divide && literals);
         let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only {
             Elem::F32
@@ -354,7 +376,7 @@ impl<'a> Body<'a> {
                 self.report(CheckError::NotACondition { found, at });
                 None
             }
-            Lowered::Integer(_) => {
+            Lowered::Integer(_) | Lowered::Size(_) => {
                 self.report(CheckError::NotACondition { found: Elem::I32, at });
                 None
             }
@@ -366,7 +388,7 @@ impl<'a> Body<'a> {
     pub(super) fn settle(&mut self, lowered: Lowered, at: Span) -> Option<NodeId> {
         match lowered {
             Lowered::Node(node) => Some(node),
-            Lowered::Integer(_) => self.convert(lowered, Elem::I32, at),
+            Lowered::Integer(_) | Lowered::Size(_) => self.convert(lowered, Elem::I32, at),
             Lowered::Stack(_) => {
                 self.report(CheckError::StackAsValue { at });
                 None
@@ -388,6 +410,10 @@ impl<'a> Body<'a> {
                 }
             }
             Lowered::Integer(value) => Some(self.graph.make(Op::number(value as f32))),
+            Lowered::Size(place) => {
+                let size = self.graph.make(Op::Size(self.sizes[place].clone()));
+                self.convert(Lowered::Node(size), to, at)
+            }
             Lowered::Node(node) => match (self.graph.ty(node).elem, to) {
                 (Elem::Bool, _) => {
                     self.report(CheckError::BoolArithmetic { at });

@@ -88,7 +88,9 @@ impl Body<'_> {
             }
             match lower(self) {
                 Lowered::Node(node) => nodes.push(node),
-                Lowered::Integer(_) | Lowered::Stack(_) | Lowered::Poison => break,
+                Lowered::Integer(_) | Lowered::Size(_) | Lowered::Stack(_) | Lowered::Poison => {
+                    break;
+                }
             }
         }
         for (operand, stack) in stacked {
@@ -192,7 +194,10 @@ impl Body<'_> {
             let nodes: Vec<NodeId> = places
                 .filter_map(|lowered| match lowered {
                     Lowered::Node(node) => Some(node),
-                    Lowered::Integer(_) | Lowered::Stack(_) | Lowered::Poison => None,
+                    Lowered::Integer(_)
+                    | Lowered::Size(_)
+                    | Lowered::Stack(_)
+                    | Lowered::Poison => None,
                 })
                 .collect();
             if nodes.len() < count as usize { Lowered::Poison } else { self.stack(nodes) }
@@ -207,7 +212,7 @@ impl Body<'_> {
     ) -> Option<(Vec<NodeId>, bool)> {
         match lowered {
             Lowered::Stack(stack) => Some((self.stacks[stack].clone(), true)),
-            Lowered::Node(_) | Lowered::Integer(_) | Lowered::Poison => {
+            Lowered::Node(_) | Lowered::Integer(_) | Lowered::Size(_) | Lowered::Poison => {
                 self.settle(lowered, at).map(|node| (vec![node], false))
             }
         }

@@ -8,7 +8,8 @@ use crate::problem::{Argument, Problem, input_tensor};
 use super::buffer::{Array, Buffer, View};
 use super::leaves::{Leaf, LeafAxes};
 use super::partial::Partial;
-use super::{leaves, rows};
+use super::rows::MOST_OPERANDS;
+use super::{elementwise, leaves, rows};
 
 /// Finished values by node; tiles are never among them. A value keeps its memory from call to call.
 pub(super) type Finished = Vec<Option<Array>>;
@@ -49,7 +50,7 @@ pub(super) struct ColumnMemory {
     /// One batch of it, where there are several.
     line: Option<Buffer>,
     /// Operands stretched to its width.
-    wide: [Option<Array>; 3],
+    wide: [Option<Array>; MOST_OPERANDS],
     partial: Option<Partial>,
 }
 
@@ -84,7 +85,20 @@ fn finish(
             let count: f64 = context.problem.extents(*axes).iter().map(|n| *n as f64).product();
             array.data.set_single(count);
         }
+        Op::Size(dim) => {
+            let size = context.problem.shape(std::slice::from_ref(dim))[0];
+            array.data.set_single(f64::from(size as i32));
+        }
         Op::Index(IndexAxis::Column) => leaves::count_from(0, &mut array.data),
+        Op::Index(IndexAxis::Batch) => {
+            each_batch(array, &mut memory.line, leaves::count_from);
+        }
+        Op::Take(table, index) => {
+            let (table, index) = (input_tensor(context.inputs, *table), operand(finished, *index));
+            each_batch(array, &mut memory.line, |batch, out| {
+                elementwise::take(table, index.row(batch, 0), out);
+            });
+        }
         Op::Input(input) => {
             if let Some(value) = leaves::host_scalar(context.graph, context.inputs, *input) {
                 return array.data.set_single(value);
@@ -117,7 +131,7 @@ fn finish(
                 }
             }
             each_batch(array, line, |batch, out| {
-                let mut views = [View::Bool(&[]); 3];
+                let mut views = [View::Bool(&[]); MOST_OPERANDS];
                 let mut count = 0;
                 for (node, wide) in op.operands().zip(wide.iter()) {
                     let own = operand(finished, node);

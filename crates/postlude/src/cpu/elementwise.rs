@@ -1,11 +1,14 @@
 //! Elementwise operations on runs of values.
 
 use crate::dtype::{self, DType, Elem};
+use crate::functions::philox::{element, philox as philox_words};
 use crate::functions::{self, Accuracy};
-use crate::graph::{Binary, Unary};
+use crate::graph::{Binary, Unary, shift_left, shift_right, shift_right_logical};
+
+use crate::tensor::TensorView;
 
 use super::buffer::{Buffer, View};
-use super::vectorise::{Map, Zip, Zip3, vectorised};
+use super::vectorise::{Loop, Map, Zip, Zip3, vectorised};
 
 /// The larger, nan if either is; of two zeros the positive one.
 #[inline(always)]
@@ -31,6 +34,7 @@ fn sign(x: f32) -> f32 {
 pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer) {
     match (op, a) {
         (Unary::Not, View::Bool(a)) => vectorised(Map(a, out.bools(), |x| 1 - x)),
+        (Unary::Invert, View::I32(a)) => vectorised(Map(a, out.i32s(), |x: i32| !x)),
         (Unary::Negate, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_neg)),
         (Unary::Abs, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::wrapping_abs)),
         (Unary::Sign, View::I32(a)) => vectorised(Map(a, out.i32s(), i32::signum)),
@@ -97,7 +101,12 @@ fn binary_f32(op: Binary, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Bu
             out.copy_from(0, len, View::F32(a));
             functions::apply_pow_in_place(accuracy, out.f32s(), exponents.f32s());
         }
-        Binary::And | Binary::Or => panic!("compiler bug: `{}` of f32", op.name()),
+        Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight
+        | Binary::ShiftRightLogical => panic!("compiler bug: `{}` of f32", op.name()),
     }
 }
 
@@ -112,9 +121,13 @@ fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
         Binary::LessEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x <= y))),
         Binary::Equal => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x == y))),
         Binary::NotEqual => vectorised(Zip(a, b, out.bools(), |x: i32, y: i32| u8::from(x != y))),
-        Binary::Divide | Binary::Pow | Binary::And | Binary::Or => {
-            panic!("compiler bug: `{}` of i32", op.name())
-        }
+        Binary::And => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x & y)),
+        Binary::Or => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x | y)),
+        Binary::Xor => vectorised(Zip(a, b, out.i32s(), |x: i32, y: i32| x ^ y)),
+        Binary::ShiftLeft => vectorised(Zip(a, b, out.i32s(), shift_left)),
+        Binary::ShiftRight => vectorised(Zip(a, b, out.i32s(), shift_right)),
+        Binary::ShiftRightLogical => vectorised(Zip(a, b, out.i32s(), shift_right_logical)),
+        Binary::Divide | Binary::Pow => panic!("compiler bug: `{}` of i32", op.name()),
     }
 }
 
@@ -141,6 +154,63 @@ pub(super) fn select(condition: View<'_>, a: View<'_>, b: View<'_>, out: &mut Bu
             ));
         }
         _ => panic!("compiler bug: `where` of two types"),
+    }
+}
+
+/// Rounds to a narrow float by random bits.
+pub(super) fn round(to: DType, a: View<'_>, bits: View<'_>, out: &mut Buffer) {
+    let (a, bits, out) = (a.f32s(), bits.i32s(), out.f32s());
+    if to == DType::BF16 {
+        return vectorised(Zip(a, bits, out, round_to_bf16));
+    }
+    vectorised(Zip(a, bits, out, |x: f32, bits: i32| {
+        dtype::round_randomly(to, f64::from(x), bits as u32) as f32
+    }));
+}
+
+/// The fraction of a bf16 is the upper part of that of f32, below its normal numbers too.
+#[inline(always)]
+fn round_to_bf16(x: f32, bits: i32) -> f32 {
+    let moved = x.to_bits().wrapping_add(bits as u32 >> 16) & 0xffff_0000;
+    if x.is_nan() { x } else { f32::from_bits(moved) }
+}
+
+/// Words of Philox: two of key, then column, row, batch and offset. Four columns share a counter.
+pub(super) fn philox(words: [View<'_>; 6], out: &mut Buffer) {
+    let words = words.map(View::i32s);
+    let at = |word: usize, index: usize| {
+        let values = words[word];
+        if values.len() == 1 { values[0] } else { values[index] }
+    };
+    let mut known: Option<([u32; 2], [u32; 4], [u32; 4])> = None;
+    for (index, out) in out.i32s().iter_mut().enumerate() {
+        let key = [at(0, index) as u32, at(1, index) as u32];
+        let (counter, word) = element(at(2, index), at(3, index), at(4, index), at(5, index));
+        let four = match known {
+            Some((of, from, four)) if of == key && from == counter => four,
+            Some(_) | None => philox_words(key, counter),
+        };
+        known = Some((key, counter, four));
+        *out = four[word] as i32;
+    }
+}
+
+/// Elements of a table; nan, of integers 0, for an index out of range.
+pub(super) fn take(table: TensorView<'_>, index: View<'_>, out: &mut Buffer) {
+    let (count, stride) = (table.shape()[0], table.strides()[0]);
+    let at = |place: i32| {
+        let place = usize::try_from(place).ok().filter(|place| *place < count)?;
+        let element = (table.offset() as isize + place as isize * stride) as usize;
+        Some(dtype::load(table.dtype(), table.bytes(), element))
+    };
+    match out {
+        Buffer::F32(out) => {
+            Map(index.i32s(), out, |place| at(place).map_or(f32::NAN, |value| value as f32)).run();
+        }
+        Buffer::I32(out) => {
+            Map(index.i32s(), out, |place| at(place).map_or(0, |value| value as i32)).run();
+        }
+        Buffer::Bool(_) => panic!("compiler bug: a table of truth values"),
     }
 }
 

@@ -7,6 +7,9 @@ use super::buffer::{Buffer, View};
 use super::elementwise;
 use super::partial::Partial;
 
+/// The most operands of an operation on rows.
+pub(super) const MOST_OPERANDS: usize = 6;
+
 /// Computes a node that is not a leaf from its operands' values in the same row. A reduction keeps its memory in `partial`.
 pub(super) fn evaluate(
     graph: &Graph,
@@ -22,6 +25,8 @@ pub(super) fn evaluate(
         (Op::Fma(..), &[a, b, c]) => elementwise::fma(a, b, c, out),
         (Op::Select(..), &[condition, a, b]) => elementwise::select(condition, a, b, out),
         (Op::Cast(to, _), &[a]) => elementwise::cast(*to, a, out),
+        (Op::Round(to, ..), &[a, bits]) => elementwise::round(*to, a, bits, out),
+        (Op::Philox(_), &[a, b, c, d, e, f]) => elementwise::philox([a, b, c, d, e, f], out),
         (Op::Part(part, _), &[a]) => {
             let width = 2 * out.len();
             if a.len() == width {

@@ -11,12 +11,13 @@ use crate::problem::input_tensor;
 
 use super::buffer::{Array, Buffer, View};
 use super::columns::{Context, Finished, folded_width, stretch};
+use super::elementwise;
 use super::leaves::{Leaf, count_from};
 use super::outputs::{Destination, Tile};
 use super::partial::Partial;
 use super::product::Region;
 use super::program::{Folded, Program, Slot, Source, Step};
-use super::rows;
+use super::rows::{self, MOST_OPERANDS};
 
 /// Memory of one sweep, kept from call to call.
 pub(super) struct SweepMemory {
@@ -305,8 +306,12 @@ impl Sweep<'_> {
                     Leaf::new(tensor, axes).load(self.batch, place.row, start, &mut out);
                 }
                 Op::Index(IndexAxis::Row) => count_from(place.row, &mut out),
+                Op::Take(table, _) => {
+                    let table = input_tensor(self.context.inputs, *table);
+                    elementwise::take(table, self.view(operands[0], place, slots), &mut out);
+                }
                 _ => {
-                    let mut views = [View::Bool(&[]); 3];
+                    let mut views = [View::Bool(&[]); MOST_OPERANDS];
                     for (view, source) in views.iter_mut().zip(operands) {
                         *view = self.view(*source, place, slots);
                     }

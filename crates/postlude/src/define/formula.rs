@@ -51,6 +51,9 @@ pub(super) fn instantiate(graph: &mut Graph, formula: &'static str, scope: &Scop
             ExprKind::Prefix(Prefix::Not, a) => {
                 Some((scope.make)(graph, Op::Unary(Unary::Not, nodes[a])))
             }
+            ExprKind::Prefix(Prefix::Invert, a) => {
+                Some((scope.make)(graph, Op::Unary(Unary::Invert, nodes[a])))
+            }
             ExprKind::Infix(infix, a, b) => {
                 Some(infix_value(graph, *infix, nodes[a], nodes[b], scope))
             }
@@ -94,6 +97,9 @@ fn infix_value(graph: &mut Graph, infix: Infix, a: NodeId, b: NodeId, scope: &Sc
         Infix::NotEqual => Op::Binary(Binary::NotEqual, a, b),
         Infix::And => Op::Binary(Binary::And, a, b),
         Infix::Or => Op::Binary(Binary::Or, a, b),
+        Infix::Xor => Op::Binary(Binary::Xor, a, b),
+        Infix::ShiftLeft => Op::Binary(Binary::ShiftLeft, a, b),
+        Infix::ShiftRight => Op::Binary(Binary::ShiftRight, a, b),
     };
     (scope.make)(graph, op)
 }

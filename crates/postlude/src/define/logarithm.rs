@@ -118,9 +118,13 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         Op::Accumulator(_)
         | Op::Input(_)
         | Op::Index(_)
+        | Op::Size(_)
         | Op::Binary(..)
         | Op::Fma(..)
-        | Op::Cast(..) => None,
+        | Op::Cast(..)
+        | Op::Round(..)
+        | Op::Philox(_)
+        | Op::Take(..) => None,
     }
 }
 

@@ -52,10 +52,14 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Constant(_)
         | Op::Index(_)
         | Op::Extent(_)
+        | Op::Size(_)
         | Op::Unary(..)
         | Op::Binary(..)
         | Op::Fma(..)
         | Op::Cast(..)
+        | Op::Round(..)
+        | Op::Philox(_)
+        | Op::Take(..)
         | Op::Reduce(..) => None,
     }
 }

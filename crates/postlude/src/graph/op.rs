@@ -1,6 +1,7 @@
 //! The operations of a graph.
 
 use crate::dtype::DType;
+use crate::shape::Dim;
 
 use super::ops::{Binary, Fold, IndexAxis, Unary};
 use super::types::Axes;
@@ -15,10 +16,12 @@ pub enum Op {
     Input(InputId),
     /// A number or truth value.
     Constant(Constant),
-    /// `row` or `col`.
+    /// `row`, `col` or the number of a batch.
     Index(IndexAxis),
     /// How many elements these axes have, as f32.
     Extent(Axes),
+    /// The size of a dim, as i32.
+    Size(Dim),
     /// A function of one value.
     Unary(Unary, NodeId),
     /// A function of two values.
@@ -29,6 +32,12 @@ pub enum Op {
     Select(NodeId, NodeId, NodeId),
     /// The value rounded to an element type, as a store would.
     Cast(DType, NodeId),
+    /// The value rounded to an element type of floats, up or down by what random bits say.
+    Round(DType, NodeId, NodeId),
+    /// A word of Philox: two of key, then column, row, batch and offset.
+    Philox([NodeId; 6]),
+    /// The element of an input with one dim at an index; nan, of integers 0, for an index out of range.
+    Take(InputId, NodeId),
     /// A finished reduction.
     Reduce(Fold, Over, NodeId),
     /// `of[m, index[m]]`; nan for an index out of range.
@@ -126,6 +135,12 @@ pub enum Elementwise {
     Select(NodeId, NodeId, NodeId),
     /// [`Op::Cast`].
     Cast(DType, NodeId),
+    /// [`Op::Round`].
+    Round(DType, NodeId, NodeId),
+    /// [`Op::Philox`].
+    Philox([NodeId; 6]),
+    /// [`Op::Take`].
+    Take(InputId, NodeId),
 }
 
 /// A function of the library, by name, with what is not a value among its arguments.
@@ -145,15 +160,21 @@ impl Op {
     /// The operands, in order.
     pub fn operands(&self) -> impl Iterator<Item = NodeId> + '_ {
         let (few, many): ([Option<NodeId>; 3], &[NodeId]) = match self {
-            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
-                ([None; 3], &[])
-            }
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => {
-                ([Some(*a), None, None], &[])
-            }
-            Op::Binary(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => {
+            Op::Accumulator(_)
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_)
+            | Op::Size(_) => ([None; 3], &[]),
+            Op::Unary(_, a)
+            | Op::Cast(_, a)
+            | Op::Take(_, a)
+            | Op::Reduce(_, _, a)
+            | Op::Part(_, a) => ([Some(*a), None, None], &[]),
+            Op::Binary(_, a, b) | Op::Round(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => {
                 ([Some(*a), Some(*b), None], &[])
             }
+            Op::Philox(words) => ([None; 3], words),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
             Op::Call(_, arguments) => ([None; 3], arguments),
         };
@@ -163,14 +184,20 @@ impl Op {
     /// The same operation on other operands.
     pub fn map(&self, mut f: impl FnMut(NodeId) -> NodeId) -> Op {
         match self {
-            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
-                self.clone()
-            }
+            Op::Accumulator(_)
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_)
+            | Op::Size(_) => self.clone(),
             Op::Unary(op, a) => Op::Unary(*op, f(*a)),
             Op::Binary(op, a, b) => Op::Binary(*op, f(*a), f(*b)),
             Op::Fma(a, b, c) => Op::Fma(f(*a), f(*b), f(*c)),
             Op::Select(a, b, c) => Op::Select(f(*a), f(*b), f(*c)),
             Op::Cast(to, a) => Op::Cast(*to, f(*a)),
+            Op::Round(to, a, b) => Op::Round(*to, f(*a), f(*b)),
+            Op::Philox(words) => Op::Philox(words.map(f)),
+            Op::Take(input, a) => Op::Take(*input, f(*a)),
             Op::Reduce(fold, over, a) => Op::Reduce(*fold, *over, f(*a)),
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
             Op::Part(part, a) => Op::Part(*part, f(*a)),
@@ -184,14 +211,20 @@ impl Op {
     /// Which elements of the operands an element of the result is made of.
     pub const fn dependence(&self) -> Dependence {
         let function = match self {
-            Op::Accumulator(_) | Op::Input(_) | Op::Constant(_) | Op::Index(_) | Op::Extent(_) => {
-                return Dependence::Source;
-            }
+            Op::Accumulator(_)
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_)
+            | Op::Size(_) => return Dependence::Source,
             Op::Unary(unary, a) => Elementwise::Unary(*unary, *a),
             Op::Binary(binary, a, b) => Elementwise::Binary(*binary, *a, *b),
             Op::Fma(a, b, c) => Elementwise::Fma(*a, *b, *c),
             Op::Select(condition, a, b) => Elementwise::Select(*condition, *a, *b),
             Op::Cast(to, a) => Elementwise::Cast(*to, *a),
+            Op::Round(to, a, b) => Elementwise::Round(*to, *a, *b),
+            Op::Philox(words) => Elementwise::Philox(*words),
+            Op::Take(input, a) => Elementwise::Take(*input, *a),
             Op::Reduce(fold, over, a) => return Dependence::Reduce(*fold, *over, *a),
             Op::Pick(of, index) => return Dependence::Pick(*of, *index),
             Op::Part(part, a) => return Dependence::Part(*part, *a),

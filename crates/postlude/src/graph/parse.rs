@@ -207,6 +207,8 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
         "extent" => return Some(Op::Extent(graph.space().axes(&read_dims(rest))?)),
         "row" => return Some(Op::Index(IndexAxis::Row)),
         "col" => return Some(Op::Index(IndexAxis::Column)),
+        "batch" => return Some(Op::Index(IndexAxis::Batch)),
+        "size" => return Some(Op::Size(Dim::from(rest.trim()))),
         "call" => return read_call(operand_text, over, names),
         _ => {}
     }
@@ -215,6 +217,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     }
     let operands = read_operands(operand_text, names)?;
     match (operands.as_slice(), over) {
+        (&[a], None) if word == "take" => Some(Op::Take(InputId(count), a)),
         (&[a], Some(over)) => {
             Some(Op::Reduce(with_counts(Fold::from_name(word)?, count, of), over, a))
         }
@@ -225,6 +228,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
             "where" => Some(Op::Select(a, b, c)),
             _ => None,
         },
+        (&[a, b, c, d, e, f], None) if word == "philox" => Some(Op::Philox([a, b, c, d, e, f])),
         _ => None,
     }
 }
@@ -249,7 +253,9 @@ fn read_binary(word: &str, a: NodeId, b: NodeId) -> Option<Op> {
         "pick" => Some(Op::Pick(a, b)),
         "concat" => Some(Op::Merge(Merge::Concat, a, b)),
         "join" => Some(Op::Merge(Merge::Join, a, b)),
-        _ => Binary::from_name(word).map(|op| Op::Binary(op, a, b)),
+        _ => Binary::from_name(word)
+            .map(|op| Op::Binary(op, a, b))
+            .or_else(|| DType::from_name(word).map(|to| Op::Round(to, a, b))),
     }
 }
 

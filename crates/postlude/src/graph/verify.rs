@@ -5,7 +5,7 @@ use crate::dtype::{DType, Elem};
 use super::op::{Constant, Merge, Op, Over, Run};
 use super::ops::IndexAxis;
 use super::types::{Axes, Type};
-use super::{Graph, Node, NodeId, Statement};
+use super::{Graph, InputId, Node, NodeId, Statement};
 
 /// How far a graph has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +105,10 @@ impl Graph {
             Op::Constant(constant) => Ok(scalar(constant.elem())),
             Op::Index(axis) => Ok(self.index_type(*axis)),
             Op::Extent(_) => Ok(scalar(Elem::F32)),
+            Op::Size(_) => Ok(scalar(Elem::I32)),
+            Op::Round(to, a, bits) => self.round_type(*to, *a, *bits),
+            Op::Philox(words) => self.philox_type(words),
+            Op::Take(input, index) => self.take_type(*input, *index),
             Op::Unary(op, a) => {
                 let ty = self.ty(*a);
                 let elem =
@@ -155,6 +159,7 @@ impl Graph {
             IndexAxis::Column => {
                 Axes { column: self.space().accumulator_axes().column, ..Axes::SCALAR }
             }
+            IndexAxis::Batch => Axes { batch: self.space().batch.is_some(), ..Axes::SCALAR },
         };
         Type { elem: Elem::I32, axes }
     }
@@ -176,6 +181,38 @@ impl Graph {
         }
         let axes = product.axes.join(addend.axes).ok_or(Broken::Axes { op: "fma" })?;
         Ok(Type { elem: Elem::F32, axes })
+    }
+
+    fn round_type(&self, to: DType, a: NodeId, bits: NodeId) -> Result<Type, Broken> {
+        let (value, word) = (self.ty(a), self.ty(bits));
+        if value.elem != Elem::F32 || word.elem != Elem::I32 || !to.is_narrow_float() {
+            return Err(Broken::Mixed { op: to.name(), left: value.elem, right: word.elem });
+        }
+        let axes = value.axes.join(word.axes).ok_or(Broken::Axes { op: to.name() })?;
+        Ok(Type { elem: Elem::F32, axes })
+    }
+
+    fn philox_type(&self, words: &[NodeId]) -> Result<Type, Broken> {
+        let types = || words.iter().map(|word| self.ty(*word));
+        if let Some(ty) = types().find(|ty| ty.elem != Elem::I32) {
+            return Err(Broken::Elem { op: "philox", elem: ty.elem });
+        }
+        let axes: Vec<Axes> = types().map(|ty| ty.axes).collect();
+        let axes = Axes::join_all(&axes).ok_or(Broken::Axes { op: "philox" })?;
+        Ok(Type { elem: Elem::I32, axes })
+    }
+
+    fn take_type(&self, input: InputId, index: NodeId) -> Result<Type, Broken> {
+        let table = self.inputs().get(input.0 as usize).ok_or(Broken::Input(input.0))?;
+        let elem = table.dtype.elem();
+        if table.dims.as_ref().is_none_or(|dims| dims.len() != 1) || elem == Elem::Bool {
+            return Err(Broken::Input(input.0));
+        }
+        let index = self.ty(index);
+        if index.elem != Elem::I32 {
+            return Err(Broken::Elem { op: "take", elem: index.elem });
+        }
+        Ok(Type { elem, axes: index.axes })
     }
 
     fn select_type(&self, condition: NodeId, a: NodeId, b: NodeId) -> Result<Type, Broken> {

@@ -1,6 +1,7 @@
 //! The tile program: the graph of one launch, and what every later stage asks of it.
 
 use crate::graph::{Axes, Graph, InputId, Kind, NodeId, Op, Output};
+use crate::shape::Dim;
 
 use super::reductions::{self, Reduction};
 use super::runs::least_common_multiple;
@@ -38,8 +39,10 @@ pub struct TileProgram {
     pub(crate) run_reductions: Vec<Reduction>,
     /// Inputs that are read as tiles of the product's columns, in the order of the signature.
     pub(crate) tile_operands: Vec<InputId>,
-    /// Inputs that the visit or a vector reads, in the order of the signature.
+    /// Inputs that the visit or a vector reads, tables among them, in the order of the signature.
     pub(crate) body_inputs: Vec<InputId>,
+    /// Dims whose sizes are computed with or bound an index, each once.
+    pub(crate) sizes: Vec<Dim>,
 }
 
 impl TileProgram {
@@ -73,8 +76,10 @@ impl TileProgram {
             column_runs: runs::column_runs(&graph, &live, &runs),
             column_values: column_values(&graph, &live, &after_reductions, &runs),
             tile_operands: inputs(&graph, |id| {
-                live[id.index()] && graph.ty(id).axes.kind() == Kind::Tile && runs[id.index()] == 1
+                let read = matches!(graph[id].op, Op::Input(_)) && live[id.index()];
+                read && graph.ty(id).axes.kind() == Kind::Tile && runs[id.index()] == 1
             }),
+            sizes: sizes(&graph, &live),
             body_inputs: inputs(&graph, |id| live[id.index()]),
             computed,
             live,
@@ -176,11 +181,37 @@ fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction
 /// Inputs that some nodes read, in the order of the signature.
 fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
     let nodes = graph.nodes().filter(|(id, _)| reads(*id));
-    let input = |op: &Op| if let Op::Input(input) = op { Some(*input) } else { None };
+    let input = |op: &Op| match op {
+        Op::Input(input) | Op::Take(input, _) => Some(*input),
+        _ => None,
+    };
     let mut inputs: Vec<InputId> = nodes.filter_map(|(_, node)| input(&node.op)).collect();
     inputs.sort_unstable();
     inputs.dedup();
     inputs
+}
+
+/// The named dims whose sizes something needs to know.
+fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
+    let mut sizes: Vec<Dim> = Vec::new();
+    for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+        let dim = match &node.op {
+            Op::Size(dim) => Some(dim),
+            Op::Take(table, _) => table_dim(graph, *table),
+            _ => None,
+        };
+        if let Some(dim @ Dim::Name { .. }) = dim
+            && !sizes.contains(dim)
+        {
+            sizes.push(dim.clone());
+        }
+    }
+    sizes
+}
+
+/// The one dim of a table.
+pub(crate) fn table_dim(graph: &Graph, table: InputId) -> Option<&Dim> {
+    graph.inputs()[table.0 as usize].dims.as_ref()?.first()
 }
 
 fn column_values(

@@ -4,10 +4,12 @@
 //! evaluated in their accurate form, which is within every level's stated error and is what an engine asked for accuracy
 //! computes, bit for bit.
 
-use crate::dtype::{DType, Elem, round_to};
+use crate::dtype::{DType, Elem, round_randomly, round_to};
 use crate::functions::machine::Scalar;
 use crate::functions::{Accuracy, evaluate, evaluate_pow};
-use crate::graph::{Binary, Constant, Dependence, Elementwise, Graph, NodeId, Op, Unary, Value};
+use crate::graph::{
+    Binary, Constant, Dependence, Elementwise, Graph, NodeId, Op, Unary, Value, random_word,
+};
 
 use super::Context;
 use super::rules::{Rule, Site, rewrite};
@@ -38,6 +40,19 @@ fn fold(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
             };
         }
         Elementwise::Cast(to, a) => cast(to, site.constant(a)?),
+        Elementwise::Round(to, a, bits) => {
+            let (value, bits) = (site.constant(a)?, site.constant(bits)?);
+            of(Elem::F32, round_randomly(to, value.as_f64(), bits.as_f64() as i32 as u32))
+        }
+        Elementwise::Philox(words) => {
+            let mut known = [0; 6];
+            for (known, word) in known.iter_mut().zip(words) {
+                *known = site.constant(word)?.as_f64() as i32;
+            }
+            Constant::I32(random_word(known))
+        }
+        // A table is read when the kernel runs.
+        Elementwise::Take(..) => return None,
     };
     Some(site.make_constant(constant))
 }

@@ -4,6 +4,7 @@ use crate::dtype;
 use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
     Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
+    philox_of, rounded_by,
 };
 use crate::problem::{Argument, Problem, body_strides, input_tensor};
 
@@ -101,9 +102,14 @@ impl Evaluation<'_> {
                 let size = problem.extents(*axes).iter().map(|n| *n as f64).product();
                 vec![Value::exact(size).round_f32(); frame.len()]
             }
-            Op::Index(axis) => each(&frame, |[_, row, column]| match axis {
+            Op::Size(dim) => {
+                let size = problem.shape(std::slice::from_ref(dim))[0];
+                vec![Value::exact(size as i32 as f64); frame.len()]
+            }
+            Op::Index(axis) => each(&frame, |[batch, row, column]| match axis {
                 IndexAxis::Row => Value::exact(row as f64),
                 IndexAxis::Column => Value::exact(column as f64),
+                IndexAxis::Batch => Value::exact(batch as f64),
             }),
             Op::Unary(op, a) => {
                 return self.map(frame, [*a], |[x]| op.apply(elem(a), accuracy, x));
@@ -115,6 +121,11 @@ impl Evaluation<'_> {
             }
             Op::Select(condition, a, b) => return self.select(frame, [*condition, *a, *b]),
             Op::Cast(to, a) => return self.map(frame, [*a], |[x]| convert(*to, elem(a), x)),
+            Op::Round(to, a, bits) => {
+                return self.map(frame, [*a, *bits], |[x, bits]| rounded_by(*to, x, bits));
+            }
+            Op::Philox(words) => return self.map(frame, *words, philox_of),
+            Op::Take(table, index) => return self.take(frame, *table, *index),
             Op::Reduce(fold, over, a) => {
                 let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
                 return reduce::reduce(self.array(*a), frame, &how);
@@ -183,7 +194,11 @@ impl Evaluation<'_> {
             | Binary::Equal
             | Binary::NotEqual
             | Binary::And
-            | Binary::Or => {
+            | Binary::Or
+            | Binary::Xor
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
+            | Binary::ShiftRightLogical => {
                 let mut array = self.map(frame, [a, b], |[x, y]| apply(x, y));
                 let certain = extremes::certainty(graph, &graph[id].op);
                 // Under relaxed algebra an extreme may be rounded differently from its terms.
@@ -324,6 +339,29 @@ impl Evaluation<'_> {
         });
         let assumed = assume(&frame, &views, &pieces_of, several);
         Array { frame, values, alternatives: beside.into_iter().collect(), assumed }
+    }
+
+    /// Elements of a table; of an uncertain index every element that it may name.
+    fn take(&self, frame: Frame, table: InputId, index: NodeId) -> Array {
+        let tensor = input_tensor(self.call.inputs, table);
+        let (count, stride) = (tensor.shape()[0] as i64, tensor.strides()[0]);
+        let outside = match self.call.graph.inputs()[table.0 as usize].dtype.elem() {
+            dtype::Elem::I32 => Value::exact(0.0),
+            dtype::Elem::F32 | dtype::Elem::Bool => Value::NAN,
+        };
+        let at = |place: i64| {
+            if !(0..count).contains(&place) {
+                return outside;
+            }
+            let at = (tensor.offset() as isize + place as isize * stride) as usize;
+            Value::exact(dtype::load(tensor.dtype(), tensor.bytes(), at))
+        };
+        self.map(frame, [index], |[place]| {
+            // Whatever lies further out is one and the same.
+            let ends = (place.low.max(-1.0) as i64, place.high.min(count as f64) as i64);
+            let found = (ends.0..=ends.1).map(at).reduce(Value::or).unwrap_or(outside);
+            Value { nominal: at(place.nominal as i64).nominal, ..found }
+        })
     }
 
     fn pick(&self, frame: Frame, of: NodeId, index: NodeId) -> Array {

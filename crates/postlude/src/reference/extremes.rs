@@ -64,7 +64,11 @@ pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<(Over, bool)> {
         | Binary::Minimum
         | Binary::Pow
         | Binary::And
-        | Binary::Or => return None,
+        | Binary::Or
+        | Binary::Xor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight
+        | Binary::ShiftRightLogical => return None,
     };
     let (left, right) = compared(graph, *left, *right);
     let over = extreme_of(graph, left, right).or_else(|| extreme_of(graph, right, left))?;

@@ -98,7 +98,7 @@ pub enum ExprKind {
     Transpose(ExprId),
     /// `a @ b`.
     Product(ExprId, ExprId),
-    /// `-x` or `!x`.
+    /// `-x`, `!x` or `~x`.
     Prefix(Prefix, ExprId),
     /// `a + b` and the like.
     Infix(Infix, ExprId, ExprId),
@@ -129,6 +129,8 @@ pub enum Prefix {
     Negate,
     /// `!x`
     Not,
+    /// `~x`
+    Invert,
 }
 
 /// Operators between their operands, all left-associative.
@@ -158,6 +160,12 @@ pub enum Infix {
     And,
     /// `a | b`
     Or,
+    /// `a ^ b`
+    Xor,
+    /// `a << b`
+    ShiftLeft,
+    /// `a >> b`
+    ShiftRight,
 }
 
 impl Prefix {
@@ -166,6 +174,7 @@ impl Prefix {
         match self {
             Prefix::Negate => "-",
             Prefix::Not => "!",
+            Prefix::Invert => "~",
         }
     }
 }
@@ -186,6 +195,9 @@ impl Infix {
             Infix::NotEqual => "!=",
             Infix::And => "&",
             Infix::Or => "|",
+            Infix::Xor => "^",
+            Infix::ShiftLeft => "<<",
+            Infix::ShiftRight => ">>",
         }
     }
 }

@@ -11,8 +11,10 @@ use super::ast::{Ast, ExprId, ExprKind, Exprs, Infix, Number, Signature};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     Or,
+    Xor,
     And,
     Comparison,
+    Shift,
     Sum,
     Term,
     Prefix,
@@ -27,6 +29,7 @@ pub(crate) fn level(kind: &ExprKind) -> Level {
     match kind {
         ExprKind::Infix(infix, ..) => match infix {
             Infix::Or => Level::Or,
+            Infix::Xor => Level::Xor,
             Infix::And => Level::And,
             Infix::Less
             | Infix::LessEqual
@@ -34,6 +37,7 @@ pub(crate) fn level(kind: &ExprKind) -> Level {
             | Infix::GreaterEqual
             | Infix::Equal
             | Infix::NotEqual => Level::Comparison,
+            Infix::ShiftLeft | Infix::ShiftRight => Level::Shift,
             Infix::Add | Infix::Subtract => Level::Sum,
             Infix::Multiply | Infix::Divide => Level::Term,
         },
@@ -51,9 +55,11 @@ impl Level {
     /// The loosest an operand of this form may be without parentheses, on the left and on the right.
     pub(crate) fn operands(self) -> (Level, Level) {
         match self {
-            Level::Or => (Level::Or, Level::And),
+            Level::Or => (Level::Or, Level::Xor),
+            Level::Xor => (Level::Xor, Level::And),
             Level::And => (Level::And, Level::Comparison),
-            Level::Comparison => (Level::Sum, Level::Sum),
+            Level::Comparison => (Level::Shift, Level::Shift),
+            Level::Shift => (Level::Shift, Level::Sum),
             Level::Sum => (Level::Sum, Level::Term),
             Level::Term => (Level::Term, Level::Prefix),
             Level::Prefix => (Level::Prefix, Level::Prefix),

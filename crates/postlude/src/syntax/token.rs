@@ -33,7 +33,11 @@ pub(super) enum TokenKind {
     Ampersand,
     Bar,
     Bang,
-    /// `**` or `^`, which the language does not have.
+    Tilde,
+    Caret,
+    ShiftLeft,
+    ShiftRight,
+    /// `**`, which the language does not have.
     Power,
     Assign,
     /// `+=` and the like, which the language does not have.
@@ -79,6 +83,10 @@ impl TokenKind {
             | TokenKind::Ampersand
             | TokenKind::Bar
             | TokenKind::Bang
+            | TokenKind::Tilde
+            | TokenKind::Caret
+            | TokenKind::ShiftLeft
+            | TokenKind::ShiftRight
             | TokenKind::Power
             | TokenKind::Assign
             | TokenKind::AssignWith

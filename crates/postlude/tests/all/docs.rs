@@ -83,6 +83,7 @@ fn the_function_table_is_the_catalogue() {
     for (group, title) in [
         (Group::Elementwise, "Elementwise"),
         (Group::Activation, "Activations"),
+        (Group::Bits, "Bits and random numbers"),
         (Group::Reduction, "Reductions"),
         (Group::Composite, "Composites"),
         (Group::Structure, "Rearrangements"),
@@ -98,7 +99,7 @@ fn the_function_table_is_the_catalogue() {
                 &["function", "meaning", "note"],
                 entries.map(|e| vec![call(e), code(e.formula), e.note.to_owned()]),
             ),
-            Group::Reduction | Group::Structure => {
+            Group::Bits | Group::Reduction | Group::Structure => {
                 table(&["function", "note"], entries.map(|e| vec![call(e), e.note.to_owned()]))
             }
         };

@@ -240,7 +240,8 @@ impl Draw {
         let a = self.choose(Elem::I32, fits)?;
         let ty = |axes: Axes| Type { elem: Elem::I32, axes };
         let (axes, about) = (self.ty(a).axes, self.about(a));
-        match self.random.below(6) {
+        match self.random.below(8) {
+            6 | 7 => self.bits(a, fits),
             0 => {
                 let function = *self.random.pick(&["abs", "sign", "square", "-"]);
                 Some(self.assign(format!("{function}({{}})"), &[a], ty(axes), about * 4.0))
@@ -269,6 +270,35 @@ impl Draw {
                 let a = self.bounded_integer(a);
                 let about = self.about(a) + self.about(b);
                 Some(self.assign("{} + {}", &[a, b], ty, about))
+            }
+        }
+    }
+
+    /// Bits of integers, with counts of shifts inside and outside of 0 to 31.
+    fn bits(&mut self, a: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+        let ty = |axes: Axes| Type { elem: Elem::I32, axes };
+        let (axes, about) = (self.ty(a).axes, self.about(a));
+        if self.random.one_in(4) {
+            return Some(self.assign("~{}", &[a], ty(axes), about + 1.0));
+        }
+        let operator = *self.random.pick(&["&", "|", "^", "<<", ">>"]);
+        let shifts = matches!(operator, "<<" | ">>");
+        let other = if shifts { None } else { self.choose_other(a, fits) };
+        match other.filter(|_| self.random.one_in(2)) {
+            Some(b) => {
+                let axes = self.join(&[a, b])?;
+                let about = 2.0 * about.max(self.about(b));
+                Some(self.assign(format!("{{}} {operator} {{}}"), &[a, b], ty(axes), about))
+            }
+            None if shifts => {
+                let count = *self.random.pick(&["0", "1", "3", "31", "32", "-1"]);
+                let about = if operator == "<<" { 1e9 } else { about };
+                Some(self.assign(format!("{{}} {operator} {count}"), &[a], ty(axes), about))
+            }
+            None => {
+                let number = *self.random.pick(&INTEGERS);
+                let text = format!("{{}} {operator} {number}");
+                Some(self.assign(text, &[a], ty(axes), about + 128.0))
             }
         }
     }

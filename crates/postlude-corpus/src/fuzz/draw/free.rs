@@ -171,6 +171,11 @@ impl Draw {
     /// A cast of anything to any dtype.
     fn cast_any(&mut self, fits: Fits<'_>) -> Option<ValueId> {
         let x = self.anywhere(fits)?;
+        if self.random.one_in(5)
+            && let Some(rounded) = self.round_any(fits)
+        {
+            return Some(rounded);
+        }
         let to = *self.random.pick(&DType::ALL);
         let ty = Type { elem: to.elem(), axes: self.ty(x).axes };
         let about = match to {

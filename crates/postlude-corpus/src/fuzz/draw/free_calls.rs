@@ -43,12 +43,14 @@ impl Draw {
     pub(super) fn free_call(&mut self, entry: &'static Entry, fits: Fits<'_>) -> Option<ValueId> {
         match entry.group {
             Group::Elementwise | Group::Activation => self.free_elementwise(entry, fits),
+            Group::Bits => self.bits_call(entry, fits),
             Group::Reduction => self.reduce_any(Some(entry), fits),
             Group::Composite => self.composite_any(entry, fits),
             Group::Structure => match entry.name {
                 "halves" | "pairs" => self.split_by(entry.name, fits).map(|parts| parts[0]),
                 "concat" | "join" => self.merge_by(entry.name, fits),
                 "pick" => self.pick_any(fits),
+                "take" => self.take_any(fits),
                 _ => None,
             },
         }
@@ -92,7 +94,12 @@ impl Draw {
         self.in_domain(name, x)
     }
 
-    fn integer_call(&mut self, entry: &Entry, x: ValueId, fits: Fits<'_>) -> Option<ValueId> {
+    pub(super) fn integer_call(
+        &mut self,
+        entry: &Entry,
+        x: ValueId,
+        fits: Fits<'_>,
+    ) -> Option<ValueId> {
         let (mut operands, mut arguments) = (vec![x], vec!["{}"]);
         for _ in 1..entry.parameters.len() {
             let other = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known));
@@ -105,7 +112,8 @@ impl Draw {
             }
         }
         let ty = Type { elem: Elem::I32, axes: self.join(&operands)? };
-        let about = self.about(x).powi(if entry.name == "square" { 2 } else { 1 }).max(40.0);
+        let about = if entry.name == "lshr" { 1e9 } else { self.about(x) };
+        let about = about.powi(if entry.name == "square" { 2 } else { 1 }).max(40.0);
         let text = format!("{}({})", entry.name, arguments.join(", "));
         Some(self.assign(text, &operands, ty, about.min(1e9)))
     }

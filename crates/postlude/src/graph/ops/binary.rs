@@ -5,6 +5,8 @@ use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
 use crate::graph::value::{beyond, larger, smaller};
 
+use super::bits;
+
 /// A function of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // Each is named as in the language.
@@ -22,11 +24,16 @@ pub enum Binary {
     NotEqual,
     And,
     Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    /// Fills with zeros from the left, `lshr` in the language.
+    ShiftRightLogical,
 }
 
 impl Binary {
     /// All of them.
-    pub const ALL: [Binary; 13] = [
+    pub const ALL: [Binary; 17] = [
         Binary::Add,
         Binary::Subtract,
         Binary::Multiply,
@@ -40,6 +47,10 @@ impl Binary {
         Binary::NotEqual,
         Binary::And,
         Binary::Or,
+        Binary::Xor,
+        Binary::ShiftLeft,
+        Binary::ShiftRight,
+        Binary::ShiftRightLogical,
     ];
 
     /// The name in printed graphs, and in the language where it is a function there.
@@ -58,6 +69,10 @@ impl Binary {
             Binary::NotEqual => "not_equal",
             Binary::And => "and",
             Binary::Or => "or",
+            Binary::Xor => "xor",
+            Binary::ShiftLeft => "shift_left",
+            Binary::ShiftRight => "shift_right",
+            Binary::ShiftRightLogical => "lshr",
         }
     }
 
@@ -81,7 +96,11 @@ impl Binary {
             | Binary::Equal
             | Binary::NotEqual
             | Binary::And
-            | Binary::Or => None,
+            | Binary::Or
+            | Binary::Xor
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
+            | Binary::ShiftRightLogical => None,
         }
     }
 
@@ -89,20 +108,22 @@ impl Binary {
     pub const fn commutes(self) -> bool {
         match self {
             Binary::Add | Binary::Multiply | Binary::Maximum | Binary::Minimum => true,
-            Binary::Equal | Binary::NotEqual | Binary::And | Binary::Or => true,
+            Binary::Equal | Binary::NotEqual | Binary::And | Binary::Or | Binary::Xor => true,
             Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Less | Binary::LessEqual => {
                 false
             }
+            Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => false,
         }
     }
 
     /// Whether grouping does not change a bit for operands of this element type.
     pub const fn associates(self, elem: Elem) -> bool {
         match self {
-            Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or => true,
+            Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or | Binary::Xor => true,
             Binary::Add | Binary::Multiply => matches!(elem, Elem::I32),
             Binary::Subtract | Binary::Divide | Binary::Pow => false,
             Binary::Less | Binary::LessEqual | Binary::Equal | Binary::NotEqual => false,
+            Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => false,
         }
     }
 
@@ -110,6 +131,10 @@ impl Binary {
     pub const fn gives(self, operands: Elem) -> Option<Elem> {
         match (self, operands) {
             (Binary::And | Binary::Or, Elem::Bool) => Some(Elem::Bool),
+            (Binary::And | Binary::Or | Binary::Xor, Elem::I32) => Some(Elem::I32),
+            (Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical, Elem::I32) => {
+                Some(Elem::I32)
+            }
             (Binary::Equal | Binary::NotEqual, _) => Some(Elem::Bool),
             (Binary::Less | Binary::LessEqual, Elem::F32 | Elem::I32) => Some(Elem::Bool),
             (
@@ -153,6 +178,11 @@ impl Binary {
                     high: 1.0 - equal.low,
                     nan: false,
                 }
+            }
+            Binary::And | Binary::Or if elem == Elem::I32 => bits::connect(self, x, y),
+            Binary::Xor => bits::connect(self, x, y),
+            Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => {
+                bits::shift(self, x, y)
             }
             Binary::And => Value {
                 nominal: x.nominal.min(y.nominal),

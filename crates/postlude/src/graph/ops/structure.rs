@@ -1,20 +1,23 @@
 //! Operations that read where an element is.
 
-/// `row` or `col`.
+/// Which number of an element's place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IndexAxis {
     /// The row number, i32.
     Row,
     /// The column number, i32.
     Column,
+    /// The number of the batch, i32.
+    Batch,
 }
 
 impl IndexAxis {
-    /// The name in the language.
+    /// The name in printed graphs; `row` and `col` are those of the language.
     pub const fn name(self) -> &'static str {
         match self {
             IndexAxis::Row => "row",
             IndexAxis::Column => "col",
+            IndexAxis::Batch => "batch",
         }
     }
 }

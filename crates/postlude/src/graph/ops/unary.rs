@@ -11,6 +11,7 @@ use crate::graph::value::beyond;
 pub enum Unary {
     Negate,
     Not,
+    Invert,
     Abs,
     Sign,
     Floor,
@@ -62,9 +63,10 @@ const EVERYWHERE: f64 = f64::NEG_INFINITY;
 
 impl Unary {
     /// All of them.
-    pub const ALL: [Unary; 22] = [
+    pub const ALL: [Unary; 23] = [
         Unary::Negate,
         Unary::Not,
+        Unary::Invert,
         Unary::Abs,
         Unary::Sign,
         Unary::Floor,
@@ -96,6 +98,7 @@ impl Unary {
         match self {
             Unary::Negate => row("negate", |x| -x, Monotone, EVERYWHERE, None, Some("-1.0")),
             Unary::Not => row("not", |x| 1.0 - x, Monotone, EVERYWHERE, None, None),
+            Unary::Invert => row("invert", |x| -1.0 - x, Monotone, EVERYWHERE, None, None),
             Unary::Abs => row("abs", f64::abs, Valley, EVERYWHERE, None, Some("sign(x)")),
             Unary::Sign => row("sign", |x| if x == 0.0 { 0.0 } else { x.signum() }, Monotone, EVERYWHERE, None, Some("0.0")),
             Unary::Floor => row("floor", f64::floor, Monotone, EVERYWHERE, None, Some("0.0")),
@@ -143,7 +146,8 @@ impl Unary {
     pub const fn gives(self, operand: Elem) -> Option<Elem> {
         match (self, operand) {
             (Unary::Not, Elem::Bool) => Some(Elem::Bool),
-            (Unary::Not, _) | (_, Elem::Bool) => None,
+            (Unary::Invert, Elem::I32) => Some(Elem::I32),
+            (Unary::Not | Unary::Invert, _) | (_, Elem::Bool) => None,
             (Unary::Negate | Unary::Abs | Unary::Sign, elem) => Some(elem),
             (Unary::IsNan | Unary::IsInf, Elem::F32) => Some(Elem::Bool),
             (_, Elem::F32) => Some(Elem::F32),
@@ -161,6 +165,13 @@ impl Unary {
                 Value::truth(x.nominal.is_infinite(), !must, may && !x.is_only_nan())
             }
             (Unary::Negate | Unary::Abs, Elem::I32) => self.apply_i32(x),
+            // No integer is beyond the range of its complement.
+            (Unary::Invert, _) => Value {
+                nominal: -1.0 - x.nominal,
+                low: -1.0 - x.high,
+                high: -1.0 - x.low,
+                nan: false,
+            },
             (_, Elem::F32 | Elem::I32 | Elem::Bool) => self.apply_f32(accuracy, x),
         }
     }

@@ -172,7 +172,11 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         Op::Input(input) if graph.inputs()[input.0 as usize].dtype == DType::B1 => {
             (slice == Slice::WHOLE).then_some(0)
         }
-        Op::Input(_) | Op::Constant(_) | Op::Extent(_) | Op::Index(IndexAxis::Row) => Some(0),
+        Op::Input(_)
+        | Op::Constant(_)
+        | Op::Extent(_)
+        | Op::Size(_)
+        | Op::Index(IndexAxis::Row | IndexAxis::Batch) => Some(0),
         Op::Part(part, a) => of(*a, slice.of_part(*part)),
         Op::Merge(merge, a, b) => {
             let (place, inner) = slice.of_merge(*merge)?;
@@ -191,6 +195,9 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         | Op::Fma(..)
         | Op::Select(..)
         | Op::Cast(..)
+        | Op::Round(..)
+        | Op::Philox(_)
+        | Op::Take(..)
         | Op::Reduce(_, Over { column: None, .. }, _)) => {
             op.operands().try_fold(0, |all, operand| {
                 Some(all | of(operand, operand_slice(graph, operand, own(id), slice)?)?)

@@ -231,12 +231,16 @@ impl Narrowing<'_> {
             }
             op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
             op @ (Op::Constant(_)
-            | Op::Index(IndexAxis::Row)
+            | Op::Size(_)
+            | Op::Index(IndexAxis::Row | IndexAxis::Batch)
             | Op::Unary(..)
             | Op::Binary(..)
             | Op::Fma(..)
             | Op::Select(..)
             | Op::Cast(..)
+            | Op::Round(..)
+            | Op::Philox(_)
+            | Op::Take(..)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
         Ok(self.new.make(op))

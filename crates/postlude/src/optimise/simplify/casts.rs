@@ -25,7 +25,7 @@ fn holds(site: &Site<'_>, to: DType, node: NodeId, depth: u32) -> bool {
     }
     let Some(depth) = depth.checked_sub(1) else { return false };
     match *site.op(node) {
-        Op::Cast(from, _) => includes(to, from),
+        Op::Cast(from, _) | Op::Round(from, ..) => includes(to, from),
         // Memory may hold an infinity of f8e5m2, which a cast to it would saturate.
         Op::Input(input) => match site.graph.inputs()[input.0 as usize].dtype {
             DType::F8E5M2 => to != DType::F8E5M2 && includes(to, DType::F8E5M2),

@@ -47,6 +47,9 @@ fn negation(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
 fn connective(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let Op::Binary(binary @ (Binary::And | Binary::Or), a, b) = *op else { return None };
     let neutral = binary == Binary::And;
+    if site.elem(a) != Elem::Bool {
+        return (a == b).then_some(a);
+    }
     for (c, other) in [(a, b), (b, a)] {
         if site.is_bool(other, neutral) || c == other {
             return Some(c);

@@ -1,6 +1,6 @@
 //! Expressions, by precedence climbing.
 //!
-//! Loosest first: `|` · `&` · comparisons · `+ -` · `* /` · operators before an operand · `@` · calls, `.T`, `[dims]`.
+//! Loosest first: `|` · `^` · `&` · comparisons · `<< >>` · `+ -` · `* /` · operators before an operand · `@` · calls, `.T`, `[dims]`.
 
 use crate::shape::Dim;
 use crate::syntax::ast::{ExprKind, Infix, Name, Number, Prefix};
@@ -18,8 +18,10 @@ const MODULES: &[&str] = &["torch", "F", "nn", "np", "numpy", "jnp", "jax", "tl"
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Or,
+    Xor,
     And,
     Comparison,
+    Shift,
     Sum,
     Term,
     Product,
@@ -38,6 +40,7 @@ impl Operator {
     fn level(self) -> Level {
         match self {
             Operator::Infix(Infix::Or) => Level::Or,
+            Operator::Infix(Infix::Xor) => Level::Xor,
             Operator::Infix(Infix::And) => Level::And,
             Operator::Infix(
                 Infix::Less
@@ -47,6 +50,7 @@ impl Operator {
                 | Infix::Equal
                 | Infix::NotEqual,
             ) => Level::Comparison,
+            Operator::Infix(Infix::ShiftLeft | Infix::ShiftRight) => Level::Shift,
             Operator::Infix(Infix::Add | Infix::Subtract) => Level::Sum,
             Operator::Infix(Infix::Multiply | Infix::Divide) => Level::Term,
             Operator::Product => Level::Product,
@@ -58,9 +62,11 @@ impl Operator {
 impl Level {
     fn tighter(self) -> Level {
         match self {
-            Level::Or => Level::And,
+            Level::Or => Level::Xor,
+            Level::Xor => Level::And,
             Level::And => Level::Comparison,
-            Level::Comparison => Level::Sum,
+            Level::Comparison => Level::Shift,
+            Level::Shift => Level::Sum,
             Level::Sum => Level::Term,
             Level::Term => Level::Product,
             Level::Product => Level::Power,
@@ -82,6 +88,9 @@ const OPERATORS: &[(TokenKind, Operator)] = &[
     (TokenKind::BangEqual, Operator::Infix(Infix::NotEqual)),
     (TokenKind::Ampersand, Operator::Infix(Infix::And)),
     (TokenKind::Bar, Operator::Infix(Infix::Or)),
+    (TokenKind::Caret, Operator::Infix(Infix::Xor)),
+    (TokenKind::ShiftLeft, Operator::Infix(Infix::ShiftLeft)),
+    (TokenKind::ShiftRight, Operator::Infix(Infix::ShiftRight)),
     (TokenKind::At, Operator::Product),
     (TokenKind::Power, Operator::Power),
 ];
@@ -176,6 +185,7 @@ impl Parser<'_> {
         let prefix = match token.kind {
             TokenKind::Minus => Prefix::Negate,
             TokenKind::Bang => Prefix::Not,
+            TokenKind::Tilde => Prefix::Invert,
             TokenKind::Name if self.kind_ahead(1).begins_operand() && self.at_word("not") => {
                 let found = "not".to_owned();
                 self.report(SyntaxError::WordOperator { found, wanted: "!", at: token.span });

@@ -21,6 +21,7 @@ fn meaning(op: Unary, x: f64) -> f64 {
     match op {
         Unary::Negate => -x,
         Unary::Not => 1.0 - x,
+        Unary::Invert => -1.0 - x,
         Unary::Abs => x.abs(),
         Unary::Sign if x == 0.0 => 0.0,
         Unary::Sign => x.signum(),
@@ -106,6 +107,9 @@ fn binary(op: Binary, accuracy: Accuracy, engine: Engine, x: f32, y: f32) -> f32
         Binary::NotEqual => f32::from(u8::from(x != y)),
         Binary::And => x.min(y),
         Binary::Or => x.max(y),
+        Binary::Xor | Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => {
+            unreachable!("bits of floats")
+        }
     }
 }
 

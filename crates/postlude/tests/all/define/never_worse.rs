@@ -62,7 +62,10 @@ fn as_written(expression: &str, x: f32) -> f32 {
                     | Infix::Equal
                     | Infix::NotEqual
                     | Infix::And
-                    | Infix::Or => unreachable!("not in the expressions of this test"),
+                    | Infix::Or
+                    | Infix::Xor
+                    | Infix::ShiftLeft
+                    | Infix::ShiftRight => unreachable!("not in the expressions of this test"),
                 }
             }
             ExprKind::Call { function, arguments, .. } => {
@@ -72,7 +75,7 @@ fn as_written(expression: &str, x: f32) -> f32 {
                 }
                 call(&function.text, argument)
             }
-            ExprKind::Prefix(Prefix::Not, _)
+            ExprKind::Prefix(Prefix::Not | Prefix::Invert, _)
             | ExprKind::Annotated(..)
             | ExprKind::Transpose(_)
             | ExprKind::Product(..) => unreachable!("not in the expressions of this test"),

@@ -33,7 +33,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
     OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
-    PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision LiteralRange ArgumentCount
+    PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
     TargetCount NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
@@ -118,6 +118,9 @@ const BODIES: &[(&str, &str)] = &[
     ("UsedBeforeAssigned", "D = relu(z); z = A @ B"),
     ("FunctionAsValue", "D = A @ B * gelu"),
     ("DimAsValue", "D = A @ B / N"),
+    ("NotInteger", "D = A @ B << 2"),
+    ("BitsMeetComparison", "D = where(n & 1 == 1, A @ B, 0)"),
+    ("FloatPower", "D = A @ B + C^2"),
     ("UnknownFunction", "D = geluu(A @ B)"),
     ("AssignedTwice", "D = A @ B; D = C"),
     ("AssignsInput", "C = A @ B; D = C"),

@@ -41,7 +41,7 @@ use super::fragment::Fragment;
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::tile_scheduler::{TileScheduler, WorkTile};
-use super::values::{Environment, Evaluator, Place, Value, fill};
+use super::values::{Environment, Evaluator, Pairs, Place, Value, fill};
 use super::warpgroup::WarpgroupIndex;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
@@ -67,6 +67,8 @@ pub(super) struct Epilogue<'a, 'k, C> {
     column: Reg<'k, U32>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
+    /// Whether elements have random words.
+    random: bool,
     lanes: Lanes<'k, C>,
     columns: Columns<'a, 'k, C>,
     loads: EpilogueLoads<'a, 'k, C>,
@@ -123,6 +125,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             row: Fragment::row(warp, lane),
             column: Fragment::column(lane),
             lanes: Lanes::new(k, rank, plan.schedule),
+            random: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_))),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, Fragment::column(lane)),
             loads,
@@ -466,12 +469,22 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let Elements { offset, products, groups, wanted, only } = elements;
         let along_columns = self.columns.read(thread.before, *offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
+        let random = environment.each_ref().map(|environment| {
+            if self.random {
+                evaluator.random_pairs(environment, thread.column + *offset, only)
+            } else {
+                Pairs::new()
+            }
+        });
         for (element, mut all) in operands.into_iter().enumerate() {
             let own: Vec<_> = products.iter().map(|four| four[element]).collect();
             let (row, column) = (element / 2, element % 2);
             fill(&mut all, &environment[row]);
             groups.fill(&mut all, *offset, row);
             for (node, values) in &along_columns {
+                all[node.index()] = Some(values[column]);
+            }
+            for (node, values) in &random[row] {
                 all[node.index()] = Some(values[column]);
             }
             let column =

@@ -54,6 +54,8 @@ fn facts(
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
     let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
     parameters.extend(raster.map(Parameter::U32));
+    let sizes = problem.shape(&program.sizes);
+    parameters.extend(sizes.into_iter().map(|size| Parameter::U32(size as u32)));
     let tiles = &program.tile_operands;
     for input in program.body_inputs.iter().copied() {
         let declared = &graph.inputs()[input.0 as usize];

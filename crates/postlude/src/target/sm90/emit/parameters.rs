@@ -6,6 +6,7 @@ use postlude_ptx::types::{F32, U32};
 
 use crate::graph::{InputId, ProductId};
 use crate::lower::TileProgram;
+use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
 
 use super::memory::Memory;
@@ -46,6 +47,8 @@ pub(super) struct Parameters<'k> {
     /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
     pub(super) along_m: Reg<'k, U32>,
+    /// Sizes of dims that are computed with.
+    pub(super) sizes: Vec<(Dim, Reg<'k, U32>)>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
@@ -75,6 +78,9 @@ impl<'k> Parameters<'k> {
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
         let [group, along_m] = ["group", "columns_grouped"].map(number);
+        let sizes = program.sizes.iter().enumerate();
+        let sizes =
+            sizes.map(|(place, dim)| (dim.clone(), number(&format!("size{place}")))).collect();
         let tiles = &program.tile_operands;
         let sources = program
             .body_inputs
@@ -122,6 +128,7 @@ impl<'k> Parameters<'k> {
             batches,
             group,
             along_m,
+            sizes,
             sources,
             destinations,
             workspace,

@@ -9,8 +9,10 @@ mod float;
 mod fold;
 mod input;
 mod integer;
+mod random;
 mod truth;
 mod value;
 
 pub(super) use evaluator::Evaluator;
+pub(super) use random::Pairs;
 pub(super) use value::{Environment, Place, State, Term, Value, fill};

@@ -64,7 +64,7 @@ impl Parameters {
         all.operand(needs.operands[0]);
         (0..needs.products).for_each(|_| all.operand(needs.operands[1]));
         // Sizes, and the order of tiles.
-        all.words(6);
+        all.words(6 + program.sizes.len());
         let tiles = &program.tile_operands;
         for input in &program.body_inputs {
             if program.graph().inputs()[input.0 as usize].dims.is_none() {

@@ -1,5 +1,6 @@
 //! How much a tile program computes for every element of a tile, and how long the code for it is.
 
+use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::graph::{Binary, Dependence, Fold, Kind, MathMode, NodeId, Op, Unary, accuracies};
 use crate::lower::TileProgram;
@@ -41,7 +42,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Unary(unary, _) => match unary {
             Unary::Negate | Unary::Not | Unary::Abs => 0,
             Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 2,
-            Unary::IsNan | Unary::IsInf => 1,
+            Unary::Invert | Unary::IsNan | Unary::IsInf => 1,
             Unary::Erf => 20,
             Unary::Sqrt | Unary::Rsqrt | Unary::Rcp | Unary::Exp | Unary::Exp2 if accurate => 8,
             Unary::Log | Unary::Log2 if accurate => 15,
@@ -61,11 +62,15 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         },
         Op::Binary(Binary::Divide, ..) => 8,
         Op::Binary(Binary::Pow, ..) => 30,
+        Op::Philox(_) => 35,
+        Op::Round(..) => 4,
+        Op::Take(..) => 6,
         Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
         Op::Accumulator(_)
         | Op::Constant(_)
         | Op::Index(_)
         | Op::Extent(_)
+        | Op::Size(_)
         | Op::Reduce(..)
         | Op::Pick(..)
         | Op::Part(..)
@@ -146,6 +151,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
             Unary::Sign => 9,
             Unary::Negate
             | Unary::Not
+            | Unary::Invert
             | Unary::Abs
             | Unary::Floor
             | Unary::Ceil
@@ -156,12 +162,17 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Binary(Binary::Divide, ..) => or(75, 2),
         Op::Binary(Binary::Pow, ..) => or(196, 94),
         Op::Cast(..) => 5,
+        Op::Philox(_) => 70,
+        Op::Round(DType::BF16, ..) => 6,
+        Op::Round(..) => 25,
+        Op::Take(..) => 12,
         Op::Select(..) | Op::Input(_) => 2,
         Op::Binary(..) | Op::Fma(..) => 1,
         Op::Accumulator(_)
         | Op::Constant(_)
         | Op::Index(_)
         | Op::Extent(_)
+        | Op::Size(_)
         | Op::Reduce(..)
         | Op::Pick(..)
         | Op::Part(..)

@@ -56,7 +56,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     }
 
     /// Rounds to a type of floats and back.
-    fn rounded(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
+    pub(super) fn rounded(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
         let half = |half| self.k.f32_of_half(half, self.k.half_of_f32(half, a));
         let eighth = |format| {
             let [low, _] = self.k.unpack_halves(

@@ -153,6 +153,15 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Op::Constant(constant) => self.constant(*constant),
             Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),
             Op::Index(IndexAxis::Column) => Value::Integer(place.at[2].cast()),
+            Op::Index(IndexAxis::Batch) => Value::Integer(place.at[0].cast()),
+            Op::Size(dim) => Value::Integer(self.size(dim).cast()),
+            Op::Round(to, a, bits) => {
+                Value::Float(self.round_randomly(*to, value(*a).float(), value(*bits).integer()))
+            }
+            Op::Philox(words) => {
+                Value::Integer(self.philox_word(words.map(|word| value(word).integer())))
+            }
+            Op::Take(table, index) => self.take(*table, *index, value(*index).integer()),
             Op::Extent(axes) => Value::Float(self.extent(*axes)),
             Op::Unary(op, a) => self.unary(*op, accuracy, value(*a)),
             Op::Binary(op, a, b) => self.binary(*op, accuracy, value(*a), value(*b)),

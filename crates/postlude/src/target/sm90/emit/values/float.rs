@@ -25,7 +25,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Unary::Round => Value::Float(machine.round_even(a)),
             Unary::IsNan => Value::Truth(a.compare(Compare::AnyNan, a)),
             Unary::IsInf => Value::Truth(a.abs().eq(f32::INFINITY)),
-            Unary::Not => panic!("compiler bug: `not` of a float"),
+            Unary::Not | Unary::Invert => panic!("compiler bug: `{}` of a float", op.name()),
             Unary::Sqrt
             | Unary::Rsqrt
             | Unary::Rcp
@@ -114,7 +114,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Binary::LessEqual => Value::Truth(a.le(b)),
             Binary::Equal => Value::Truth(a.eq(b)),
             Binary::NotEqual => Value::Truth(a.compare(Compare::NeOrNan, b)),
-            Binary::And | Binary::Or => panic!("compiler bug: `{}` of floats", op.name()),
+            Binary::And
+            | Binary::Or
+            | Binary::Xor
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
+            | Binary::ShiftRightLogical => panic!("compiler bug: `{}` of floats", op.name()),
         }
     }
 }

@@ -5,7 +5,9 @@ use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Axes, InputId, Kind};
+use crate::graph::{Axes, Constant, InputId, Kind, NodeId, Op};
+use crate::lower::table_dim;
+use crate::shape::Dim;
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::parameters::Source;
@@ -36,6 +38,42 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)
             }
+        }
+    }
+
+    /// The size of a dim.
+    pub(super) fn size(&self, dim: &Dim) -> Reg<'k, U32> {
+        if let Dim::Size(size) = dim {
+            return self.k.imm(*size);
+        }
+        let found = self.parameters.sizes.iter().find(|(known, _)| known == dim);
+        found.map_or_else(
+            || panic!("compiler bug: the size of `{dim}` is not passed"),
+            |(_, size)| *size,
+        )
+    }
+
+    /// The element of a table at an index; nan, of integers 0, out of range.
+    pub(super) fn take(&self, table: InputId, index: NodeId, at: Reg<'k, S32>) -> Value<'k> {
+        let found = self.parameters.sources.iter().find(|(id, _)| *id == table);
+        let (Some((_, Source::Memory(memory))), Some(dim)) =
+            (found, table_dim(self.plan.graph, table))
+        else {
+            panic!("compiler bug: input {} is no table", table.0)
+        };
+        // A tensor of one dim has one stride; the others are 0.
+        let place = at.cast::<U32>();
+        let location = memory.element(self.k, [place; 3]);
+        let certain = match (dim, &self.plan.graph[index].op) {
+            (Dim::Size(size), Op::Constant(Constant::I32(index))) => {
+                u32::try_from(*index).is_ok_and(|index| index < *size)
+            }
+            _ => false,
+        };
+        let inside = (!certain).then(|| place.lt(self.size(dim)));
+        match (self.load(memory.dtype, location, inside, LoadCache::ReadOnly), inside) {
+            (Value::Float(value), Some(inside)) => Value::Float(value.select(f32::NAN, inside)),
+            (value, _) => value,
         }
     }
 

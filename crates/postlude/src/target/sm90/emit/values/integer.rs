@@ -1,7 +1,7 @@
 //! Integers of 32 bits, which wrap.
 
 use postlude_ptx::kernel::Reg;
-use postlude_ptx::types::S32;
+use postlude_ptx::types::{S32, U32};
 
 use crate::graph::{Binary, Unary};
 
@@ -13,6 +13,7 @@ pub(super) fn unary(op: Unary, a: Reg<'_, S32>) -> Reg<'_, S32> {
         // The one without an opposite stays.
         Unary::Abs => a.max(a.negate()),
         Unary::Sign => a.max(-1).min(1),
+        Unary::Invert => a.complement(),
         Unary::Not
         | Unary::Floor
         | Unary::Ceil
@@ -46,7 +47,14 @@ pub(super) fn binary<'k>(op: Binary, a: Reg<'k, S32>, b: Reg<'k, S32>) -> Value<
         Binary::LessEqual => Value::Truth(a.le(b)),
         Binary::Equal => Value::Truth(a.eq(b)),
         Binary::NotEqual => Value::Truth(a.ne(b)),
-        Binary::Divide | Binary::Pow | Binary::And | Binary::Or => {
+        Binary::And => Value::Integer(a & b),
+        Binary::Or => Value::Integer(a | b),
+        Binary::Xor => Value::Integer(a ^ b),
+        // Counts are unsigned, and beyond the width all bits are shifted out (PTX ISA, "shl" and "shr").
+        Binary::ShiftLeft => Value::Integer(a << b.cast::<U32>()),
+        Binary::ShiftRight => Value::Integer(a >> b.cast::<U32>()),
+        Binary::ShiftRightLogical => Value::Integer((a.cast::<U32>() >> b.cast::<U32>()).cast()),
+        Binary::Divide | Binary::Pow => {
             panic!("compiler bug: `{}` of integers", op.name())
         }
     }

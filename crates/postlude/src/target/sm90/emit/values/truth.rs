@@ -24,7 +24,11 @@ pub(super) fn binary<'k>(op: Binary, a: Reg<'k, Pred>, b: Reg<'k, Pred>) -> Reg<
         | Binary::Minimum
         | Binary::Pow
         | Binary::Less
-        | Binary::LessEqual => panic!("compiler bug: `{}` of conditions", op.name()),
+        | Binary::LessEqual
+        | Binary::Xor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight
+        | Binary::ShiftRightLogical => panic!("compiler bug: `{}` of conditions", op.name()),
     }
 }
 
