@@ -163,9 +163,10 @@ pub const FUNCTIONS: &[Entry] = &[
     c("rms_norm", &["x", "dim", "eps"], "x * rsqrt(mean(square(x), dim) + eps)", ""),
     c("layer_norm", &["x", "dim", "eps"], "(x - mean(x, dim)) * rsqrt(mean(square(x - mean(x, dim)), dim) + eps)", ""),
     c("topk_softmax", &["x", "k", "dim"], "softmax(where(x >= largest, x, -inf), dim)", "`largest` is the k-th largest along dim; what equals it is kept too"),
-    s("halves", &["x"], "`a, b = halves(x)`: the first and the second half of the columns"),
-    s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns"),
-    s("concat", &["x", "y"], "undoes halves"),
+    s("halves", &["x"], "`a, b = halves(x)`: the first and the second half of the columns; `halves(x, 128)` inside each run of 128"),
+    s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns; `pairs(x, 128)` is the same"),
+    s("split", &["x", "parts"], "`q, k, v = split(x, 3)`: equal parts; `split(x, [Q, KV, KV])`: parts of these dims; `split(x, 3, 192)` inside each run of 192"),
+    s("concat", &["x", "y"], "undoes halves and splits: `concat(q, k, v)`; `concat(a, b, 128)` inside each run of 128"),
     s("join", &["x", "y"], "undoes pairs"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];

@@ -13,6 +13,7 @@ mod lower;
 mod parts;
 mod product;
 mod reduce;
+mod split;
 mod whole;
 
 use std::collections::HashMap;

@@ -28,6 +28,7 @@ pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
         Group::Composite => {
             place < entry.parameters.len() && matches!(entry.parameter(place), "dim" | "k")
         }
-        Group::Elementwise | Group::Activation | Group::Structure => false,
+        Group::Structure => place > 0 && matches!(entry.name, "halves" | "pairs" | "split"),
+        Group::Elementwise | Group::Activation => false,
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Rule {
     NoSlice,
     /// More products than threads have accumulators for.
     ManyParts,
+    /// Parts that are neither halves nor pairs and that meet each other.
+    NamedParts,
 }
 
 impl Rule {
@@ -100,6 +102,9 @@ impl Rule {
             Rule::ManyParts => {
                 "a launch multiplies at most 8 parts of B; these halves and pairs need more"
             }
+            Rule::NamedParts => {
+                "parts of a split that are neither halves nor pairs of it meet each other here, and lie in different tiles"
+            }
         }
     }
 
@@ -138,6 +143,7 @@ impl Rule {
                 "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it; take deeper parts in a second kernel"
             }
             Rule::ManyParts => "compute some of the parts in a second kernel",
+            Rule::NamedParts => "run it on the CPU, or combine the parts in a second kernel",
         }
     }
 

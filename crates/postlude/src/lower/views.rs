@@ -12,7 +12,7 @@ mod slice;
 mod text;
 mod view;
 
-use crate::graph::{Dependence, Graph, Kind, NodeId, Op};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Part};
 
 use super::refusal::LowerRefusal;
 use super::rules::Rule;
@@ -32,6 +32,10 @@ pub(super) fn sliced<T>(
         let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
         nodes.filter_map(|(id, node)| Some((id, node, way_of(&node.op)?)))
     };
+    if let Some((id, _)) = graph.nodes().find(|(id, node)| live[id.index()] && is_uneven(&node.op))
+    {
+        return Err(Rule::NamedParts.at(graph, id));
+    }
     let Some((_, _, usual)) = split().next() else {
         return accept(graph, Views::whole(graph));
     };
@@ -54,6 +58,11 @@ pub(super) fn sliced<T>(
     Err(refusal.or(obstacle).unwrap_or_else(|| Rule::NoSlice.anywhere()))
 }
 
+/// Whether an operation splits columns into others than halves or pairs, or puts such parts together.
+fn is_uneven(op: &Op) -> bool {
+    matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
+}
+
 /// How an operation splits columns or puts them together, if it does.
 fn way_of(op: &Op) -> Option<Way> {
     match op.dependence() {
@@ -63,6 +72,7 @@ fn way_of(op: &Op) -> Option<Way> {
         | Dependence::Elementwise(_)
         | Dependence::Reduce(..)
         | Dependence::Pick(..)
+        | Dependence::Concat(_)
         | Dependence::Call => None,
     }
 }
@@ -102,6 +112,7 @@ fn refused(graph: &Graph, obstacle: Option<NodeId>) -> LowerRefusal {
         | Dependence::Elementwise(_)
         | Dependence::Part(..)
         | Dependence::Merge(..)
+        | Dependence::Concat(_)
         | Dependence::Call => Rule::NoSlice,
     };
     rule.at(graph, id)

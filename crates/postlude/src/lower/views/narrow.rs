@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::dtype::DType;
 use crate::graph::{
-    Axes, Binary, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op, Orientation,
-    Output, Over, Product, ProductId, Run, Space, Unary,
+    Axes, Binary, Columns, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op,
+    Orientation, Output, Over, Product, ProductId, Run, Space, Unary,
 };
 use crate::shape::Dim;
 
@@ -70,7 +70,10 @@ impl Inputs<'_> {
             ..product.clone()
         };
         let products = slices.into_iter().map(of_slice).collect();
-        (Space { column: space.column_dim(divisor), ..space.clone() }, products)
+        (
+            Space { column: space.column_dim(Columns::of_product(divisor)), ..space.clone() },
+            products,
+        )
     }
 
     fn view(&mut self, input: InputId, column: usize, slice: Slice) -> InputId {
@@ -230,6 +233,7 @@ impl Narrowing<'_> {
                 return self.reduced(*fold, *over, terms);
             }
             op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
+            Op::Concat(..) => panic!("compiler bug: {id} has parts that are no slices"),
             op @ (Op::Constant(_)
             | Op::Index(IndexAxis::Row)
             | Op::Unary(..)
