@@ -243,6 +243,12 @@ impl Graph {
         (self.space.splits.len() - 1) as u16
     }
 
+    /// Declares one more input.
+    pub(crate) fn push_input(&mut self, input: Input) -> InputId {
+        self.inputs.push(input);
+        InputId(self.inputs.len() as u32 - 1)
+    }
+
     pub(crate) fn push_product(&mut self, product: Product) {
         self.products.push(product);
     }
@@ -345,6 +351,12 @@ impl Graph {
             | Dependence::Pick(..)
             | Dependence::Call => None,
         });
+        let uneven = |op: &Op| {
+            matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
+        };
+        if nodes().any(|(_, node)| uneven(&node.op)) {
+            return true;
+        }
         let Some(first) = splits.next() else { return false };
         let runs = |node: &Node| match node.op.dependence() {
             Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) => false,

@@ -20,6 +20,7 @@ mod runs;
 mod stored;
 mod text;
 mod views;
+mod windows;
 
 use std::sync::{Arc, OnceLock};
 
@@ -37,10 +38,15 @@ pub(crate) use views::MOST_PRODUCTS;
 
 /// Lowers a graph to what one launch computes, or says why one launch does not.
 pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
-    views::sliced(graph, |graph, views| {
+    let accept = |graph: &Graph, views| {
         let program = TileProgram::new(graph, views);
         refuse::refuse(&program).map(|()| program)
-    })
+    };
+    if !windows::has_windows(graph) {
+        return views::sliced(graph, accept);
+    }
+    let (graph, windows) = windows::windowed(graph)?;
+    views::sliced(&graph, |graph, views| accept(graph, views.of(&windows)?))
 }
 
 /// A graph and, once it was asked for, what one launch computes of it.

@@ -11,8 +11,9 @@ mod narrow;
 mod slice;
 mod text;
 mod view;
+mod window;
 
-use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Part};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Op};
 
 use super::refusal::LowerRefusal;
 use super::rules::Rule;
@@ -20,7 +21,8 @@ use super::runs::least_common_multiple;
 pub(crate) use asked::MOST_PRODUCTS;
 use asked::Target;
 use slice::{MOST_DEPTH, Way};
-pub(crate) use view::Views;
+pub(crate) use view::{View, Views};
+pub(crate) use window::{Number, Window};
 
 /// The first graph without parts and merges that is accepted, or why none is.
 pub(super) fn sliced<T>(
@@ -32,10 +34,6 @@ pub(super) fn sliced<T>(
         let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
         nodes.filter_map(|(id, node)| Some((id, node, way_of(&node.op)?)))
     };
-    if let Some((id, _)) = graph.nodes().find(|(id, node)| live[id.index()] && is_uneven(&node.op))
-    {
-        return Err(Rule::NamedParts.at(graph, id));
-    }
     let Some((_, _, usual)) = split().next() else {
         return accept(graph, Views::whole(graph));
     };
@@ -56,11 +54,6 @@ pub(super) fn sliced<T>(
         };
     }
     Err(refusal.or(obstacle).unwrap_or_else(|| Rule::NoSlice.anywhere()))
-}
-
-/// Whether an operation splits columns into others than halves or pairs, or puts such parts together.
-fn is_uneven(op: &Op) -> bool {
-    matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
 }
 
 /// How an operation splits columns or puts them together, if it does.

@@ -80,7 +80,7 @@ impl Inputs<'_> {
         if slice == Slice::WHOLE {
             return input;
         }
-        let view = View { of: input.0 as usize, columns: Some((column, slice)) };
+        let view = View { columns: Some((column, slice)), ..View::all(input.0 as usize) };
         let known = self.views.iter().position(|known| *known == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view);
@@ -169,7 +169,7 @@ impl Narrowing<'_> {
             for slice in std::mem::take(&mut self.asked.outputs[of]) {
                 let value = self.operand(output.value, column, slice);
                 let mut dims = output.dims.clone();
-                let mut view = View { of, columns: None };
+                let mut view = View::all(of);
                 if slice != Slice::WHOLE {
                     let column = self.inputs.column(&dims);
                     dims[column] = narrowed(&dims[column], slice);
@@ -185,6 +185,7 @@ impl Narrowing<'_> {
             inputs: self.old.inputs().len(),
             of_inputs: self.inputs.views,
             of_outputs: output_views,
+            windows: Vec::new(),
             divided: if fixed { self.divisor as usize } else { 1 },
             whole: false,
         };
