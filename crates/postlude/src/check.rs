@@ -15,6 +15,7 @@ mod parts;
 mod product;
 mod random;
 mod reduce;
+mod split;
 mod stack;
 mod tables;
 mod whole;

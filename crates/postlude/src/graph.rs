@@ -23,7 +23,7 @@ use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
-pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
+pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary};
 pub(crate) use ops::{
     fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right, shift_right_logical,
@@ -31,7 +31,7 @@ pub(crate) use ops::{
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
-pub use types::{Axes, Kind, Type};
+pub use types::{Axes, Columns, Kind, Type};
 pub use value::Value;
 pub use verify::{Broken, Stage};
 
@@ -103,6 +103,10 @@ pub struct Space {
     pub row: Dim,
     /// The dim of the right operand that stays.
     pub column: Dim,
+    /// Dims that splits name: parts of the columns that are no fraction of them.
+    pub parts: Vec<Dim>,
+    /// Columns that are split into parts of named sizes.
+    pub splits: Vec<Split>,
 }
 
 /// A typed, hash-consed kernel.
@@ -201,6 +205,39 @@ impl Graph {
     /// One of them.
     pub fn product(&self, id: ProductId) -> &Product {
         &self.products[id.0 as usize]
+    }
+
+    /// Makes a dim of a split one of the body's, where it is not yet.
+    pub(crate) fn name_part(&mut self, dim: &Dim) {
+        // A fixed size is a dim of its own, though it may divide another one.
+        let is_known = match dim {
+            Dim::Name { .. } => self.space.columns(dim).is_some(),
+            Dim::Size(_) => {
+                self.space.column_divisor(dim).is_some() || self.space.parts.contains(dim)
+            }
+        };
+        if !is_known {
+            let base = match dim {
+                Dim::Name { name, .. } => Dim::name(name.clone()),
+                Dim::Size(size) => Dim::Size(*size),
+            };
+            self.space.parts.push(base);
+        }
+    }
+
+    /// The split of columns into parts, by its place: the one there is, or a new one.
+    pub(crate) fn add_split(&mut self, split: Split) -> u16 {
+        if let Some(place) = self.space.split_of(Some(split.whole), &split.parts) {
+            return place;
+        }
+        self.space.splits.push(split);
+        (self.space.splits.len() - 1) as u16
+    }
+
+    /// Declares one more input.
+    pub(crate) fn push_input(&mut self, input: Input) -> InputId {
+        self.inputs.push(input);
+        InputId(self.inputs.len() as u32 - 1)
     }
 
     pub(crate) fn push_product(&mut self, product: Product) {
@@ -313,15 +350,22 @@ impl Graph {
                 Some((matches!(part, Part::First | Part::Second), self.ty(a).axes.column))
             }
             Dependence::Merge(merge, ..) => Some((merge == Merge::Concat, self.ty(id).axes.column)),
+            Dependence::Concat(_) => Some((true, self.ty(id).axes.column)),
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Reduce(..)
             | Dependence::Pick(..)
             | Dependence::Call => None,
         });
+        let uneven = |op: &Op| {
+            matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
+        };
+        if nodes().any(|(_, node)| uneven(&node.op)) {
+            return true;
+        }
         let Some(first) = splits.next() else { return false };
         let runs = |node: &Node| match node.op.dependence() {
-            Dependence::Part(..) | Dependence::Merge(..) => false,
+            Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) => false,
             Dependence::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
             Dependence::Source
             | Dependence::Elementwise(_)
@@ -391,7 +435,9 @@ impl Space {
             } else if *dim == self.row {
                 !std::mem::replace(&mut axes.row, true)
             } else {
-                axes.column.replace(self.column_divisor(dim)?).is_none()
+                let columns = self.columns(dim)?;
+                axes.part = columns.part;
+                axes.column.replace(columns.divisor).is_none()
             };
             if !fresh {
                 return None;
@@ -411,24 +457,63 @@ impl Space {
         }
     }
 
-    /// The dim of values whose columns are the column name's size divided by `divisor`.
-    pub fn column_dim(&self, divisor: u32) -> Dim {
-        match &self.column {
-            Dim::Name { name, .. } => Dim::Name { name: name.clone(), divisor },
-            Dim::Size(size) => Dim::Size(size / divisor),
+    /// Whether both are spaces of the same product's dims, whatever is split.
+    pub(crate) fn has_dims_of(&self, other: &Space) -> bool {
+        (&self.batch, &self.row, &self.column) == (&other.batch, &other.row, &other.column)
+    }
+
+    /// The columns that a dim stands for: the product's, or those of a part that a split names.
+    pub fn columns(&self, dim: &Dim) -> Option<Columns> {
+        if let Some(divisor) = self.column_divisor(dim) {
+            return Some(Columns::of_product(divisor));
         }
+        let divides = |part: &Dim| match (part, dim) {
+            (Dim::Name { name: own, .. }, Dim::Name { name, divisor }) => {
+                (name == own).then_some(*divisor)
+            }
+            (Dim::Size(own), Dim::Size(size)) => (*size > 0 && own % size == 0).then(|| own / size),
+            (Dim::Name { .. }, Dim::Size(_)) | (Dim::Size(_), Dim::Name { .. }) => None,
+        };
+        let exact = self.parts.iter().position(|part| part == dim);
+        let place = exact.or_else(|| self.parts.iter().position(|part| divides(part).is_some()))?;
+        Some(Columns { part: place as u16 + 1, divisor: divides(&self.parts[place])? })
+    }
+
+    /// The dim that columns are divided from: the product's by its name alone, or that of a part.
+    pub fn base_dim(&self, part: u16) -> Dim {
+        match (part, &self.column) {
+            (0, Dim::Name { name, .. }) => Dim::name(name.clone()),
+            (0, Dim::Size(size)) => Dim::Size(*size),
+            (part, _) => self.parts[part as usize - 1].clone(),
+        }
+    }
+
+    /// The dim of these columns.
+    pub fn column_dim(&self, columns: Columns) -> Dim {
+        match self.base_dim(columns.part) {
+            Dim::Name { name, .. } => Dim::Name { name, divisor: columns.divisor },
+            Dim::Size(size) => Dim::Size(size / columns.divisor),
+        }
+    }
+
+    /// The split of these columns into these parts.
+    pub fn split_of(&self, whole: Option<Columns>, parts: &[Columns]) -> Option<u16> {
+        let fits =
+            |split: &Split| whole.is_none_or(|whole| whole == split.whole) && split.parts == parts;
+        self.splits.iter().position(fits).map(|place| place as u16)
     }
 
     /// The axes of the accumulator.
     pub fn accumulator_axes(&self) -> Axes {
-        Axes { batch: self.batch.is_some(), row: true, column: Some(self.column.divisor()) }
+        Axes { batch: self.batch.is_some(), row: true, ..Axes::SCALAR }
+            .along(Some(Columns::of_product(self.column.divisor())))
     }
 
     /// The dims of a value with these axes, in the order batch, row, column.
     pub fn dims(&self, axes: Axes) -> Vec<Dim> {
         let batch = self.batch.clone().filter(|_| axes.batch);
         let row = axes.row.then(|| self.row.clone());
-        let column = axes.column.map(|divisor| self.column_dim(divisor));
+        let column = axes.columns().map(|columns| self.column_dim(columns));
         [batch, row, column].into_iter().flatten().collect()
     }
 }

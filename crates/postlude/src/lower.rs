@@ -20,6 +20,7 @@ mod runs;
 mod stored;
 mod text;
 mod views;
+mod windows;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -40,10 +41,15 @@ pub(crate) use views::MOST_PRODUCTS;
 /// Lowers a graph to what one launch computes, or says why one launch does not.
 pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
     let (graph, elements) = unstacked(graph);
-    views::sliced(&graph, |graph, views| {
+    let accept = |graph: &Graph, views: views::Views| {
         let program = TileProgram::new(graph, views.stacked(&elements));
         refuse::refuse(&program).map(|()| program)
-    })
+    };
+    if !windows::has_windows(&graph) {
+        return views::sliced(&graph, accept);
+    }
+    let (graph, windows) = windows::windowed(&graph)?;
+    views::sliced(&graph, |graph, views| accept(graph, views.of(&windows)?))
 }
 
 /// A graph with an output for each value, and what each is of the kernel's: the output, and where values are stacked the dim

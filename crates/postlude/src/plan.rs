@@ -68,13 +68,13 @@ pub fn plan(graph: &Graph, problem: &Problem, threads: Option<usize>) -> Result<
 
 /// Whether some value meets other columns of its row before the row is finished.
 fn needs_whole_rows(graph: &Graph) -> bool {
-    let own = graph.space().column.divisor();
+    let own = graph.space().accumulator_axes().columns();
     // Values that depend on a reduction along columns alone.
     let mut after_row = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
         let columns_differ =
-            node.ty.axes.row && node.ty.axes.column.is_some_and(|divisor| divisor != own);
-        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Pick(..))
+            node.ty.axes.row && node.ty.axes.column.is_some() && node.ty.axes.columns() != own;
+        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..))
             && (node.ty.axes.row || columns_differ);
         let inherits = node.op.operands().any(|operand| after_row[operand.index()]);
         let along = match &node.op {
@@ -93,6 +93,6 @@ fn needs_whole_rows(graph: &Graph) -> bool {
     }
     graph.outputs().iter().any(|output| {
         let axes = graph.space().axes(&output.dims);
-        axes.is_some_and(|axes| axes.row && axes.column.is_some_and(|divisor| divisor != own))
+        axes.is_some_and(|axes| axes.row && axes.column.is_some() && axes.columns() != own)
     })
 }

@@ -7,7 +7,9 @@ mod error;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Fold, Graph, Input, InputId, Op, Over, ProductId, Run, Space, Top};
+use crate::graph::{
+    Axes, Columns, Fold, Graph, Input, InputId, Op, Over, Part, ProductId, Run, Space, Top,
+};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
@@ -118,6 +120,8 @@ pub struct Problem {
     pub(crate) sizes: Sizes,
     /// What the product's own columns divide [`Problem::columns`] by.
     pub(crate) column_divisor: u32,
+    /// The sizes of the dims that splits name.
+    pub(crate) parts: Vec<usize>,
 }
 
 impl Problem {
@@ -129,6 +133,7 @@ impl Problem {
                 return Err(BindError::UnknownDim { dim: dim.clone() });
             }
         }
+        let sizes = &with_split_sizes(graph, sizes);
         let known = |dim: &&str| sizes.contains_key(*dim);
         let missing = dim_names(graph).into_iter().filter(|dim| !known(dim));
         let dims: Vec<String> = missing.map(str::to_owned).collect();
@@ -137,17 +142,16 @@ impl Problem {
         }
         let size = |dim: &Dim| size_of(dim, sizes);
         let problem = Problem::measure(graph, sizes)?;
-        let columns = problem.columns;
-        let dim = match &graph.space().column {
-            Dim::Name { name, .. } => name.clone(),
-            Dim::Size(size) => size.to_string(),
-        };
-        for by in graph.column_multiples().into_iter().chain([problem.column_divisor]) {
-            if columns % by as usize != 0 {
-                let bytes = graph.statement_needing(by).map(|statement| statement.bytes);
-                return Err(BindError::Multiple { dim, size: columns, by, bytes });
+        let own = Columns::of_product(problem.column_divisor);
+        for multiple in graph.multiples().into_iter().chain([own]) {
+            let (size, by) = (problem.base_size(multiple.part), multiple.divisor);
+            if size % by as usize != 0 {
+                let dim = graph.space().base_dim(multiple.part).to_string();
+                let bytes = graph.statement_needing(multiple).map(|statement| statement.bytes);
+                return Err(BindError::Multiple { dim, size, by, bytes });
             }
         }
+        problem.check_splits(graph)?;
         for dims in graph
             .inputs()
             .iter()
@@ -165,6 +169,45 @@ impl Problem {
         problem.check_total()?;
         problem.check_indices(graph)?;
         Ok(problem)
+    }
+
+    /// The parts of a split are all of it.
+    fn check_splits(&self, graph: &Graph) -> Result<(), BindError> {
+        let space = graph.space();
+        for split in &space.splits {
+            let sizes = split.parts.iter().map(|part| self.count(*part));
+            let total = sizes.fold(0, usize::saturating_add);
+            let whole = self.count(split.whole);
+            if total != whole {
+                let dim = space.column_dim(split.whole).to_string();
+                let parts: Vec<String> =
+                    split.parts.iter().map(|part| space.column_dim(*part).to_string()).collect();
+                let parts = parts.join(" + ");
+                return Err(BindError::SplitSize { dim, whole, parts, total });
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of the dim that columns are divided from.
+    fn base_size(&self, part: u16) -> usize {
+        if part == 0 { self.columns } else { self.parts[part as usize - 1] }
+    }
+
+    /// How many columns these are.
+    pub(crate) fn count(&self, columns: Columns) -> usize {
+        self.base_size(columns.part) / columns.divisor as usize
+    }
+
+    /// The column of what it is split from that a listed part begins with; 0 for other parts.
+    pub(crate) fn start(&self, space: &Space, part: Part) -> usize {
+        match part {
+            Part::Listed { split, index } => {
+                let before = &space.splits[split as usize].parts[..index as usize];
+                before.iter().map(|columns| self.count(*columns)).sum()
+            }
+            Part::First | Part::Second | Part::Even | Part::Odd | Part::Equal { .. } => 0,
+        }
     }
 
     /// The sizes that dtypes and shapes of the inputs tell, in the order of the signature; `None` for a number.
@@ -209,6 +252,7 @@ impl Problem {
             inner: size(&product.inner)?,
             sizes: sizes.clone(),
             column_divisor: space.column.divisor(),
+            parts: space.parts.iter().map(size).collect::<Result<_, _>>()?,
         })
     }
 
@@ -486,8 +530,13 @@ impl Problem {
     /// The sizes of a value's axes: batch, rows, columns; 1 where it does not vary.
     #[doc(hidden)]
     pub fn extents(&self, axes: Axes) -> [usize; 3] {
-        let columns = axes.column.map_or(1, |divisor| self.columns / divisor as usize);
+        let columns = axes.columns().map_or(1, |columns| self.count(columns));
         [if axes.batch { self.batch } else { 1 }, if axes.row { self.rows } else { 1 }, columns]
+    }
+
+    /// The product's own columns.
+    pub(crate) fn own_columns(&self) -> Columns {
+        Columns::of_product(self.column_divisor)
     }
 
     /// How many columns the product has.
@@ -501,7 +550,8 @@ impl Problem {
 pub fn dim_names(graph: &Graph) -> Vec<&str> {
     let inputs = graph.inputs().iter().filter_map(|input| input.dims.as_ref());
     let mut names: Vec<&str> = Vec::new();
-    for dim in inputs.chain(graph.outputs().iter().map(|output| &output.dims)).flatten() {
+    let outputs = graph.outputs().iter().map(|output| &output.dims);
+    for dim in inputs.chain(outputs).flatten().chain(&graph.space().parts) {
         if let Dim::Name { name, .. } = dim
             && !names.contains(&name.as_str())
         {
@@ -509,6 +559,45 @@ pub fn dim_names(graph: &Graph) -> Vec<&str> {
         }
     }
     names
+}
+
+/// Sizes together with those that follow from them because the parts of a split are all of it.
+fn with_split_sizes(graph: &Graph, sizes: &Sizes) -> Sizes {
+    let space = graph.space();
+    let mut sizes = sizes.clone();
+    // A split of a part may need the sizes that another one tells.
+    for _ in &space.splits {
+        for split in &space.splits {
+            let whole = size_of(&space.column_dim(split.whole), &sizes);
+            let dims: Vec<Dim> = split.parts.iter().map(|part| space.column_dim(*part)).collect();
+            let (known, unknown): (Vec<&Dim>, Vec<&Dim>) =
+                dims.iter().partition(|dim| size_of(dim, &sizes).is_ok());
+            let total = known.iter().try_fold(0usize, |total, dim| {
+                total.checked_add(size_of(dim, &sizes).unwrap_or(0))
+            });
+            match (whole, unknown.as_slice(), total) {
+                (Ok(whole), [Dim::Name { name, divisor }, ..], Some(total))
+                    if unknown.iter().all(|dim| *dim == unknown[0])
+                        && !sizes.contains_key(name)
+                        && whole >= total
+                        && (whole - total) % unknown.len() == 0 =>
+                {
+                    let own = (whole - total) / unknown.len();
+                    let size = own.saturating_mul(*divisor as usize);
+                    sizes.insert(name.clone(), size);
+                }
+                (Err(_), [], Some(total)) => {
+                    if let Dim::Name { name, divisor } = space.column_dim(split.whole)
+                        && !sizes.contains_key(&name)
+                    {
+                        sizes.insert(name, total.saturating_mul(divisor as usize));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    sizes
 }
 
 fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {

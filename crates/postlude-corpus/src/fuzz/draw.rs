@@ -129,7 +129,12 @@ impl Draw {
 
     /// The axes of the whole tile.
     fn tile(&self) -> Axes {
-        Axes { batch: self.traits.batched, row: true, column: Some(self.sketch.base) }
+        Axes {
+            batch: self.traits.batched,
+            row: true,
+            column: Some(self.sketch.base),
+            ..Axes::SCALAR
+        }
     }
 
     /// From the product to the outputs.

@@ -220,7 +220,10 @@ impl<'a> Naming<'a> {
             self.depths[index] + usize::from(parenthesized)
         };
         match kind {
-            ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) => 0,
+            ExprKind::Number(_)
+            | ExprKind::Name(_)
+            | ExprKind::Annotated(..)
+            | ExprKind::Dims(_) => 0,
             ExprKind::Transpose(operand) => of(*operand, left),
             ExprKind::Prefix(_, operand) => 1 + of(*operand, left),
             ExprKind::Product(a, b) | ExprKind::Infix(_, a, b) => of(*a, left).max(of(*b, right)),
@@ -250,7 +253,8 @@ fn is_leaf(parts: &Parts, kind: &ExprKind) -> bool {
     match kind {
         ExprKind::Number(Number::Integer(_) | Number::Float(_))
         | ExprKind::Name(_)
-        | ExprKind::Annotated(..) => true,
+        | ExprKind::Annotated(..)
+        | ExprKind::Dims(_) => true,
         ExprKind::Transpose(operand) | ExprKind::Prefix(Prefix::Negate, operand) => {
             is_plain(operand)
         }

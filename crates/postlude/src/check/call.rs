@@ -2,7 +2,7 @@
 
 use crate::catalogue::{self, Entry, Group};
 use crate::dtype::{DType, Elem};
-use crate::graph::{Binary, Call, Merge, NodeId, Op, Unary};
+use crate::graph::{Binary, Call, NodeId, Op, Unary};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
@@ -231,35 +231,17 @@ impl Body<'_> {
         arguments: &[ExprId],
         at: Span,
     ) -> Lowered {
-        if !self.count_fits(entry, arguments, at) {
-            return Lowered::Poison;
-        }
         match entry.name {
             "halves" | "pairs" | "topk" => {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
-            "pick" => self.lower_pick(arguments, at),
+            "split" => self.report(CheckError::SeveralValues { at }),
+            "concat" => self.lower_concat(arguments, at),
+            "join" => self.lower_join(arguments, at),
+            _ if !self.count_fits(entry, arguments, at) => Lowered::Poison,
             "take" => self.lower_take(arguments, at),
-            "concat" => self.lower_merge(Merge::Concat, arguments, at),
-            _ => self.lower_merge(Merge::Join, arguments, at),
+            _ => self.lower_pick(arguments, at),
         }
-    }
-
-    fn lower_merge(&mut self, merge: Merge, arguments: &[ExprId], at: Span) -> Lowered {
-        let Some((a, b)) = self.alike(Binary::Maximum, arguments[0], arguments[1], at) else {
-            return Lowered::Poison;
-        };
-        let (left, right) = (self.graph.ty(a).axes, self.graph.ty(b).axes);
-        if left.column != right.column || left.column.is_none_or(|divisor| divisor % 2 != 0) {
-            let (left, right) = (self.dims_text(a), self.dims_text(b));
-            return self.report(CheckError::MergeDims {
-                function: merge.name().to_owned(),
-                left,
-                right,
-                at,
-            });
-        }
-        self.node(Op::Merge(merge, a, b), at)
     }
 
     fn lower_pick(&mut self, arguments: &[ExprId], at: Span) -> Lowered {

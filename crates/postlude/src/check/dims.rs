@@ -25,10 +25,13 @@ pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
     let Some(entry) = catalogue::find(function) else { return false };
     match entry.group {
         Group::Reduction => place > 0,
-        Group::Composite | Group::Structure => {
+        Group::Composite => {
             place < entry.parameters.len() && matches!(entry.parameter(place), "dim" | "k")
         }
         Group::Bits => entry.parameter(place.min(entry.parameters.len() - 1)) == "dim",
+        Group::Structure => {
+            place > 0 && matches!(entry.name, "halves" | "pairs" | "split" | "topk")
+        }
         Group::Elementwise | Group::Activation => false,
     }
 }

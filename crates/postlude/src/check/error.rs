@@ -140,8 +140,24 @@ pub enum CheckError {
     StackAsValue { at: Span },
     #[error("`{function}` gives two values")]
     TwoValues { function: String, at: Span },
-    #[error("{given} names are assigned, and the right side gives {gives}")]
-    TargetCount { given: usize, gives: &'static str, at: Span },
+    #[error("{given} names are assigned, and the right side gives {}", counted(*.gives))]
+    TargetCount { given: usize, gives: usize, at: Span },
+    #[error("`split` gives several values")]
+    SeveralValues { at: Span },
+    #[error("`{function}` takes a value and {takes}")]
+    SplitArguments { function: String, takes: &'static str, at: Span },
+    #[error("a split has 2 to 16 parts, not {given}")]
+    SplitCount { given: i64, at: Span },
+    #[error("`{dim}` is no dim that columns can be split into")]
+    SplitDim { dim: String, at: Span },
+    #[error("a run of {run} columns does not split into {count} equal parts")]
+    RunParts { run: u32, count: u16, at: Span },
+    #[error("a list of dims stands in `split(x, [Q, KV, KV])` only")]
+    DimList { at: Span },
+    #[error(
+        "`concat` puts together equal parts, or the parts of one split in their order; these are {dims}"
+    )]
+    ConcatDims { dims: String, at: Span },
     #[error(
         "`{function}` works along `{column}`, and a value with dims [{has}] has no dim `{column}`"
     )]
@@ -184,6 +200,7 @@ impl CheckError {
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
             | E::TopAlong { at, .. } | E::StackMeetsColumns { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
+            | E::SeveralValues { at } | E::SplitArguments { at, .. } | E::SplitCount { at, .. } | E::SplitDim { at, .. } | E::RunParts { at, .. } | E::DimList { at } | E::ConcatDims { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
@@ -267,6 +284,8 @@ impl CheckError {
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
             E::ReducesOne { function, .. } => format!("write `{function}imum(a, b)`"),
             E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
+            E::SeveralValues { .. } => "assign each: `a, b, c = split(x, 3)`".to_owned(),
+            E::SplitDim { .. } => "name the parts' sizes: `split(x, [Q, KV, KV])`".to_owned(),
             E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
             E::OutputDims { name, value, .. } => {
@@ -289,6 +308,15 @@ impl CheckError {
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,
         })
+    }
+}
+
+/// How many values, in words where they are few.
+fn counted(values: usize) -> String {
+    match values {
+        1 => "one".to_owned(),
+        2 => "two".to_owned(),
+        _ => values.to_string(),
     }
 }
 

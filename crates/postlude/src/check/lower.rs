@@ -2,9 +2,7 @@
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{
-    self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Part, ProductId, Unary,
-};
+use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, ProductId, Unary};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
 
@@ -31,15 +29,15 @@ impl<'a> Body<'a> {
     fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
         let split = match &self.exprs[statement.value].kind {
             ExprKind::Call { function, grad: false, arguments }
-                if matches!(function.text.as_str(), "halves" | "pairs" | "topk") =>
+                if matches!(function.text.as_str(), "halves" | "pairs" | "split" | "topk") =>
             {
                 Some((function, arguments))
             }
             _ => None,
         };
+        let at = self.exprs[statement.value].span;
         let values = match (split, statement.targets.as_slice()) {
-            (Some((function, arguments)), [_, _]) => {
-                let at = self.exprs[statement.value].span;
+            (Some((function, arguments)), targets @ [_, _, ..]) => {
                 for (place, argument) in arguments.iter().enumerate() {
                     if !is_dim_argument(&function.text, place) {
                         self.lower_tree(*argument, later);
@@ -47,7 +45,7 @@ impl<'a> Body<'a> {
                 }
                 match function.text.as_str() {
                     "topk" => self.lower_top(arguments, at).to_vec(),
-                    split => self.split(split, arguments, at).to_vec(),
+                    split => self.split(split, arguments, targets.len(), at),
                 }
             }
             (_, [_]) => {
@@ -55,9 +53,7 @@ impl<'a> Body<'a> {
                 vec![self.lowered[&statement.value]]
             }
             (_, targets) => {
-                let at = self.exprs[statement.value].span;
-                let gives = if split.is_some() { "two" } else { "one" };
-                self.report(CheckError::TargetCount { given: targets.len(), gives, at });
+                self.report(CheckError::TargetCount { given: targets.len(), gives: 1, at });
                 vec![Lowered::Poison; targets.len()]
             }
         };
@@ -88,6 +84,7 @@ impl<'a> Body<'a> {
                 ExprKind::Number(_)
                 | ExprKind::Name(_)
                 | ExprKind::Annotated(..)
+                | ExprKind::Dims(_)
                 | ExprKind::Product(..) => {}
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => tree.push(*a),
                 ExprKind::Infix(_, a, b) => tree.extend([*a, *b]),
@@ -122,6 +119,7 @@ impl<'a> Body<'a> {
             ExprKind::Number(Number::Float(value)) => self.float(*value, at),
             ExprKind::Name(name) => self.lower_name(name, at, later),
             ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at, later),
+            ExprKind::Dims(_) => self.report(CheckError::DimList { at }),
             ExprKind::Transpose(a) => self.lower_transpose(*a, at),
             ExprKind::Product(..) => self.node(Op::Accumulator(ProductId::FIRST), at),
             ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
@@ -168,7 +166,8 @@ impl<'a> Body<'a> {
         let space = self.graph.space();
         let inner = &self.graph.product(ProductId::FIRST).inner;
         let dims = [space.batch.as_ref(), Some(&space.row), Some(&space.column), Some(inner)];
-        if dims.into_iter().flatten().any(|dim| dim.same_base(&Dim::name(name))) {
+        if dims.into_iter().flatten().chain(&space.parts).any(|dim| dim.same_base(&Dim::name(name)))
+        {
             let divides = product::divided_sum(self.exprs, &name_text, at);
             return self.report(CheckError::DimAsValue { name: name_text, divides, at });
         }
@@ -448,30 +447,12 @@ impl<'a> Body<'a> {
             let pairs = operands.iter().flat_map(|a| operands.iter().map(move |b| (*a, *b)));
             let apart = pairs.into_iter().find(|(a, b)| axes(*a).join(axes(*b)).is_none());
             let (left, right) = apart.unwrap_or((operands[0], operands[operands.len() - 1]));
+            let error = self.named_part_and_whole(left, right);
             let [left, right] = [left, right].map(|operand| self.dims_text(operand));
+            if let Some((part, whole)) = error {
+                return self.report(CheckError::PartMeetsWhole { part, whole, at });
+            }
             self.report(CheckError::DimsDisagree { left, right, at })
         }
-    }
-
-    fn split(&mut self, function: &str, arguments: &[ExprId], at: Span) -> [Lowered; 2] {
-        let [argument] = arguments else {
-            self.wrong_count(function, "1", arguments.len(), at);
-            return [Lowered::Poison; 2];
-        };
-        let Some(node) = self.settle(self.lowered[argument], at) else {
-            return [Lowered::Poison; 2];
-        };
-        if self.graph.ty(node).axes.column.is_none() {
-            let has = self.dims_text(node);
-            let column = self.graph.space().column.to_string();
-            self.report(CheckError::NoColumns { function: function.to_owned(), column, has, at });
-            return [Lowered::Poison; 2];
-        }
-        let parts = if function == "halves" {
-            [Part::First, Part::Second]
-        } else {
-            [Part::Even, Part::Odd]
-        };
-        parts.map(|part| self.node(Op::Part(part, node), at))
     }
 }

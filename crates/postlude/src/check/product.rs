@@ -77,7 +77,38 @@ pub(super) fn find(
     let (left, right) = (left?, right?);
     let (space, product) = multiply(span, &left, &right, declarations, errors)?;
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
-    Some(Graph::new(name, inputs_of(declarations), space, vec![product]))
+    let mut graph = Graph::new(name, inputs_of(declarations), space, vec![product]);
+    name_parts(&ast.exprs, &mut graph);
+    Some(graph)
+}
+
+/// Makes dims that splits list the body's, so that inputs may have them; others than columns are reported at the split.
+fn name_parts(exprs: &Exprs, graph: &mut Graph) {
+    let lists = exprs.iter().filter_map(|(_, expr)| match &expr.kind {
+        ExprKind::Call { function, arguments, .. } if function.text == "split" => {
+            arguments.get(1).map(|argument| &exprs[*argument].kind)
+        }
+        _ => None,
+    });
+    for kind in lists {
+        let ExprKind::Dims(dims) = kind else { continue };
+        for dim in dims {
+            if !is_other_dim(graph, dim) {
+                graph.name_part(dim);
+            }
+        }
+    }
+}
+
+/// Whether a dim is the rows', the batch's or the contraction's.
+pub(super) fn is_other_dim(graph: &Graph, dim: &Dim) -> bool {
+    let (space, inner) = (graph.space(), &graph.products()[0].inner);
+    let named = matches!(dim, Dim::Name { .. });
+    named
+        && [Some(&space.row), space.batch.as_ref(), Some(inner)]
+            .into_iter()
+            .flatten()
+            .any(|it| it.same_base(dim))
 }
 
 fn body_span(ast: &Ast) -> Span {

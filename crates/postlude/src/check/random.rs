@@ -120,12 +120,12 @@ impl Body<'_> {
         let zero = self.graph.make(Op::Constant(Constant::I32(0)));
         let row = if axes.row { self.graph.make(Op::Index(IndexAxis::Row)) } else { zero };
         let batch = if axes.batch { self.graph.make(Op::Index(IndexAxis::Batch)) } else { zero };
-        let Some(divisor) = axes.column else { return Some([zero, row, batch]) };
+        let Some(columns) = axes.columns() else { return Some([zero, row, batch]) };
         let mut column = self.graph.make(Op::Index(IndexAxis::Column));
         let own = self.graph.ty(column).axes.column.unwrap_or(1);
-        let fewer = divisor / own;
-        if divisor % own != 0 || !fewer.is_power_of_two() {
-            let dim = self.graph.space().column_dim(divisor).to_string();
+        let fewer = columns.divisor / own;
+        if columns.part != 0 || columns.divisor % own != 0 || !fewer.is_power_of_two() {
+            let dim = self.graph.space().column_dim(columns).to_string();
             self.report(CheckError::RandomColumns { function: function.to_owned(), dim, at });
             return None;
         }

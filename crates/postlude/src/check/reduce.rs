@@ -84,7 +84,8 @@ impl Body<'_> {
             let at = self.exprs[*argument].span;
             let width = match self.exprs[*argument].kind {
                 ExprKind::Number(Number::Integer(width))
-                    if self.graph.space().column_divisor(&Dim::Size(width as u32)).is_none() =>
+                    if self.graph.space().columns(&Dim::Size(width as u32)).is_none()
+                        || previous_was_column =>
                 {
                     Some(width)
                 }
@@ -128,9 +129,9 @@ impl Body<'_> {
         } else if space.row == dim {
             (axes.row, std::mem::replace(&mut over.row, true), false)
         } else {
-            let divisor = space.column_divisor(&dim);
+            let columns = space.columns(&dim);
             (
-                divisor.is_some() && divisor == axes.column,
+                columns.is_some() && columns == axes.columns(),
                 over.column.replace(Run::All).is_some(),
                 true,
             )

@@ -29,6 +29,7 @@ impl Body<'_> {
             ExprKind::Number(_)
             | ExprKind::Name(_)
             | ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
             | ExprKind::Product(..) => Vec::new(),
             ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => vec![*a],
             ExprKind::Infix(_, a, b) => vec![*a, *b],

@@ -8,8 +8,8 @@ use crate::problem::{Argument, Problem, input_tensor};
 use super::buffer::{Array, Buffer, View};
 use super::leaves::{Leaf, LeafAxes};
 use super::partial::Partial;
-use super::rows::MOST_OPERANDS;
-use super::{elementwise, leaves, rows};
+use super::program::MOST_OPERANDS;
+use super::{elementwise, leaves, program, rows};
 
 /// Finished values by node; tiles are never among them. A value keeps its memory from call to call.
 pub(super) type Finished = Vec<Option<Array>>;
@@ -123,7 +123,7 @@ fn finish(
         }
         op => {
             let width = array.extents[2];
-            let moves = matches!(op, Op::Part(..) | Op::Merge(..) | Op::Pick(..) | Op::Reduce(..));
+            let moves = program::moves(op);
             let ColumnMemory { line, wide, partial } = memory;
             if !moves {
                 for (wide, node) in wide.iter_mut().zip(op.operands()) {
@@ -133,13 +133,15 @@ fn finish(
             each_batch(array, line, |batch, out| {
                 let mut views = [View::Bool(&[]); MOST_OPERANDS];
                 let mut count = 0;
-                for (node, wide) in op.operands().zip(wide.iter()) {
+                for node in op.operands() {
                     let own = operand(finished, node);
-                    views[count] = wide.as_ref().unwrap_or(own).row(batch, 0);
+                    let wide = wide.get(count).and_then(Option::as_ref);
+                    views[count] = wide.unwrap_or(own).row(batch, 0);
                     count += 1;
                 }
                 let accuracy = context.accuracies[id.index()];
-                rows::evaluate(context.graph, id, accuracy, &views[..count], out, partial);
+                let of = (context.graph, context.problem);
+                rows::evaluate(of, id, accuracy, &views[..count], out, partial);
             });
         }
     }

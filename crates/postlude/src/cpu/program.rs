@@ -4,7 +4,7 @@
 //! Invariant: a step's elementwise operands are as wide as its result or single; wider runs are stretched before.
 
 use crate::dtype::Elem;
-use crate::graph::{Graph, NodeId, Op, Over};
+use crate::graph::{Axes, Columns, Graph, NodeId, Op, Over};
 use crate::plan::{Sweeps, Width, crosses_regions, is_recomputed, row_nodes};
 
 /// Where a step finds an operand.
@@ -16,6 +16,14 @@ pub(super) enum Source {
     Accumulators,
     /// A finished value, by place in [`Program::known`].
     Known(usize),
+}
+
+/// The most operands that a step has: the parts of a split.
+pub(super) const MOST_OPERANDS: usize = 16;
+
+/// Whether an operation reads its operands at their own widths.
+pub(super) fn moves(op: &Op) -> bool {
+    matches!(op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..) | Op::Reduce(..))
 }
 
 /// One step.
@@ -31,8 +39,8 @@ pub(super) enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot {
     pub(super) elem: Elem,
-    /// Columns are the column name's size divided by this; a single value for `None`.
-    pub(super) column: Option<u32>,
+    /// A single value for `None`.
+    pub(super) columns: Option<Columns>,
 }
 
 /// Terms of a reduction that the sweep folds.
@@ -56,8 +64,8 @@ pub(super) struct Folded {
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     pub(super) slots: Vec<Slot>,
-    /// Finished values that steps read, and the column divisor they are read at.
-    pub(super) known: Vec<(NodeId, Option<u32>)>,
+    /// Finished values that steps read, and the columns they are read at.
+    pub(super) known: Vec<(NodeId, Option<Columns>)>,
     /// Tile outputs: which, and what.
     pub(super) stores: Vec<(usize, Source)>,
     pub(super) folds: Vec<Folded>,
@@ -77,7 +85,7 @@ struct Builder<'a> {
     graph: &'a Graph,
     program: Program,
     places: Vec<Option<Source>>,
-    stretched: Vec<((Source, u32), Source)>,
+    stretched: Vec<((Source, Columns), Source)>,
 }
 
 /// The program of one sweep. Without a batch to run, only what does not vary with the batch is left of it.
@@ -119,40 +127,40 @@ pub(super) fn program(
 impl Builder<'_> {
     fn evaluate(&mut self, id: NodeId) -> Source {
         let node = &self.graph[id];
-        let column = node.ty.axes.column;
-        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Pick(..) | Op::Reduce(..));
+        let columns = node.ty.axes.columns();
+        let moves = moves(&node.op);
         let operands = node.op.operands().collect::<Vec<_>>();
         let operands = operands
             .into_iter()
             .map(
                 |operand| {
-                    if moves { self.source(operand) } else { self.source_at(operand, column) }
+                    if moves { self.source(operand) } else { self.source_at(operand, columns) }
                 },
             )
             .collect();
-        let out = self.slot(node.ty.elem, column);
+        let out = self.slot(node.ty.elem, columns);
         self.program.steps.push(Step::Evaluate { node: id, operands, out });
         Source::Slot(out)
     }
 
-    fn slot(&mut self, elem: Elem, column: Option<u32>) -> usize {
-        self.program.slots.push(Slot { elem, column });
+    fn slot(&mut self, elem: Elem, columns: Option<Columns>) -> usize {
+        self.program.slots.push(Slot { elem, columns });
         self.program.slots.len() - 1
     }
 
     /// A value at its own width.
     fn source(&mut self, node: NodeId) -> Source {
-        let column = self.graph.ty(node).axes.column;
-        self.places[node.index()].unwrap_or_else(|| self.known(node, column))
+        let columns = self.graph.ty(node).axes.columns();
+        self.places[node.index()].unwrap_or_else(|| self.known(node, columns))
     }
 
-    /// A value where columns are divided by `column`.
-    fn source_at(&mut self, node: NodeId, column: Option<u32>) -> Source {
-        let own = self.graph.ty(node).axes.column;
+    /// A value where there are these columns.
+    fn source_at(&mut self, node: NodeId, columns: Option<Columns>) -> Source {
+        let own = self.graph.ty(node).axes.columns();
         let Some(place) = self.places[node.index()] else {
-            return self.known(node, if own.is_some() { column } else { None });
+            return self.known(node, if own.is_some() { columns } else { None });
         };
-        match (own, column) {
+        match (own, columns) {
             (Some(own), Some(wanted)) if own != wanted => {
                 self.stretch(place, wanted, self.graph.ty(node).elem)
             }
@@ -160,8 +168,8 @@ impl Builder<'_> {
         }
     }
 
-    fn known(&mut self, node: NodeId, column: Option<u32>) -> Source {
-        let entry = (node, column);
+    fn known(&mut self, node: NodeId, columns: Option<Columns>) -> Source {
+        let entry = (node, columns);
         let place =
             self.program.known.iter().position(|known| *known == entry).unwrap_or_else(|| {
                 self.program.known.push(entry);
@@ -170,13 +178,13 @@ impl Builder<'_> {
         Source::Known(place)
     }
 
-    fn stretch(&mut self, from: Source, column: u32, elem: Elem) -> Source {
-        if let Some((_, source)) = self.stretched.iter().find(|(key, _)| *key == (from, column)) {
+    fn stretch(&mut self, from: Source, columns: Columns, elem: Elem) -> Source {
+        if let Some((_, source)) = self.stretched.iter().find(|(key, _)| *key == (from, columns)) {
             return *source;
         }
-        let out = self.slot(elem, Some(column));
+        let out = self.slot(elem, Some(columns));
         self.program.steps.push(Step::Stretch { from, out });
-        self.stretched.push(((from, column), Source::Slot(out)));
+        self.stretched.push(((from, columns), Source::Slot(out)));
         Source::Slot(out)
     }
 
@@ -197,8 +205,8 @@ impl Builder<'_> {
             let is_tile = self.graph.ty(output.value).axes.row
                 && self.graph.ty(output.value).axes.column.is_some();
             if is_tile && sweeps.of[output.value.index()] == sweep && is_there(output.value) {
-                let column = declared.and_then(|axes| axes.column);
-                let source = self.source_at(output.value, column);
+                let columns = declared.and_then(Axes::columns);
+                let source = self.source_at(output.value, columns);
                 self.program.stores.push((place, source));
             }
         }

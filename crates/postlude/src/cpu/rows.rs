@@ -1,18 +1,16 @@
 //! Operations on one row of values, whatever the kind of row.
 
 use crate::functions::Accuracy;
-use crate::graph::{Graph, Merge, NodeId, Op, Over, Run};
+use crate::graph::{Concat, Graph, Merge, NodeId, Op, Over, Run};
+use crate::problem::Problem;
 
 use super::buffer::{Buffer, View};
 use super::elementwise;
 use super::partial::Partial;
 
-/// The most operands of an operation on rows.
-pub(super) const MOST_OPERANDS: usize = 6;
-
 /// Computes a node that is not a leaf from its operands' values in the same row. A reduction keeps its memory in `partial`.
 pub(super) fn evaluate(
-    graph: &Graph,
+    (graph, problem): (&Graph, &Problem),
     node: NodeId,
     accuracy: Accuracy,
     operands: &[View<'_>],
@@ -27,13 +25,19 @@ pub(super) fn evaluate(
         (Op::Cast(to, _), &[a]) => elementwise::cast(*to, a, out),
         (Op::Round(to, ..), &[a, bits]) => elementwise::round(*to, a, bits, out),
         (Op::Philox(_), &[a, b, c, d, e, f]) => elementwise::philox([a, b, c, d, e, f], out),
-        (Op::Part(part, _), &[a]) => {
-            let width = 2 * out.len();
+        (Op::Part(part, of), &[a]) => {
+            let width = problem.extents(graph.ty(*of).axes)[2];
             if a.len() == width {
-                a.gather_into(out, |index| part.source(index, width));
+                let start = problem.start(graph.space(), *part);
+                a.gather_into(out, |index| part.source(index, width, start));
             } else {
                 a.gather_into(out, |_| 0);
             }
+        }
+        (Op::Concat(concat, parts), values) => {
+            let width = |part: &NodeId| problem.extents(graph.ty(*part).axes)[2];
+            let widths: Vec<usize> = parts.iter().map(width).collect();
+            put_parts(*concat, &widths, values, out);
         }
         (Op::Merge(merge, ..), &[a, b]) => put_together(*merge, a, b, out),
         (Op::Pick(..), &[of, index]) => out.f32s()[0] = pick(of.f32s(), index.i32s()[0]),
@@ -85,6 +89,28 @@ fn put_together(merge: Merge, a: View<'_>, b: View<'_>, out: &mut Buffer) {
         (View::I32(a), View::I32(b), Buffer::I32(out)) => put(merge, a, b, out),
         (View::Bool(a), View::Bool(b), Buffer::Bool(out)) => put(merge, a, b, out),
         _ => panic!("compiler bug: `{}` of two types", merge.name()),
+    }
+}
+
+/// Puts the parts of a split together.
+fn put_parts(concat: Concat, widths: &[usize], parts: &[View<'_>], out: &mut Buffer) {
+    fn put<'v, T: Copy + 'v>(
+        concat: Concat,
+        widths: &[usize],
+        out: &mut [T],
+        part: impl Fn(usize) -> &'v [T],
+    ) {
+        let width = out.len();
+        for (index, value) in out.iter_mut().enumerate() {
+            let (which, place) = concat.source(index, width, widths.iter().copied());
+            let values = part(which);
+            *value = if values.len() == 1 { values[0] } else { values[place] };
+        }
+    }
+    match out {
+        Buffer::F32(out) => put(concat, widths, out, |part| parts[part].f32s()),
+        Buffer::I32(out) => put(concat, widths, out, |part| parts[part].i32s()),
+        Buffer::Bool(out) => put(concat, widths, out, |part| parts[part].bools()),
     }
 }
 

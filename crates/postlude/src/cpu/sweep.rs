@@ -16,8 +16,8 @@ use super::leaves::{Leaf, count_from};
 use super::outputs::{Destination, Tile};
 use super::partial::Partial;
 use super::product::Region;
-use super::program::{Folded, Program, Slot, Source, Step};
-use super::rows::{self, MOST_OPERANDS};
+use super::program::{Folded, MOST_OPERANDS, Program, Slot, Source, Step};
+use super::rows;
 
 /// Memory of one sweep, kept from call to call.
 pub(super) struct SweepMemory {
@@ -130,11 +130,10 @@ pub(super) fn begin(
     finished: &Finished,
     memory: &mut SweepMemory,
 ) {
-    for ((node, column), wide) in program.known.iter().zip(&mut memory.wide) {
+    for ((node, columns), wide) in program.known.iter().zip(&mut memory.wide) {
         let array = finished[node.index()].as_ref();
         let array = array.expect("compiler bug: a value is used before its sweep");
-        let width =
-            column.map_or(array.extents[2], |divisor| context.problem.columns / divisor as usize);
+        let width = columns.map_or(array.extents[2], |columns| context.problem.count(columns));
         stretch(array, width, wide);
     }
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
@@ -222,7 +221,7 @@ impl Sweep<'_> {
     /// How many slots of a reduction a row of a region has.
     fn fold_columns(&self, folded: &Folded, region: &Region) -> usize {
         let axes = self.context.graph.ty(folded.node).axes;
-        self.slot_width(Slot { elem: Elem::F32, column: axes.column }, region.columns.len())
+        self.slot_width(Slot { elem: Elem::F32, columns: axes.columns() }, region.columns.len())
     }
 
     /// Folds and keeps what one row gives.
@@ -269,10 +268,10 @@ impl Sweep<'_> {
     }
 
     fn slot_width(&self, slot: Slot, width: usize) -> usize {
-        match slot.column {
+        match slot.columns {
             None => 1,
-            Some(divisor) if divisor == self.context.problem.column_divisor => width,
-            Some(divisor) => self.context.problem.columns / divisor as usize,
+            Some(columns) if columns == self.context.problem.own_columns() => width,
+            Some(columns) => self.context.problem.count(columns),
         }
     }
 
@@ -300,8 +299,8 @@ impl Sweep<'_> {
                 Op::Input(input) => {
                     let axes = self.context.leaves[input.0 as usize];
                     let tensor = input_tensor(self.context.inputs, *input);
-                    let own = Some(self.context.problem.column_divisor);
-                    let is_own = self.context.graph.ty(*node).axes.column == own;
+                    let own = Some(self.context.problem.own_columns());
+                    let is_own = self.context.graph.ty(*node).axes.columns() == own;
                     let start = if is_own { place.region.columns.start } else { 0 };
                     Leaf::new(tensor, axes).load(self.batch, place.row, start, &mut out);
                 }
@@ -317,8 +316,8 @@ impl Sweep<'_> {
                     }
                     let accuracy = self.context.accuracies[node.index()];
                     let views = &views[..operands.len()];
-                    let graph = self.context.graph;
-                    rows::evaluate(graph, *node, accuracy, views, &mut out, partial);
+                    let of = (self.context.graph, self.context.problem);
+                    rows::evaluate(of, *node, accuracy, views, &mut out, partial);
                 }
             },
         }
@@ -330,7 +329,7 @@ impl Sweep<'_> {
             Source::Slot(slot) => slots[slot].view(),
             Source::Accumulators => place.accumulators,
             Source::Known(index) => {
-                let (node, column) = self.program.known[index];
+                let (node, columns) = self.program.known[index];
                 let array = match &self.memory.wide[index] {
                     Some(wide) => wide,
                     None => self.finished[node.index()]
@@ -338,7 +337,7 @@ impl Sweep<'_> {
                         .expect("compiler bug: a value is used before its sweep"),
                 };
                 let row = array.row(self.batch, place.row);
-                let is_own = column == Some(self.context.problem.column_divisor);
+                let is_own = columns == Some(self.context.problem.own_columns());
                 // A single column of a wider value stands for itself alone.
                 if is_own && row.len() == self.context.problem.product_columns() {
                     row.slice(place.region.columns.clone())
@@ -354,7 +353,7 @@ impl Sweep<'_> {
             panic!("compiler bug: a tile output without memory")
         };
         let Destination { axes, extents, .. } = &self.destinations[output];
-        let (start, count) = if axes.column == Some(self.context.problem.column_divisor) {
+        let (start, count) = if axes.columns() == Some(self.context.problem.own_columns()) {
             (place.region.columns.start, place.region.columns.len())
         } else {
             (0, extents[2])
@@ -446,7 +445,7 @@ fn merge(
 ) {
     let axes = context.graph.ty(folded.node).axes;
     let [_, rows, columns] = context.problem.extents(axes);
-    let own = axes.column == Some(context.problem.column_divisor);
+    let own = axes.columns() == Some(context.problem.own_columns());
     let (first_column, width) =
         if own { (region.columns.start, region.columns.len()) } else { (0, columns) };
     let batch = if axes.batch { batch } else { 0 };

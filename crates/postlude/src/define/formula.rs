@@ -62,7 +62,10 @@ pub(super) fn instantiate(graph: &mut Graph, formula: &'static str, scope: &Scop
                     arguments.iter().filter_map(|argument| nodes.get(argument).copied()).collect();
                 Some(call_value(graph, &function.text, &values, scope))
             }
-            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => {
+            ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
+            | ExprKind::Transpose(_)
+            | ExprKind::Product(..) => {
                 panic!("compiler bug: formula `{formula}`")
             }
         };

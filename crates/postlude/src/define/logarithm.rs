@@ -115,6 +115,17 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
             Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..both })
         }
         Op::Call(..) => log_of_call(graph, node),
+        Op::Concat(concat, ref parts) => {
+            let parts = parts.clone();
+            let mut logs = Vec::new();
+            for part in parts {
+                logs.push(log_of(graph, part, Unknown::Refused, fuel)?);
+            }
+            let nodes = logs.iter().map(|log| log.node(graph)).collect();
+            let value = graph.add(Op::Concat(concat, nodes)).ok()?;
+            let all = logs.into_iter().reduce(Log::plus)?;
+            Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..all })
+        }
         Op::Accumulator(_)
         | Op::Input(_)
         | Op::Index(_)

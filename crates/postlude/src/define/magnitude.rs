@@ -41,6 +41,9 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Reduce(Fold::Sum | Fold::Max | Fold::Min, _, a)
         | Op::Pick(a, _)
         | Op::Part(_, a) => base_of(graph, a, fuel),
+        Op::Concat(_, ref parts) => {
+            parts.iter().filter_map(|part| base_of(graph, *part, fuel)).reduce(Base::join)
+        }
         Op::Call(ref call, _) => match call.function {
             "exp_of_difference" | "exp_of_sum" | "exp_of_product" | "exp_difference"
             | "sum_of_other_exps" => Some(Base::Natural),
@@ -190,6 +193,12 @@ impl Powers {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
+            Op::Concat(concat, ref parts) => {
+                let parts = parts.clone();
+                let peaks: Option<Vec<NodeId>> =
+                    parts.iter().map(|part| self.peak(graph, *part)).collect();
+                graph.add(Op::Concat(concat, peaks?)).ok()
+            }
             _ => None,
         }
     }
@@ -325,6 +334,12 @@ impl Powers {
             Op::Merge(merge, a, b) if !columns => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
+            }
+            Op::Concat(concat, ref parts) if !columns => {
+                let parts = parts.clone();
+                let shifted: Option<Vec<NodeId>> =
+                    parts.iter().map(|part| self.shifted(graph, *part, by)).collect();
+                graph.add(Op::Concat(concat, shifted?)).ok()
             }
             _ => None,
         }

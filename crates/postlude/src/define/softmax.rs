@@ -206,6 +206,12 @@ pub(super) fn complement(graph: &mut Graph, p: NodeId, fuel: &mut Fuel) -> Optio
             let (a, b) = both_complements(graph, a, b, fuel)?;
             graph.add(Op::Merge(merge, a, b)).ok()
         }
+        Op::Concat(concat, ref parts) => {
+            let parts = parts.clone();
+            let rest: Option<Vec<NodeId>> =
+                parts.iter().map(|part| complement(graph, *part, fuel)).collect();
+            graph.add(Op::Concat(concat, rest?)).ok()
+        }
         Op::Select(condition, a, b) => {
             let (a, b) = both_complements(graph, a, b, fuel)?;
             Some(graph.make(Op::Select(condition, a, b)))

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::shape::Dim;
 
 use super::ops::{Binary, Fold, IndexAxis, Unary};
-use super::types::Axes;
+use super::types::{Axes, Columns};
 use super::{InputId, NodeId, ProductId};
 
 /// One operation and its operands.
@@ -46,6 +46,8 @@ pub enum Op {
     Part(Part, NodeId),
     /// Both halves of the columns.
     Merge(Merge, NodeId, NodeId),
+    /// All parts of a split, in order.
+    Concat(Concat, Vec<NodeId>),
     /// A function that `define` expands; never present after it.
     Call(Call, Vec<NodeId>),
 }
@@ -81,7 +83,7 @@ pub enum Run {
     Group(u32),
 }
 
-/// Which half of the columns.
+/// Which part of the columns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {
     /// The first half (`halves`).
@@ -92,6 +94,40 @@ pub enum Part {
     Even,
     /// Columns 1, 3, 5 (`pairs`).
     Odd,
+    /// One of several equal parts, of all columns or inside each run of them.
+    Equal {
+        /// Counted from 0.
+        index: u16,
+        /// How many there are.
+        count: u16,
+        /// The columns of a run, a multiple of the count; `None` for all columns.
+        run: Option<u32>,
+    },
+    /// One of the parts of a [`Split`].
+    Listed {
+        /// By place in [`Space::splits`](super::Space::splits).
+        split: u16,
+        /// Counted from 0.
+        index: u16,
+    },
+}
+
+/// How several parts are put together; undoes [`Part::Equal`] or [`Part::Listed`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Concat {
+    /// Equal parts, of all columns or inside each run of this many.
+    Equal(Option<u32>),
+    /// The parts of a split, by place in [`Space::splits`](super::Space::splits).
+    Listed(u16),
+}
+
+/// Columns that are split into parts of named sizes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Split {
+    /// What is split.
+    pub whole: Columns,
+    /// Its parts, in order.
+    pub parts: Vec<Columns>,
 }
 
 /// How two halves are put together.
@@ -118,6 +154,8 @@ pub enum Dependence {
     Part(Part, NodeId),
     /// An element of another column, of one of the operands.
     Merge(Merge, NodeId, NodeId),
+    /// An element of another column, of one of the operands.
+    Concat(Concat),
     /// Not known before `define` expands the call.
     Call,
 }
@@ -176,7 +214,7 @@ impl Op {
             }
             Op::Philox(words) => ([None; 3], words),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
-            Op::Call(_, arguments) => ([None; 3], arguments),
+            Op::Call(_, many) | Op::Concat(_, many) => ([None; 3], many),
         };
         few.into_iter().flatten().chain(many.iter().copied())
     }
@@ -202,6 +240,9 @@ impl Op {
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
             Op::Part(part, a) => Op::Part(*part, f(*a)),
             Op::Merge(merge, a, b) => Op::Merge(*merge, f(*a), f(*b)),
+            Op::Concat(concat, parts) => {
+                Op::Concat(*concat, parts.iter().map(|part| f(*part)).collect())
+            }
             Op::Call(call, arguments) => {
                 Op::Call(call.clone(), arguments.iter().map(|a| f(*a)).collect())
             }
@@ -229,6 +270,7 @@ impl Op {
             Op::Pick(of, index) => return Dependence::Pick(*of, *index),
             Op::Part(part, a) => return Dependence::Part(*part, *a),
             Op::Merge(merge, a, b) => return Dependence::Merge(*merge, *a, *b),
+            Op::Concat(concat, _) => return Dependence::Concat(*concat),
             Op::Call(..) => return Dependence::Call,
         };
         Dependence::Elementwise(function)
@@ -268,12 +310,13 @@ impl Over {
         if lacks || self == (Over { batch: false, row: false, column: None }) {
             return None;
         }
-        let column = match (self.column, axes.column) {
-            (None, column) => column,
+        let columns = match (self.column, axes.columns()) {
+            (None, columns) => columns,
             (Some(Run::All), _) | (Some(Run::Group(_)), None) => None,
-            (Some(Run::Group(width)), Some(divisor)) => Some(divisor.checked_mul(width)?),
+            (Some(Run::Group(width)), Some(columns)) => Some(columns.divided(width)?),
         };
-        Some(Axes { batch: axes.batch && !self.batch, row: axes.row && !self.row, column })
+        let (batch, row) = (axes.batch && !self.batch, axes.row && !self.row);
+        Some(Axes { batch, row, ..Axes::SCALAR }.along(columns))
     }
 
     /// Everything that a value with these axes varies along.
@@ -283,11 +326,11 @@ impl Over {
 
     /// The axes whose extents multiply to the number of elements folded into one; `None` for runs, whose width is fixed.
     pub fn extent(self, axes: Axes) -> Axes {
-        let column = match self.column {
-            Some(Run::All) => axes.column,
+        let columns = match self.column {
+            Some(Run::All) => axes.columns(),
             Some(Run::Group(_)) | None => None,
         };
-        Axes { batch: self.batch, row: self.row, column }
+        Axes { batch: self.batch, row: self.row, ..Axes::SCALAR }.along(columns)
     }
 
     /// Whether partial results of different rows or batches meet.
@@ -304,20 +347,71 @@ impl Part {
             Part::Second => "second_half",
             Part::Even => "even",
             Part::Odd => "odd",
+            Part::Equal { .. } | Part::Listed { .. } => "part",
         }
     }
 
-    /// All of them.
-    pub const ALL: [Part; 4] = [Part::First, Part::Second, Part::Even, Part::Odd];
+    /// The parts of `halves` and `pairs`.
+    pub const HALVES: [Part; 4] = [Part::First, Part::Second, Part::Even, Part::Odd];
 
-    /// The place in a row of `width` columns of element `index` of the part.
-    pub const fn source(self, index: usize, width: usize) -> usize {
+    /// The place in a row of `width` columns of element `index` of the part; a listed part begins at `start`.
+    pub const fn source(self, index: usize, width: usize, start: usize) -> usize {
         match self {
             Part::First => index,
             Part::Second => width / 2 + index,
             Part::Even => 2 * index,
             Part::Odd => 2 * index + 1,
+            Part::Equal { index: part, count, run } => {
+                let run = match run {
+                    Some(run) => run as usize,
+                    None => width,
+                };
+                let own = run / count as usize;
+                // Without columns there is nothing to read.
+                if own == 0 { 0 } else { index / own * run + part as usize * own + index % own }
+            }
+            Part::Listed { .. } => start + index,
         }
+    }
+}
+
+impl Concat {
+    /// Which part, and which of its columns, is column `index` of a row of `width` that parts of these widths make.
+    pub fn source(
+        self,
+        index: usize,
+        width: usize,
+        mut widths: impl ExactSizeIterator<Item = usize>,
+    ) -> (usize, usize) {
+        match self {
+            Concat::Equal(run) => {
+                let count = widths.len();
+                let run = run.map_or(width, |run| run as usize);
+                let own = run / count;
+                (index % run / own, index / run * own + index % own)
+            }
+            Concat::Listed(_) => {
+                let mut at = index;
+                let part = widths.position(|own| {
+                    let inside = at < own;
+                    at -= if inside { 0 } else { own };
+                    inside
+                });
+                (part.expect("compiler bug: a column beyond all parts"), at)
+            }
+        }
+    }
+}
+
+impl Columns {
+    /// The product's columns, divided by a number.
+    pub const fn of_product(divisor: u32) -> Columns {
+        Columns { part: 0, divisor }
+    }
+
+    /// Runs of these columns.
+    pub fn divided(self, by: u32) -> Option<Columns> {
+        Some(Columns { divisor: self.divisor.checked_mul(by)?, ..self })
     }
 }
 

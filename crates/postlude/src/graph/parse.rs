@@ -7,7 +7,7 @@ use crate::catalogue;
 use crate::dtype::DType;
 use crate::shape::Dim;
 
-use super::op::{Call, Constant, Merge, Op, Over, Part, Run};
+use super::op::{Call, Concat, Constant, Merge, Op, Over, Part, Run, Split};
 use super::ops::{Binary, Fold, IndexAxis, Top, Unary};
 use super::verify::Broken;
 use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space, Stack};
@@ -66,12 +66,16 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
                 }
                 Some(graph) => {
                     let read = read_product(rest, graph.inputs());
-                    let same = read.filter(|(space, _)| space == graph.space());
+                    let same = read.filter(|(space, _)| space.has_dims_of(graph.space()));
                     graph.push_product(same.ok_or(wrong)?.1);
                 }
             }
         } else {
             let graph = graph.as_mut().ok_or_else(bad)?;
+            if let Some(rest) = body.strip_prefix("split ") {
+                read_split(rest, graph).ok_or_else(bad)?;
+                continue;
+            }
             if let Some(rest) = body.strip_prefix("output ") {
                 let output = read_output(rest, graph, &names).ok_or_else(bad)?;
                 graph.push_output(output);
@@ -166,7 +170,8 @@ impl Product {
         let agree = batches_agree
             && inner == right_inner
             && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
-        let space = Space { batch: left_batch.or(right_batch), row, column };
+        let batch = left_batch.or(right_batch);
+        let space = Space { batch, row, column, parts: Vec::new(), splits: Vec::new() };
         agree.then_some((space, Product { left, right, inner, elem }))
     }
 }
@@ -190,6 +195,9 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
         Some((operands, over)) => (operands, Some(read_over(over)?)),
         None => (rest, None),
     };
+    if let Some(op) = read_part(word, operand_text, names) {
+        return Some(op);
+    }
     let (word, count, of) = match word.split_once(':') {
         Some((word, counts)) => {
             let (count, of) = counts.split_once('/').unwrap_or((counts, "0"));
@@ -233,6 +241,49 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     }
 }
 
+/// `Q, KV, KV` of `N`: names the parts' dims where they are new.
+fn read_split(text: &str, graph: &mut Graph) -> Option<()> {
+    let (whole, parts) = text.split_once(" into ")?;
+    let (whole, parts) = (Dim::from(whole.trim()), read_dims(parts));
+    for dim in parts.iter().chain([&whole]) {
+        graph.name_part(dim);
+    }
+    let columns = |dim: &Dim| graph.space().columns(dim);
+    let split = Split {
+        whole: columns(&whole)?,
+        parts: parts.iter().map(columns).collect::<Option<Vec<_>>>()?,
+    };
+    graph.add_split(split);
+    Some(())
+}
+
+/// Parts and what puts several of them together.
+fn read_part(word: &str, operands: &str, names: &HashMap<String, NodeId>) -> Option<Op> {
+    let mut numbers = word.split(':');
+    let head = numbers.next()?;
+    let numbers: Vec<u32> = numbers.map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    let narrow = |number: u32| u16::try_from(number).ok();
+    let operands = || read_operands(operands, names);
+    let part = |part: Part| Some(Op::Part(part, *operands()?.first()?));
+    match (head, numbers.as_slice()) {
+        ("part", &[index, count]) => {
+            part(Part::Equal { index: narrow(index)?, count: narrow(count)?, run: None })
+        }
+        ("part", &[index, count, run]) => {
+            part(Part::Equal { index: narrow(index)?, count: narrow(count)?, run: Some(run) })
+        }
+        ("part_split", &[split, index]) => {
+            part(Part::Listed { split: narrow(split)?, index: narrow(index)? })
+        }
+        ("concat", &[run]) => Some(Op::Concat(Concat::Equal(Some(run)), operands()?)),
+        ("concat", &[]) if operands()?.len() > 2 => {
+            Some(Op::Concat(Concat::Equal(None), operands()?))
+        }
+        ("concat_split", &[split]) => Some(Op::Concat(Concat::Listed(narrow(split)?), operands()?)),
+        _ => None,
+    }
+}
+
 fn with_counts(fold: Fold, count: u32, of: u32) -> Fold {
     match fold {
         Fold::Largest(_) => Fold::Largest(count),
@@ -244,7 +295,7 @@ fn with_counts(fold: Fold, count: u32, of: u32) -> Fold {
 fn read_unary(word: &str, a: NodeId) -> Option<Op> {
     let cast = || DType::from_name(word).map(|to| Op::Cast(to, a));
     let part =
-        || Part::ALL.into_iter().find(|part| part.name() == word).map(|part| Op::Part(part, a));
+        || Part::HALVES.into_iter().find(|part| part.name() == word).map(|part| Op::Part(part, a));
     Unary::from_name(word).map(|op| Op::Unary(op, a)).or_else(cast).or_else(part)
 }
 

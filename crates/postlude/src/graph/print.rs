@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::op::{Constant, Op, Over, Run};
+use super::op::{Concat, Constant, Op, Over, Part, Run};
 use super::ops::Fold;
-use super::{Graph, Input, Orientation, ProductId, Type};
+use super::{Columns, Graph, Input, Orientation, ProductId, Type};
 use crate::shape;
 
 impl fmt::Display for Graph {
@@ -20,6 +20,11 @@ impl fmt::Display for Graph {
         };
         for product in self.products() {
             writeln!(f, "    product {} @ {}", operand(product.left), operand(product.right))?;
+        }
+        for split in &self.space().splits {
+            let dim = |columns: &Columns| self.space().column_dim(*columns);
+            let parts: Vec<_> = split.parts.iter().map(dim).collect();
+            writeln!(f, "    split {} into {}", dim(&split.whole), shape::list(&parts))?;
         }
         for (id, node) in self.nodes() {
             let text = format!("{id} = {}", self.op_text(&node.op));
@@ -43,6 +48,15 @@ impl Graph {
     /// A type in the user's words.
     pub fn type_text(&self, ty: Type) -> String {
         format!("{}[{}]", ty.elem, shape::list(&self.space().dims(ty.axes)))
+    }
+
+    fn part_text(&self, part: Part) -> String {
+        match part {
+            Part::First | Part::Second | Part::Even | Part::Odd => part.name().to_owned(),
+            Part::Equal { index, count, run: None } => format!("part:{index}:{count}"),
+            Part::Equal { index, count, run: Some(run) } => format!("part:{index}:{count}:{run}"),
+            Part::Listed { split, index } => format!("part_split:{split}:{index}"),
+        }
     }
 
     fn op_text(&self, op: &Op) -> String {
@@ -72,7 +86,10 @@ impl Graph {
             }
             Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
             Op::Pick(..) => format!("pick {}", operands()),
-            Op::Part(part, _) => format!("{} {}", part.name(), operands()),
+            Op::Part(part, _) => format!("{} {}", self.part_text(*part), operands()),
+            Op::Concat(Concat::Equal(None), _) => format!("concat {}", operands()),
+            Op::Concat(Concat::Equal(Some(run)), _) => format!("concat:{run} {}", operands()),
+            Op::Concat(Concat::Listed(split), _) => format!("concat_split:{split} {}", operands()),
             Op::Merge(merge, ..) => format!("{} {}", merge.name(), operands()),
             Op::Call(call, _) => {
                 let grad = if call.grad { "grad " } else { "" };

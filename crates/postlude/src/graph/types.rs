@@ -9,8 +9,20 @@ pub struct Axes {
     pub batch: bool,
     /// Varies along the product's rows.
     pub row: bool,
-    /// Varies along the columns, which number the column name's size divided by this.
+    /// Varies along the columns, which number their dim's size divided by this.
     pub column: Option<u32>,
+    /// The dim of those columns: 0 for the product's, otherwise a dim that a split names, by its place in
+    /// [`Space::parts`](super::Space::parts) counted from 1. 0 without columns.
+    pub part: u16,
+}
+
+/// Columns without rows: those of a dim, divided by a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Columns {
+    /// As [`Axes::part`].
+    pub part: u16,
+    /// What the dim's size is divided by.
+    pub divisor: u32,
 }
 
 /// Where a value lives in a tile; a batch does not change it.
@@ -37,29 +49,50 @@ pub struct Type {
 
 impl Axes {
     /// Varies along nothing.
-    pub const SCALAR: Axes = Axes { batch: false, row: false, column: None };
+    pub const SCALAR: Axes = Axes { batch: false, row: false, column: None, part: 0 };
 
     /// The axes of two values together. Columns meet group by group when one divisor divides the other; `None` when neither does.
     pub fn join(self, other: Axes) -> Option<Axes> {
-        let column = match (self.column, other.column) {
-            (None, column) | (column, None) => column,
-            (Some(a), Some(b)) if a % b == 0 => Some(b),
-            (Some(a), Some(b)) if b % a == 0 => Some(a),
+        let columns = match (self.columns(), other.columns()) {
+            (None, columns) | (columns, None) => columns,
+            (Some(a), Some(b)) if a.part != b.part => return None,
+            (Some(a), Some(b)) if a.divisor % b.divisor == 0 => Some(b),
+            (Some(a), Some(b)) if b.divisor % a.divisor == 0 => Some(a),
             (Some(_), Some(_)) => return None,
         };
-        Some(Axes { batch: self.batch || other.batch, row: self.row || other.row, column })
+        let rest =
+            Axes { batch: self.batch || other.batch, row: self.row || other.row, ..Axes::SCALAR };
+        Some(rest.along(columns))
     }
 
     /// The axes of several values together. Columns meet group by group where the smallest divisor divides all others.
     pub fn join_all(all: &[Axes]) -> Option<Axes> {
-        let finest = all.iter().filter_map(|axes| axes.column).min();
-        let start = Axes { column: finest, ..Axes::SCALAR };
+        let finest =
+            all.iter().filter_map(|axes| axes.columns()).min_by_key(|columns| columns.divisor);
+        let start = Axes::SCALAR.along(finest);
         all.iter().try_fold(start, |joined, axes| joined.join(*axes))
     }
 
     /// Whether a value with these axes can be stored or used where `other` is expected.
     pub fn fits(self, other: Axes) -> bool {
         self.join(other) == Some(other)
+    }
+
+    /// The columns, if it has some.
+    pub const fn columns(self) -> Option<Columns> {
+        match self.column {
+            Some(divisor) => Some(Columns { part: self.part, divisor }),
+            None => None,
+        }
+    }
+
+    /// The same batch and rows with these columns.
+    #[must_use]
+    pub const fn along(self, columns: Option<Columns>) -> Axes {
+        match columns {
+            Some(Columns { part, divisor }) => Axes { column: Some(divisor), part, ..self },
+            None => Axes { column: None, part: 0, ..self },
+        }
     }
 
     /// Where such a value lives in a tile.
@@ -97,6 +130,14 @@ mod tests {
         assert_eq!(columns(128).join(columns(1)), Some(columns(1)));
         assert_eq!(columns(2).join(columns(6)), Some(columns(2)));
         assert_eq!(columns(2).join(columns(3)), None);
+    }
+
+    #[test]
+    fn columns_of_two_parts_do_not_meet() {
+        let part = Axes { part: 1, ..columns(1) };
+        assert_eq!(part.join(columns(1)), None);
+        assert_eq!(Axes::join_all(&[part, columns(128)]), None);
+        assert_eq!(part.join(Axes { row: true, ..Axes::SCALAR }).map(|axes| axes.part), Some(1));
     }
 
     #[test]

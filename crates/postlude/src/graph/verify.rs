@@ -2,9 +2,9 @@
 
 use crate::dtype::{DType, Elem};
 
-use super::op::{Constant, Merge, Op, Over, Run};
+use super::op::{Concat, Constant, Merge, Op, Over, Part, Run};
 use super::ops::IndexAxis;
-use super::types::{Axes, Type};
+use super::types::{Axes, Columns, Type};
 use super::{Graph, InputId, Node, NodeId, Statement};
 
 /// How far a graph has come.
@@ -134,11 +134,11 @@ impl Graph {
             Op::Pick(of, index) => self.pick_type(*of, *index),
             Op::Part(part, a) => {
                 let ty = self.ty(*a);
-                let halved = ty.axes.column.and_then(|divisor| divisor.checked_mul(2));
-                halved
-                    .map(|divisor| Type { axes: Axes { column: Some(divisor), ..ty.axes }, ..ty })
-                    .ok_or(Broken::Axes { op: part.name() })
+                let columns = ty.axes.columns().and_then(|whole| self.part_columns(*part, whole));
+                let columns = columns.ok_or(Broken::Axes { op: part.name() })?;
+                Ok(Type { axes: ty.axes.along(Some(columns)), ..ty })
             }
+            Op::Concat(concat, parts) => self.concat_type(*concat, parts),
             Op::Merge(merge, a, b) => self.merge_type(*merge, *a, *b),
             Op::Call(call, arguments) => {
                 let joined =
@@ -156,9 +156,7 @@ impl Graph {
     fn index_type(&self, axis: IndexAxis) -> Type {
         let axes = match axis {
             IndexAxis::Row => Axes { row: true, ..Axes::SCALAR },
-            IndexAxis::Column => {
-                Axes { column: self.space().accumulator_axes().column, ..Axes::SCALAR }
-            }
+            IndexAxis::Column => Axes::SCALAR.along(self.space().accumulator_axes().columns()),
             IndexAxis::Batch => Axes { batch: self.space().batch.is_some(), ..Axes::SCALAR },
         };
         Type { elem: Elem::I32, axes }
@@ -238,9 +236,55 @@ impl Graph {
         let axes = Axes {
             batch: of.axes.batch || index.axes.batch,
             row: of.axes.row || index.axes.row,
-            column: None,
+            ..Axes::SCALAR
         };
         Ok(Type { elem: Elem::F32, axes })
+    }
+
+    /// The columns of a part.
+    fn part_columns(&self, part: Part, whole: Columns) -> Option<Columns> {
+        match part {
+            Part::First | Part::Second | Part::Even | Part::Odd => whole.divided(2),
+            Part::Equal { index, count, run } => {
+                let fits = index < count && run.is_none_or(|run| run % u32::from(count) == 0);
+                whole.divided(count.into()).filter(|_| fits)
+            }
+            Part::Listed { split, index } => {
+                let split = self.space().splits.get(split as usize)?;
+                split.parts.get(index as usize).copied().filter(|_| split.whole == whole)
+            }
+        }
+    }
+
+    fn concat_type(&self, concat: Concat, parts: &[NodeId]) -> Result<Type, Broken> {
+        let wrong = Broken::Axes { op: "concat" };
+        let [first, ..] = parts else { return Err(wrong) };
+        let elem = self.ty(*first).elem;
+        if let Some(other) = parts.iter().map(|part| self.ty(*part).elem).find(|it| *it != elem) {
+            return Err(Broken::Mixed { op: "concat", left: elem, right: other });
+        }
+        let columns: Option<Vec<Columns>> =
+            parts.iter().map(|part| self.ty(*part).axes.columns()).collect();
+        let columns = columns.ok_or(wrong.clone())?;
+        let count = parts.len() as u32;
+        let whole = match concat {
+            Concat::Equal(run) => {
+                let own = columns[0];
+                let fits = columns.iter().all(|other| *other == own)
+                    && own.divisor % count == 0
+                    && run.is_none_or(|run| run > 0 && run % count == 0);
+                fits.then(|| Columns { divisor: own.divisor / count, ..own })
+            }
+            Concat::Listed(split) => {
+                let split = self.space().splits.get(split as usize);
+                split.filter(|split| split.parts == columns).map(|split| split.whole)
+            }
+        };
+        let whole = whole.ok_or(wrong)?;
+        let varies = |of: fn(Axes) -> bool| parts.iter().any(|part| of(self.ty(*part).axes));
+        let axes =
+            Axes { batch: varies(|axes| axes.batch), row: varies(|axes| axes.row), ..Axes::SCALAR };
+        Ok(Type { elem, axes: axes.along(Some(whole)) })
     }
 
     fn merge_type(&self, merge: Merge, a: NodeId, b: NodeId) -> Result<Type, Broken> {
@@ -254,36 +298,47 @@ impl Graph {
         }
     }
 
-    /// The first statement because of which the columns' size must be a multiple of a number.
-    pub(crate) fn statement_needing(&self, multiple: u32) -> Option<&Statement> {
+    /// The first statement because of which a dim's size must be a multiple of a number.
+    pub(crate) fn statement_needing(&self, multiple: Columns) -> Option<&Statement> {
         let needing = |node: &Node| {
-            let run = match &node.op {
-                Op::Reduce(_, Over { column: Some(Run::Group(width)), .. }, a) => {
-                    self.ty(*a).axes.column.map(|divisor| divisor * width)
-                }
-                _ => None,
-            };
-            node.ty.axes.column == Some(multiple) || run == Some(multiple)
+            let needed = self.needed_multiples(node);
+            needed.into_iter().flatten().any(|needed| needed == multiple)
         };
         let mut nodes = self.nodes().filter(|(_, node)| needing(node));
         nodes.find_map(|(id, _)| self.statement(id))
     }
 
+    /// What a node divides evenly: its own columns, and the runs of what it reads or writes.
+    fn needed_multiples(&self, node: &Node) -> [Option<Columns>; 2] {
+        let runs_of = |columns: Option<Columns>, run: u32| columns.and_then(|it| it.divided(run));
+        let run = match &node.op {
+            Op::Reduce(_, Over { column: Some(Run::Group(width)), .. }, a) => {
+                runs_of(self.ty(*a).axes.columns(), *width)
+            }
+            Op::Part(Part::Equal { run: Some(run), .. }, a) => {
+                runs_of(self.ty(*a).axes.columns(), *run)
+            }
+            Op::Concat(Concat::Equal(Some(run)), _) => runs_of(node.ty.axes.columns(), *run),
+            _ => None,
+        };
+        [node.ty.axes.columns(), run]
+    }
+
+    /// Numbers that the size of the columns' dim, or of a part's, must be a multiple of.
+    pub fn multiples(&self) -> Vec<Columns> {
+        let mut all: Vec<Columns> =
+            self.nodes().flat_map(|(_, node)| self.needed_multiples(node)).flatten().collect();
+        let splits = self.space().splits.iter();
+        all.extend(splits.flat_map(|split| split.parts.iter().copied().chain([split.whole])));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Numbers that the columns' size must be a multiple of.
     pub fn column_multiples(&self) -> Vec<u32> {
-        let mut divisors: Vec<u32> =
-            self.nodes().filter_map(|(_, node)| node.ty.axes.column).collect();
-        for (_, node) in self.nodes() {
-            if let Op::Reduce(_, over, a) = &node.op
-                && let (Some(Run::Group(width)), Some(divisor)) =
-                    (over.column, self.ty(*a).axes.column)
-            {
-                divisors.push(divisor * width);
-            }
-        }
-        divisors.sort_unstable();
-        divisors.dedup();
-        divisors
+        let own = self.multiples().into_iter().filter(|columns| columns.part == 0);
+        own.map(|columns| columns.divisor).collect()
     }
 }
 

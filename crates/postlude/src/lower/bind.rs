@@ -19,6 +19,10 @@ pub struct BoundProgram {
     placements: Placements,
     /// Where the call's own tensors lie, of which the program's are views.
     call: Placements,
+    /// The call's own sizes.
+    sizes: Problem,
+    /// Where windows of columns begin and how wide they are, in the program's columns.
+    windows: Vec<[u32; 2]>,
 }
 
 impl BoundProgram {
@@ -32,7 +36,10 @@ impl BoundProgram {
         let own = views.problem(graph, problem);
         views.refuse(graph, &own)?;
         refuse_batches(graph, &own)?;
+        let windows = views.bounds(graph, (&own, problem))?;
         Ok(BoundProgram {
+            windows,
+            sizes: problem.clone(),
             placements: views.placements(graph, &own, placements),
             program: program.clone(),
             problem: own,
@@ -53,6 +60,16 @@ impl BoundProgram {
     /// Where the program's own tensors lie.
     pub(crate) fn placements(&self) -> &Placements {
         &self.placements
+    }
+
+    /// Where windows of columns begin and how wide they are, in the program's columns.
+    pub(crate) fn windows(&self) -> &[[u32; 2]] {
+        &self.windows
+    }
+
+    /// The numbers that the host passes, in the order of the program's inputs.
+    pub(crate) fn scalars(&self, scalars: &[Option<f64>]) -> Vec<Option<f64>> {
+        self.program.views().scalars(scalars, &self.sizes)
     }
 
     /// Lets parameters that name the program's tensors name those of the call.

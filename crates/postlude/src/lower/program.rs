@@ -101,6 +101,21 @@ impl TileProgram {
         &self.views
     }
 
+    /// The window of an input's columns, by its number.
+    pub(crate) fn input_window(&self, input: InputId) -> Option<usize> {
+        self.views.input_window(input.0 as usize)
+    }
+
+    /// The window of an output's columns, by its number.
+    pub(crate) fn output_window(&self, output: usize) -> Option<usize> {
+        self.views.output_window(output)
+    }
+
+    /// How many windows of columns there are.
+    pub(crate) fn windows(&self) -> usize {
+        self.views.windows()
+    }
+
     /// Products that share A.
     pub(crate) fn products(&self) -> u32 {
         self.graph.products().len() as u32
@@ -119,6 +134,12 @@ impl TileProgram {
     /// Reductions that the launch finishes whose results have this kind.
     pub(crate) fn reductions_of(&self, kind: Kind) -> impl Iterator<Item = Reduction> {
         self.reductions.iter().copied().filter(move |reduction| reduction.scope.kind == kind)
+    }
+
+    /// The run of an input's columns.
+    pub(crate) fn input_run(&self, input: InputId) -> u32 {
+        let columns = self.graph.input_axes(input).and_then(|axes| axes.column);
+        columns.map_or(1, |divisor| divisor / self.graph.space().column.divisor())
     }
 
     /// The run of an output's columns.

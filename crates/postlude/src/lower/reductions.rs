@@ -81,6 +81,7 @@ impl Reduction {
             | Dependence::Elementwise(_)
             | Dependence::Part(..)
             | Dependence::Merge(..)
+            | Dependence::Concat(_)
             | Dependence::Call => return None,
         };
         let [of, scope] = [terms, node].map(|id| ReductionScope::of(graph, graph.ty(id).axes));

@@ -1,6 +1,6 @@
 //! Why a kernel is not one launch, with the statement and the cure.
 
-use crate::graph::{Graph, NodeId, Op};
+use crate::graph::{Columns, Graph, NodeId, Op};
 
 /// Why a kernel is not one launch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ impl LowerRefusal {
 /// The statement that knows runs of this many columns.
 pub(crate) fn needing(graph: &Graph, run: u32) -> Option<(u32, u32)> {
     let multiple = run.saturating_mul(graph.space().column.divisor());
-    graph.statement_needing(multiple).map(|statement| statement.bytes)
+    graph.statement_needing(Columns::of_product(multiple)).map(|statement| statement.bytes)
 }
 
 /// The bytes of the statement that a node is from.

@@ -183,7 +183,9 @@ fn is_whole(graph: &Graph, id: NodeId) -> bool {
         Dependence::Source | Dependence::Elementwise(_) => false,
         // The caller asked before which of them finish inside a tile.
         Dependence::Reduce(..) | Dependence::Pick(..) => false,
-        Dependence::Part(..) | Dependence::Merge(..) | Dependence::Call => true,
+        Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) | Dependence::Call => {
+            true
+        }
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
         | Dependence::Elementwise(_)
         | Dependence::Part(..)
         | Dependence::Merge(..)
+        | Dependence::Concat(_)
         | Dependence::Call => false,
     }
 }

@@ -49,6 +49,14 @@ pub(crate) enum Rule {
     NoSlice,
     /// More products than threads have accumulators for.
     ManyParts,
+    /// Parts that are neither halves nor pairs and that meet each other.
+    NamedParts,
+    /// Parts inside of runs of columns that are no pairs.
+    RunParts,
+    /// A reduction or `concat` of runs of parts' columns.
+    RunsOfParts,
+    /// Parts that begin inside of a run of columns.
+    UnevenWindow,
 }
 
 impl Rule {
@@ -103,6 +111,18 @@ impl Rule {
             Rule::ManyParts => {
                 "a launch multiplies at most 8 parts of B; these halves and pairs need more"
             }
+            Rule::NamedParts => {
+                "parts of a split that are neither halves nor pairs of it meet each other here, and lie in different tiles"
+            }
+            Rule::RunParts => {
+                "parts inside of runs of columns are split in one launch only where they are pairs"
+            }
+            Rule::RunsOfParts => {
+                "no launch reduces or puts together values that have one column for each run of a part's columns"
+            }
+            Rule::UnevenWindow => {
+                "a part of the columns begins inside of a run of columns that is reduced, or between the columns of a pair"
+            }
         }
     }
 
@@ -142,6 +162,12 @@ impl Rule {
                 "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it; take deeper parts in a second kernel"
             }
             Rule::ManyParts => "compute some of the parts in a second kernel",
+            Rule::NamedParts => "run it on the CPU, or combine the parts in a second kernel",
+            Rule::RunParts => {
+                "interleave the columns and write `pairs`, or compute with the parts in a second kernel"
+            }
+            Rule::RunsOfParts => "reduce the part itself, or use the runs in a second kernel",
+            Rule::UnevenWindow => "give the parts sizes that are multiples of the runs",
         }
     }
 

@@ -11,6 +11,7 @@ mod narrow;
 mod slice;
 mod text;
 mod view;
+mod window;
 
 use crate::graph::{Dependence, Graph, Kind, NodeId, Op};
 
@@ -20,7 +21,8 @@ use super::runs::least_common_multiple;
 pub(crate) use asked::MOST_PRODUCTS;
 use asked::Target;
 use slice::{MOST_DEPTH, Way};
-pub(crate) use view::Views;
+pub(crate) use view::{View, Views};
+pub(crate) use window::{Number, Window};
 
 /// The first graph without parts and merges that is accepted, or why none is.
 pub(super) fn sliced<T>(
@@ -63,6 +65,7 @@ fn way_of(op: &Op) -> Option<Way> {
         | Dependence::Elementwise(_)
         | Dependence::Reduce(..)
         | Dependence::Pick(..)
+        | Dependence::Concat(_)
         | Dependence::Call => None,
     }
 }
@@ -102,6 +105,7 @@ fn refused(graph: &Graph, obstacle: Option<NodeId>) -> LowerRefusal {
         | Dependence::Elementwise(_)
         | Dependence::Part(..)
         | Dependence::Merge(..)
+        | Dependence::Concat(_)
         | Dependence::Call => Rule::NoSlice,
     };
     rule.at(graph, id)

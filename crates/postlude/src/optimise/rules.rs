@@ -7,7 +7,7 @@
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{
-    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Part, Unary, accuracies,
+    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Unary, accuracies,
 };
 
 use super::Context;
@@ -213,14 +213,13 @@ impl Building<'_> {
                     .unwrap_or_else(|| self.apply(whole, accuracy))
             }
             // The parts of a value that is the same in every column are the value.
-            Dependence::Part(Part::First | Part::Second | Part::Even | Part::Odd, a)
-                if self.new.ty(self.narrow[a.index()]).axes.column.is_none() =>
-            {
+            Dependence::Part(_, a) if self.new.ty(self.narrow[a.index()]).axes.column.is_none() => {
                 self.narrow[a.index()]
             }
-            Dependence::Part(..) | Dependence::Merge(..) | Dependence::Pick(..) => {
-                self.apply(whole, accuracy)
-            }
+            Dependence::Part(..)
+            | Dependence::Merge(..)
+            | Dependence::Concat(_)
+            | Dependence::Pick(..) => self.apply(whole, accuracy),
             Dependence::Source | Dependence::Elementwise(_) | Dependence::Call => {
                 let narrow = old.map(|operand| self.narrow[operand.index()]);
                 // Runs of 2 and of 3 columns meet only where something of all columns stands between them.

@@ -24,6 +24,8 @@ pub enum BindError {
     Unsized { dims: Vec<String> },
     #[error("`{dim}` is {size}, which is not {}", multiple(*.by))]
     Multiple { dim: String, size: usize, by: u32, bytes: Option<(u32, u32)> },
+    #[error("`{dim}` is {whole}, but its parts `{parts}` are {total} together")]
+    SplitSize { dim: String, whole: usize, parts: String, total: usize },
     #[error("the kernel has no dim `{dim}`")]
     UnknownDim { dim: String },
     #[error("the sizes of this problem are too large")]
@@ -58,6 +60,7 @@ impl BindError {
             | BindError::NoIndex { bytes, .. }
             | BindError::TooFew { bytes, .. } => *bytes,
             BindError::Missing { .. }
+            | BindError::SplitSize { .. }
             | BindError::Unknown { .. }
             | BindError::WantsScalar { .. }
             | BindError::WantsTensor { .. }
@@ -111,6 +114,7 @@ impl BindError {
             | BindError::Rank { .. }
             | BindError::Size { .. }
             | BindError::UnknownDim { .. }
+            | BindError::SplitSize { .. }
             | BindError::TooLarge
             | BindError::InputCount { .. }
             | BindError::Moved { .. }

@@ -81,8 +81,19 @@ fn needs(
         // Which column is picked is data.
         Dependence::Pick(of, _) if of == operand => (rows, Places::all(all_columns)),
         Dependence::Part(part, _) => {
-            let sources = columns.chosen.iter().map(|at| part.source(*at, all_columns));
+            let start = problem.start(graph.space(), part);
+            let sources = columns.chosen.iter().map(|at| part.source(*at, all_columns, start));
             (rows, of_columns(sources.collect()))
+        }
+        Dependence::Concat(concat) => {
+            let parts: Vec<NodeId> = op.operands().collect();
+            let count = |part: &NodeId| problem.extents(graph.ty(*part).axes)[2];
+            let widths: Vec<usize> = parts.iter().map(count).collect();
+            let source = |at: &usize| concat.source(*at, columns.of, widths.iter().copied());
+            let sources = columns.chosen.iter().map(source);
+            let own = sources.filter(|(which, _)| parts[*which] == operand);
+            let chosen = own.map(|(_, column)| column).collect();
+            (rows, of_columns(chosen))
         }
         Dependence::Merge(merge, a, b) => {
             let sources = columns.chosen.iter().map(|at| merge.source(*at, columns.of));

@@ -134,8 +134,18 @@ impl Evaluation<'_> {
             Op::Part(part, a) => {
                 let whole = self.array(*a);
                 let width = whole.frame.columns.of;
+                let start = problem.start(graph.space(), *part);
                 return gather(frame, |[batch, row, column]| {
-                    (whole, [batch, row, part.source(column, width)])
+                    (whole, [batch, row, part.source(column, width, start)])
+                });
+            }
+            Op::Concat(concat, parts) => {
+                let parts: Vec<&Array> = parts.iter().map(|part| self.array(*part)).collect();
+                let width = frame.columns.of;
+                return gather(frame, |[batch, row, column]| {
+                    let widths = parts.iter().map(|part| part.frame.columns.of);
+                    let (which, column) = concat.source(column, width, widths);
+                    (parts[which], [batch, row, column])
                 });
             }
             Op::Merge(merge, a, b) => {

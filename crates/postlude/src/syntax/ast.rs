@@ -94,6 +94,8 @@ pub enum ExprKind {
     Name(String),
     /// `bias[N]`: a name with its dims.
     Annotated(String, Vec<Dim>),
+    /// `[Q, KV, KV]`: dims as an argument.
+    Dims(Vec<Dim>),
     /// `x.T`.
     Transpose(ExprId),
     /// `a @ b`.
@@ -206,7 +208,10 @@ impl ExprKind {
     /// The operands and arguments, in the order written.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = ExprId> {
         let (operands, arguments): ([Option<ExprId>; 2], &[ExprId]) = match self {
-            ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) => ([None; 2], &[]),
+            ExprKind::Number(_)
+            | ExprKind::Name(_)
+            | ExprKind::Annotated(..)
+            | ExprKind::Dims(_) => ([None; 2], &[]),
             ExprKind::Transpose(of) | ExprKind::Prefix(_, of) => ([Some(*of), None], &[]),
             ExprKind::Product(a, b) | ExprKind::Infix(_, a, b) => ([Some(*a), Some(*b)], &[]),
             ExprKind::Call { arguments, .. } => ([None; 2], arguments),
@@ -218,7 +223,10 @@ impl ExprKind {
     #[must_use]
     pub fn map_children(&self, mut replace: impl FnMut(ExprId) -> ExprId) -> ExprKind {
         match self {
-            ExprKind::Number(_) | ExprKind::Name(_) | ExprKind::Annotated(..) => self.clone(),
+            ExprKind::Number(_)
+            | ExprKind::Name(_)
+            | ExprKind::Annotated(..)
+            | ExprKind::Dims(_) => self.clone(),
             ExprKind::Transpose(of) => ExprKind::Transpose(replace(*of)),
             ExprKind::Prefix(prefix, of) => ExprKind::Prefix(*prefix, replace(*of)),
             ExprKind::Product(a, b) => ExprKind::Product(replace(*a), replace(*b)),

@@ -46,6 +46,7 @@ pub(crate) fn level(kind: &ExprKind) -> Level {
         ExprKind::Number(_) => Level::Number,
         ExprKind::Name(_)
         | ExprKind::Annotated(..)
+        | ExprKind::Dims(_)
         | ExprKind::Transpose(_)
         | ExprKind::Call { .. } => Level::Operand,
     }
@@ -120,6 +121,7 @@ fn write_head<'a>(
         ExprKind::Number(Number::Float(value)) => write!(f, "{value:?}"),
         ExprKind::Name(name) => f.write_str(name),
         ExprKind::Annotated(name, dims) => write!(f, "{name}[{}]", crate::shape::list(dims)),
+        ExprKind::Dims(dims) => write!(f, "[{}]", crate::shape::list(dims)),
         ExprKind::Transpose(of) => {
             steps.extend([Step::Text(".T"), Step::Operand(*of, left)]);
             Ok(())

@@ -58,7 +58,7 @@ impl Draw {
         let (row, columns) = (self.random.one_in(2), self.random.chance(60));
         let by = self.sketch.base * *self.random.pick(&[1, 1, 1, 2, 2, 4, 4, 8, 3, 16]);
         let column = Some(by).filter(|by| columns && self.stays_small(*by));
-        let axes = Axes { batch, row, column };
+        let axes = Axes { batch, row, column, ..Axes::SCALAR };
         let mut dtype =
             if self.random.one_in(2) { self.any_dtype() } else { *self.random.pick(&DType::ALL) };
         // Bits lie along a dim, and eight of them in a byte.

@@ -245,7 +245,7 @@ impl Draw {
             index
         } else {
             let batch = self.traits.batched && self.random.one_in(2);
-            let axes = Axes { batch, row: self.random.chance(75), column: None };
+            let axes = Axes { batch, row: self.random.chance(75), ..Axes::SCALAR };
             self.declare_tensor(DType::I32, axes)
         };
         let axes = Axes { column: None, ..self.ty(x).axes }.join(self.ty(index).axes)?;

@@ -32,8 +32,8 @@ impl Draw {
         let batch = self.traits.batched && self.random.chance(60);
         let mut axes = match self.random.below(10) {
             0..=3 => Axes { batch, ..self.tile() },
-            4 | 5 => Axes { batch, row: false, column: Some(self.sketch.base) },
-            6 | 7 => Axes { batch, row: true, column: None },
+            4 | 5 => Axes { batch, column: Some(self.sketch.base), ..Axes::SCALAR },
+            6 | 7 => Axes { batch, row: true, ..Axes::SCALAR },
             8 => Axes { batch, ..Axes::SCALAR },
             _ => {
                 self.declare_host_scalar();

@@ -92,7 +92,12 @@ impl Draw {
 
     /// Every dim of the product.
     fn whole_axes(&self) -> Axes {
-        Axes { batch: self.traits.batched, row: true, column: Some(self.sketch.base) }
+        Axes {
+            batch: self.traits.batched,
+            row: true,
+            column: Some(self.sketch.base),
+            ..Axes::SCALAR
+        }
     }
 
     /// A seed and an offset as they stand in a call, and the values among them.

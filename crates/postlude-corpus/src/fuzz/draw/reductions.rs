@@ -162,7 +162,7 @@ impl Draw {
     fn pick(&mut self, x: ValueId) {
         let axes = self.ty(x).axes;
         let batch = self.traits.batched && self.random.one_in(2);
-        let index = Axes { batch, row: self.random.chance(85), column: None };
+        let index = Axes { batch, row: self.random.chance(85), ..Axes::SCALAR };
         let index = self.declare_tensor(DType::I32, index);
         let Some(left) = Axes { column: None, ..axes }.join(self.ty(index).axes) else { return };
         let ty = Type { elem: Elem::F32, axes: left };

@@ -166,7 +166,7 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
     let of = |operand: NodeId, slice: Slice| table[operand.index()][slice.number()?];
     match &graph[id].op {
         Op::Accumulator(ProductId::FIRST) => is_own().then(|| 1 << slice.number().unwrap_or(0)),
-        Op::Accumulator(_) | Op::Call(..) => None,
+        Op::Accumulator(_) | Op::Call(..) | Op::Concat(..) => None,
         Op::Index(IndexAxis::Column) => is_own().then_some(0),
         // A view begins with a byte.
         Op::Input(input) if graph.inputs()[input.0 as usize].dtype == DType::B1 => {
@@ -350,7 +350,8 @@ impl Asking<'_> {
                     let of = slice.of_merge(merge).map(|(place, inner)| ([a, b][place], inner));
                     open.extend(of);
                 }
-                Dependence::Reduce(_, Over { column: Some(Run::All), .. }, _) => {}
+                Dependence::Reduce(_, Over { column: Some(Run::All), .. }, _)
+                | Dependence::Concat(_) => {}
                 Dependence::Reduce(fold, Over { column: Some(Run::Group(run)), .. }, a) => {
                     let (graph, divisor) = (self.graph, self.target.divisor);
                     let read = reduced_slices(graph, divisor, a, fold, run, slice);

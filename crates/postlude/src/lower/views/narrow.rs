@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::dtype::DType;
 use crate::graph::{
-    Axes, Binary, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op, Orientation,
-    Output, Over, Product, ProductId, Run, Space, Unary,
+    Axes, Binary, Columns, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op,
+    Orientation, Output, Over, Product, ProductId, Run, Space, Unary,
 };
 use crate::shape::Dim;
 
@@ -70,14 +70,17 @@ impl Inputs<'_> {
             ..product.clone()
         };
         let products = slices.into_iter().map(of_slice).collect();
-        (Space { column: space.column_dim(divisor), ..space.clone() }, products)
+        (
+            Space { column: space.column_dim(Columns::of_product(divisor)), ..space.clone() },
+            products,
+        )
     }
 
     fn view(&mut self, input: InputId, column: usize, slice: Slice) -> InputId {
         if slice == Slice::WHOLE {
             return input;
         }
-        let view = View { of: input.0 as usize, columns: Some((column, slice)), stacked: None };
+        let view = View { columns: Some((column, slice)), ..View::all(input.0 as usize) };
         let known = self.views.iter().position(|known| *known == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view);
@@ -166,7 +169,7 @@ impl Narrowing<'_> {
             for slice in std::mem::take(&mut self.asked.outputs[of]) {
                 let value = self.operand(output.value, column, slice);
                 let mut dims = output.dims.clone();
-                let mut view = View { of, columns: None, stacked: None };
+                let mut view = View::all(of);
                 if slice != Slice::WHOLE {
                     let column = self.inputs.column(&dims);
                     dims[column] = narrowed(&dims[column], slice);
@@ -182,6 +185,7 @@ impl Narrowing<'_> {
             inputs: self.old.inputs().len(),
             of_inputs: self.inputs.views,
             of_outputs: output_views,
+            windows: Vec::new(),
             divided: if fixed { self.divisor as usize } else { 1 },
             whole: false,
         };
@@ -230,6 +234,7 @@ impl Narrowing<'_> {
                 return self.reduced(*fold, *over, terms);
             }
             op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
+            Op::Concat(..) => panic!("compiler bug: {id} has parts that are no slices"),
             op @ (Op::Constant(_)
             | Op::Size(_)
             | Op::Index(IndexAxis::Row | IndexAxis::Batch)

@@ -30,6 +30,9 @@ impl Way {
         match part {
             Part::First | Part::Second => Way::Halves,
             Part::Even | Part::Odd => Way::Pairs,
+            Part::Equal { .. } | Part::Listed { .. } => {
+                panic!("compiler bug: a part that is no slice")
+            }
         }
     }
 
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn a_part_of_a_slice_has_the_columns_that_the_part_says() {
         for slice in Slice::all().filter(|slice| slice.depth() < MOST_DEPTH) {
-            for part in Part::ALL {
+            for part in Part::HALVES {
                 let (whole, own) = (columns(slice, 48), columns(slice.split(part), 48));
                 let wanted: Vec<usize> =
                     (0..own.len()).map(|at| whole[part.source(at, whole.len())]).collect();

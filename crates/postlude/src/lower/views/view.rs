@@ -5,11 +5,13 @@ use postlude_ptx::launch::{Buffer, Parameter};
 use crate::graph::{Graph, IndexAxis, Op};
 use crate::lower::refusal::{LowerRefusal, first};
 use crate::lower::rules::Rule;
+use crate::lower::runs::least_common_multiple;
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
 use crate::shape::Dim;
 
 use super::slice::Slice;
+use super::window::{Number, Window};
 
 /// Whole numbers up to here are floats.
 const MOST_NUMBERED: usize = 1 << 24;
@@ -21,6 +23,8 @@ pub(crate) struct Views {
     pub(super) inputs: usize,
     pub(super) of_inputs: Vec<View>,
     pub(super) of_outputs: Vec<View>,
+    /// Windows of the product's columns.
+    pub(super) windows: Vec<Window>,
     /// What a fixed size of columns was divided by.
     pub(super) divided: usize,
     /// Whether it is the same graph.
@@ -28,25 +32,29 @@ pub(crate) struct Views {
 }
 
 /// Some columns of a tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct View {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct View {
     /// Its place among the inputs, or the outputs.
     pub(super) of: usize,
     /// Which of its dims are columns, and which of them; all where there is none.
     pub(super) columns: Option<(usize, Slice)>,
     /// Which of its dims values are stacked along, and the place of this one.
     pub(super) stacked: Option<(usize, usize)>,
+    /// The window of the product's columns that the tensor's are, by its number.
+    pub(super) window: Option<usize>,
+    /// What it is where it is no tensor.
+    pub(super) number: Option<Number>,
 }
 
 impl Views {
     /// Those of a graph that splits nothing.
     pub(super) fn whole(graph: &Graph) -> Views {
-        let output_views =
-            (0..graph.outputs().len()).map(|of| View { of, columns: None, stacked: None });
+        let output_views = (0..graph.outputs().len()).map(View::all);
         Views {
             inputs: graph.inputs().len(),
             of_inputs: Vec::new(),
             of_outputs: output_views.collect(),
+            windows: Vec::new(),
             divided: 1,
             whole: true,
         }
@@ -58,6 +66,82 @@ impl Views {
             (view.of, view.stacked) = elements[view.of];
         }
         self
+    }
+
+    /// Those of a graph whose parts are windows.
+    pub(crate) fn of_windows(
+        inputs: usize,
+        of_inputs: Vec<View>,
+        of_outputs: Vec<View>,
+        windows: Vec<Window>,
+    ) -> Views {
+        Views { inputs, of_inputs, of_outputs, windows, divided: 1, whole: false }
+    }
+
+    /// What these views of a graph of windows are of the graph that that one was made from.
+    pub(crate) fn of(self, first: &Views) -> Result<Views, LowerRefusal> {
+        if self.whole {
+            return Ok(first.clone());
+        }
+        let mut of_inputs = first.of_inputs.clone();
+        of_inputs.extend(self.of_inputs.into_iter().map(|view| {
+            match view.of.checked_sub(first.inputs) {
+                Some(place) => View { columns: view.columns, ..first.of_inputs[place].clone() },
+                None => view,
+            }
+        }));
+        let of_output =
+            |view: View| View { columns: view.columns, ..first.of_outputs[view.of].clone() };
+        let of_outputs: Vec<View> = self.of_outputs.into_iter().map(of_output).collect();
+        // The columns of a half lie on one side of a window's start for some sizes and on both for others.
+        let halved = |view: &View| {
+            view.window.is_some() && view.columns.is_some_and(|(_, slice)| slice.halvings > 0)
+        };
+        if of_inputs.iter().chain(&of_outputs).any(halved) {
+            return Err(Rule::NamedParts.anywhere());
+        }
+        let (inputs, windows) = (first.inputs, first.windows.clone());
+        Ok(Views { inputs, of_inputs, of_outputs, windows, divided: self.divided, whole: false })
+    }
+
+    /// The window of an input's columns, by its number.
+    pub(crate) fn input_window(&self, input: usize) -> Option<usize> {
+        self.of_inputs.get(input.checked_sub(self.inputs)?)?.window
+    }
+
+    /// The window of an output's columns, by its number.
+    pub(crate) fn output_window(&self, output: usize) -> Option<usize> {
+        self.of_outputs[output].window
+    }
+
+    /// How many windows there are.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Where windows begin and how many columns they have, in the columns of the slices; the problem is theirs.
+    pub(crate) fn bounds(
+        &self,
+        graph: &Graph,
+        (problem, call): (&Problem, &Problem),
+    ) -> Result<Vec<[u32; 2]>, LowerRefusal> {
+        let shared = (call.product_columns() / problem.product_columns().max(1)).max(1);
+        let bounds = |window: &Window| {
+            let (start, width) = (window.start(call), window.width(call));
+            let multiple = least_common_multiple(window.multiple, shared as u32) as usize;
+            if !start.is_multiple_of(multiple) || !width.is_multiple_of(shared) {
+                let run = |op: &Op| matches!(op, Op::Reduce(..));
+                return Err(Rule::UnevenWindow.at_first(graph, run));
+            }
+            Ok([start / shared, width / shared].map(|size| size as u32))
+        };
+        self.windows.iter().map(bounds).collect()
+    }
+
+    /// The numbers that the host passes, those of windows among them.
+    pub(crate) fn scalars(&self, scalars: &[Option<f64>], call: &Problem) -> Vec<Option<f64>> {
+        let own = |view: &View| view.number.as_ref().map(|number| number.value(call));
+        scalars.iter().copied().chain(self.of_inputs.iter().map(own)).collect()
     }
 
     /// Refuses sizes that slices do not divide, and numbers of columns that the size of a slice, which is a float, would not
@@ -98,7 +182,7 @@ impl Views {
     ) -> Placements {
         let own = &graph.inputs()[self.inputs..];
         let views = self.of_inputs.iter().zip(own).map(|(view, input)| {
-            let (placement, dims) = (placements.inputs[view.of].as_ref()?, input.dims.as_ref()?);
+            let (dims, placement) = (input.dims.as_ref()?, placements.inputs[view.of].as_ref()?);
             Some(view.placement(placement, &problem.shape(dims), input.dtype.bits()))
         });
         let outputs = self.of_outputs.iter().zip(graph.outputs()).map(|(view, output)| {
@@ -166,8 +250,23 @@ impl Views {
 }
 
 impl View {
+    /// All of a tensor.
+    pub(crate) const fn all(of: usize) -> View {
+        View { of, columns: None, stacked: None, window: None, number: None }
+    }
+
+    /// A tensor whose columns are a window of the product's.
+    pub(crate) fn windowed(of: usize, window: Option<usize>) -> View {
+        View { window, ..View::all(of) }
+    }
+
+    /// A number.
+    pub(crate) fn of_number(number: Number) -> View {
+        View { number: Some(number), ..View::all(0) }
+    }
+
     /// Elements from the tensor's first one to the view's, which has this shape.
-    fn offset(self, placement: &Placement, shape: &[usize]) -> i64 {
+    fn offset(&self, placement: &Placement, shape: &[usize]) -> i64 {
         if let Some((dim, place)) = self.stacked {
             return (placement.strides[dim] as i64).wrapping_mul(place as i64);
         }
@@ -175,7 +274,7 @@ impl View {
         (placement.strides[dim] as i64).wrapping_mul(slice.first(shape[dim]) as i64)
     }
 
-    fn placement(self, placement: &Placement, shape: &[usize], bits: usize) -> Placement {
+    fn placement(&self, placement: &Placement, shape: &[usize], bits: usize) -> Placement {
         if self.columns.is_none() && self.stacked.is_none() {
             return placement.clone();
         }

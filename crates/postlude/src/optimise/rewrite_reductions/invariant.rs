@@ -50,12 +50,13 @@ pub(in super::super) fn fold_narrowed(
         row: over.row && own.row,
         column: over.column.filter(|_| !lacks_column),
     };
-    let (column, width) = match over.column.filter(|_| lacks_column) {
-        Some(Run::All) => (axes.column, 1),
+    let (columns, width) = match over.column.filter(|_| lacks_column) {
+        Some(Run::All) => (axes.columns(), 1),
         Some(Run::Group(width)) => (None, width),
         None => (None, 1),
     };
-    let missing = Axes { batch: over.batch && !own.batch, row: over.row && !own.row, column };
+    let (batch, row) = (over.batch && !own.batch, over.row && !own.row);
+    let missing = Axes { batch, row, ..Axes::SCALAR }.along(columns);
     let count = Count { axes: missing, width };
     let nothing = Over { batch: false, row: false, column: None };
     let all_present = missing.rank() == 0 && !lacks_column;

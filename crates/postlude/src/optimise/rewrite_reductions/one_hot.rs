@@ -1,7 +1,7 @@
 //! Sums that one column alone contributes to.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Axes, Binary, Constant, Fold, IndexAxis, NodeId, Op, Over, Run};
+use crate::graph::{Axes, Binary, Columns, Constant, Fold, IndexAxis, NodeId, Op, Over, Run};
 
 use super::super::rules::Site;
 
@@ -13,8 +13,8 @@ pub(super) fn one_hot(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let (Some(Run::All), Elem::F32) = (over.column, site.elem(terms)) else { return None };
     let (condition, z) = chosen(site, terms)?;
     let index = column_index(site, condition)?;
-    let columns = site.graph.space().accumulator_axes().column;
-    let value = match site.axes(z).column {
+    let columns = site.graph.space().accumulator_axes().columns();
+    let value = match site.axes(z).columns() {
         None => z,
         column if column == columns => site.make(Op::Pick(z, index)),
         Some(_) => return None,
@@ -55,9 +55,9 @@ fn column_index(site: &Site<'_>, condition: NodeId) -> Option<NodeId> {
 }
 
 /// The value plus 0 where the index is that of a column, else 0.
-fn in_range(site: &mut Site<'_>, index: NodeId, value: NodeId, columns: Option<u32>) -> NodeId {
+fn in_range(site: &mut Site<'_>, index: NodeId, value: NodeId, columns: Option<Columns>) -> NodeId {
     let first = site.make_constant(Constant::I32(0));
-    let extent = site.make(Op::Extent(Axes { column: columns, ..Axes::SCALAR }));
+    let extent = site.make(Op::Extent(Axes::SCALAR.along(columns)));
     let end = site.make(Op::Cast(DType::I32, extent));
     let from = site.make_binary(Binary::LessEqual, first, index);
     let to = site.make_binary(Binary::Less, index, end);

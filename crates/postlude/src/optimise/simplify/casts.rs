@@ -41,6 +41,10 @@ fn holds(site: &Site<'_>, to: DType, node: NodeId, depth: u32) -> bool {
             holds(site, to, a, depth) && holds(site, to, b, depth)
         }
         Op::Part(_, a) => holds(site, to, a, depth),
+        Op::Concat(_, ref parts) => {
+            let parts = parts.clone();
+            parts.into_iter().all(|part| holds(site, to, part, depth))
+        }
         Op::Merge(_, a, b) => holds(site, to, a, depth) && holds(site, to, b, depth),
         _ => false,
     }

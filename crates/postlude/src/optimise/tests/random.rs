@@ -192,7 +192,7 @@ fn operation(random: &mut Random, graph: &Graph, pool: &[NodeId]) -> Op {
         }),
         18 | 19 => Op::Reduce(random.of(&FOLDS), over(random, axes), a),
         20 => Op::Pick(a, operand(random, pool)),
-        21 => Op::Part(random.of(&Part::ALL), a),
+        21 => Op::Part(random.of(&Part::HALVES), a),
         22 => Op::Merge(random.of(&MERGES), a, partner(random, graph, pool, a)),
         _ => one_hot(random, graph, pool, a),
     }

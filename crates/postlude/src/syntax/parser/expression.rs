@@ -325,7 +325,11 @@ impl Parser<'_> {
         self.enter();
         let mut arguments = Vec::new();
         while self.peek().kind != TokenKind::CloseParenthesis {
-            arguments.push(self.expression()?.id);
+            let argument = match self.peek().kind {
+                TokenKind::OpenBracket => self.dim_list()?,
+                _ => self.expression()?,
+            };
+            arguments.push(argument.id);
             self.refuse_assignment()?;
             if !self.eat(TokenKind::Comma) {
                 break;
@@ -336,6 +340,14 @@ impl Parser<'_> {
         self.depth -= 1;
         let span = start.to(close.span);
         self.push(ExprKind::Call { function, grad, arguments }, span, span)
+    }
+
+    /// `[Q, KV, KV]` as an argument.
+    fn dim_list(&mut self) -> Parsed<Operand> {
+        let open = self.peek().span;
+        let (dims, close) = self.dims()?;
+        let span = open.to(close);
+        self.push(ExprKind::Dims(dims), span, span)
     }
 
     /// Reports `=` after an expression in parentheses or an argument.

@@ -26,7 +26,7 @@ pub(crate) fn launch(
     chip: Sm90,
     scalars: &[Option<f64>],
 ) -> Launch {
-    let mut launch = facts(bound, schedule, chip, scalars);
+    let mut launch = facts(bound, schedule, chip, &bound.scalars(scalars));
     bound.settle(&mut launch.parameters);
     launch
 }
@@ -56,6 +56,10 @@ fn facts(
     parameters.extend(raster.map(Parameter::U32));
     let sizes = problem.shape(&program.sizes);
     parameters.extend(sizes.into_iter().map(|size| Parameter::U32(size as u32)));
+    parameters.extend(bound.windows().iter().flatten().map(|bound| Parameter::U32(*bound)));
+    let width = |window: Option<usize>| {
+        window.map_or(problem.product_columns(), |window| bound.windows()[window][1] as usize)
+    };
     let tiles = &program.tile_operands;
     for input in program.body_inputs.iter().copied() {
         let declared = &graph.inputs()[input.0 as usize];
@@ -73,7 +77,7 @@ fn facts(
             &mut parameters,
             Buffer(input.0),
             declared.dtype,
-            strides,
+            (strides, width(program.input_window(input))),
             transfer,
             SlotLayout::new,
         );
@@ -84,7 +88,8 @@ fn facts(
         let buffer = Buffer(first_output + place as u32);
         let strides = body_strides(space, &output.dims, &placement.strides);
         let transfer = schedule.needs.epilogue_stores[place];
-        facts.push(&mut parameters, buffer, output.dtype, strides, transfer, SlotLayout::of_output);
+        let lies = (strides, width(program.output_window(place)));
+        facts.push(&mut parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
     }
     let workspace = Workspace::of(schedule, problem);
     if workspace.bytes > 0 {
@@ -115,17 +120,22 @@ impl Facts<'_> {
         parameters: &mut Vec<Parameter>,
         buffer: Buffer,
         dtype: DType,
-        strides: [isize; 3],
+        (strides, columns): ([isize; 3], usize),
         transfer: EpilogueTransfer,
         layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
         let layout = |major| layout(self.schedule, dtype, major);
         match transfer {
             EpilogueTransfer::Tma => {
-                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Row)));
+                parameters.push(self.tile(buffer, dtype, (strides, columns), layout(Major::Row)));
             }
             EpilogueTransfer::TmaTransposed => {
-                parameters.push(self.tile(buffer, dtype, strides, layout(Major::Column)));
+                parameters.push(self.tile(
+                    buffer,
+                    dtype,
+                    (strides, columns),
+                    layout(Major::Column),
+                ));
             }
             EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
@@ -145,11 +155,11 @@ impl Facts<'_> {
         &self,
         buffer: Buffer,
         dtype: DType,
-        strides: [isize; 3],
+        (strides, columns): ([isize; 3], usize),
         layout: SlotLayout,
     ) -> Parameter {
         let (problem, [batch, row, column]) = (self.problem, strides);
-        let (rows, columns) = (problem.rows, problem.product_columns());
+        let rows = problem.rows;
         let (inner, outer, stride) = match layout.major {
             Major::Row => (columns, rows, row),
             Major::Column => (rows, columns, column),

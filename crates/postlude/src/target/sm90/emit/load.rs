@@ -14,9 +14,8 @@ use postlude_ptx::types::{Pred, U32};
 use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER};
 
 use super::operand::{Copies, Elements, Mover, Piece, Staggered};
-use super::parameters::{Parameters, Source};
+use super::parameters::{MappedTile, Parameters, Source};
 use super::plan::Plan;
-use super::slot::SlotLayout;
 use super::split_k;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 
@@ -220,11 +219,11 @@ pub(super) fn load_tiles<'k, C: Tma>(
     warpgroups: Range<u32>,
 ) {
     let schedule = plan.schedule;
-    let tiles: Vec<(TensorMap<'k>, SlotLayout)> = parameters
+    let tiles: Vec<(TensorMap<'k>, &MappedTile<'k>)> = parameters
         .sources
         .iter()
         .filter_map(|(_, source)| match source {
-            Source::Map(tile) => Some((tile.map.address(), tile.layout)),
+            Source::Map(tile) => Some((tile.map.address(), tile)),
             Source::Host(_) | Source::Memory(_) => None,
         })
         .collect();
@@ -240,9 +239,10 @@ pub(super) fn load_tiles<'k, C: Tma>(
     let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
         for (at, ring, slots, own) in &receivers {
             let row = work_tile.row + (own + block) * SLOT_ROWS;
-            for (map, layout) in &tiles {
+            for (map, tile) in &tiles {
+                let layout = tile.layout;
                 for part in 0..layout.slots() {
-                    let column = work_tile.column + offset + part * layout.columns();
+                    let column = tile.column(work_tile.column + offset + part * layout.columns());
                     ring.produce_by_warp(at, |slot| {
                         let start = *slots + slot.stage * bytes;
                         for each in layout.boxes(row, column, work_tile.batch) {

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, NumberParameter, PointerParameter, Reg};
 use postlude_ptx::target::Architecture;
-use postlude_ptx::types::{U32, U64};
+use postlude_ptx::types::{Pred, U32, U64};
 
 use crate::dtype::DType;
 use crate::target::sm90::plan::EpilogueTransfer;
@@ -13,6 +13,8 @@ pub(super) struct Memory<'k> {
     pub(super) dtype: DType,
     pointer: PointerParameter<'k>,
     strides: [NumberParameter<'k, U64>; 3],
+    /// The columns of the product, or runs of them, that the tensor's are: the first, and how many.
+    window: Option<[Reg<'k, U32>; 2]>,
 }
 
 /// Where an element lies.
@@ -50,11 +52,12 @@ impl<'k> Memory<'k> {
         k: Kernel<'k, C>,
         name: &str,
         dtype: DType,
+        window: Option<[Reg<'k, U32>; 2]>,
     ) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
         let strides =
             ["batch", "row", "column"].map(|along| k.parameter_u64(&format!("{name}_{along}")));
-        Memory { dtype, pointer, strides }
+        Memory { dtype, pointer, strides, window }
     }
 
     /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
@@ -64,13 +67,28 @@ impl<'k> Memory<'k> {
         place: [Reg<'k, U32>; 3],
     ) -> Location<'k> {
         let start = self.pointer.load();
+        // A column may lie before the window, and others that are found from it inside.
+        let first =
+            self.window.map(|[first, _]| (k.imm(0) - k.widen(first)) * self.strides[2].load());
         let steps = place.into_iter().zip(self.strides);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
+        let steps = steps.chain(first);
         if self.dtype == DType::B1 {
             Location::Bit { start, index: steps.fold(k.imm(0), |index, step| index + step) }
         } else {
             Location::Bytes(steps.fold(start, |address, step| address + step))
         }
+    }
+
+    /// Where a column of the product is inside, and one of the tensor's.
+    pub(super) fn inside(
+        &self,
+        column: Reg<'k, U32>,
+        inside: Option<Reg<'k, Pred>>,
+    ) -> Option<Reg<'k, Pred>> {
+        let Some([first, columns]) = self.window else { return inside };
+        let own = (column - first).lt(columns);
+        Some(inside.map_or(own, |inside| inside & own))
     }
 
     /// An element that lies this many columns behind another, whatever is between two.

@@ -43,7 +43,7 @@ impl<'k> Operand<'k> {
             OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
             OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),
             OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
-                Given::Memory(Memory::declare(k, name, dtype))
+                Given::Memory(Memory::declare(k, name, dtype, None))
             }
         };
         Operand { part, given, batched: k.parameter_u32(&format!("{name}_batched")) }

@@ -27,6 +27,15 @@ pub(super) enum Source<'k> {
 pub(super) struct MappedTile<'k> {
     pub(super) map: MapParameter<'k>,
     pub(super) layout: SlotLayout,
+    /// The column of the product that the tensor's first one is, where that is not the first.
+    pub(super) first: Option<Reg<'k, U32>>,
+}
+
+impl<'k> MappedTile<'k> {
+    /// The tensor's column that a column of the product is; outside of it for others.
+    pub(super) fn column(&self, column: Reg<'k, U32>) -> Reg<'k, U32> {
+        self.first.map_or(column, |first| column - first)
+    }
 }
 
 /// How an output is stored.
@@ -81,6 +90,13 @@ impl<'k> Parameters<'k> {
         let sizes = program.sizes.iter().enumerate();
         let sizes =
             sizes.map(|(place, dim)| (dim.clone(), number(&format!("size{place}")))).collect();
+        let windows: Vec<[Reg<'k, U32>; 2]> = (0..program.windows())
+            .map(|window| ["start", "columns"].map(|of| number(&format!("window{window}_{of}"))))
+            .collect();
+        let runs = |window: Option<usize>, run: u32| {
+            let [first, columns] = windows[window?];
+            Some(if run == 1 { [first, columns] } else { [first / run, columns / run] })
+        };
         let tiles = &program.tile_operands;
         let sources = program
             .body_inputs
@@ -95,9 +111,13 @@ impl<'k> Parameters<'k> {
                 let source = match (&declared.dims, layout) {
                     (None, _) => Source::Host(k.parameter_f32(&name)),
                     (Some(_), Some(layout)) => {
-                        Source::Map(MappedTile { map: k.parameter_map(&name), layout })
+                        let first = runs(program.input_window(input), 1).map(|[first, _]| first);
+                        Source::Map(MappedTile { map: k.parameter_map(&name), layout, first })
                     }
-                    (Some(_), None) => Source::Memory(Memory::declare(k, &name, declared.dtype)),
+                    (Some(_), None) => {
+                        let window = runs(program.input_window(input), program.input_run(input));
+                        Source::Memory(Memory::declare(k, &name, declared.dtype, window))
+                    }
                 };
                 (input, source)
             })
@@ -111,9 +131,14 @@ impl<'k> Parameters<'k> {
                 match schedule.needs.epilogue_stores[place].major() {
                     Some(major) => {
                         let layout = SlotLayout::of_output(schedule, output.dtype, major);
-                        Destination::Map(MappedTile { map: k.parameter_map(&name), layout })
+                        let first = runs(program.output_window(place), 1).map(|[first, _]| first);
+                        Destination::Map(MappedTile { map: k.parameter_map(&name), layout, first })
                     }
-                    None => Destination::Direct(Memory::declare(k, &name, output.dtype)),
+                    None => {
+                        let run = program.output_run(output);
+                        let window = runs(program.output_window(place), run);
+                        Destination::Direct(Memory::declare(k, &name, output.dtype, window))
+                    }
                 }
             })
             .collect();

@@ -9,15 +9,20 @@ use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::{operand, parameters, place, work};
 
-/// The needs of a program whose tensors lie so; the problem and the placements are its own.
-pub(super) fn needed(program: &TileProgram, problem: &Problem, placements: &Placements) -> Needs {
+/// The needs of a program whose tensors lie so; the problem, the placements and the windows of columns are its own.
+pub(super) fn needed(
+    program: &TileProgram,
+    problem: &Problem,
+    placements: &Placements,
+    windows: &[[u32; 2]],
+) -> Needs {
     let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
         operands: operand::operand_loads(program.graph(), problem, placements),
         operand_bytes: operand::OperandElement::of_product(program.graph()).bytes(),
-        epilogue_loads: place::epilogue_loads(program, problem, placements),
-        epilogue_stores: place::epilogue_stores(program, problem, placements),
+        epilogue_loads: place::epilogue_loads(program, problem, placements, windows),
+        epilogue_stores: place::epilogue_stores(program, problem, placements, windows),
         slots: SlotCounts::default(),
         column_values: program.column_values.len() as u32,
         products: program.products(),

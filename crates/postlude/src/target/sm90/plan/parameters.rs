@@ -65,6 +65,8 @@ impl Parameters {
         (0..needs.products).for_each(|_| all.operand(needs.operands[1]));
         // Sizes, and the order of tiles.
         all.words(6 + program.sizes.len());
+        // Where windows of columns begin, and how wide they are.
+        all.words(2 * program.windows());
         let tiles = &program.tile_operands;
         for input in &program.body_inputs {
             if program.graph().inputs()[input.0 as usize].dims.is_none() {

@@ -100,6 +100,7 @@ pub(super) fn epilogue_loads(
     program: &TileProgram,
     problem: &Problem,
     placements: &Placements,
+    windows: &[[u32; 2]],
 ) -> Vec<EpilogueTransfer> {
     let graph = program.graph();
     let transfer = |input: InputId| {
@@ -108,7 +109,8 @@ pub(super) fn epilogue_loads(
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.space(), dims, &placement.strides);
         let mapped = is_mapped(declared.dtype);
-        transfer(declared.dtype, mapped, strides, placement.alignment(), problem)
+        let columns = columns(problem, windows, program.input_window(input))[1];
+        transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
     };
     program.tile_operands.iter().copied().map(transfer).collect()
 }
@@ -118,11 +120,13 @@ pub(super) fn epilogue_stores(
     program: &TileProgram,
     problem: &Problem,
     placements: &Placements,
+    windows: &[[u32; 2]],
 ) -> Vec<EpilogueTransfer> {
     let graph = program.graph();
     let outputs = graph.outputs().iter().zip(&placements.outputs);
     outputs
-        .map(|(output, placement)| {
+        .enumerate()
+        .map(|(place, (output, placement))| {
             let axes = graph.space().axes(&output.dims);
             if axes.is_some_and(|axes| axes.kind() != Kind::Tile) || program.output_run(output) > 1
             {
@@ -130,13 +134,15 @@ pub(super) fn epilogue_stores(
             }
             let strides = body_strides(graph.space(), &output.dims, &placement.strides);
             let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
-            let transfer = transfer(output.dtype, mapped, strides, placement.alignment(), problem);
+            let [first, columns] = columns(problem, windows, program.output_window(place));
+            let lies = (strides, columns);
+            let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| {
                 (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
             };
             match transfer {
-                EpilogueTransfer::Tma if !whole(problem.product_columns()) => {
+                EpilogueTransfer::Tma if !whole(columns) || !whole(first) => {
                     EpilogueTransfer::Contiguous
                 }
                 // Tiles of bytes are stored by TMA row-major only.
@@ -151,6 +157,12 @@ pub(super) fn epilogue_stores(
         .collect()
 }
 
+/// The first column and the number of columns of a tensor with this window.
+fn columns(problem: &Problem, windows: &[[u32; 2]], window: Option<usize>) -> [usize; 2] {
+    let all = [0, problem.product_columns()];
+    window.map_or(all, |window| windows[window].map(|size| size as usize))
+}
+
 /// Whether TMA moves such elements, row-major and column-major.
 fn is_mapped(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
@@ -160,18 +172,18 @@ fn is_mapped(dtype: DType) -> bool {
 fn transfer(
     dtype: DType,
     mapped: bool,
-    strides: [isize; 3],
+    (strides, columns): ([isize; 3], usize),
     alignment: u64,
     problem: &Problem,
 ) -> EpilogueTransfer {
     let [batch, row, column] = strides;
     // No map has an empty dim, and a tile of nothing must touch nothing.
     let mappable = problem.rows > 0
-        && problem.product_columns() > 0
+        && columns > 0
         && mapped
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.batch <= 1 || fits_map(batch, dtype));
-    if column == 1 || problem.product_columns() <= 1 {
+    if column == 1 || columns <= 1 {
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
         return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
     }

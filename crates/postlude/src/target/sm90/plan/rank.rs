@@ -46,7 +46,7 @@ pub(super) fn accepted_needs(bound: &BoundProgram, chip: Sm90) -> Result<Needs, 
     let (program, problem) = (bound.program(), bound.problem());
     refuse::refuse_operands(program, chip)?;
     place::refuse(problem)?;
-    let needs = needed(program, problem, bound.placements());
+    let needs = needed(program, problem, bound.placements(), bound.windows());
     refuse::refuse_layout(&needs)?;
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;

@@ -31,6 +31,7 @@ pub(super) fn work(program: &TileProgram) -> u32 {
         Dependence::Reduce(..)
         | Dependence::Part(..)
         | Dependence::Merge(..)
+        | Dependence::Concat(_)
         | Dependence::Call => 0,
     });
     of_node.sum()
@@ -75,6 +76,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         | Op::Pick(..)
         | Op::Part(..)
         | Op::Merge(..)
+        | Op::Concat(..)
         | Op::Call(..) => 0,
     }
 }
@@ -177,6 +179,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
         | Op::Pick(..)
         | Op::Part(..)
         | Op::Merge(..)
+        | Op::Concat(..)
         | Op::Call(..) => 0,
     }
 }

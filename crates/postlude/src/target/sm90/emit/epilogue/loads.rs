@@ -235,8 +235,9 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
                 let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(locations[element / 2], transfer, column);
                 let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
+                let inside = memory.inside(thread.column + column, Some(inside));
                 // An output may lie in the same memory.
-                evaluator.load(dtype, from, Some(inside), LoadCache::Default)
+                evaluator.load(dtype, from, inside, LoadCache::Default)
             }))
         };
         (0..epilogue_tile.columns / 8).map(group).collect()

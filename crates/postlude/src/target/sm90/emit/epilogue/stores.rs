@@ -277,6 +277,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let access = lanes.of(tile.layout.major);
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = thread.tile_column + epilogue_tile.offset + place as u32 * columns;
+                    let column = tile.column(column);
                     let reused = reused.map(|slots| slots[place]);
                     self.store_slot((output, column), thread, reused, |start| {
                         if tile.layout.element_bytes() == 1 {
@@ -426,6 +427,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(locations[element / 2], transfer, column).pointer();
                 let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
+                let inside = memory.inside(thread.column + column, Some(inside)).unwrap_or(inside);
                 match (*ready, half) {
                     (Converted::Whole(values), Some(half)) => {
                         let value = k.half_of_f32(half, values[element]);

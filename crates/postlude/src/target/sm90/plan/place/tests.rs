@@ -26,7 +26,7 @@ fn transfers(
     placements.inputs[2] = Some(placement.clone());
     placements.outputs[0] = placement;
     let program = lower(&graph).expect("it is one launch");
-    let needs = needed(&program, &problem, &placements);
+    let needs = needed(&program, &problem, &placements, &[]);
     [needs.epilogue_loads[0], needs.epilogue_stores[0]]
 }
 
