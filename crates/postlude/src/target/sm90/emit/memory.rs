@@ -68,7 +68,8 @@ impl<'k> Memory<'k> {
     ) -> Location<'k> {
         let start = self.pointer.load();
         // A column may lie before the window, and others that are found from it inside.
-        let first = self.window.map(|[first, _]| (k.imm(0) - k.widen(first)) * self.strides[2].load());
+        let first =
+            self.window.map(|[first, _]| (k.imm(0) - k.widen(first)) * self.strides[2].load());
         let steps = place.into_iter().zip(self.strides);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let steps = steps.chain(first);
