@@ -48,7 +48,10 @@ pub(crate) fn library() -> Vec<Entry> {
         };
         SIZES.map(|sizes| {
             let names = problem::dim_names(compiled.defined());
-            let sizes = names.into_iter().map(|dim| (dim.to_owned(), size_of(dim, sizes)));
+            // The columns of a split are as many as its parts together.
+            let is_split = names.contains(&"KV");
+            let names = names.into_iter().filter(|dim| *dim != "N" || !is_split);
+            let sizes = names.map(|dim| (dim.to_owned(), size_of(dim, sizes)));
             Entry::packed(kernel.name, &compiled, &sizes.collect())
         })
     });
@@ -60,6 +63,9 @@ fn size_of(dim: &str, [m, n, k]: [usize; 3]) -> usize {
         "M" => m,
         "N" => n,
         "K" => k,
+        // Heads of 128 columns.
+        "Q" => (n / 2).next_multiple_of(128),
+        "KV" => (n / 4).next_multiple_of(128),
         _ => BATCH,
     }
 }

@@ -211,6 +211,10 @@ mod tests {
         Rule::PickBesideParts,
         Rule::PackedParts,
         Rule::NoSlice,
+        Rule::NamedParts,
+        Rule::RunParts,
+        Rule::RunsOfParts,
+        Rule::UnevenWindow,
     ];
 
     #[test]

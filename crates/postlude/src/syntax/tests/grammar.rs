@@ -16,6 +16,7 @@ fn grouped(source: &str) -> String {
             ExprKind::Number(Number::Float(value)) => format!("{value:?}"),
             ExprKind::Name(name) => name.clone(),
             ExprKind::Annotated(name, dims) => format!("{name}[{}]", crate::shape::list(dims)),
+            ExprKind::Dims(dims) => format!("[{}]", crate::shape::list(dims)),
             ExprKind::Transpose(of) => format!("({}.T)", text(of)),
             ExprKind::Product(a, b) => format!("({} @ {})", text(a), text(b)),
             ExprKind::Prefix(prefix, of) => format!("({}{})", prefix.symbol(), text(of)),

@@ -77,6 +77,7 @@ fn as_written(expression: &str, x: f32) -> f32 {
             }
             ExprKind::Prefix(Prefix::Not | Prefix::Invert, _)
             | ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
             | ExprKind::Transpose(_)
             | ExprKind::Product(..) => unreachable!("not in the expressions of this test"),
         };

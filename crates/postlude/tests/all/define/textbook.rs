@@ -31,7 +31,10 @@ pub(crate) fn evaluate(expression: &str, names: &[(&str, &[f64])]) -> Vec<Real> 
                     arguments.iter().map(|argument| &rows[argument]).collect();
                 call(&function.text, &arguments)
             }
-            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => {
+            ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
+            | ExprKind::Transpose(_)
+            | ExprKind::Product(..) => {
                 unreachable!("not in the expressions of these tests")
             }
         };

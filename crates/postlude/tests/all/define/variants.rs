@@ -88,7 +88,10 @@ impl Writer<'_> {
                 self.statements.push(format!("{name} = {call}"));
                 name
             }
-            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => {
+            ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
+            | ExprKind::Transpose(_)
+            | ExprKind::Product(..) => {
                 unreachable!("not in the expressions of these tests")
             }
         }

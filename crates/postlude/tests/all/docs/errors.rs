@@ -35,12 +35,12 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
-    TargetCount NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
+    TargetCount SeveralValues SplitArguments SplitCount SplitDim RunParts DimList ConcatDims NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
-    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple UnknownDim TooLarge IndexRange NoIndex
+    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex
     InputCount OutputCount SelfOverlap Moved OtherProblem
 }
 
@@ -146,6 +146,13 @@ const BODIES: &[(&str, &str)] = &[
     ("Count", "D = topk_softmax(A @ B, alpha, N)"),
     ("TwoValues", "D = halves(A @ B)"),
     ("TargetCount", "D, E = relu(A @ B)"),
+    ("SeveralValues", "D = split(A @ B, 3)"),
+    ("SplitArguments", "x, y = split(C, alpha); D = A @ B"),
+    ("SplitCount", "x, y = split(C, 1); D = A @ B"),
+    ("SplitDim", "x, y = split(C, [Q, M]); D = A @ B"),
+    ("RunParts", "x, y = halves(C, 7); D = A @ B"),
+    ("DimList", "D = relu([M, N])"),
+    ("ConcatDims", "D = concat(A @ B, C, C)"),
     ("NoColumns", "a, b = pairs(scale); D = A @ B + a"),
     ("MergeDims", "D = concat(A @ B, C)"),
     ("PickIndex", "D = A @ B - pick(C, scale)"),
@@ -299,6 +306,7 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("Size", "`A` of 2 x 3 and `B` of 5 x 4".into(), call(|a, _| _ = a.insert("B".into(), zeros(DType::F32, &[5, 4])))),
         row("Unsized", "`--size M=2,N=4` and no data".into(), size(&[("M", 2), ("N", 4)])),
         row("Multiple", "`--size M=2,N=5,K=3`".into(), size(&[("M", 2), ("N", 5), ("K", 3)])),
+        row("SplitSize", "`a, b = split(A @ B, [P, R])` with `--size N=4,P=1,R=2`".into(), found(&BindError::SplitSize { dim: "N".into(), whole: 4, parts: "P + R".into(), total: 3 })),
         row("UnknownDim", "`--size M=2,N=4,K=3,P=5`".into(), size(&[("M", 2), ("N", 4), ("K", 3), ("P", 5)])),
         row("TooLarge", "sizes that no memory holds".into(), size(&[("M", 1 << 40), ("N", 1 << 40), ("K", 3)])),
         row("IndexRange", "`argmax(z)` of 65536 x 32768".into(), indexed(65536, 32768)),
