@@ -49,6 +49,7 @@ impl Draw {
                 "halves" | "pairs" => self.split_by(entry.name, fits).map(|parts| parts[0]),
                 "concat" | "join" => self.merge_by(entry.name, fits),
                 "pick" => self.pick_any(fits),
+                "topk" => self.top_any(fits),
                 _ => None,
             },
         }
