@@ -16,6 +16,7 @@ mod inputs;
 mod outputs;
 mod random;
 mod reductions;
+mod tops;
 
 use postlude::DType;
 use postlude::dtype::Elem;
@@ -225,7 +226,8 @@ impl Draw {
         let splits = operands.iter().flat_map(|operand| &values[*operand].splits).copied();
         let splits = splits.filter(|split| ty.axes.column.is_some_and(|by| *split <= by));
         let splits = splits.collect();
-        values.push(Known { name, ty, about, positive: false, late, folds, from_product, splits });
+        let (positive, stack) = (false, None);
+        values.push(Known { name, ty, about, positive, late, folds, from_product, splits, stack });
         values.len() - 1
     }
 
@@ -249,7 +251,8 @@ impl Draw {
     /// A value of an element type that fits, more often a late one.
     fn choose(&mut self, elem: Elem, fits: Fits<'_>) -> Option<ValueId> {
         let all = self.sketch.values.iter().enumerate();
-        let all = all.filter(|(_, known)| known.ty.elem == elem && fits(known));
+        let fits = |known: &Known| known.ty.elem == elem && known.stack.is_none() && fits(known);
+        let all = all.filter(|(_, known)| fits(known));
         let all: Vec<ValueId> = all.map(|(id, _)| id).collect();
         if all.is_empty() {
             return None;

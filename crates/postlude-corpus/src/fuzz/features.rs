@@ -158,7 +158,7 @@ fn functions(text: &str) -> Vec<String> {
 }
 
 fn is_split(statement: &Statement) -> bool {
-    statement.targets.len() == 2
+    statement.targets.len() == 2 && !statement.text.starts_with("topk")
 }
 
 impl Found<'_> {

@@ -129,7 +129,8 @@ fn statements(specimen: &Specimen) -> Vec<Specimen> {
             let inputs = sketch.inputs.iter().map(|input| input.value);
             for operand in inputs.chain(statement.operands.iter().copied()) {
                 // Where dims differ, the outputs would have to be declared anew.
-                if sketch.values[operand].ty == sketch.values[*target].ty {
+                let [from, to] = [operand, *target].map(|id| &sketch.values[id]);
+                if (from.ty, from.stack) == (to.ty, to.stack) {
                     let sketch = sketch.replaced(*target, operand);
                     all.push(Specimen { sketch, ..specimen.clone() });
                 }

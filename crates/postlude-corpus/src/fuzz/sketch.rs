@@ -24,13 +24,15 @@ pub(super) struct Known {
     pub(super) from_product: bool,
     /// What its columns were divided by where `halves` or `pairs` split them: it meets no value of more columns.
     pub(super) splits: Vec<u32>,
+    /// How many values there are along a dim of their own, where there is one.
+    pub(super) stack: Option<u32>,
 }
 
 impl Known {
     /// What is given and not computed: an input or an index.
     pub(super) fn given(name: String, ty: Type, about: f64, positive: bool) -> Known {
-        let (late, folds, from_product, splits) = (false, 0, false, Vec::new());
-        Known { name, ty, about, positive, late, folds, from_product, splits }
+        let (late, folds, from_product, splits, stack) = (false, 0, false, Vec::new(), None);
+        Known { name, ty, about, positive, late, folds, from_product, splits, stack }
     }
 
     /// Whether this value and one of this many columns may be operands of one operation.
@@ -238,9 +240,20 @@ impl Sketch {
 
     /// Whether some statement gives an index, which there is none of among no elements.
     pub(super) fn gives_indices(&self) -> bool {
-        let gives =
-            |one: &Statement| ["argmax(", "argmin("].iter().any(|f| one.text.starts_with(f));
+        let gives = |one: &Statement| {
+            ["argmax(", "argmin(", "topk("].iter().any(|f| one.text.starts_with(f))
+        };
         self.statements.iter().any(gives)
+    }
+
+    /// What N has to be at least: as many columns as the largest that are asked for.
+    pub(super) fn least_columns(&self) -> usize {
+        let least = |one: &Statement| {
+            let (count, dim) = one.text.strip_prefix("topk({}, ")?.split_once(", N")?;
+            let by = dim.trim_matches(['/', ')']).parse::<usize>().unwrap_or(1);
+            Some(count.parse::<usize>().ok()? * by)
+        };
+        self.statements.iter().filter_map(least).max().unwrap_or(0)
     }
 
     /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes of bits.

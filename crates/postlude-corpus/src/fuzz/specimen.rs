@@ -149,6 +149,9 @@ impl Specimen {
 
     fn shape(&self, dims: &[postlude::shape::Dim]) -> Vec<usize> {
         let size = |dim: &postlude::shape::Dim| {
+            if let postlude::shape::Dim::Size(size) = dim {
+                return *size as usize;
+            }
             let text = dim.to_string();
             let name = text.split('/').next().unwrap_or_default();
             let place = DIMS.iter().position(|one| *one == name).unwrap_or(0);

@@ -61,6 +61,8 @@ impl Draw {
         if random.one_in(60) && !self.sketch.gives_indices() {
             sizes[random.range(usize::from(!self.traits.free), 2)] = 0;
         }
+        let least = self.sketch.least_columns();
+        sizes[2] = sizes[2].max(least.next_multiple_of(multiples[2]));
         sizes[3] = if random.one_in(60) { 0 } else { size(random, inner) };
         sizes
     }

@@ -96,6 +96,7 @@ impl Draw {
 
     /// A value that fits, of a position that is drawn first.
     pub(super) fn anywhere(&mut self, fits: Fits<'_>) -> Option<ValueId> {
+        let fits = |known: &Known| known.stack.is_none() && fits(known);
         let all = self.sketch.values.iter().enumerate().filter(|(_, known)| fits(known));
         let all: Vec<(ValueId, Position)> = all.map(|(id, one)| (id, position(one))).collect();
         let mut positions: Vec<Position> = Vec::new();

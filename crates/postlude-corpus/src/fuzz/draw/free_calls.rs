@@ -51,6 +51,7 @@ impl Draw {
                 "concat" | "join" => self.merge_by(entry.name, fits),
                 "pick" => self.pick_any(fits),
                 "take" => self.take_any(fits),
+                "topk" => self.top_any(fits),
                 _ => None,
             },
         }

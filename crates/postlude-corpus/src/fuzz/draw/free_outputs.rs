@@ -23,7 +23,7 @@ impl Draw {
     /// One to four outputs, and at times values that nothing reads.
     pub(super) fn free_outputs(&mut self, fits: Fits<'_>) {
         let first_statement = self.sketch.values[self.product].name.clone();
-        let computed = |known: &super::Known| known.name.starts_with('v');
+        let computed = |known: &super::Known| known.name.starts_with('v') && known.stack.is_none();
         for place in 0..*self.random.pick(&[1, 1, 2, 2, 3, 4]) {
             // The last value is the deepest; inputs leave as they came only now and then.
             let last = self.sketch.values.iter().rposition(|known| computed(known) && fits(known));

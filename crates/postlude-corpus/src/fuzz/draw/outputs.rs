@@ -27,7 +27,7 @@ impl Draw {
         let values = self.sketch.values.iter().enumerate();
         let assigned: Vec<ValueId> =
             self.sketch.statements.iter().flat_map(|one| one.targets.clone()).collect();
-        let fits = |id: ValueId| assigned.contains(&id);
+        let fits = |id: ValueId| assigned.contains(&id) && self.sketch.values[id].stack.is_none();
         let is_tile = |axes: Axes| axes.row && axes.column.is_some();
         let (mut tiles, mut finished) = (Vec::new(), Vec::new());
         for (id, known) in values.filter(|(id, _)| fits(*id)) {
@@ -58,7 +58,9 @@ impl Draw {
         }
         if self.random.one_in(60) {
             let id = self.random.below(self.sketch.values.len());
-            self.store(id);
+            if self.sketch.values[id].stack.is_none() {
+                self.store(id);
+            }
         }
         if self.sketch.outputs.is_empty() {
             let float = |id: &&ValueId| self.sketch.values[**id].ty.elem == Elem::F32;

@@ -87,6 +87,12 @@ impl Draw {
             self.pick(x);
             return;
         }
+        if self.random.one_in(12) {
+            if let Some(folded) = self.top(x) {
+                self.finishing(folded);
+            }
+            return;
+        }
         let n = columns(by);
         let by_batch = Axes { batch: axes.batch, ..Axes::SCALAR };
         let (dims, left) = match self.random.below(16) {

@@ -11,7 +11,7 @@ use postlude_ptx::kernel::{GlobalPointer, Reg, Var};
 use postlude_ptx::modifier::{Order, Scope};
 use postlude_ptx::types::{B32, Pred, U32, U64};
 
-use crate::graph::Kind;
+use crate::graph::{Fold, Kind};
 use crate::lower::{Batches, How, Reduction, ReductionScope, Source};
 use crate::target::sm90::plan::SLOT_ROWS;
 
@@ -24,6 +24,10 @@ use super::reductions::Numbered;
 
 /// Words of scalars whose loads are in flight at a time.
 const SCALARS_IN_FLIGHT: u32 = 8;
+/// Words of the largest terms and their indices whose loads are in flight at a time.
+const RANKED_IN_FLIGHT: u32 = 16;
+/// Words of a partial result that each have a pointer.
+const FEW_WORDS: u32 = 4;
 /// Registers beside the accumulators that hold many words and where they come from.
 const MANY_REGISTERS: u32 = 104;
 /// Of a word that holds half of an integer, what says that it is there.
@@ -273,14 +277,24 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let hop = apart * u64::from(step);
         let at_once = self.in_flight(reduction);
         let start = k.widen(first) * apart;
-        let next: Vec<Var<'k, U64>> = (0..reduction.words())
-            .map(|each| k.var((self.part(index, word + each, k.imm(0), of) + start).register()))
-            .collect();
+        let at = |each: u32| self.part(index, word + each, k.imm(0), of) + start;
+        // The words of a partial result lie equally far apart: of many only the first has a pointer of its own.
+        let (count_own, plane) = match reduction.words() {
+            words @ 0..=FEW_WORDS => (words, None),
+            _ => (1, Some(at(1).register() - at(0).register())),
+        };
+        let next: Vec<Var<'k, U64>> =
+            (0..count_own).map(|each| k.var(at(each).register())).collect();
         k.for_(first, count, step * at_once, |number| {
             let mut words: Vec<GlobalPointer<'k>> =
                 next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
             let place = |turn: u32| {
-                let here = words.clone();
+                let here = match plane {
+                    Some(plane) => (0..reduction.words())
+                        .map(|each| words[0] + plane * u64::from(each))
+                        .collect(),
+                    None => words.clone(),
+                };
                 for word in &mut words {
                     *word = *word + hop;
                 }
@@ -309,6 +323,8 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
             How::Fold(_) if reduction.scope.kind == Kind::Scalar && self.finishes_later => {
                 SCALARS_IN_FLIGHT
             }
+            // Behind a tile no accumulators are live.
+            How::Fold(Fold::Top(_)) if self.finishes_later => RANKED_IN_FLIGHT,
             How::Fold(_) => self.words_in_flight(),
         };
         (words / reduction.words()).max(1)
