@@ -25,7 +25,8 @@ pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
 pub use ops::{Binary, Fold, IndexAxis, Unary};
 pub(crate) use ops::{
-    fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right, shift_right_logical,
+    NAN_BITS, bits_of, fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right,
+    shift_right_logical,
 };
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use crate::catalogue::Entry;
 use crate::dtype::Elem;
-use crate::graph::{Binary, NodeId};
+use crate::graph::{Binary, NodeId, Op, Unary};
 use crate::syntax::{ExprId, ExprKind, Infix, Number, Span, excerpt};
 
 use super::error::CheckError;
@@ -62,6 +62,14 @@ impl Body<'_> {
         }
         match (entry.name, arguments) {
             ("size", &[dim]) => self.lower_size(dim, at),
+            ("bits", &[x]) => match self.convert(self.lowered[&x], Elem::F32, self.exprs[x].span) {
+                Some(node) => self.node(Op::Unary(Unary::Bits, node), at),
+                None => Lowered::Poison,
+            },
+            ("float", &[x]) => match self.whole_number("float", x) {
+                Some(node) => self.node(Op::Unary(Unary::Float, node), at),
+                None => Lowered::Poison,
+            },
             ("index", &[dim]) => self.lower_index(dim, at),
             ("lshr", &[x, count]) => {
                 self.lower_bits(Binary::ShiftRightLogical, entry.name, [x, count], at)

@@ -264,6 +264,9 @@ impl CheckError {
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
             E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
             E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
+            E::NotInteger { operator: "float", .. } => {
+                "`float` reads bits; write `f32(x)` to convert".to_owned()
+            }
             E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
             E::BitsMeetComparison { operator, .. } => {
                 format!("write parentheses: `(x {operator} 1) == 1`")
