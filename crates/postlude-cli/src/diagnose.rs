@@ -209,7 +209,18 @@ fn render_one(
         .path(visible(&source.origin))
         .line_start(place.line)
         .annotation(AnnotationKind::Primary.span(excerpt.underlined));
-    renderer.render(&[title.element(snippet).elements(help)])
+    let mut groups = vec![title.element(snippet)];
+    if let Some((span, note)) = diagnostic.related() {
+        let (place, excerpt) = (Place::of(&source.bytes, span), Excerpt::of(&source.bytes, span));
+        let snippet = Snippet::source(excerpt.text)
+            .path(visible(&source.origin))
+            .line_start(place.line)
+            .annotation(AnnotationKind::Context.span(excerpt.underlined));
+        groups.push(Level::NOTE.secondary_title(cut(&note)).element(snippet));
+    }
+    let last = groups.pop().map(|group| group.elements(help));
+    groups.extend(last);
+    renderer.render(&groups)
 }
 
 /// A message cut in its middle, with its control characters visible.

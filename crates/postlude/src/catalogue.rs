@@ -54,9 +54,11 @@ impl Entry {
 }
 
 /// Functions of the second edition: their names are free for inputs and assigned values, and mean the function before `(` only.
+#[rustfmt::skip] // A list.
 pub const CONTEXTUAL: &[&str] = &[
-    "argmax", "argmin", "topk", "lshr", "philox", "uniform", "normal", "dropout", "take", "size",
-    "index",
+    "argmax", "argmin", "topk", "split",
+    "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
+    "trunc", "tan", "atan", "sinh", "cosh", "asinh", "fmod", "logsigmoid", "var",
 ];
 
 /// Whether the name is a function's and cannot be given to anything else.
@@ -143,15 +145,24 @@ pub const FUNCTIONS: &[Entry] = &[
     e("floor", &["x"], ""),
     e("ceil", &["x"], ""),
     e("round", &["x"], "ties to even"),
+    f("trunc", &["x"], "where(x < 0.0, ceil(x), floor(x))", "0.0", "toward zero"),
+    f("tan", &["x"], "sin(x) / cos(x)", "1.0 + square(sin(x) / cos(x))", "for |x| <= 65536"),
+    f("atan", &["x"], "where(x == 0.0, x, where(x < 0.0, -(where(abs(x) > 2.414213562373095, 1.5707963267948966, where(abs(x) > 0.41421356237309503, 0.7853981633974483, 0.0)) + ((((0.0805374449538 * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) - 0.138776856032) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) + 0.199777106478) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) - 0.333329491539) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) * (where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) + where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x))))), where(abs(x) > 2.414213562373095, 1.5707963267948966, where(abs(x) > 0.41421356237309503, 0.7853981633974483, 0.0)) + ((((0.0805374449538 * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) - 0.138776856032) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) + 0.199777106478) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) - 0.333329491539) * square(where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) * (where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x)))) + where(abs(x) > 2.414213562373095, -rcp(abs(x)), where(abs(x) > 0.41421356237309503, (abs(x) - 1.0) / (abs(x) + 1.0), abs(x))))))", "rcp(1.0 + square(x))", ""),
+    f("sinh", &["x"], "where(abs(x) < 1.0, 0.5 * (expm1(x) - expm1(-x)), sign(x) * (exp(0.5 * abs(x)) * (0.5 * exp(0.5 * abs(x))) - 0.5 * exp(-abs(x))))", "cosh(x)", ""),
+    f("cosh", &["x"], "exp(0.5 * abs(x)) * (0.5 * exp(0.5 * abs(x))) + 0.5 * exp(-abs(x))", "sinh(x)", ""),
+    f("asinh", &["x"], "where(x == 0.0, x, sign(x) * where(abs(x) > 4096.0, log(abs(x)) + 0.6931471805599453, log1p(abs(x) + square(x) / (1.0 + sqrt(square(x) + 1.0)))))", "rsqrt(1.0 + square(x))", ""),
     f("clamp", &["x", "lo", "hi"], "minimum(maximum(x, lo), hi)", "where((x >= lo) & (x <= hi), 1.0, 0.0)", "derivative 1 at both ends"),
     e("maximum", &["x", "y"], "nan if either is; derivative a half where equal"),
     e("minimum", &["x", "y"], "nan if either is; derivative a half where equal"),
     e("pow", &["x", "y"], ""),
+    f("fmod", &["x", "y"], "where(isinf(y) & !isinf(x), x, where(fma(-trunc(x / y), y, x) * sign(x) < 0.0, fma(-trunc(x / y), y, x) + abs(y) * sign(x), fma(-trunc(x / y), y, x)))", "1.0", "the remainder with the sign of x, as in C; for quotients below 2^24"),
     Entry { derivative: "y", ..e("fma", &["x", "y", "z"], "x * y + z, rounded once") },
     e("where", &["condition", "x", "y"], "selects, never mixes"),
     e("isnan", &["x"], "a condition"),
     e("isinf", &["x"], "a condition"),
     b("lshr", &["x", "count"], "i32 shifted right, filled with zeros; 0 for a count outside 0..31"),
+    b("bits", &["x"], "the bits of an f32 as i32; those of nan are 2143289344"),
+    b("float", &["bits"], "the f32 with these bits"),
     b("philox", &["seed", "offset"], "the i32 of an element: Philox 4x32-10, counter (col div 4, row, batch, offset), word col mod 4"),
     b("uniform", &["seed", "offset"], "f32 in [0, 1): the upper 24 bits of `philox`"),
     b("normal", &["seed", "offset"], "standard normal, by Box and Muller from the words of two columns"),
@@ -162,9 +173,10 @@ pub const FUNCTIONS: &[Entry] = &[
     a("relu6", &["x"], "minimum(maximum(x, 0.0), 6.0)", "where((x <= 0.0) | (x >= 6.0), 0.0, 1.0)", "derivative 0 at 0 and 6"),
     a("leaky_relu", &["x", "slope=0.01"], "where(x > 0.0, x, slope * x)", "where(x > 0.0, 1.0, slope)", "derivative slope at 0"),
     a("threshold", &["x", "t", "value"], "where(x <= t, value, x)", "where(x <= t, 0.0, 1.0)", "derivative 0 at t"),
-    a("elu", &["x"], "where(x > 0.0, x, expm1(x))", "where(x > 0.0, 1.0, exp(x))", "derivative 1 at 0"),
+    a("elu", &["x", "alpha=1.0"], "where(x > 0.0, x, alpha * expm1(x))", "where(x > 0.0, 1.0, alpha * exp(x))", "derivative alpha at 0"),
     a("selu", &["x"], "1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(x))", "1.0507009873554805 * where(x > 0.0, 1.0, 1.6732632423543772 * exp(x))", "derivative 1.758 at 0"),
-    a("softplus", &["x"], "maximum(x, 0.0) + log1p(exp(-abs(x)))", "sigmoid(x)", ""),
+    a("softplus", &["x", "beta=1.0"], "maximum(x, 0.0) + log1p(exp(-abs(x)))", "sigmoid(x)", "with beta: softplus(beta * x) / beta"),
+    a("logsigmoid", &["x"], "-softplus(-x)", "sigmoid(-x)", ""),
     a("sigmoid", &["x"], "rcp(1.0 + exp(-x))", "sigmoid(x) * sigmoid(-x)", ""),
     a("silu", &["x"], "x * sigmoid(x)", "sigmoid(x) * (1.0 + x * sigmoid(-x))", ""),
     a("mish", &["x"], "x * tanh(softplus(x))", "tanh(softplus(x)) + x * sigmoid(x) * (1.0 - square(tanh(softplus(x))))", ""),
@@ -177,6 +189,7 @@ pub const FUNCTIONS: &[Entry] = &[
     a("snake", &["x", "a"], "x + square(sin(a * x)) / a", "1.0 + sin(2.0 * a * x)", ""),
     r("sum", "0 when empty"),
     r("mean", "nan when empty; f32 also of i32"),
+    r("var", "mean(square(x - mean(x))); nan when empty; f32 also of i32"),
     r("max", "-inf when empty; nan if any is"),
     r("min", "inf when empty; nan if any is"),
     r("absmax", "largest magnitude; 0 when empty; nan if any is"),

@@ -6,6 +6,7 @@
 
 mod bits;
 mod call;
+mod definitions;
 mod dims;
 mod error;
 mod idioms;
@@ -27,6 +28,8 @@ use crate::graph::{Graph, Input, NodeId, Output, Stage};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
+pub use definitions::UseOfDefinition;
+use definitions::{Calls, Expanded};
 pub use error::CheckError;
 pub(crate) use error::Warning;
 pub use infer::{Bindings, Bound, free_names, infer};
@@ -36,13 +39,14 @@ const MOST_ERRORS: usize = 5;
 
 /// Types a kernel that has a signature.
 pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
+    let Expanded { ast, calls } = &definitions::expand(ast)?;
     let signature = ast.signature.as_ref().ok_or_else(|| vec![CheckError::NoSignature])?;
     whole::check(ast)?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
     let graph = product::find(ast, &signature.inputs, &mut errors);
     let Some(graph) = graph else { return Err(first(errors)) };
-    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors);
+    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors).of_calls(calls);
     body.lower_statements(ast);
     for output in &signature.outputs {
         body.store(output);
@@ -59,11 +63,12 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
 
 /// What is suspicious about a kernel that types.
 pub(crate) fn warnings(ast: &Ast) -> Vec<Warning> {
-    whole::warnings(ast)
+    definitions::expand(ast).map_or_else(|_| Vec::new(), |expanded| whole::warnings(&expanded.ast))
 }
 
 /// Every assigned name of a kernel that types, with its type as the user writes it.
 pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
+    let Ok(Expanded { ast, .. }) = &definitions::expand(ast) else { return Vec::new() };
     let Some(signature) = &ast.signature else { return Vec::new() };
     let mut errors = Vec::new();
     let Some(graph) = product::find(ast, &signature.inputs, &mut errors) else { return Vec::new() };
@@ -144,6 +149,10 @@ struct Body<'a> {
     stacks: Vec<Vec<NodeId>>,
     /// Dims whose sizes are used.
     sizes: Vec<Dim>,
+    /// Which expressions come from definitions, where there are some.
+    calls: Option<&'a Calls>,
+    /// The call that the expression at hand comes from.
+    call: Option<UseOfDefinition>,
     errors: Vec<CheckError>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
@@ -165,14 +174,35 @@ impl<'a> Body<'a> {
             parts: HashMap::new(),
             stacks: Vec::new(),
             sizes: Vec::new(),
+            calls: None,
+            call: None,
             errors,
             blamed_inputs: Vec::new(),
         }
     }
 
+    /// The same body, in which these expressions come from definitions.
+    fn of_calls(self, calls: &'a Calls) -> Body<'a> {
+        Body { calls: Some(calls), ..self }
+    }
+
     fn report(&mut self, error: CheckError) -> Lowered {
-        self.errors.push(error);
+        let error = match &self.call {
+            Some(call) => error.within(call.clone()),
+            None => error,
+        };
+        // A mistake in a definition is one, however often it is used.
+        if !matches!(error, CheckError::Within { .. }) || !self.is_known(&error) {
+            self.errors.push(error);
+        }
         Lowered::Poison
+    }
+
+    fn is_known(&self, error: &CheckError) -> bool {
+        let same = |known: &CheckError| {
+            known.span() == error.span() && known.to_string() == error.to_string()
+        };
+        self.errors.iter().any(same)
     }
 
     /// The dims of a value as the user writes them.

@@ -152,6 +152,14 @@ impl Diagnostic {
         }
     }
 
+    /// A second place that explains the first, and how.
+    pub fn related(&self) -> Option<(Span, String)> {
+        match &self.0 {
+            Kind::Check(error) => error.related(),
+            _ => None,
+        }
+    }
+
     /// What to do about it, where that is known.
     pub fn fix(&self) -> Option<String> {
         match &self.0 {
@@ -197,6 +205,9 @@ impl fmt::Display for Error {
                 write!(f, "{}: ", Place::of(source, span))?;
             }
             write!(f, "{}", diagnostic.message())?;
+            if let (Some(source), Some((span, note))) = (&self.source, diagnostic.related()) {
+                write!(f, "\n  note: {}: {note}", Place::of(source, span))?;
+            }
             if let Some(fix) = diagnostic.fix() {
                 write!(f, "\n  help: {fix}")?;
             }

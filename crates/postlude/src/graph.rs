@@ -26,7 +26,8 @@ pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary};
 pub(crate) use ops::{
-    fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right, shift_right_logical,
+    NAN_BITS, bits_of, fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right,
+    shift_right_logical,
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};

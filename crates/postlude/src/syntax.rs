@@ -18,8 +18,8 @@ mod span;
 mod token;
 
 pub use ast::{
-    Ast, Declaration, Expr, ExprId, ExprKind, Exprs, Infix, Name, Number, Prefix, Signature,
-    Statement,
+    Ast, Declaration, Definition, Expr, ExprId, ExprKind, Exprs, Infix, Name, Number, Prefix,
+    Signature, Statement,
 };
 pub use error::{ReservedAction, ReservedKind, SyntaxError, Wanted};
 pub use nearest::nearest;

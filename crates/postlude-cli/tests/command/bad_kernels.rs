@@ -44,7 +44,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = M + A @ B", "`M` is a dim"),
     ("s = sum(A @ B, N) / N", "mean(x, N)"),
     ("s = sum(A @ B, M) / M", "mean(x, M)"),
-    ("D = A @ B - log(N)", "--set size_n"),
+    ("D = A @ B - log(N)", "size(N)"),
     // Two products.
     ("D = A @ B + A @ B", "give the product a name"),
     ("D = A @ B * (A @ C)", "halves(A @ W.T)"),

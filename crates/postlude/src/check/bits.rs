@@ -1,8 +1,10 @@
 //! Operators on the bits of i32, and what is said where `^` was meant as a power.
 
+use std::fmt::{self, Write};
+
 use crate::catalogue::Entry;
 use crate::dtype::Elem;
-use crate::graph::{Binary, NodeId};
+use crate::graph::{Binary, NodeId, Op, Unary};
 use crate::syntax::{ExprId, ExprKind, Infix, Number, Span, excerpt};
 
 use super::error::CheckError;
@@ -60,6 +62,14 @@ impl Body<'_> {
         }
         match (entry.name, arguments) {
             ("size", &[dim]) => self.lower_size(dim, at),
+            ("bits", &[x]) => match self.convert(self.lowered[&x], Elem::F32, self.exprs[x].span) {
+                Some(node) => self.node(Op::Unary(Unary::Bits, node), at),
+                None => Lowered::Poison,
+            },
+            ("float", &[x]) => match self.whole_number("float", x) {
+                Some(node) => self.node(Op::Unary(Unary::Float, node), at),
+                None => Lowered::Poison,
+            },
             ("index", &[dim]) => self.lower_index(dim, at),
             ("lshr", &[x, count]) => {
                 self.lower_bits(Binary::ShiftRightLogical, entry.name, [x, count], at)
@@ -109,7 +119,12 @@ impl Body<'_> {
     /// The call that a power is, of the operands that stand right beside `^`: it binds less tightly than a power would.
     fn power(&self, [a, b]: [ExprId; 2], at: Span) -> String {
         let (base, exponent) = (self.last_operand(a, at), self.first_operand(b, at));
-        let text = |id: ExprId| excerpt(&self.exprs.display(id).to_string());
+        let text = |id: ExprId| {
+            let mut shown = Shown(String::new());
+            // It ends early where the text is long: an argument of a definition may be read many times.
+            let _ = write!(shown, "{}", self.exprs.display(id));
+            excerpt(&shown.0)
+        };
         let is_two = matches!(
             self.exprs[exponent].kind,
             ExprKind::Number(Number::Integer(2) | Number::Float(2.0))
@@ -158,6 +173,19 @@ impl Body<'_> {
             }
             first = inner;
         }
+    }
+}
+
+/// More characters than a message quotes.
+const MOST_SHOWN: usize = 200;
+
+/// The beginning of a text.
+struct Shown(String);
+
+impl Write for Shown {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.push_str(text);
+        if self.0.len() > MOST_SHOWN { Err(fmt::Error) } else { Ok(()) }
     }
 }
 

@@ -127,6 +127,7 @@ impl Body<'_> {
                 let op = if entry.name == "abs" { Unary::Abs } else { Unary::Sign };
                 return self.node(Op::Unary(op, node), at);
             }
+            "softplus" => return self.lower_softplus(false, arguments, at),
             "square" | "clamp" if self.all_integers(arguments) => {
                 return self.lower_integer_composite(entry.name, arguments, at);
             }
@@ -152,6 +153,30 @@ impl Body<'_> {
             },
             [a, b, c] => self.node(Op::Fma(*a, *b, *c), at),
             _ => panic!("compiler bug: `{}` has no operands", entry.name),
+        }
+    }
+
+    /// `softplus(beta * x) / beta`, or its derivative; the rules of stability know the function without beta.
+    fn lower_softplus(&mut self, grad: bool, arguments: &[ExprId], at: Span) -> Lowered {
+        let mut floats = [None; 2];
+        for (float, argument) in floats.iter_mut().zip(arguments) {
+            let node = self.convert(self.lowered[argument], Elem::F32, self.exprs[*argument].span);
+            let Some(node) = node else { return Lowered::Poison };
+            *float = Some(node);
+        }
+        let [Some(x), beta] = floats else { return Lowered::Poison };
+        let scaled = match beta {
+            Some(beta) => self.binary(Binary::Multiply, beta, x, at),
+            None => Lowered::Node(x),
+        };
+        let Lowered::Node(scaled) = scaled else { return scaled };
+        let call = Call { function: "softplus", grad, over: None, count: 0 };
+        let value = self.node(Op::Call(call, vec![scaled]), at);
+        match (value, beta) {
+            (Lowered::Node(value), Some(beta)) if !grad => {
+                self.binary(Binary::Divide, value, beta, at)
+            }
+            _ => value,
         }
     }
 
@@ -217,6 +242,9 @@ impl Body<'_> {
         }
         if !self.count_fits(entry, arguments, at) {
             return Lowered::Poison;
+        }
+        if entry.name == "softplus" {
+            return self.lower_softplus(true, arguments, at);
         }
         let Some(nodes) = self.floats(entry, arguments) else { return Lowered::Poison };
         self.node(

@@ -3,6 +3,7 @@
 use crate::dtype::{DType, Elem};
 use crate::syntax::Span;
 
+use super::definitions::UseOfDefinition;
 use super::idioms;
 
 /// A mistake in a kernel.
@@ -97,6 +98,14 @@ pub enum CheckError {
     UnknownSize { dim: String, nearest: Option<String>, at: Span },
     #[error("`index` is a place along one of [{known}], not along `{dim}`")]
     IndexDim { dim: String, known: String, at: Span },
+    #[error("{error}")]
+    Within { error: Box<CheckError>, call: UseOfDefinition },
+    #[error("unknown name `{name}`: a definition sees its parameters")]
+    UnknownParameter { name: String, nearest: Option<String>, at: Span },
+    #[error("`{name}` is defined later: a definition sees those before it")]
+    DefinedLater { name: String, at: Span },
+    #[error("definitions make more than {limit} operations of this kernel")]
+    ManyNodes { limit: usize, at: Span },
     #[error("i32 / i32 is not defined here")]
     IntegerDivision { at: Span },
     #[error("{text} does not fit {elem}")]
@@ -189,6 +198,7 @@ impl CheckError {
         use CheckError as E;
         match self {
             E::NoSignature | E::NoOutput => None,
+            E::Within { error, .. } => error.span(),
             E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
             | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
             | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
@@ -196,7 +206,7 @@ impl CheckError {
             | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
             | E::DimsDisagree { at, .. } | E::Annotation { at, .. } | E::Transpose { at } | E::NotACondition { at, .. }
             | E::BoolArithmetic { at } | E::BoolComparison { at, .. } | E::IntegerDivision { at } | E::NotInteger { at, .. } | E::FloatPower { at, .. } | E::BitsMeetComparison { at, .. } | E::Seed { at, .. } | E::RandomCast { at, .. } | E::RandomColumns { at, .. }
-            | E::TakeTable { at } | E::TakeIndex { at, .. } | E::UnknownSize { at, .. } | E::IndexDim { at, .. } | E::LiteralRange { at, .. }
+            | E::TakeTable { at } | E::TakeIndex { at, .. } | E::UnknownSize { at, .. } | E::UnknownParameter { at, .. } | E::DefinedLater { at, .. } | E::ManyNodes { at, .. } | E::IndexDim { at, .. } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
             | E::TopAlong { at, .. } | E::StackMeetsColumns { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
@@ -205,6 +215,21 @@ impl CheckError {
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
+    }
+
+    /// A second place that explains the first, and how: where a definition is used.
+    pub fn related(&self) -> Option<(Span, String)> {
+        match self {
+            CheckError::Within { call, .. } => {
+                Some((call.at, format!("`{}` is used here", call.name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same mistake, in a definition that is used there.
+    pub(super) fn within(self, call: UseOfDefinition) -> CheckError {
+        CheckError::Within { error: Box::new(self), call }
     }
 
     /// What to write instead, where that is known.
@@ -240,7 +265,12 @@ impl CheckError {
             E::SameDims { .. } => {
                 "give each its own name: what an operand is follows from its dims".to_owned()
             }
-            E::UnknownName { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            E::Within { error, .. } => return error.fix(),
+            E::UnknownParameter { nearest: None, .. } => {
+                "make it a parameter, and pass it where the function is called".to_owned()
+            }
+            E::UnknownName { nearest: Some(nearest), .. }
+            | E::UnknownParameter { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
             E::UnknownFunction { name, nearest, .. } => {
                 function_instead(name, nearest.as_deref())
             }
@@ -262,6 +292,9 @@ impl CheckError {
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
             E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
             E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
+            E::NotInteger { operator: "float", .. } => {
+                "`float` reads bits; write `f32(x)` to convert".to_owned()
+            }
             E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
             E::BitsMeetComparison { operator, .. } => {
                 format!("write parentheses: `(x {operator} 1) == 1`")

@@ -8,6 +8,7 @@ use crate::graph::{Fold, Orientation, ProductId};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
+use super::definitions::{self, Expanded};
 use super::error::CheckError;
 use super::tables::seed_place;
 use super::{Body, first, product};
@@ -41,6 +42,8 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     if ast.signature.is_some() {
         return Ok(ast.clone());
     }
+    let written = ast;
+    let Expanded { ast, calls } = &definitions::expand(ast)?;
     super::whole::check(ast)?;
     let mut errors = Vec::new();
     let inputs = infer_inputs(ast, bindings, &mut errors);
@@ -50,7 +53,7 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     }
     let graph = product::find(ast, &inputs, &mut errors);
     let (Some(graph), true) = (graph, errors.is_empty()) else { return Err(first(errors)) };
-    let mut body = Body::new(graph, &ast.exprs, &inputs, errors);
+    let mut body = Body::new(graph, &ast.exprs, &inputs, errors).of_calls(calls);
     body.lower_statements(ast);
     if !body.errors.is_empty() {
         return Err(first(body.errors));
@@ -63,7 +66,7 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
         return Err(vec![CheckError::NoOutput]);
     }
     let signature = Signature { name: Name::new("one_liner", Span::default()), inputs, outputs };
-    Ok(Ast { signature: Some(signature), ..ast.clone() })
+    Ok(Ast { signature: Some(signature), ..written.clone() })
 }
 
 /// A name's first use, and the dims of its first annotation.
@@ -91,6 +94,7 @@ impl Use<'_> {
 
 /// The names that a body reads and does not assign: the inputs of a one-liner, in the order of its signature.
 pub fn free_names(ast: &Ast) -> Vec<String> {
+    let Ok(Expanded { ast, .. }) = &definitions::expand(ast) else { return Vec::new() };
     uses(ast, &assigned(ast)).into_iter().map(|seen| seen.name.to_owned()).collect()
 }
 

@@ -1,5 +1,7 @@
 //! Statements and operators.
 
+use std::collections::HashSet;
+
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
 use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, ProductId, Unary};
@@ -19,7 +21,7 @@ impl<'a> Body<'a> {
                 .map(|name| name.text.as_str())
                 .collect();
             if let Some(target) = statement.targets.first() {
-                let bytes = (target.span.start, self.exprs[statement.value].span.end);
+                let bytes = (target.span.start, self.place_of(statement.value).end);
                 self.graph.begin_statement(graph::Statement { bytes });
             }
             self.lower_statement(statement, &later);
@@ -75,31 +77,34 @@ impl<'a> Body<'a> {
 
     /// Lowers an expression and everything under it, children first.
     fn lower_tree(&mut self, root: ExprId, later: &[&str]) {
-        let mut tree = vec![root];
-        let mut next = 0;
-        while next < tree.len() {
-            let id = tree[next];
-            next += 1;
+        let mut tree = Vec::new();
+        let mut seen: HashSet<ExprId> = HashSet::new();
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            // An argument of a definition stands in several places.
+            if !seen.insert(id) {
+                continue;
+            }
+            tree.push(id);
             match &self.exprs[id].kind {
                 ExprKind::Number(_)
                 | ExprKind::Name(_)
                 | ExprKind::Annotated(..)
                 | ExprKind::Dims(_)
                 | ExprKind::Product(..) => {}
-                ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => tree.push(*a),
-                ExprKind::Infix(_, a, b) => tree.extend([*a, *b]),
+                ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => open.push(*a),
+                ExprKind::Infix(_, a, b) => open.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
                     let values = arguments.iter().enumerate().filter(|(place, id)| {
                         !is_dim_argument(&function.text, *place)
                             && !self.is_table_argument(&function.text, *place, **id)
                     });
-                    tree.extend(values.map(|(_, id)| *id));
+                    open.extend(values.map(|(_, id)| *id));
                 }
             }
         }
         // Children have smaller numbers than their parents.
         tree.sort_unstable();
-        tree.dedup();
         for id in tree {
             if !self.lowered.contains_key(&id) {
                 let mut lower = |body: &mut Self| body.lower_one(id, later);
@@ -110,7 +115,20 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Where an expression stands in the kernel, also where a definition says what it is.
+    fn place_of(&self, id: ExprId) -> Span {
+        let call = self.calls.and_then(|calls| calls.get(&id));
+        call.map_or(self.exprs[id].span, |call| call.at)
+    }
+
     fn lower_one(&mut self, id: ExprId, later: &[&str]) -> Lowered {
+        self.call = self.calls.and_then(|calls| calls.get(&id)).cloned();
+        let lowered = self.lower_form(id, later);
+        self.call = None;
+        lowered
+    }
+
+    fn lower_form(&mut self, id: ExprId, later: &[&str]) -> Lowered {
         let exprs = self.exprs;
         let expr = &exprs[id];
         let at = expr.span;

@@ -2,7 +2,7 @@
 
 use crate::catalogue::Entry;
 use crate::dtype::Elem;
-use crate::graph::{Call, Fold, NodeId, Op, Over, Run};
+use crate::graph::{Binary, Call, Fold, NodeId, Op, Over, Run};
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Number, Span};
 
@@ -36,11 +36,14 @@ impl Body<'_> {
             return self.report(CheckError::ReducesOne { function, at });
         }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
-        if matches!(entry.name, "mean" | "logsumexp") {
+        if matches!(entry.name, "mean" | "logsumexp" | "var") {
             match self.convert(Lowered::Node(node), Elem::F32, value_at) {
                 Some(float) => node = float,
                 None => return Lowered::Poison,
             }
+        }
+        if entry.name == "var" {
+            return self.variance(node, over, at);
         }
         match Fold::from_name(entry.name) {
             Some(fold) => self.node(Op::Reduce(fold, over, node), at),
@@ -52,6 +55,20 @@ impl Body<'_> {
                 at,
             ),
         }
+    }
+
+    /// `mean(square(x - mean(x)))` along the same dims.
+    fn variance(&mut self, node: NodeId, over: Over, at: Span) -> Lowered {
+        let call = |function: &'static str, over: Option<Over>, operand: NodeId| {
+            Op::Call(Call { function, grad: false, over, count: 0 }, vec![operand])
+        };
+        let mean = self.node(call("mean", Some(over), node), at);
+        let Lowered::Node(mean) = mean else { return mean };
+        let apart = self.binary(Binary::Subtract, node, mean, at);
+        let Lowered::Node(apart) = apart else { return apart };
+        let square = self.node(call("square", None, apart), at);
+        let Lowered::Node(square) = square else { return square };
+        self.node(call("mean", Some(over), square), at)
     }
 
     /// Whether what stands where a dim belongs can only be meant as a value.

@@ -36,12 +36,12 @@ pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
     }
 }
 
-fn is_function(function: &Name, grad: bool) -> bool {
+pub(super) fn is_function(function: &Name, grad: bool) -> bool {
     let name = function.text.as_str();
     catalogue::find(name).is_some() || !grad && DType::from_name(name).is_some()
 }
 
-fn report(function: &Name) -> CheckError {
+pub(super) fn report(function: &Name) -> CheckError {
     let (name, at) = (function.text.clone(), function.span);
     if DType::RESERVED.contains(&name.as_str()) {
         return CheckError::UnknownFunction { name, nearest: Some("bf16".to_owned()), at };

@@ -3,7 +3,7 @@
 use crate::dtype::{self, DType, Elem};
 use crate::functions::philox::{element, philox as philox_words};
 use crate::functions::{self, Accuracy};
-use crate::graph::{Binary, Unary, shift_left, shift_right, shift_right_logical};
+use crate::graph::{Binary, Unary, bits_of, shift_left, shift_right, shift_right_logical};
 
 use crate::tensor::TensorView;
 
@@ -46,6 +46,10 @@ pub(super) fn unary(op: Unary, accuracy: Accuracy, a: View<'_>, out: &mut Buffer
         (Unary::Round, View::F32(a)) => vectorised(Map(a, out.f32s(), f32::round_ties_even)),
         (Unary::IsNan, View::F32(a)) => {
             vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_nan())));
+        }
+        (Unary::Bits, View::F32(a)) => vectorised(Map(a, out.i32s(), bits_of)),
+        (Unary::Float, View::I32(a)) => {
+            vectorised(Map(a, out.f32s(), |x: i32| f32::from_bits(x as u32)));
         }
         (Unary::IsInf, View::F32(a)) => {
             vectorised(Map(a, out.bools(), |x: f32| u8::from(x.is_infinite())));

@@ -127,7 +127,9 @@ const fn keeps_nan(unary: Unary) -> bool {
         | Unary::Cos
         | Unary::Tanh
         | Unary::Erf => true,
-        Unary::Not | Unary::Invert | Unary::IsNan | Unary::IsInf => false,
+        Unary::Not | Unary::Invert | Unary::IsNan | Unary::IsInf | Unary::Bits | Unary::Float => {
+            false
+        }
     }
 }
 

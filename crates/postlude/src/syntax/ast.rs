@@ -16,6 +16,8 @@ use super::span::Span;
 /// A kernel, or the body of one (a one-liner) when there is no signature.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ast {
+    /// Functions that are defined before the kernel, in the order written.
+    pub definitions: Vec<Definition>,
     /// Name, inputs and outputs; `None` for a one-liner.
     pub signature: Option<Signature>,
     /// The body, in the order written.
@@ -33,6 +35,19 @@ pub struct Signature {
     pub inputs: Vec<Declaration>,
     /// Declared outputs, in order.
     pub outputs: Vec<Declaration>,
+}
+
+/// `def name(parameters) = value`, with expressions of its own.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Definition {
+    /// The function's name.
+    pub name: Name,
+    /// What stands for the arguments of a call.
+    pub parameters: Vec<Name>,
+    /// The expressions of the value.
+    pub exprs: Exprs,
+    /// What a call is.
+    pub value: ExprId,
 }
 
 /// `name: dtype[dims]`, or `name: dtype` for a scalar that the host passes.

@@ -169,6 +169,12 @@ impl fmt::Display for Signature {
 impl fmt::Display for Ast {
     /// The text form, which parses to the same tree (a body needs at least one statement for that).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for definition in &self.definitions {
+            let parameters: Vec<&str> =
+                definition.parameters.iter().map(|name| name.text.as_str()).collect();
+            let value = definition.exprs.display(definition.value);
+            writeln!(f, "def {}({}) = {value}", definition.name, parameters.join(", "))?;
+        }
         let indent = if let Some(signature) = &self.signature {
             writeln!(f, "{signature} {{")?;
             "    "

@@ -6,11 +6,8 @@ use crate::dtype::DType;
 /// Whether the name is a function of the language; casts are dtypes.
 pub(crate) fn is_function(name: &str) -> bool {
     // The derivative of a function is not in the catalogue: it takes a name, not a value.
-    name == "grad" || (catalogue::find(name).is_some() && !ONLY_CALLED.contains(&name))
+    name == "grad" || catalogue::find(name).is_some()
 }
-
-/// Functions whose names may also be assigned and declared: they are functions before `(` alone.
-const ONLY_CALLED: &[&str] = &["split"];
 
 /// Values and words that are always known.
 pub(crate) const WORDS: &[&str] = &["row", "col", "inf", "nan", "pi", "kernel"];

@@ -135,11 +135,15 @@ impl Draw {
         let x = self.reducible(entry.name, x);
         let (dims, left) = self.any_dims(self.ty(x).axes);
         let elem = match entry.name {
-            "mean" | "logsumexp" => Elem::F32,
+            "mean" | "logsumexp" | "var" => Elem::F32,
             name if gives_index(name) => Elem::I32,
             _ => self.ty(x).elem,
         };
-        let terms = if entry.name == "sum" { TERMS } else { 1.0 };
+        let terms = match entry.name {
+            "sum" => TERMS,
+            "var" => self.about(x),
+            _ => 1.0,
+        };
         let indexed = gives_index(entry.name);
         let about = if indexed { INDEX } else { (self.about(x) * terms).min(1e9) };
         let positive = self.is_positive(x) || indexed || entry.name == "absmax";

@@ -103,6 +103,8 @@ impl Draw {
             (_, "lo") => return format!("{:.1}", -about * *self.random.pick(&[0.5, 1.0])),
             (_, "hi") => return format!("{:.1}", about * *self.random.pick(&[0.25, 1.0])),
             ("maximum" | "minimum" | "threshold", _) => return self.limit(x),
+            ("fmod", _) => &["0.75", "2.0", "-3.0", "10.0"],
+            (_, "alpha" | "beta") => &["1.0", "0.5", "2.0"],
             (_, "slope") => &["0.01", "0.2", "0.5", "-1.0"],
             (_, "a") => &["1.0", "0.5", "2.0"],
             ("pow", _) => &["2.0", "3.0", "0.5", "-1.0", "1.5", "0.0"],
@@ -125,8 +127,8 @@ impl Draw {
             }
             "log" | "log2" | "rsqrt" | "rcp" => self.away_from_zero(x),
             "tanh" | "erf" | "sigmoid" | "hardsigmoid" | "relu6" => self.scaled(x, 2.0),
-            "exp" | "exp2" | "expm1" | "selu" | "elu" => self.bounded(x, 8.0),
-            "sin" | "cos" | "snake" => self.bounded(x, 100.0),
+            "exp" | "exp2" | "expm1" | "selu" | "elu" | "sinh" | "cosh" => self.bounded(x, 8.0),
+            "sin" | "cos" | "tan" | "snake" => self.bounded(x, 100.0),
             "square" | "relu2" | "fma" => self.bounded(x, 60.0),
             "pow" => {
                 let x = self.bounded(x, 8.0);

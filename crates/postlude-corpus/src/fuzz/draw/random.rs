@@ -36,6 +36,16 @@ impl Draw {
                 let ty = Type { elem: Elem::F32, axes };
                 Some(self.assign(format!("dropout({{}}, {share}, {text})"), &operands, ty, about))
             }
+            "bits" => {
+                let x = self.anywhere(&|known| known.ty.elem == Elem::F32 && fits(known))?;
+                let ty = Type { elem: Elem::I32, axes: self.ty(x).axes };
+                Some(self.assign("bits({})", &[x], ty, 1e9))
+            }
+            "float" => {
+                let x = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known))?;
+                let ty = Type { elem: Elem::F32, axes: self.ty(x).axes };
+                Some(self.assign("float({} & 1073741823)", &[x], ty, 2.0))
+            }
             "size" => {
                 let dim = *self.random.pick(&["M", "K", "N"]);
                 let x = self.number_anywhere(fits)?;

@@ -22,6 +22,41 @@ pub(crate) fn shift_right_logical(x: i32, count: i32) -> i32 {
     if (0..32).contains(&count) { (x as u32 >> count) as i32 } else { 0 }
 }
 
+/// The bits of a float; a nan has the same ones whatever its payload.
+pub(crate) fn bits_of(x: f32) -> i32 {
+    if x.is_nan() { NAN_BITS } else { x.to_bits() as i32 }
+}
+
+/// The bits of a nan that has no payload.
+pub(crate) const NAN_BITS: i32 = 0x7fc0_0000;
+
+/// Bits of floats rise with them from 0 up, and fall with them below.
+pub(super) fn bits(x: Value) -> Value {
+    let nominal = bits_of(x.nominal as f32);
+    let nan = Value::exact(f64::from(NAN_BITS));
+    if x.is_only_nan() {
+        return nan;
+    }
+    let (low, high) = (bits_of(x.low as f32), bits_of(x.high as f32));
+    let known = x.low < 0.0 && x.high < 0.0 || x.low > 0.0 || x.knows_its_sign() && x.low == x.high;
+    if !known {
+        return any(nominal);
+    }
+    let image = Value::between(
+        f64::from(if x.nominal.is_nan() { low } else { nominal }),
+        f64::from(low),
+        f64::from(high),
+        false,
+    );
+    if x.nan { Value { nominal: f64::from(nominal), ..image.or(nan) } } else { image }
+}
+
+/// The float of certain bits; anything of others.
+pub(super) fn float(x: Value) -> Value {
+    let nominal = f64::from(f32::from_bits(x.nominal as i32 as u32));
+    if x.is_exact() { Value::exact(nominal) } else { Value::anything(nominal) }
+}
+
 /// Every integer.
 fn any(nominal: i32) -> Value {
     Value {
@@ -126,6 +161,20 @@ mod tests {
         assert_eq!(shift_right(-5, 1), -3);
         assert_eq!(shift_right_logical(-1, 28), 15);
         assert_eq!(shift_left(1, 31), i32::MIN);
+    }
+
+    #[test]
+    fn bits_of_ranges_hold_the_bits_inside() {
+        for (low, high) in [(1.0, 2.5), (-3.0, -0.5), (1e-40, 1e-38)] {
+            let image = bits(Value::between(low, low, high, false));
+            for step in 0..=20 {
+                let point = (low + (high - low) * f64::from(step) / 20.0) as f32;
+                assert!(image.contains(f64::from(bits_of(point))), "{point}");
+            }
+        }
+        assert_eq!(bits(Value::exact(-0.0)), Value::exact(f64::from(i32::MIN)));
+        assert_eq!(bits(Value::NAN), Value::exact(f64::from(NAN_BITS)));
+        assert!(float(Value::exact(f64::from(NAN_BITS))).is_only_nan());
     }
 
     #[test]

@@ -5,6 +5,8 @@ use crate::functions::{self, Accuracy, Function};
 use crate::graph::Value;
 use crate::graph::value::beyond;
 
+use super::bits;
+
 /// A function of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // Each is named as in the language.
@@ -32,6 +34,8 @@ pub enum Unary {
     Erf,
     IsNan,
     IsInf,
+    Bits,
+    Float,
 }
 
 /// How the function runs between two points of its domain, for enclosures.
@@ -63,7 +67,7 @@ const EVERYWHERE: f64 = f64::NEG_INFINITY;
 
 impl Unary {
     /// All of them.
-    pub const ALL: [Unary; 23] = [
+    pub const ALL: [Unary; 25] = [
         Unary::Negate,
         Unary::Not,
         Unary::Invert,
@@ -87,6 +91,8 @@ impl Unary {
         Unary::Erf,
         Unary::IsNan,
         Unary::IsInf,
+        Unary::Bits,
+        Unary::Float,
     ];
 
     #[rustfmt::skip] // A table: one line an operation.
@@ -117,6 +123,8 @@ impl Unary {
             Unary::Cos => row("cos", f64::cos, Wave, EVERYWHERE, Some(Function::Cos), Some("-sin(x)")),
             Unary::Tanh => row("tanh", f64::tanh, Monotone, EVERYWHERE, Some(Function::Tanh), Some("1.0 - square(tanh(x))")),
             Unary::Erf => row("erf", libm::erf, Monotone, EVERYWHERE, Some(Function::Erf), Some("1.1283791670955126 * exp(-square(x))")),
+            Unary::Bits => row("bits", |x| f64::from(bits::bits_of(x as f32)), Monotone, EVERYWHERE, None, None),
+            Unary::Float => row("float", |x| f64::from(f32::from_bits(x as i32 as u32)), Monotone, EVERYWHERE, None, None),
             Unary::IsNan => row("isnan", |x| f64::from(u8::from(x.is_nan())), Monotone, EVERYWHERE, None, None),
             Unary::IsInf => row("isinf", |x| f64::from(u8::from(x.is_infinite())), Monotone, EVERYWHERE, None, None),
         }
@@ -147,11 +155,23 @@ impl Unary {
         match (self, operand) {
             (Unary::Not, Elem::Bool) => Some(Elem::Bool),
             (Unary::Invert, Elem::I32) => Some(Elem::I32),
+            (Unary::Float, Elem::I32) | (Unary::Bits, Elem::F32) => {
+                Some(self.reinterprets(operand))
+            }
+            (Unary::Float | Unary::Bits, _) => None,
             (Unary::Not | Unary::Invert, _) | (_, Elem::Bool) => None,
             (Unary::Negate | Unary::Abs | Unary::Sign, elem) => Some(elem),
             (Unary::IsNan | Unary::IsInf, Elem::F32) => Some(Elem::Bool),
             (_, Elem::F32) => Some(Elem::F32),
             (_, Elem::I32) => None,
+        }
+    }
+
+    /// What the bits of an operand are read as.
+    const fn reinterprets(self, operand: Elem) -> Elem {
+        match operand {
+            Elem::F32 => Elem::I32,
+            Elem::I32 | Elem::Bool => Elem::F32,
         }
     }
 
@@ -164,6 +184,8 @@ impl Unary {
                 let must = !x.nan && x.low == x.high && x.low.is_infinite();
                 Value::truth(x.nominal.is_infinite(), !must, may && !x.is_only_nan())
             }
+            (Unary::Bits, _) => bits::bits(x),
+            (Unary::Float, _) => bits::float(x),
             (Unary::Negate | Unary::Abs, Elem::I32) => self.apply_i32(x),
             // No integer is beyond the range of its complement.
             (Unary::Invert, _) => Value {

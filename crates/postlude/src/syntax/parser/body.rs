@@ -1,7 +1,8 @@
 //! Files and statements.
 
-use crate::syntax::ast::{Ast, ExprId, ExprKind, Infix, Name, Statement};
+use crate::syntax::ast::{Ast, Definition, ExprId, ExprKind, Infix, Name, Statement};
 use crate::syntax::error::{ReservedAction, SyntaxError, Wanted};
+use crate::syntax::reserved::is_function;
 use crate::syntax::token::TokenKind;
 use crate::syntax::{excerpt, is_reserved};
 
@@ -11,7 +12,7 @@ impl Parser<'_> {
     /// The whole source: a kernel or a body.
     pub(super) fn file(&mut self) -> Ast {
         self.skip_separators();
-        let mut ast = Ast::default();
+        let mut ast = Ast { definitions: self.definitions(), ..Ast::default() };
         if self.at_word("kernel") && self.kind_ahead(1) != TokenKind::Assign {
             self.kernel(&mut ast);
         } else {
@@ -19,6 +20,61 @@ impl Parser<'_> {
         }
         ast.exprs = std::mem::take(&mut self.exprs);
         ast
+    }
+
+    /// `def name(x, y) = value`, as many as there are; `def` is a word before a name only.
+    fn definitions(&mut self) -> Vec<Definition> {
+        let mut definitions = Vec::new();
+        while self.at_word("def") && self.kind_ahead(1) == TokenKind::Name {
+            match self.definition() {
+                Ok(definition) => definitions.push(definition),
+                Err(_) => self.recover(),
+            }
+            self.skip_separators();
+        }
+        definitions
+    }
+
+    fn definition(&mut self) -> Parsed<Definition> {
+        self.advance();
+        let token = self.advance();
+        let name = Name::new(self.text(token.span), token.span);
+        if is_reserved(&name.text) || is_function(&name.text) {
+            self.report_reserved(token.span, ReservedAction::Declared);
+        }
+        if self.peek().kind != TokenKind::OpenParenthesis {
+            return Err(self.unexpected(Wanted::Symbol("(")));
+        }
+        self.enter();
+        let mut parameters = Vec::new();
+        while self.peek().kind != TokenKind::CloseParenthesis {
+            let token = self.peek();
+            if token.kind != TokenKind::Name {
+                return Err(self.unexpected(Wanted::Name));
+            }
+            self.advance();
+            if is_reserved(self.text(token.span)) {
+                self.report_reserved(token.span, ReservedAction::Declared);
+            }
+            parameters.push(Name::new(self.text(token.span), token.span));
+            if !self.eat(TokenKind::Comma) {
+                break;
+            }
+        }
+        self.leave(Wanted::CommaOr(')'))?;
+        if !self.eat(TokenKind::Assign) {
+            return Err(self.unexpected(Wanted::Symbol("=")));
+        }
+        self.skip_newlines();
+        let outer = std::mem::take(&mut self.exprs);
+        let value = self.expression();
+        let exprs = std::mem::replace(&mut self.exprs, outer);
+        let value = value?.id;
+        // What follows on the line is the kernel, or does not belong here.
+        if !self.at_word("kernel") {
+            self.end_of_statement()?;
+        }
+        Ok(Definition { name, parameters, exprs, value })
     }
 
     fn kernel(&mut self, ast: &mut Ast) {

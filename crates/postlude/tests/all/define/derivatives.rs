@@ -19,6 +19,9 @@ fn others(function: &str) -> &'static [&'static [f32]] {
         "clamp" => &[&[-1.0, 2.0]],
         "fma" => &[&[3.0, -0.5]],
         "leaky_relu" => &[&[0.01], &[0.25]],
+        "elu" => &[&[], &[0.5]],
+        "softplus" => &[&[], &[2.0]],
+        "fmod" => &[&[0.75], &[-2.5]],
         "threshold" => &[&[0.5, 2.0]],
         "maximum" | "minimum" => &[&[0.5], &[-3.0]],
         "pow" => &[&[2.5], &[-1.5], &[3.0], &[2.0], &[1.0], &[0.0]],
@@ -42,7 +45,10 @@ fn in_domain(function: &str, others: &[f32], x: f32) -> bool {
         "clamp" => !others.contains(&x),
         // Steps, at which there is no derivative.
         "round" => (f64::from(x) - f64::from(x).trunc()).abs() != 0.5,
-        "floor" | "ceil" => x.fract() != 0.0,
+        "floor" | "ceil" | "trunc" => x.fract() != 0.0,
+        "fmod" => (x / others[0]).fract().abs() > 1e-3 && x.abs() > 1e-3,
+        // The difference of the textbook's formula overflows beyond.
+        "sinh" | "cosh" => x.abs() < 88.0,
         _ => true,
     }
 }
@@ -57,6 +63,9 @@ fn allowed(function: &str, x: f32) -> Allowed {
         "gelu" => (8.0 + size * size, 2.0 * rounding),
         "gelu_tanh" => (8.0 + 2.0 * size + size * size * size, 4.0 * rounding),
         "erf" => (4.0 + size * size, 0.0),
+        // The square of a tangent has twice its error.
+        "tan" => (24.0, 4.0 * rounding),
+        "sinh" | "cosh" => (8.0 + 2.0 * size, 0.0),
         "snake" => (4.0, 4.0 * (1.0 + size) * rounding),
         "hardswish" => (2.0, rounding),
         _ => (8.0, 0.0),

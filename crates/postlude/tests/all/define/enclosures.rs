@@ -41,6 +41,7 @@ fn meaning(op: Unary, x: f64) -> f64 {
         Unary::Cos => x.cos(),
         Unary::Tanh => x.tanh(),
         Unary::Erf => libm::erf(x),
+        Unary::Bits | Unary::Float => unreachable!("bits are not numbers"),
         Unary::IsNan => f64::from(u8::from(x.is_nan())),
         Unary::IsInf => f64::from(u8::from(x.is_infinite())),
     }

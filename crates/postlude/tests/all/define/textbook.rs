@@ -189,6 +189,17 @@ fn sigmoid(x: &Real) -> Real {
     Real::from(1.0) / ((-x.clone()).exp() + 1.0)
 }
 
+/// By Newton's method from the nearest f64: digits double with every step.
+fn arc_tangent(x: &Real) -> Real {
+    let mut angle = Real::from(x.to_f64().atan());
+    for _ in 0..6 {
+        let tangent = angle.sin() / angle.cos();
+        let slope = tangent.clone() * &tangent + 1.0;
+        angle = angle - (tangent - x) / slope;
+    }
+    angle
+}
+
 /// Functions of one number: PyTorch's documentation, or the literature's formula.
 pub(crate) fn unary(function: &str, x: &Real) -> Real {
     let zero = Real::from(0.0);
@@ -225,6 +236,18 @@ pub(crate) fn unary(function: &str, x: &Real) -> Real {
             if x > zero { scale * x } else { scale * alpha * (x.exp() - 1.0) }
         }
         "softplus" => (x.exp() + 1.0).ln(),
+        "logsigmoid" => sigmoid(&x).ln(),
+        "trunc" if x < zero => -(-x).floor(),
+        "trunc" => x.floor(),
+        "tan" => x.sin() / x.cos(),
+        "atan" => arc_tangent(&x),
+        "sinh" => (x.exp() - (-x).exp()) / 2.0,
+        "cosh" => (x.exp() + (-x).exp()) / 2.0,
+        "asinh" => {
+            let size = x.abs();
+            let log = (size.clone() + (size.clone() * &size + 1.0).sqrt()).ln();
+            if x < zero { -log } else { log }
+        }
         "sigmoid" => sigmoid(&x),
         "silu" => x.clone() * sigmoid(&x),
         "mish" => x.clone() * (x.exp() + 1.0).ln().tanh(),
@@ -250,6 +273,14 @@ pub(crate) fn unary(function: &str, x: &Real) -> Real {
 pub(crate) fn binary(function: &str, x: &Real, y: &Real) -> Real {
     let (x, y) = (x.clone(), y.clone());
     match function {
+        "elu" if x > Real::from(0.0) => x,
+        "elu" => y * (x.exp() - 1.0),
+        "softplus" => ((y.clone() * x).exp() + 1.0).ln() / y,
+        "fmod" => {
+            let quotient = x.clone() / &y;
+            let whole = unary("trunc", &quotient);
+            x - whole * y
+        }
         "add" => x + y,
         "subtract" => x - y,
         "multiply" => x * y,

@@ -43,7 +43,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Unary(unary, _) => match unary {
             Unary::Negate | Unary::Not | Unary::Abs => 0,
             Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 2,
-            Unary::Invert | Unary::IsNan | Unary::IsInf => 1,
+            Unary::Invert | Unary::IsNan | Unary::IsInf | Unary::Bits | Unary::Float => 1,
             Unary::Erf => 20,
             Unary::Sqrt | Unary::Rsqrt | Unary::Rcp | Unary::Exp | Unary::Exp2 if accurate => 8,
             Unary::Log | Unary::Log2 if accurate => 15,
@@ -159,7 +159,9 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
             | Unary::Ceil
             | Unary::Round
             | Unary::IsNan
-            | Unary::IsInf => 1,
+            | Unary::IsInf
+            | Unary::Float => 1,
+            Unary::Bits => 2,
         },
         Op::Binary(Binary::Divide, ..) => or(75, 2),
         Op::Binary(Binary::Pow, ..) => or(196, 94),

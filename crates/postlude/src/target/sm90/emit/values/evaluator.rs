@@ -192,6 +192,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     fn unary(&self, op: Unary, accuracy: Accuracy, a: Value<'k>) -> Value<'k> {
         match a {
             Value::Float(a) => self.unary_float(op, accuracy, a),
+            Value::Integer(a) if op == Unary::Float => Value::Float(self.k.bits_to_f32(a.cast())),
             Value::Integer(a) => Value::Integer(integer::unary(op, a)),
             Value::Truth(a) => Value::Truth(truth::unary(op, a)),
         }

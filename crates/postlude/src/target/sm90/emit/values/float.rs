@@ -2,11 +2,11 @@
 
 use postlude_ptx::kernel::Reg;
 use postlude_ptx::modifier::{Approx, Compare};
-use postlude_ptx::types::F32;
+use postlude_ptx::types::{F32, S32};
 
 use crate::functions::machine::Machine;
 use crate::functions::{self, Accuracy, Function};
-use crate::graph::{Binary, Unary};
+use crate::graph::{Binary, NAN_BITS, Unary};
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::machine::Registers;
 
@@ -25,7 +25,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Unary::Round => Value::Float(machine.round_even(a)),
             Unary::IsNan => Value::Truth(a.compare(Compare::AnyNan, a)),
             Unary::IsInf => Value::Truth(a.abs().eq(f32::INFINITY)),
-            Unary::Not | Unary::Invert => panic!("compiler bug: `{}` of a float", op.name()),
+            Unary::Bits => {
+                let bits = self.k.f32_to_bits(a).cast::<S32>();
+                Value::Integer(bits.select(NAN_BITS, a.eq(a)))
+            }
+            Unary::Not | Unary::Invert | Unary::Float => {
+                panic!("compiler bug: `{}` of a float", op.name())
+            }
             Unary::Sqrt
             | Unary::Rsqrt
             | Unary::Rcp

@@ -32,7 +32,9 @@ pub(super) fn unary(op: Unary, a: Reg<'_, S32>) -> Reg<'_, S32> {
         | Unary::Tanh
         | Unary::Erf
         | Unary::IsNan
-        | Unary::IsInf => panic!("compiler bug: `{}` of integers", op.name()),
+        | Unary::IsInf
+        | Unary::Bits
+        | Unary::Float => panic!("compiler bug: `{}` of integers", op.name()),
     }
 }
 
