@@ -206,7 +206,12 @@ impl Problem {
                 let before = &space.splits[split as usize].parts[..index as usize];
                 before.iter().map(|columns| self.count(*columns)).sum()
             }
-            Part::First | Part::Second | Part::Even | Part::Odd | Part::Equal { .. } => 0,
+            Part::First
+            | Part::Second
+            | Part::Even
+            | Part::Odd
+            | Part::Equal { .. }
+            | Part::Repeated { .. } => 0,
         }
     }
 

@@ -103,6 +103,15 @@ pub enum Part {
         /// The columns of a run, a multiple of the count; `None` for all columns.
         run: Option<u32>,
     },
+    /// One of several equal parts of each run, in the place of every part of the run: as many columns as there were.
+    Repeated {
+        /// Counted from 0.
+        index: u16,
+        /// How many there are.
+        count: u16,
+        /// The columns of a run, a multiple of the count.
+        run: u32,
+    },
     /// One of the parts of a [`Split`].
     Listed {
         /// By place in [`Space::splits`](super::Space::splits).
@@ -119,6 +128,8 @@ pub enum Concat {
     Equal(Option<u32>),
     /// The parts of a split, by place in [`Space::splits`](super::Space::splits).
     Listed(u16),
+    /// Of each run of this many columns, every part from the value that is given for it; all have the same columns.
+    Repeated(u32),
 }
 
 /// Columns that are split into parts of named sizes.
@@ -347,7 +358,7 @@ impl Part {
             Part::Second => "second_half",
             Part::Even => "even",
             Part::Odd => "odd",
-            Part::Equal { .. } | Part::Listed { .. } => "part",
+            Part::Equal { .. } | Part::Repeated { .. } | Part::Listed { .. } => "part",
         }
     }
 
@@ -370,6 +381,10 @@ impl Part {
                 // Without columns there is nothing to read.
                 if own == 0 { 0 } else { index / own * run + part as usize * own + index % own }
             }
+            Part::Repeated { index: part, count, run } => {
+                let (run, own) = (run as usize, run as usize / count as usize);
+                index / run * run + part as usize * own + index % own
+            }
             Part::Listed { .. } => start + index,
         }
     }
@@ -389,6 +404,10 @@ impl Concat {
                 let run = run.map_or(width, |run| run as usize);
                 let own = run / count;
                 (index % run / own, index / run * own + index % own)
+            }
+            Concat::Repeated(run) => {
+                let run = run as usize;
+                (index % run / (run / widths.len()), index)
             }
             Concat::Listed(_) => {
                 let mut at = index;

@@ -272,6 +272,10 @@ fn read_part(word: &str, operands: &str, names: &HashMap<String, NodeId>) -> Opt
         ("part", &[index, count, run]) => {
             part(Part::Equal { index: narrow(index)?, count: narrow(count)?, run: Some(run) })
         }
+        ("repeat", &[index, count, run]) => {
+            part(Part::Repeated { index: narrow(index)?, count: narrow(count)?, run })
+        }
+        ("concat_repeated", &[run]) => Some(Op::Concat(Concat::Repeated(run), operands()?)),
         ("part_split", &[split, index]) => {
             part(Part::Listed { split: narrow(split)?, index: narrow(index)? })
         }

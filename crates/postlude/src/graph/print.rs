@@ -55,6 +55,7 @@ impl Graph {
             Part::First | Part::Second | Part::Even | Part::Odd => part.name().to_owned(),
             Part::Equal { index, count, run: None } => format!("part:{index}:{count}"),
             Part::Equal { index, count, run: Some(run) } => format!("part:{index}:{count}:{run}"),
+            Part::Repeated { index, count, run } => format!("repeat:{index}:{count}:{run}"),
             Part::Listed { split, index } => format!("part_split:{split}:{index}"),
         }
     }
@@ -89,6 +90,7 @@ impl Graph {
             Op::Part(part, _) => format!("{} {}", self.part_text(*part), operands()),
             Op::Concat(Concat::Equal(None), _) => format!("concat {}", operands()),
             Op::Concat(Concat::Equal(Some(run)), _) => format!("concat:{run} {}", operands()),
+            Op::Concat(Concat::Repeated(run), _) => format!("concat_repeated:{run} {}", operands()),
             Op::Concat(Concat::Listed(split), _) => format!("concat_split:{split} {}", operands()),
             Op::Merge(merge, ..) => format!("{} {}", merge.name(), operands()),
             Op::Call(call, _) => {

@@ -249,6 +249,10 @@ impl Graph {
                 let fits = index < count && run.is_none_or(|run| run % u32::from(count) == 0);
                 whole.divided(count.into()).filter(|_| fits)
             }
+            Part::Repeated { index, count, run } => {
+                let fits = index < count && run > 0 && run % u32::from(count) == 0;
+                fits.then_some(whole)
+            }
             Part::Listed { split, index } => {
                 let split = self.space().splits.get(split as usize)?;
                 split.parts.get(index as usize).copied().filter(|_| split.whole == whole)
@@ -274,6 +278,11 @@ impl Graph {
                     && own.divisor % count == 0
                     && run.is_none_or(|run| run > 0 && run % count == 0);
                 fits.then(|| Columns { divisor: own.divisor / count, ..own })
+            }
+            Concat::Repeated(run) => {
+                let own = columns[0];
+                let same = columns.iter().all(|other| *other == own);
+                (same && run > 0 && run % count == 0).then_some(own)
             }
             Concat::Listed(split) => {
                 let split = self.space().splits.get(split as usize);
@@ -315,10 +324,12 @@ impl Graph {
             Op::Reduce(_, Over { column: Some(Run::Group(width)), .. }, a) => {
                 runs_of(self.ty(*a).axes.columns(), *width)
             }
-            Op::Part(Part::Equal { run: Some(run), .. }, a) => {
+            Op::Part(Part::Equal { run: Some(run), .. } | Part::Repeated { run, .. }, a) => {
                 runs_of(self.ty(*a).axes.columns(), *run)
             }
-            Op::Concat(Concat::Equal(Some(run)), _) => runs_of(node.ty.axes.columns(), *run),
+            Op::Concat(Concat::Equal(Some(run)) | Concat::Repeated(run), _) => {
+                runs_of(node.ty.axes.columns(), *run)
+            }
             _ => None,
         };
         [node.ty.axes.columns(), run]

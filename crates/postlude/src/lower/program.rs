@@ -111,6 +111,11 @@ impl TileProgram {
         self.views.output_window(output)
     }
 
+    /// The columns of a run and of its part, where tensors of a window have those of one part of each run.
+    pub(crate) fn fold(&self, window: usize) -> Option<[u32; 2]> {
+        self.views.fold(window)
+    }
+
     /// How many windows of columns there are.
     pub(crate) fn windows(&self) -> usize {
         self.views.windows()

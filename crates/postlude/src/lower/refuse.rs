@@ -1,7 +1,7 @@
 //! What no launch computes: rules of a tile program, so that a refusal names the statement and its cure.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Dependence, Fold, Graph, Kind, NodeId, Op, Run, Space};
+use crate::graph::{Concat, Dependence, Fold, Graph, Kind, NodeId, Op, Part, Run, Space};
 use crate::placement::Major;
 use crate::problem::Problem;
 use crate::shape::Dim;
@@ -183,6 +183,9 @@ fn is_whole(graph: &Graph, id: NodeId) -> bool {
         Dependence::Source | Dependence::Elementwise(_) => false,
         // The caller asked before which of them finish inside a tile.
         Dependence::Reduce(..) | Dependence::Pick(..) => false,
+        Dependence::Part(Part::Repeated { .. }, _) | Dependence::Concat(Concat::Repeated(_)) => {
+            false
+        }
         Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) | Dependence::Call => {
             true
         }

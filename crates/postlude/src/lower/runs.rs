@@ -3,7 +3,7 @@
 //! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
 //! about a run is known in the tile, before its elements are visited.
 
-use crate::graph::{Graph, Kind, NodeId, Op, Output, Run};
+use crate::graph::{Concat, Graph, Kind, NodeId, Op, Output, Part, Run};
 
 /// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
 fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
@@ -42,7 +42,12 @@ pub(super) fn lengths(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<u32> {
     }
     let nodes = known.iter().zip(runs).filter(|(known, _)| **known).map(|(_, run)| *run);
     let outputs = tiles().map(|output| output_run(graph, output));
-    longest_first(nodes.chain(outputs))
+    let repeated =
+        graph.nodes().filter(|(id, _)| live[id.index()]).map(|(_, node)| match node.op {
+            Op::Part(Part::Repeated { run, .. }, _) | Op::Concat(Concat::Repeated(run), _) => run,
+            _ => 1,
+        });
+    longest_first(nodes.chain(outputs).chain(repeated))
 }
 
 fn longest_first(runs: impl Iterator<Item = u32>) -> Vec<u32> {

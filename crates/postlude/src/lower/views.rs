@@ -13,7 +13,7 @@ mod text;
 mod view;
 mod window;
 
-use crate::graph::{Dependence, Graph, Kind, NodeId, Op};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Part};
 
 use super::refusal::LowerRefusal;
 use super::rules::Rule;
@@ -37,6 +37,10 @@ pub(super) fn sliced<T>(
     let Some((_, _, usual)) = split().next() else {
         return accept(graph, Views::whole(graph));
     };
+    let repeated = |op: &Op| matches!(op, Op::Part(Part::Repeated { .. }, _));
+    if let Some((id, _)) = graph.nodes().find(|(id, node)| live[id.index()] && repeated(&node.op)) {
+        return Err(Rule::RunParts.at(graph, id));
+    }
     let tiles = split().any(|(_, node, _)| node.ty.axes.kind() == Kind::Tile);
     let (mut refusal, mut obstacle) = (None, None);
     for target in targets(graph, &live, tiles) {
@@ -59,6 +63,7 @@ pub(super) fn sliced<T>(
 /// How an operation splits columns or puts them together, if it does.
 fn way_of(op: &Op) -> Option<Way> {
     match op.dependence() {
+        Dependence::Part(Part::Repeated { .. }, _) => None,
         Dependence::Part(part, _) => Some(Way::of_part(part)),
         Dependence::Merge(merge, ..) => Some(Way::of_merge(merge)),
         Dependence::Source

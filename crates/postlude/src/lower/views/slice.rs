@@ -30,7 +30,7 @@ impl Way {
         match part {
             Part::First | Part::Second => Way::Halves,
             Part::Even | Part::Odd => Way::Pairs,
-            Part::Equal { .. } | Part::Listed { .. } => {
+            Part::Equal { .. } | Part::Repeated { .. } | Part::Listed { .. } => {
                 panic!("compiler bug: a part that is no slice")
             }
         }

@@ -135,15 +135,23 @@ fn place_text(view: &View) -> String {
 }
 
 fn window_text(window: &Window) -> String {
-    let Window { start, width, multiple } = window;
-    format!("window {width} from {}, multiple {multiple}", joined(start, " + "))
+    let Window { start, width, multiple, fold } = window;
+    let fold = fold.map_or_else(String::new, |[run, part]| format!(", {part} of {run}"));
+    format!("window {width} from {}, multiple {multiple}{fold}", joined(start, " + "))
 }
 
 fn read_window(text: &str) -> Option<Window> {
     let (width, rest) = text.strip_prefix("window ")?.split_once(" from ")?;
-    let (start, multiple) = rest.split_once(", multiple ")?;
+    let (start, rest) = rest.split_once(", multiple ")?;
+    let (multiple, fold) = match rest.split_once(", ") {
+        Some((multiple, fold)) => {
+            let (part, run) = fold.split_once(" of ")?;
+            (multiple, Some([run.parse().ok()?, part.parse().ok()?]))
+        }
+        None => (rest, None),
+    };
     let multiple = multiple.parse().ok()?;
-    Some(Window { start: dims(start, " + "), width: width.into(), multiple })
+    Some(Window { start: dims(start, " + "), width: width.into(), multiple, fold })
 }
 
 fn number_text(number: &Number) -> String {

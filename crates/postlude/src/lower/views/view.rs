@@ -114,6 +114,11 @@ impl Views {
         self.of_outputs[output].window
     }
 
+    /// The columns of a run and of its part, where tensors of a window have those of one part of each run.
+    pub(crate) fn fold(&self, window: usize) -> Option<[u32; 2]> {
+        self.windows[window].fold
+    }
+
     /// How many windows there are.
     pub(crate) fn windows(&self) -> usize {
         self.windows.len()

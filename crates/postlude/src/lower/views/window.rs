@@ -12,6 +12,8 @@ pub(crate) struct Window {
     pub(crate) width: Dim,
     /// What its start has to be a multiple of.
     pub(crate) multiple: u32,
+    /// Where a tensor has the columns of one part of each run: the columns of a run, and of a part.
+    pub(crate) fold: Option<[u32; 2]>,
 }
 
 /// A number that the sizes of a call tell.

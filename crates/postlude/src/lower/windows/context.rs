@@ -73,6 +73,11 @@ impl<'a> Contexts<'a> {
         self.known.into_iter().map(|known| known.window).collect()
     }
 
+    /// Whether values are repeated in every part of a run.
+    pub(super) fn is_folded(&self, context: Context) -> bool {
+        context.is_some_and(|number| self.window(number).fold.is_some())
+    }
+
     /// The window that a window is a part of.
     pub(super) fn parent(&self, context: Context) -> Context {
         context.and_then(|number| self.known[number].parent)
@@ -101,13 +106,29 @@ impl<'a> Contexts<'a> {
 
     /// The window of a part of another one.
     pub(super) fn part(&mut self, part: Part, parent: Context) -> Option<Context> {
+        // All parts of a run are repeated in the same columns.
+        let (part, fold) = match part {
+            Part::Equal { count, run: Some(run), .. } => {
+                let width = run / u32::from(count);
+                (Part::Equal { index: 0, count, run: Some(run) }, Some([run, width]))
+            }
+            part => (part, None),
+        };
         let same = |known: &Known| known.part == part && known.parent == parent;
         if let Some(number) = self.known.iter().position(same) {
             return Some(Some(number));
         }
         let (space, whole) = (self.graph.space(), self.columns(parent));
+        let is_folded = self.is_folded(parent);
         let (before, columns): (Vec<Columns>, Columns) = match part {
-            Part::Even | Part::Odd | Part::Equal { run: Some(_), .. } => return None,
+            Part::Even | Part::Odd | Part::Repeated { .. } => return None,
+            _ if is_folded => return None,
+            Part::Equal { count, run: Some(run), .. } => {
+                if run % (8 * u32::from(count)) != 0 {
+                    return None;
+                }
+                (Vec::new(), whole.divided(count.into())?)
+            }
             Part::First => (Vec::new(), whole.divided(2)?),
             Part::Second => (vec![whole.divided(2)?], whole.divided(2)?),
             Part::Equal { index, count, run: None } => {
@@ -124,18 +145,28 @@ impl<'a> Contexts<'a> {
         };
         let mut start = parent.map_or(Vec::new(), |parent| self.window(parent).start.clone());
         start.extend(before.into_iter().map(|columns| space.column_dim(columns)));
-        let window = Window { start, width: space.column_dim(columns), multiple: 1 };
+        let width = match (fold, parent) {
+            (None, _) => space.column_dim(columns),
+            (Some(_), Some(parent)) => self.window(parent).width.clone(),
+            (Some(_), None) => space.column.clone(),
+        };
+        let multiple = fold.map_or(1, |[run, _]| run);
+        let window = Window { start, width, multiple, fold };
         self.known.push(Known { parent, part, columns, window });
         Some(Some(self.known.len() - 1))
     }
 
-    /// The windows of the parts that a value is put together from; `None` where it is put together in each run.
+    /// The windows of the parts that a value is put together from; `None` where there are none.
     pub(super) fn parts(&mut self, op: &Op, context: Context) -> Option<Vec<(NodeId, Context)>> {
         let parts: Vec<Part> = match op {
             Op::Merge(Merge::Concat, ..) => vec![Part::First, Part::Second],
             Op::Concat(Concat::Equal(None), parts) => {
                 let count = parts.len() as u16;
                 (0..count).map(|index| Part::Equal { index, count, run: None }).collect()
+            }
+            Op::Concat(Concat::Equal(run @ Some(_)), parts) => {
+                let part = Part::Equal { index: 0, count: parts.len() as u16, run: *run };
+                vec![part; parts.len()]
             }
             Op::Concat(Concat::Listed(split), parts) => {
                 let index = 0..parts.len() as u16;

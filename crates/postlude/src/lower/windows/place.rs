@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::dtype::DType;
 use crate::graph::{
-    Binary, Columns, Constant, Fold, Graph, IndexAxis, Input, InputId, NodeId, Op, Output, Over,
-    Part, Run, Space,
+    Binary, Columns, Concat, Constant, Fold, Graph, IndexAxis, Input, InputId, Kind, NodeId, Op,
+    Output, Over, Part, Run, Space,
 };
 use crate::lower::refusal::LowerRefusal;
 use crate::lower::rules::Rule;
@@ -46,6 +46,9 @@ impl<'a> Placing<'a> {
             let context = self.contexts.outputs[of];
             let value = self.operand(output.value, context);
             let dims = match context {
+                Some(_) if self.contexts.is_folded(context) => {
+                    return Err(Rule::RunParts.at(self.old, output.value));
+                }
                 Some(_) if output.dtype == DType::B1 => {
                     return Err(Rule::PackedParts.at(self.old, output.value));
                 }
@@ -71,6 +74,9 @@ impl<'a> Placing<'a> {
         self.new.continue_statement(self.old, id);
         if let Some(columns) = self.old.ty(id).axes.columns() {
             let run = self.contexts.run(columns, context);
+            if run > 1 && self.contexts.is_folded(context) {
+                return Err(Rule::RunsOfParts.at(self.old, id));
+            }
             self.contexts.note_run(context, run);
         }
         let op = match &self.old[id].op {
@@ -81,6 +87,16 @@ impl<'a> Placing<'a> {
             }
             Op::Part(Part::Even | Part::Odd, _) => {
                 self.old[id].op.map(|operand| self.operand(operand, context))
+            }
+            Op::Part(Part::Equal { index, count, run: Some(run) }, a) => {
+                let axes = self.old.ty(*a).axes;
+                let parent = self.contexts.parent(context);
+                let single = axes.columns().is_some_and(|it| self.contexts.run(it, parent) == 1);
+                if axes.kind() != Kind::Tile || !single {
+                    return Err(Rule::RunParts.at(self.old, id));
+                }
+                let part = Part::Repeated { index: *index, count: *count, run: *run };
+                Op::Part(part, self.operand(*a, parent))
             }
             // A part is the columns of its window, wherever they are used.
             Op::Part(_, a) => return Ok(self.operand(*a, self.contexts.parent(context))),
@@ -93,6 +109,9 @@ impl<'a> Placing<'a> {
             }
             Op::Pick(of, index) => {
                 let window = self.contexts.settled(*of);
+                if self.contexts.is_folded(window) {
+                    return Err(Rule::RunParts.at(self.old, id));
+                }
                 let terms = self.operand(*of, window);
                 let index = self.operand(*index, None);
                 Op::Pick(terms, self.shifted(index, window))
@@ -112,6 +131,15 @@ impl<'a> Placing<'a> {
         let coarse = self.old.ty(id).axes.columns();
         if coarse.is_some_and(|columns| self.contexts.run(columns, context) > 1) {
             return Err(Rule::RunsOfParts.at(self.old, id));
+        }
+        if let Op::Concat(Concat::Equal(Some(run)), _) = op {
+            let nodes: Vec<NodeId> =
+                parts.into_iter().map(|(part, window)| self.operand(part, window)).collect();
+            // Vectors have no columns beside their own.
+            if !nodes.iter().any(|node| self.new.ty(*node).axes.kind() == Kind::Tile) {
+                return Err(Rule::RunParts.at(self.old, id));
+            }
+            return Ok(self.new.make(Op::Concat(Concat::Repeated(*run), nodes)));
         }
         let mut parts = parts.into_iter().rev();
         let Some((last, window)) = parts.next() else { panic!("compiler bug: {id} of nothing") };
@@ -217,6 +245,9 @@ impl<'a> Placing<'a> {
         let Some(columns) = self.old.ty(old).axes.columns().filter(|_| context.is_some()) else {
             return Ok(terms);
         };
+        if self.contexts.is_folded(context) {
+            return Err(Rule::RunParts.at(self.old, old));
+        }
         if self.contexts.run(columns, context) > 1 {
             return Err(Rule::RunsOfParts.at(self.old, old));
         }

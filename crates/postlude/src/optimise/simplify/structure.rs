@@ -41,7 +41,7 @@ fn concat_of_parts(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
 /// What puts this part together with the others, and which of them it is.
 fn undone(part: Part, parts: usize) -> Option<(Concat, usize)> {
     match part {
-        Part::First | Part::Second | Part::Even | Part::Odd => None,
+        Part::First | Part::Second | Part::Even | Part::Odd | Part::Repeated { .. } => None,
         Part::Equal { index, count, run } => {
             (usize::from(count) == parts).then_some((Concat::Equal(run), index.into()))
         }

@@ -91,7 +91,12 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
         Op::Pick(..) => format!("pick({list})"),
-        Op::Index(_) | Op::Extent(_) | Op::Cast(..) | Op::Part(..) | Op::Merge(..) => {
+        Op::Index(_)
+        | Op::Extent(_)
+        | Op::Cast(..)
+        | Op::Part(..)
+        | Op::Merge(..)
+        | Op::Concat(..) => {
             panic!("no rule of stability makes {op:?}")
         }
         Op::Call(call, _) => panic!("`{}` was not expanded", call.function),

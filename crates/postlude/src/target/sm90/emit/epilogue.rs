@@ -12,6 +12,7 @@ mod bits;
 mod cluster_reduction;
 mod columns;
 mod elements;
+mod exchange;
 mod finishing;
 mod groups;
 mod lanes;
@@ -46,6 +47,7 @@ use super::warpgroup::WarpgroupIndex;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
 use elements::{Elements, Groups, Span, grouped_outputs, of_group};
+use exchange::Exchanged;
 use lanes::Lanes;
 use loads::{EpilogueLoads, LoadedOperands};
 use partials::{ColumnPartials, RowPartials, ScalarPartials, Terms, Turn};
@@ -355,16 +357,10 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let loaded = self.load_span(evaluator, thread, span);
         let groups = self.groups(evaluator, thread, environment, (span, &*loaded), &self.needed);
         self.write_groups(thread, &groups);
-        for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
-            let visited = (environment, &groups, loaded);
-            self.visit(
-                evaluator,
-                thread,
-                *epilogue_tile,
-                visited,
-                part,
-                (tile_partials, turn, carried),
-            );
+        for place in 0..span.len() {
+            let visited = (environment, &groups);
+            let around = (&**span, &*loaded);
+            self.visit(evaluator, thread, place, visited, around, (tile_partials, turn, carried));
         }
     }
 
@@ -373,15 +369,17 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
         thread: &ThreadCoordinate<'k>,
-        epilogue_tile: EpilogueTile,
-        (environment, groups, loaded): (&[Environment<'k>; 2], &Groups<'k>, &LoadedOperands<'k>),
-        part: &[&[Reg<'k, F32>]],
+        place: usize,
+        (environment, groups): (&[Environment<'k>; 2], &Groups<'k>),
+        (span, all): (&[(EpilogueTile, Vec<&[Reg<'k, F32>]>)], &[LoadedOperands<'k>]),
         (tile_partials, turn, carried): (
             Option<TilePartials<'_, 'k>>,
             Turn,
             &mut ColumnPartials<'k>,
         ),
     ) {
+        let ((epilogue_tile, part), loaded) = (&span[place], &all[place]);
+        let epilogue_tile = *epilogue_tile;
         let outputs = self.plan.graph.outputs().len();
         let mut values: Vec<Vec<Converted<'k>>> = vec![Vec::new(); outputs];
         let groups_of_fragment = self.plan.schedule.fragment as usize / 8;
@@ -390,8 +388,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
                 let offset = epilogue_tile.offset + 8 * group as u32;
                 let products = &of_group(part, group);
                 let (wanted, only) = (&self.wanted, &self.only);
-                let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(loaded, group);
+                let loaded = all;
+                let elements = Elements { offset, products, groups, wanted, only, span, loaded };
+                let operands = self.operands(&all[place], group);
                 self.visit_group(evaluator, thread, environment, &elements, operands)
             };
             let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
@@ -466,7 +465,8 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         elements: &Elements<'_, 'k>,
         operands: [Environment<'k>; 4],
     ) -> Terms<'k> {
-        let Elements { offset, products, groups, wanted, only } = elements;
+        let Elements { offset, products, groups, wanted, only, .. } = elements;
+        let exchanged = self.exchanged(evaluator, thread, environment, elements);
         let along_columns = self.columns.read(thread.before, *offset);
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         let random = environment.each_ref().map(|environment| {
@@ -490,6 +490,14 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             let column =
                 if self.indexed { thread.column + (offset + column as u32) } else { thread.column };
             let place = Place { at: [thread.batch, thread.rows[row], column], inside: None };
+            for (node, from) in &exchanged {
+                let before = |id: NodeId| only[id.index()] && id < *node;
+                evaluator.extend_some(&mut all, Kind::Tile, &place, &own, before);
+                all[node.index()] = match from {
+                    Exchanged::Own(of) => all[of.index()],
+                    Exchanged::Other(four) => Some(four[element]),
+                };
+            }
             let chosen = |id: NodeId| only[id.index()];
             evaluator.extend_some(&mut all, Kind::Tile, &place, &own, chosen);
             for (result, node) in results.iter_mut().zip(*wanted) {

@@ -14,7 +14,27 @@ pub(super) struct Memory<'k> {
     pointer: PointerParameter<'k>,
     strides: [NumberParameter<'k, U64>; 3],
     /// The columns of the product, or runs of them, that the tensor's are: the first, and how many.
-    window: Option<[Reg<'k, U32>; 2]>,
+    window: Option<ColumnWindow<'k>>,
+}
+
+/// Columns of the product, or runs of them, that a tensor's are.
+#[derive(Clone, Copy)]
+pub(super) struct ColumnWindow<'k> {
+    /// The first.
+    pub(super) first: Reg<'k, U32>,
+    /// How many.
+    pub(super) columns: Reg<'k, U32>,
+    /// Where the tensor has those of one part of each run: the columns of a run, and of a part.
+    pub(super) fold: Option<[u32; 2]>,
+}
+
+impl<'k> ColumnWindow<'k> {
+    /// Columns of the tensor up to a column of the product, both counted from a run's first.
+    fn folded(self, column: Reg<'k, U32>) -> Reg<'k, U32> {
+        let Some([run, part]) = self.fold else { return column };
+        let parts = column / part;
+        column / run * part + (column - parts * part)
+    }
 }
 
 /// Where an element lies.
@@ -52,7 +72,7 @@ impl<'k> Memory<'k> {
         k: Kernel<'k, C>,
         name: &str,
         dtype: DType,
-        window: Option<[Reg<'k, U32>; 2]>,
+        window: Option<ColumnWindow<'k>>,
     ) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
         let strides =
@@ -68,8 +88,10 @@ impl<'k> Memory<'k> {
     ) -> Location<'k> {
         let start = self.pointer.load();
         // A column may lie before the window, and others that are found from it inside.
-        let first =
-            self.window.map(|[first, _]| (k.imm(0) - k.widen(first)) * self.strides[2].load());
+        let [batch, row, column] = place;
+        let place = [batch, row, self.window.map_or(column, |window| window.folded(column))];
+        let first = self.window.map(|window| window.folded(window.first));
+        let first = first.map(|first| (k.imm(0) - k.widen(first)) * self.strides[2].load());
         let steps = place.into_iter().zip(self.strides);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let steps = steps.chain(first);
@@ -86,9 +108,17 @@ impl<'k> Memory<'k> {
         column: Reg<'k, U32>,
         inside: Option<Reg<'k, Pred>>,
     ) -> Option<Reg<'k, Pred>> {
-        let Some([first, columns]) = self.window else { return inside };
-        let own = (column - first).lt(columns);
+        let Some(window) = self.window else { return inside };
+        let own = (column - window.first).lt(window.columns);
         Some(inside.map_or(own, |inside| inside & own))
+    }
+
+    /// Columns of the tensor that this many of the product are, counted from a run's first.
+    pub(super) fn columns(&self, columns: u32) -> u32 {
+        match self.window.and_then(|window| window.fold) {
+            Some([run, part]) => columns / run * part + columns % part,
+            None => columns,
+        }
     }
 
     /// An element that lies this many columns behind another, whatever is between two.

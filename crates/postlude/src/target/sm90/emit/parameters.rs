@@ -9,7 +9,7 @@ use crate::lower::TileProgram;
 use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
 
-use super::memory::Memory;
+use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
 use super::slot::SlotLayout;
 
@@ -94,8 +94,11 @@ impl<'k> Parameters<'k> {
             .map(|window| ["start", "columns"].map(|of| number(&format!("window{window}_{of}"))))
             .collect();
         let runs = |window: Option<usize>, run: u32| {
-            let [first, columns] = windows[window?];
-            Some(if run == 1 { [first, columns] } else { [first / run, columns / run] })
+            let ([first, columns], fold) = (windows[window?], program.fold(window?));
+            Some(match run {
+                1 => ColumnWindow { first, columns, fold },
+                _ => ColumnWindow { first: first / run, columns: columns / run, fold },
+            })
         };
         let tiles = &program.tile_operands;
         let sources = program
@@ -111,7 +114,7 @@ impl<'k> Parameters<'k> {
                 let source = match (&declared.dims, layout) {
                     (None, _) => Source::Host(k.parameter_f32(&name)),
                     (Some(_), Some(layout)) => {
-                        let first = runs(program.input_window(input), 1).map(|[first, _]| first);
+                        let first = runs(program.input_window(input), 1).map(|window| window.first);
                         Source::Map(MappedTile { map: k.parameter_map(&name), layout, first })
                     }
                     (Some(_), None) => {
@@ -131,7 +134,8 @@ impl<'k> Parameters<'k> {
                 match schedule.needs.epilogue_stores[place].major() {
                     Some(major) => {
                         let layout = SlotLayout::of_output(schedule, output.dtype, major);
-                        let first = runs(program.output_window(place), 1).map(|[first, _]| first);
+                        let first =
+                            runs(program.output_window(place), 1).map(|window| window.first);
                         Destination::Map(MappedTile { map: k.parameter_map(&name), layout, first })
                     }
                     None => {

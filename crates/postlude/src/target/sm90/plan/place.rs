@@ -109,7 +109,10 @@ pub(super) fn epilogue_loads(
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = body_strides(graph.space(), dims, &placement.strides);
         let mapped = is_mapped(declared.dtype);
-        let columns = columns(problem, windows, program.input_window(input))[1];
+        let window = program.input_window(input);
+        // A box has neighbouring columns, and a part of each run does not.
+        let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
+        let columns = columns(problem, windows, window)[1];
         transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
     };
     program.tile_operands.iter().copied().map(transfer).collect()

@@ -8,6 +8,7 @@ use crate::target::sm90::emit::fragment::Fragment;
 use crate::target::sm90::emit::plan::Plan;
 use crate::target::sm90::emit::values::{Environment, Place, Value, fill};
 
+use super::loads::LoadedOperands;
 use super::thread::EpilogueTile;
 
 /// Epilogue tiles with the accumulators of their products.
@@ -27,6 +28,9 @@ pub(super) struct Elements<'e, 'k> {
     /// The values that are wanted, and the nodes that are computed for them.
     pub(super) wanted: &'e [NodeId],
     pub(super) only: &'e [bool],
+    /// The epilogue tiles around them, and what was loaded of each.
+    pub(super) span: &'e [(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)],
+    pub(super) loaded: &'e [LoadedOperands<'k>],
 }
 
 /// The thread's four accumulators of each product in a group of 8 columns.

@@ -116,12 +116,12 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         let (only, wanted) =
             (&self.plan.program.terms_of(roots(), false), &roots().collect::<Vec<_>>());
         let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
-        for ((epilogue_tile, part), loaded) in span.iter().zip(loaded) {
+        for ((epilogue_tile, part), own) in span.iter().zip(loaded) {
             for chunk in 0..(epilogue_tile.columns / CHUNK) as usize {
                 let offset = epilogue_tile.offset + CHUNK * chunk as u32;
                 let products = &of_group(part, chunk);
-                let elements = Elements { offset, products, groups, wanted, only };
-                let operands = self.operands(loaded, chunk);
+                let elements = Elements { offset, products, groups, wanted, only, span, loaded };
+                let operands = self.operands(own, chunk);
                 let terms = self.visit_group(evaluator, thread, environment, &elements, operands);
                 for (one, states) in folds.iter().zip(&mut states) {
                     let run = self.plan.program.runs[one.node.index()];

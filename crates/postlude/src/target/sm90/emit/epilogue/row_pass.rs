@@ -130,12 +130,14 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         for span in spans.into_iter().filter(|span| span[0].0.offset < columns) {
             let loaded = self.load_span(evaluator, thread, &span);
             let groups = &self.groups(evaluator, thread, environment, (&span, &loaded), &needed);
-            for ((epilogue_tile, part), loaded) in span.iter().zip(&loaded) {
+            let (span, loaded) = (&*span, &*loaded);
+            for ((epilogue_tile, part), own) in span.iter().zip(loaded) {
                 for group in 0..epilogue_tile.columns as usize / 8 {
                     let offset = epilogue_tile.offset + 8 * group as u32;
                     let products = &of_group(part, group);
-                    let elements = Elements { offset, products, groups, wanted, only };
-                    let operands = self.operands(loaded, group);
+                    let elements =
+                        Elements { offset, products, groups, wanted, only, span, loaded };
+                    let operands = self.operands(own, group);
                     let terms =
                         self.visit_group(evaluator, thread, environment, &elements, operands);
                     self.fold_group(
