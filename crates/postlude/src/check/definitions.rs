@@ -92,6 +92,7 @@ fn mistakes(definition: &Definition, known: &[Definition], all: &[Definition]) -
             ExprKind::Number(_)
             | ExprKind::Name(_)
             | ExprKind::Annotated(..)
+            | ExprKind::Dims(_)
             | ExprKind::Transpose(_)
             | ExprKind::Product(..)
             | ExprKind::Prefix(..)
