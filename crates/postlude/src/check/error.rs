@@ -331,6 +331,18 @@ impl CheckError {
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
+            E::TopAlong { .. } | E::StackMeetsColumns { .. } | E::StackFunction { .. } => {
+                return self.stack_fix();
+            }
+            E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// The same of results of `topk`.
+    fn stack_fix(&self) -> Option<String> {
+        use CheckError as E;
+        Some(match self {
             E::TopAlong { column, .. } => format!("write `topk(z, 8, {column})`"),
             E::StackMeetsColumns { .. } => {
                 "reduce it first, as in `sum(values, 8)`, or compare with `topk_softmax`".to_owned()
@@ -338,7 +350,6 @@ impl CheckError {
             E::StackFunction { .. } => {
                 "`sum mean max min absmax prod softmax` run along it".to_owned()
             }
-            E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,
         })
     }

@@ -94,7 +94,7 @@ const NUMBERS: [f32; 16] = [
     f32::NAN,
 ];
 const INTEGERS: [i32; 7] = [0, 1, -1, 2, 7, i32::MIN, i32::MAX];
-const FOLDS: [Fold; 9] = [
+const FOLDS: [Fold; 11] = [
     Fold::Sum,
     Fold::Sum,
     Fold::Prod,
@@ -104,6 +104,8 @@ const FOLDS: [Fold; 9] = [
     Fold::LogSumExp,
     Fold::LogSumExpAboveMax,
     Fold::Largest(2),
+    Fold::ArgMax,
+    Fold::ArgMin,
 ];
 const MERGES: [Merge; 2] = [Merge::Concat, Merge::Join];
 /// Divisors of the column name's size.
@@ -241,5 +243,5 @@ fn output(random: &mut Random, graph: &Graph, value: NodeId, name: String) -> Ou
     if dtype != DType::B1 && random.one_in(4) {
         dims.reverse();
     }
-    Output { name, dtype, dims, value }
+    Output { name, dtype, dims, value, stack: None }
 }

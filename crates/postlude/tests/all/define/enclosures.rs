@@ -2,7 +2,7 @@
 
 use postlude::dtype::Elem;
 use postlude::functions::{self, Accuracy, Function};
-use postlude::graph::{Binary, Fold, Unary, Value};
+use postlude::graph::{Binary, Fold, Gives, Top, Unary, Value};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -224,7 +224,11 @@ fn a_tree() -> impl Strategy<Value = Tree> {
                     Fold::AbsMax,
                     Fold::LogSumExp,
                     Fold::LogSumExpAboveMax,
-                    Fold::Largest(2)
+                    Fold::Largest(2),
+                    Fold::ArgMax,
+                    Fold::ArgMin,
+                    Fold::Top(Top { place: 1, of: 2, gives: Gives::Value }),
+                    Fold::Top(Top { place: 0, of: 2, gives: Gives::Index }),
                 ]),
                 prop::collection::vec(inner, 1..4)
             )
@@ -272,6 +276,18 @@ impl Tree {
     }
 }
 
+/// The indices of terms in falling order, nan first; of equal ones the lower index first.
+fn ranked(terms: &[f32], of: impl Fn(f32) -> f32) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..terms.len()).collect();
+    // Zeros of either sign are equal.
+    let key = |at: usize| (terms[at].is_nan(), of(terms[at]) + 0.0);
+    indices.sort_by(|a, b| {
+        let ([(a_nan, a), (b_nan, b)], places) = ([key(*a), key(*b)], a.cmp(b));
+        b_nan.cmp(&a_nan).then(b.partial_cmp(&a).unwrap_or(places)).then(places)
+    });
+    indices
+}
+
 fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
     let peak = terms.iter().copied().fold(f32::NEG_INFINITY, larger);
     match fold {
@@ -301,6 +317,15 @@ fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
             let mut sorted = terms.to_vec();
             sorted.sort_by(|a, b| b.total_cmp(a));
             sorted.get(count as usize - 1).copied().unwrap_or(f32::NEG_INFINITY)
+        }
+        Fold::ArgMax => ranked(terms, |x| x).first().map_or(0.0, |at| *at as f32),
+        Fold::ArgMin => ranked(terms, |x| -x).first().map_or(0.0, |at| *at as f32),
+        Fold::Top(Top { place, gives, .. }) => {
+            let at = ranked(terms, |x| x).get(place as usize).copied();
+            match gives {
+                Gives::Value => at.map_or(f32::NAN, |at| terms[at]),
+                Gives::Index => at.map_or(0.0, |at| at as f32),
+            }
         }
     }
 }

@@ -35,12 +35,13 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
+    TopAlong StackMeetsColumns StackFunction StackAsValue
     TargetCount SeveralValues SplitArguments SplitCount SplitDim RunParts DimList ConcatDims NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
-    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex
+    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
     InputCount OutputCount SelfOverlap Moved OtherProblem
 }
 
@@ -144,6 +145,10 @@ const BODIES: &[(&str, &str)] = &[
     ("GroupPlace", "D = A @ B + mean(C, M, 128)"),
     ("GroupWidth", "D = A @ B + mean(C, N, 0)"),
     ("Count", "D = topk_softmax(A @ B, alpha, N)"),
+    ("TopAlong", "v, i = topk(A @ B, 4, M); D = max(v, 4)"),
+    ("StackMeetsColumns", "v, i = topk(A @ B, 4, N); D = C - v"),
+    ("StackFunction", "v, i = topk(A @ B, 4, N); D = logsumexp(v, 4)"),
+    ("StackAsValue", "v, i = topk(A @ B, 4, N); w, j = topk(v, 2, N); D = max(w, 2)"),
     ("TwoValues", "D = halves(A @ B)"),
     ("TargetCount", "D, E = relu(A @ B)"),
     ("SeveralValues", "D = split(A @ B, 3)"),
@@ -311,6 +316,7 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("TooLarge", "sizes that no memory holds".into(), size(&[("M", 1 << 40), ("N", 1 << 40), ("K", 3)])),
         row("IndexRange", "`argmax(z)` of 65536 x 32768".into(), indexed(65536, 32768)),
         row("NoIndex", "`argmax(z)` where `N` is 0".into(), indexed(4, 0)),
+        row("TooFew", "`topk(z, 4, N)` where `N` is 3".into(), found(&BindError::TooFew { wanted: 4, count: 3, bytes: None })),
         row("InputCount", "`Prepared::run` with two arguments".into(), found(&BindError::InputCount { wanted: 3, given: 2 })),
         row("OutputCount", "`Compiled::call` without an output".into(), found(&BindError::OutputCount { wanted: 1, given: 0 })),
         row("SelfOverlap", "an output of one row repeated".into(), found(&BindError::SelfOverlap { name: "D".into(), strides: vec![0, 1] })),

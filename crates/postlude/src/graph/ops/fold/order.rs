@@ -52,10 +52,11 @@ pub(super) fn value_at(terms: &[Value], place: usize) -> Value {
     if low.nan {
         return Value::NAN;
     }
-    // As a number: terms that are certainly nan stay above.
-    let high = place_of(|x| if x.is_only_nan() { Key::of(f64::NAN) } else { Key::of(x.high) });
-    let nan = place_of(Key::high).nan;
-    Value { nominal, low: low.number, high: high.number, nan }
+    // A term that may be nan may stand above the place, and leave it to a larger one.
+    let high = place_of(Key::high);
+    let numbers = terms.iter().filter(|x| !x.is_only_nan()).map(|x| x.high + 0.0);
+    let highest = if high.nan { numbers.fold(low.number, f64::max) } else { high.number };
+    Value { nominal, low: low.number, high: highest, nan: high.nan }
 }
 
 /// The indices that may be at a place: as many others may come before the term as there are places before it, and no more
@@ -126,5 +127,7 @@ mod tests {
         assert_eq!(indices_at(&terms, 1).indices, [0, 1]);
         assert_eq!(indices_at(&terms, 2).indices, [2]);
         assert!(value_at(&terms, 0).nan && !value_at(&terms, 1).nan);
+        // If it is nan, 9 is second.
+        assert_eq!((value_at(&terms, 1).low, value_at(&terms, 1).high), (-1.0, 9.0));
     }
 }

@@ -1,7 +1,7 @@
 //! Random sizes and data.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::Graph;
+use crate::graph::{Graph, Node, Op};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
 use crate::tensor::Tensor;
 
@@ -22,8 +22,11 @@ enum Data {
 pub(super) fn arguments(random: &mut Random, graph: &Graph) -> (Problem, Arguments<'static>) {
     let mut sizes = Sizes::new();
     let mut put = |name: &str, size| sizes.insert(name.to_owned(), size);
-    put("M", random.of(&[3, 1, 2, 0, 4]));
-    put("N", if random.one_in(16) { 0 } else { 16 });
+    // There is no index among no elements.
+    let indexed = |node: &Node| matches!(node.op, Op::Reduce(fold, ..) if fold.uses_index());
+    let least = usize::from(graph.nodes().any(|(_, node)| indexed(node)));
+    put("M", random.of(&[3, 1, 2, 0, 4]).max(least));
+    put("N", if random.one_in(16) { 0 } else { 16 }.max(16 * least));
     put("K", random.of(&[4, 1, 0, 7]));
     if graph.space().batch.is_some() {
         put("L", random.of(&[2, 1, 3]));
