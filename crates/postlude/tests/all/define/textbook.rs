@@ -31,7 +31,10 @@ pub(crate) fn evaluate(expression: &str, names: &[(&str, &[f64])]) -> Vec<Real> 
                     arguments.iter().map(|argument| &rows[argument]).collect();
                 call(&function.text, &arguments)
             }
-            ExprKind::Annotated(..) | ExprKind::Transpose(_) | ExprKind::Product(..) => {
+            ExprKind::Prefix(Prefix::Invert, _)
+            | ExprKind::Annotated(..)
+            | ExprKind::Transpose(_)
+            | ExprKind::Product(..) => {
                 unreachable!("not in the expressions of these tests")
             }
         };
@@ -120,6 +123,7 @@ fn operate(infix: Infix, a: &Real, b: &Real) -> Real {
         Infix::NotEqual => truth(a != b),
         Infix::And => truth(*a == one && *b == one),
         Infix::Or => truth(*a == one || *b == one),
+        Infix::Xor | Infix::ShiftLeft | Infix::ShiftRight => unreachable!("bits of reals"),
     }
 }
 

@@ -91,7 +91,15 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
         Op::Pick(..) => format!("pick({list})"),
-        Op::Index(_) | Op::Extent(_) | Op::Cast(..) | Op::Part(..) | Op::Merge(..) => {
+        Op::Index(_)
+        | Op::Extent(_)
+        | Op::Size(_)
+        | Op::Cast(..)
+        | Op::Round(..)
+        | Op::Philox(_)
+        | Op::Take(..)
+        | Op::Part(..)
+        | Op::Merge(..) => {
             panic!("no rule of stability makes {op:?}")
         }
         Op::Call(call, _) => panic!("`{}` was not expanded", call.function),
@@ -110,7 +118,10 @@ fn symbol(binary: Binary) -> Option<&'static str> {
         Binary::NotEqual => Some(" != "),
         Binary::And => Some(" & "),
         Binary::Or => Some(" | "),
-        Binary::Maximum | Binary::Minimum | Binary::Pow => None,
+        Binary::Xor => Some(" ^ "),
+        Binary::ShiftLeft => Some(" << "),
+        Binary::ShiftRight => Some(" >> "),
+        Binary::Maximum | Binary::Minimum | Binary::Pow | Binary::ShiftRightLogical => None,
     }
 }
 
