@@ -244,11 +244,9 @@ pub(crate) fn check_rows() -> Vec<Row> {
     for (name, body) in BODIES {
         rows.push(row(name, code(body), check(&format!("{SIGNATURE} {{ {body} }}"))));
     }
-    let mut many = "def f0(x) = x + 1".to_owned();
-    for level in 1..16 {
-        let before = level - 1;
-        many += &format!("; def f{level}(x) = f{before}(f{before}(x))");
-    }
+    let twice = |level: u32| format!("; def f{}(x) = f{level}(f{level}(x))", level + 1);
+    let many = ["def f0(x) = x + 1".to_owned()].into_iter().chain((0..15).map(twice));
+    let many: String = many.collect();
     let cause = "definitions that each use the one before twice".to_owned();
     rows.push(row("ManyNodes", cause, check(&format!("{many}; {SIGNATURE} {{ D = f15(A @ B) }}"))));
     rows.extend(KERNELS.iter().map(|(name, text)| row(name, code(text), check(text))));
