@@ -10,7 +10,6 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = argmax(A @ B, N)", "col, 2147483647"),
     ("D = argmin(A @ B, M)", "unknown function `argmin`"),
     ("D = std(A @ B, N)", "sqrt(mean(square"),
-    ("D = var(A @ B)", "unknown function `var`"),
     ("D = swish(A @ B)", "silu(z)"),
     ("D = ln(A @ B)", "log(z)"),
     ("D = clip(A @ B, 0, 1)", "clamp"),
