@@ -44,6 +44,11 @@ pub fn wanted() -> BTreeSet<String> {
     for entry in FUNCTIONS {
         match (entry.group, entry.name) {
             (Group::Bits, name) if PLACELESS.contains(&name) => {}
+            // Integers are rarely reduced twice.
+            (Group::Bits, name @ ("lshr" | "float")) => {
+                let drawn = ELEMENTS.iter().copied().filter(|position| *position != "further");
+                on(name, &drawn.collect::<Vec<_>>());
+            }
             (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
             (Group::Structure, "take") => on("take", &["vector along N", "vector along M"]),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),

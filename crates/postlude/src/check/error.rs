@@ -290,25 +290,6 @@ impl CheckError {
             }
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
-            E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
-            E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
-            E::NotInteger { operator: "float", .. } => {
-                "`float` reads bits; write `f32(x)` to convert".to_owned()
-            }
-            E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
-            E::BitsMeetComparison { operator, .. } => {
-                format!("write parentheses: `(x {operator} 1) == 1`")
-            }
-            E::Seed { what: "seed", .. } => {
-                "declare `seed: i32`, or `seed: i32[2]` to read it from memory".to_owned()
-            }
-            E::Seed { .. } | E::TakeIndex { .. } => "cast it: `i32(x)`".to_owned(),
-            E::RandomCast { .. } => "write the cast without a seed".to_owned(),
-            E::TakeTable { .. } => "declare one, as in `table: f32[V]`".to_owned(),
-            E::UnknownSize { nearest: Some(nearest), .. } => {
-                format!("did you mean `size({nearest})`?")
-            }
-            E::FloatPower { call, .. } => format!("write `{call}`"),
             E::IntegerDivision { .. } => {
                 "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
             }
@@ -335,6 +316,33 @@ impl CheckError {
                 return self.stack_fix();
             }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
+            _ => return self.fix_of_bits(),
+        })
+    }
+
+    /// The same of bits, random numbers, tables and sizes.
+    fn fix_of_bits(&self) -> Option<String> {
+        use CheckError as E;
+        Some(match self {
+            E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
+            E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
+            E::NotInteger { operator: "float", .. } => {
+                "`float` reads bits; write `f32(x)` to convert".to_owned()
+            }
+            E::NotInteger { .. } => "cast it: `i32(x)`".to_owned(),
+            E::BitsMeetComparison { operator, .. } => {
+                format!("write parentheses: `(x {operator} 1) == 1`")
+            }
+            E::Seed { what: "seed", .. } => {
+                "declare `seed: i32`, or `seed: i32[2]` to read it from memory".to_owned()
+            }
+            E::Seed { .. } | E::TakeIndex { .. } => "cast it: `i32(x)`".to_owned(),
+            E::RandomCast { .. } => "write the cast without a seed".to_owned(),
+            E::TakeTable { .. } => "declare one, as in `table: f32[V]`".to_owned(),
+            E::UnknownSize { nearest: Some(nearest), .. } => {
+                format!("did you mean `size({nearest})`?")
+            }
+            E::FloatPower { call, .. } => format!("write `{call}`"),
             _ => return None,
         })
     }

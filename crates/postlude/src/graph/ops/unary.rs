@@ -155,23 +155,14 @@ impl Unary {
         match (self, operand) {
             (Unary::Not, Elem::Bool) => Some(Elem::Bool),
             (Unary::Invert, Elem::I32) => Some(Elem::I32),
-            (Unary::Float, Elem::I32) | (Unary::Bits, Elem::F32) => {
-                Some(self.reinterprets(operand))
-            }
+            (Unary::Float, Elem::I32) => Some(Elem::F32),
+            (Unary::Bits, Elem::F32) => Some(Elem::I32),
             (Unary::Float | Unary::Bits, _) => None,
             (Unary::Not | Unary::Invert, _) | (_, Elem::Bool) => None,
             (Unary::Negate | Unary::Abs | Unary::Sign, elem) => Some(elem),
             (Unary::IsNan | Unary::IsInf, Elem::F32) => Some(Elem::Bool),
             (_, Elem::F32) => Some(Elem::F32),
             (_, Elem::I32) => None,
-        }
-    }
-
-    /// What the bits of an operand are read as.
-    const fn reinterprets(self, operand: Elem) -> Elem {
-        match operand {
-            Elem::F32 => Elem::I32,
-            Elem::I32 | Elem::Bool => Elem::F32,
         }
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn evaluate(expression: &str, names: &[(&str, &[f64])]) -> Vec<Real> 
                     arguments.iter().map(|argument| &rows[argument]).collect();
                 call(&function.text, &arguments)
             }
-            ExprKind::Annotated(..)
+            ExprKind::Prefix(Prefix::Invert, _)
+            | ExprKind::Annotated(..)
             | ExprKind::Dims(_)
             | ExprKind::Transpose(_)
             | ExprKind::Product(..) => {
@@ -123,6 +124,7 @@ fn operate(infix: Infix, a: &Real, b: &Real) -> Real {
         Infix::NotEqual => truth(a != b),
         Infix::And => truth(*a == one && *b == one),
         Infix::Or => truth(*a == one || *b == one),
+        Infix::Xor | Infix::ShiftLeft | Infix::ShiftRight => unreachable!("bits of reals"),
     }
 }
 

@@ -33,7 +33,8 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
     OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
-    PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower LiteralRange ArgumentCount
+    PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
+    UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
     TopAlong StackMeetsColumns StackFunction StackAsValue
     TargetCount SeveralValues SplitArguments SplitCount SplitDim RunParts DimList ConcatDims NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
@@ -122,6 +123,13 @@ const BODIES: &[(&str, &str)] = &[
     ("NotInteger", "D = A @ B << 2"),
     ("BitsMeetComparison", "D = where(n & 1 == 1, A @ B, 0)"),
     ("FloatPower", "D = A @ B + C^2"),
+    ("Seed", "D = dropout(A @ B, 0.1, alpha, 0)"),
+    ("RandomCast", "D = i8(A @ B, 7, 0)"),
+    ("RandomColumns", "D = A @ B + dropout(sum(C, N, 3), 0.1, 7, 0)"),
+    ("TakeTable", "D = A @ B + take(C, n)"),
+    ("TakeIndex", "D = A @ B + take(bias, C)"),
+    ("UnknownSize", "D = A @ B / size(P)"),
+    ("IndexDim", "D = A @ B + index(K)"),
     ("UnknownFunction", "D = geluu(A @ B)"),
     ("AssignedTwice", "D = A @ B; D = C"),
     ("AssignsInput", "C = A @ B; D = C"),
@@ -168,6 +176,9 @@ const BODIES: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const KERNELS: &[(&str, &str)] = &[
     ("DeclaredTwice", "kernel k(A: f32[M, K], A: f32[K, N]) -> D: f32[M, N] { D = A @ A }"),
+    ("Within", "def both(x, y) = x & y; kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = both(A @ B, 1) }"),
+    ("UnknownParameter", "def scaled(x) = x * alpha; kernel k(A: f32[M, K], B: f32[K, N], alpha: f32) -> D: f32[M, N] { D = scaled(A @ B) }"),
+    ("DefinedLater", "def f(x) = f(x); kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = f(A @ B) }"),
     ("HostScalar", "kernel k(A: f32[M, K], B: f32[K, N], s: bf16) -> D: f32[M, N] { D = s * A @ B }"),
     ("BitsWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
     ("HostOutput", "kernel k(A: f32[M, K], B: f32[K, N]) -> loss: f32 { loss = sum(A @ B) }"),
@@ -245,6 +256,11 @@ pub(crate) fn check_rows() -> Vec<Row> {
     for (name, body) in BODIES {
         rows.push(row(name, code(body), check(&format!("{SIGNATURE} {{ {body} }}"))));
     }
+    let twice = |level: u32| format!("; def f{}(x) = f{level}(f{level}(x))", level + 1);
+    let many = ["def f0(x) = x + 1".to_owned()].into_iter().chain((0..15).map(twice));
+    let many: String = many.collect();
+    let cause = "definitions that each use the one before twice".to_owned();
+    rows.push(row("ManyNodes", cause, check(&format!("{many}; {SIGNATURE} {{ D = f15(A @ B) }}"))));
     rows.extend(KERNELS.iter().map(|(name, text)| row(name, code(text), check(text))));
     let none = Bindings::default();
     rows.extend(ONE_LINERS.iter().map(|(name, text)| row(name, code(text), infer(text, &none))));

@@ -93,7 +93,11 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Pick(..) => format!("pick({list})"),
         Op::Index(_)
         | Op::Extent(_)
+        | Op::Size(_)
         | Op::Cast(..)
+        | Op::Round(..)
+        | Op::Philox(_)
+        | Op::Take(..)
         | Op::Part(..)
         | Op::Merge(..)
         | Op::Concat(..) => {
@@ -115,7 +119,10 @@ fn symbol(binary: Binary) -> Option<&'static str> {
         Binary::NotEqual => Some(" != "),
         Binary::And => Some(" & "),
         Binary::Or => Some(" | "),
-        Binary::Maximum | Binary::Minimum | Binary::Pow => None,
+        Binary::Xor => Some(" ^ "),
+        Binary::ShiftLeft => Some(" << "),
+        Binary::ShiftRight => Some(" >> "),
+        Binary::Maximum | Binary::Minimum | Binary::Pow | Binary::ShiftRightLogical => None,
     }
 }
 
