@@ -33,6 +33,14 @@ pub(super) struct Elements<'e, 'k> {
     pub(super) loaded: &'e [LoadedOperands<'k>],
 }
 
+/// A value that is made of other columns' values, in a group of 8 columns.
+pub(super) enum Exchanged<'k> {
+    /// The value of a node in the same column.
+    Own(NodeId),
+    /// A thread's four elements.
+    Other([Value<'k>; 4]),
+}
+
 /// The thread's four accumulators of each product in a group of 8 columns.
 pub(super) fn of_group<'e, 'k>(
     part: &[&'e [Reg<'k, F32>]],
