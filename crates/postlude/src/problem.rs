@@ -3,6 +3,7 @@
 //! In: a graph and named arguments. Out: a [`Problem`] whose sizes agree everywhere. Nothing unchecked reaches an engine.
 
 mod error;
+mod split;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use crate::shape::Dim;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, has_own_places};
 
 pub use error::BindError;
+use split::{check_splits, with_split_sizes};
 
 /// An argument of a call: a tensor, owned or borrowed, or a number.
 ///
@@ -151,7 +153,7 @@ impl Problem {
                 return Err(BindError::Multiple { dim, size, by, bytes });
             }
         }
-        problem.check_splits(graph)?;
+        check_splits(graph, &problem)?;
         for dims in graph
             .inputs()
             .iter()
@@ -169,24 +171,6 @@ impl Problem {
         problem.check_total()?;
         problem.check_indices(graph)?;
         Ok(problem)
-    }
-
-    /// The parts of a split are all of it.
-    fn check_splits(&self, graph: &Graph) -> Result<(), BindError> {
-        let space = graph.space();
-        for split in &space.splits {
-            let sizes = split.parts.iter().map(|part| self.count(*part));
-            let total = sizes.fold(0, usize::saturating_add);
-            let whole = self.count(split.whole);
-            if total != whole {
-                let dim = space.column_dim(split.whole).to_string();
-                let parts: Vec<String> =
-                    split.parts.iter().map(|part| space.column_dim(*part).to_string()).collect();
-                let parts = parts.join(" + ");
-                return Err(BindError::SplitSize { dim, whole, parts, total });
-            }
-        }
-        Ok(())
     }
 
     /// The size of the dim that columns are divided from.
@@ -564,45 +548,6 @@ pub fn dim_names(graph: &Graph) -> Vec<&str> {
         }
     }
     names
-}
-
-/// Sizes together with those that follow from them because the parts of a split are all of it.
-fn with_split_sizes(graph: &Graph, sizes: &Sizes) -> Sizes {
-    let space = graph.space();
-    let mut sizes = sizes.clone();
-    // A split of a part may need the sizes that another one tells.
-    for _ in &space.splits {
-        for split in &space.splits {
-            let whole = size_of(&space.column_dim(split.whole), &sizes);
-            let dims: Vec<Dim> = split.parts.iter().map(|part| space.column_dim(*part)).collect();
-            let (known, unknown): (Vec<&Dim>, Vec<&Dim>) =
-                dims.iter().partition(|dim| size_of(dim, &sizes).is_ok());
-            let total = known.iter().try_fold(0usize, |total, dim| {
-                total.checked_add(size_of(dim, &sizes).unwrap_or(0))
-            });
-            match (whole, unknown.as_slice(), total) {
-                (Ok(whole), [Dim::Name { name, divisor }, ..], Some(total))
-                    if unknown.iter().all(|dim| *dim == unknown[0])
-                        && !sizes.contains_key(name)
-                        && whole >= total
-                        && (whole - total) % unknown.len() == 0 =>
-                {
-                    let own = (whole - total) / unknown.len();
-                    let size = own.saturating_mul(*divisor as usize);
-                    sizes.insert(name.clone(), size);
-                }
-                (Err(_), [], Some(total)) => {
-                    if let Dim::Name { name, divisor } = space.column_dim(split.whole)
-                        && !sizes.contains_key(&name)
-                    {
-                        sizes.insert(name, total.saturating_mul(divisor as usize));
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    sizes
 }
 
 fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {

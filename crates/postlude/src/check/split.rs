@@ -139,13 +139,11 @@ impl Body<'_> {
         for dim in dims {
             let columns = self.graph.space().columns(dim);
             let columns = columns.filter(|_| !product::is_other_dim(&self.graph, dim));
-            match columns.filter(|columns| *columns != whole) {
-                Some(columns) => parts.push(columns),
-                None => {
-                    self.report(CheckError::SplitDim { dim: dim.to_string(), at });
-                    return None;
-                }
-            }
+            let Some(columns) = columns.filter(|columns| *columns != whole) else {
+                self.report(CheckError::SplitDim { dim: dim.to_string(), at });
+                return None;
+            };
+            parts.push(columns);
         }
         // Equal fractions of the whole are what `split(x, 3)` gives.
         let count = dims.len() as u16;

@@ -379,7 +379,10 @@ impl Part {
                 };
                 let own = run / count as usize;
                 // Without columns there is nothing to read.
-                if own == 0 { 0 } else { index / own * run + part as usize * own + index % own }
+                match (index.checked_div(own), index.checked_rem(own)) {
+                    (Some(runs), Some(within)) => runs * run + part as usize * own + within,
+                    (None, _) | (_, None) => 0,
+                }
             }
             Part::Repeated { index: part, count, run } => {
                 let (run, own) = (run as usize, run as usize / count as usize);

@@ -50,16 +50,6 @@ impl Graph {
         format!("{}[{}]", ty.elem, shape::list(&self.space().dims(ty.axes)))
     }
 
-    fn part_text(&self, part: Part) -> String {
-        match part {
-            Part::First | Part::Second | Part::Even | Part::Odd => part.name().to_owned(),
-            Part::Equal { index, count, run: None } => format!("part:{index}:{count}"),
-            Part::Equal { index, count, run: Some(run) } => format!("part:{index}:{count}:{run}"),
-            Part::Repeated { index, count, run } => format!("repeat:{index}:{count}:{run}"),
-            Part::Listed { split, index } => format!("part_split:{split}:{index}"),
-        }
-    }
-
     fn op_text(&self, op: &Op) -> String {
         let operands =
             || op.operands().map(|operand| operand.to_string()).collect::<Vec<_>>().join(", ");
@@ -87,7 +77,7 @@ impl Graph {
             }
             Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
             Op::Pick(..) => format!("pick {}", operands()),
-            Op::Part(part, _) => format!("{} {}", self.part_text(*part), operands()),
+            Op::Part(part, _) => format!("{} {}", part_text(*part), operands()),
             Op::Concat(Concat::Equal(None), _) => format!("concat {}", operands()),
             Op::Concat(Concat::Equal(Some(run)), _) => format!("concat:{run} {}", operands()),
             Op::Concat(Concat::Repeated(run), _) => format!("concat_repeated:{run} {}", operands()),
@@ -100,6 +90,17 @@ impl Graph {
                 format!("call {grad}{}{count} {}{over}", call.function, operands())
             }
         }
+    }
+}
+
+/// A part as the text of a graph names it.
+fn part_text(part: Part) -> String {
+    match part {
+        Part::First | Part::Second | Part::Even | Part::Odd => part.name().to_owned(),
+        Part::Equal { index, count, run: None } => format!("part:{index}:{count}"),
+        Part::Equal { index, count, run: Some(run) } => format!("part:{index}:{count}:{run}"),
+        Part::Repeated { index, count, run } => format!("repeat:{index}:{count}:{run}"),
+        Part::Listed { split, index } => format!("part_split:{split}:{index}"),
     }
 }
 

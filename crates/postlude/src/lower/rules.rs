@@ -115,7 +115,7 @@ impl Rule {
                 "parts of a split that are neither halves nor pairs of it meet each other here, and lie in different tiles"
             }
             Rule::RunParts => {
-                "parts inside of runs of columns are split in one launch only where they are pairs"
+                "parts of runs of columns are computed in one launch where they are pairs, or where each has a multiple of 8 columns and they are put together again in tiles"
             }
             Rule::RunsOfParts => {
                 "no launch reduces or puts together values that have one column for each run of a part's columns"
@@ -164,7 +164,7 @@ impl Rule {
             Rule::ManyParts => "compute some of the parts in a second kernel",
             Rule::NamedParts => "run it on the CPU, or combine the parts in a second kernel",
             Rule::RunParts => {
-                "interleave the columns and write `pairs`, or compute with the parts in a second kernel"
+                "put the parts together (`concat(a, b, 128)`) before they are stored or reduced, interleave the columns and write `pairs`, or run it on the CPU"
             }
             Rule::RunsOfParts => "reduce the part itself, or use the runs in a second kernel",
             Rule::UnevenWindow => "give the parts sizes that are multiples of the runs",

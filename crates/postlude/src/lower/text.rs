@@ -205,6 +205,16 @@ mod tests {
                 "z = A @ W.T\n D = max(z, N, 8)\n l = mean(logsumexp(z, N) - pick(z, t))",
                 "run reduce finish",
             ),
+            (
+                "(X: bf16[M, Q], s: f32[M])",
+                "q, k = split(A @ W.T + b, [Q, R])\n X = q\n s = mean(k, R)",
+                "view load visit reduce finish store",
+            ),
+            (
+                "D: bf16[M, N]",
+                "x, y = halves(A @ W.T + b, 32)\n D = concat(y, -x, 32)",
+                "view load visit store",
+            ),
         ] {
             let program = lower(&defined(&format!("{signature} -> {outputs} {{ {body} }}")));
             let program = program.expect("it is one launch");

@@ -216,10 +216,10 @@ mod tests {
             for part in Part::HALVES {
                 let (whole, own) = (columns(slice, 48), columns(slice.split(part), 48));
                 let wanted: Vec<usize> =
-                    (0..own.len()).map(|at| whole[part.source(at, whole.len())]).collect();
+                    (0..own.len()).map(|at| whole[part.source(at, whole.len(), 0)]).collect();
                 assert_eq!(own, wanted);
                 // The same the other way round: a slice of a part.
-                let outer: Vec<usize> = (0..24).map(|at| part.source(at, 48)).collect();
+                let outer: Vec<usize> = (0..24).map(|at| part.source(at, 48, 0)).collect();
                 let wanted: Vec<usize> =
                     columns(slice, 24).into_iter().map(|at| outer[at]).collect();
                 assert_eq!(columns(slice.of_part(part), 48), wanted);

@@ -3,7 +3,7 @@
 //! In: a graph. Out: the windows, and for every node those that users need it in: an input along a dim that two parts have
 //! is needed in both. A value that is needed in another window than its own columns lie in is refused.
 
-use crate::graph::{Columns, Concat, Dependence, Graph, Merge, NodeId, Op, Over, Part, Run};
+use crate::graph::{Axes, Columns, Concat, Dependence, Graph, Merge, NodeId, Op, Over, Part, Run};
 use crate::lower::refusal::LowerRefusal;
 use crate::lower::rules::Rule;
 use crate::lower::runs::least_common_multiple;
@@ -46,7 +46,7 @@ impl<'a> Contexts<'a> {
             contexts.own[id.index()] = contexts.find_own(id)?;
         }
         for output in graph.outputs() {
-            let declared = graph.space().axes(&output.dims).and_then(|axes| axes.columns());
+            let declared = graph.space().axes(&output.dims).and_then(Axes::columns);
             let context = match declared {
                 Some(columns) if graph.ty(output.value).axes.column.is_none() => {
                     contexts.usual(columns)
@@ -272,7 +272,9 @@ impl<'a> Contexts<'a> {
                 let Some(parts) = self.parts(op, context) else {
                     return Err(Rule::RunParts.at(graph, id));
                 };
-                parts.into_iter().for_each(|(part, window)| self.need(part, window));
+                for (part, window) in parts {
+                    self.need(part, window);
+                }
             }
             Dependence::Reduce(_, Over { column: Some(Run::All), .. }, a) => {
                 let of = self.settled(a);

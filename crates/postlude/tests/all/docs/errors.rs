@@ -164,7 +164,7 @@ const BODIES: &[(&str, &str)] = &[
     ("SplitCount", "x, y = split(C, 1); D = A @ B"),
     ("SplitDim", "x, y = split(C, [Q, M]); D = A @ B"),
     ("RunParts", "x, y = halves(C, 7); D = A @ B"),
-    ("DimList", "D = relu([M, N])"),
+    ("DimList", "D = A @ B + relu([M, N])"),
     ("ConcatDims", "D = concat(A @ B, C, C)"),
     ("NoColumns", "a, b = pairs(scale); D = A @ B + a"),
     ("MergeDims", "D = concat(A @ B, C)"),

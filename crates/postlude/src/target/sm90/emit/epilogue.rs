@@ -46,8 +46,7 @@ use super::values::{Environment, Evaluator, Pairs, Place, Value, fill};
 use super::warpgroup::WarpgroupIndex;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
-use elements::{Elements, Groups, Span, grouped_outputs, of_group};
-use exchange::Exchanged;
+use elements::{Elements, Exchanged, Groups, Span, SpanTile, grouped_outputs, of_group};
 use lanes::Lanes;
 use loads::{EpilogueLoads, LoadedOperands};
 use partials::{ColumnPartials, RowPartials, ScalarPartials, Terms, Turn};
@@ -371,7 +370,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         thread: &ThreadCoordinate<'k>,
         place: usize,
         (environment, groups): (&[Environment<'k>; 2], &Groups<'k>),
-        (span, all): (&[(EpilogueTile, Vec<&[Reg<'k, F32>]>)], &[LoadedOperands<'k>]),
+        (span, all): (&[SpanTile<'_, 'k>], &[LoadedOperands<'k>]),
         (tile_partials, turn, carried): (
             Option<TilePartials<'_, 'k>>,
             Turn,

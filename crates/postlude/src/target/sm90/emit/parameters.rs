@@ -64,6 +64,59 @@ pub(super) struct Parameters<'k> {
     pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
 }
 
+/// What the tensors of the epilogue are declared from.
+struct Tensors<'a, 'k, C> {
+    k: Kernel<'k, C>,
+    program: &'a TileProgram,
+    schedule: &'a Sm90Schedule,
+    /// Where windows of columns begin, and how wide they are.
+    windows: Vec<[Reg<'k, U32>; 2]>,
+}
+
+impl<'k, C: Tma> Tensors<'_, 'k, C> {
+    /// A window of the product's columns, or of runs of them.
+    fn window(&self, number: Option<usize>, run: u32) -> Option<ColumnWindow<'k>> {
+        let ([first, columns], fold) = (self.windows[number?], self.program.fold(number?));
+        Some(match run {
+            1 => ColumnWindow { first, columns, fold },
+            _ => ColumnWindow { first: first / run, columns: columns / run, fold },
+        })
+    }
+
+    fn source(&self, input: InputId) -> Source<'k> {
+        let (k, program) = (self.k, self.program);
+        let declared = &program.graph().inputs()[input.0 as usize];
+        let (name, window) = (format!("input{}", input.0), program.input_window(input));
+        let tile = program.tile_operands.iter().position(|tile| *tile == input);
+        let major = tile.and_then(|tile| self.schedule.needs.epilogue_loads[tile].major());
+        let layout = major.map(|major| SlotLayout::new(self.schedule, declared.dtype, major));
+        match (&declared.dims, layout) {
+            (None, _) => Source::Host(k.parameter_f32(&name)),
+            (Some(_), Some(layout)) => {
+                let first = self.window(window, 1).map(|window| window.first);
+                Source::Map(MappedTile { map: k.parameter_map(&name), layout, first })
+            }
+            (Some(_), None) => {
+                let window = self.window(window, program.input_run(input));
+                Source::Memory(Memory::declare(k, &name, declared.dtype, window))
+            }
+        }
+    }
+
+    fn destination(&self, place: usize) -> Destination<'k> {
+        let (k, program) = (self.k, self.program);
+        let output = &program.graph().outputs()[place];
+        let (name, window) = (format!("output{place}"), program.output_window(place));
+        if let Some(major) = self.schedule.needs.epilogue_stores[place].major() {
+            let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
+            let first = self.window(window, 1).map(|window| window.first);
+            return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, first });
+        }
+        let window = self.window(window, program.output_run(output));
+        Destination::Direct(Memory::declare(k, &name, output.dtype, window))
+    }
+}
+
 impl<'k> Parameters<'k> {
     pub(super) fn declare<C: Tma>(
         k: Kernel<'k, C>,
@@ -93,59 +146,11 @@ impl<'k> Parameters<'k> {
         let windows: Vec<[Reg<'k, U32>; 2]> = (0..program.windows())
             .map(|window| ["start", "columns"].map(|of| number(&format!("window{window}_{of}"))))
             .collect();
-        let runs = |window: Option<usize>, run: u32| {
-            let ([first, columns], fold) = (windows[window?], program.fold(window?));
-            Some(match run {
-                1 => ColumnWindow { first, columns, fold },
-                _ => ColumnWindow { first: first / run, columns: columns / run, fold },
-            })
-        };
-        let tiles = &program.tile_operands;
-        let sources = program
-            .body_inputs
-            .iter()
-            .copied()
-            .map(|input| {
-                let declared = &graph.inputs()[input.0 as usize];
-                let name = format!("input{}", input.0);
-                let tile = tiles.iter().position(|tile| *tile == input);
-                let major = tile.and_then(|tile| schedule.needs.epilogue_loads[tile].major());
-                let layout = major.map(|major| SlotLayout::new(schedule, declared.dtype, major));
-                let source = match (&declared.dims, layout) {
-                    (None, _) => Source::Host(k.parameter_f32(&name)),
-                    (Some(_), Some(layout)) => {
-                        let first = runs(program.input_window(input), 1).map(|window| window.first);
-                        Source::Map(MappedTile { map: k.parameter_map(&name), layout, first })
-                    }
-                    (Some(_), None) => {
-                        let window = runs(program.input_window(input), program.input_run(input));
-                        Source::Memory(Memory::declare(k, &name, declared.dtype, window))
-                    }
-                };
-                (input, source)
-            })
-            .collect();
-        let destinations = graph
-            .outputs()
-            .iter()
-            .enumerate()
-            .map(|(place, output)| {
-                let name = format!("output{place}");
-                match schedule.needs.epilogue_stores[place].major() {
-                    Some(major) => {
-                        let layout = SlotLayout::of_output(schedule, output.dtype, major);
-                        let first =
-                            runs(program.output_window(place), 1).map(|window| window.first);
-                        Destination::Map(MappedTile { map: k.parameter_map(&name), layout, first })
-                    }
-                    None => {
-                        let run = program.output_run(output);
-                        let window = runs(program.output_window(place), run);
-                        Destination::Direct(Memory::declare(k, &name, output.dtype, window))
-                    }
-                }
-            })
-            .collect();
+        let tensors = Tensors { k, program, schedule, windows };
+        let inputs = program.body_inputs.iter();
+        let sources = inputs.map(|input| (*input, tensors.source(*input))).collect();
+        let destinations =
+            (0..graph.outputs().len()).map(|place| tensors.destination(place)).collect();
         let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
         let workspace =
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));

@@ -11,8 +11,10 @@ use crate::target::sm90::emit::values::{Environment, Place, Value, fill};
 use super::loads::LoadedOperands;
 use super::thread::EpilogueTile;
 
-/// Epilogue tiles with the accumulators of their products.
-pub(super) type Span<'e, 'k> = Vec<(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)>;
+/// An epilogue tile with the accumulators of its products.
+pub(super) type SpanTile<'e, 'k> = (EpilogueTile, Vec<&'e [Reg<'k, F32>]>);
+/// Epilogue tiles whose groups are computed together.
+pub(super) type Span<'e, 'k> = Vec<SpanTile<'e, 'k>>;
 
 /// Columns that the lanes of a row hold together.
 pub(super) const CHUNK: u32 = Fragment::GROUP_COLUMNS;
@@ -29,8 +31,16 @@ pub(super) struct Elements<'e, 'k> {
     pub(super) wanted: &'e [NodeId],
     pub(super) only: &'e [bool],
     /// The epilogue tiles around them, and what was loaded of each.
-    pub(super) span: &'e [(EpilogueTile, Vec<&'e [Reg<'k, F32>]>)],
+    pub(super) span: &'e [SpanTile<'e, 'k>],
     pub(super) loaded: &'e [LoadedOperands<'k>],
+}
+
+/// A value that is made of other columns' values, in a group of 8 columns.
+pub(super) enum Exchanged<'k> {
+    /// The value of a node in the same column.
+    Own(NodeId),
+    /// A thread's four elements.
+    Other([Value<'k>; 4]),
 }
 
 /// The thread's four accumulators of each product in a group of 8 columns.

@@ -9,16 +9,8 @@ use crate::graph::{Concat, NodeId, Op, Part};
 use super::super::chip::EpilogueChip;
 use super::super::values::{Environment, Evaluator, Value};
 use super::Epilogue;
-use super::elements::{CHUNK, Elements, of_group};
+use super::elements::{CHUNK, Elements, Exchanged, of_group};
 use super::thread::ThreadCoordinate;
-
-/// A value that is made of other columns' values, in a group of 8 columns.
-pub(super) enum Exchanged<'k> {
-    /// The value of a node in the same column.
-    Own(NodeId),
-    /// A thread's four elements.
-    Other([Value<'k>; 4]),
-}
 
 impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     /// What is computed of a group that is made of other columns' values, in the order of the graph.
