@@ -23,7 +23,7 @@ use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run};
-pub use ops::{Binary, Fold, IndexAxis, Unary};
+pub use ops::{Binary, Fold, IndexAxis, Unary, Weighted};
 pub(crate) use ops::{fma, fold};
 pub use parse::{GraphTextError, parse};
 pub(crate) use rewrite::Rewriter;
@@ -310,13 +310,16 @@ impl Graph {
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Reduce(..)
+            | Dependence::ReduceWeighted(..)
             | Dependence::Pick(..)
             | Dependence::Call => None,
         });
         let Some(first) = splits.next() else { return false };
         let runs = |node: &Node| match node.op.dependence() {
             Dependence::Part(..) | Dependence::Merge(..) => false,
-            Dependence::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
+            Dependence::Reduce(_, over, _) | Dependence::ReduceWeighted(_, over, ..) => {
+                matches!(over.column, Some(Run::Group(_)))
+            }
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Pick(..)

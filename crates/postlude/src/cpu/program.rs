@@ -43,6 +43,8 @@ pub(super) struct Folded {
     pub(super) over: Over,
     /// `None` when there is no batch to fold.
     pub(super) terms: Option<Source>,
+    /// Where terms have weights.
+    pub(super) weights: Option<Source>,
     /// Whether the terms have no columns.
     pub(super) once_a_row: bool,
     /// Whether the terms are the same in every batch.
@@ -118,7 +120,8 @@ impl Builder<'_> {
     fn evaluate(&mut self, id: NodeId) -> Source {
         let node = &self.graph[id];
         let column = node.ty.axes.column;
-        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Pick(..) | Op::Reduce(..));
+        let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Pick(..))
+            || node.op.reduction().is_some();
         let operands = node.op.operands().collect::<Vec<_>>();
         let operands = operands
             .into_iter()
@@ -211,18 +214,23 @@ impl Builder<'_> {
     ) {
         let live = self.graph.live();
         for (id, node) in self.graph.nodes() {
-            if let Op::Reduce(_, over, of) = &node.op {
+            if let Some((_, over, of)) = node.op.reduction() {
                 let now = live[id.index()]
                     && sweeps.of[id.index()] == sweep + 1
                     && crosses_regions(self.graph, &node.op, width);
                 if now {
-                    let terms = is_there(*of).then(|| self.source(*of));
-                    let axes = self.graph.ty(*of).axes;
+                    let terms = is_there(of).then(|| self.source(of));
+                    let weights = match node.op {
+                        Op::ReduceWeighted(.., by) => is_there(of).then(|| self.source(by)),
+                        _ => None,
+                    };
+                    let axes = self.graph.ty(of).axes;
                     let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
                     self.program.folds.push(Folded {
                         node: id,
-                        over: *over,
+                        over,
                         terms,
+                        weights,
                         once_a_row,
                         once_a_call,
                     });

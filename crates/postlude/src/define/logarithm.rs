@@ -120,7 +120,8 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         | Op::Index(_)
         | Op::Binary(..)
         | Op::Fma(..)
-        | Op::Cast(..) => None,
+        | Op::Cast(..)
+        | Op::ReduceWeighted(..) => None,
     }
 }
 

@@ -56,7 +56,8 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Binary(..)
         | Op::Fma(..)
         | Op::Cast(..)
-        | Op::Reduce(..) => None,
+        | Op::Reduce(..)
+        | Op::ReduceWeighted(..) => None,
     }
 }
 

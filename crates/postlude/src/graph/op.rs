@@ -31,6 +31,8 @@ pub enum Op {
     Cast(DType, NodeId),
     /// A finished reduction.
     Reduce(Fold, Over, NodeId),
+    /// A finished reduction of terms with weights, the first and the second operand.
+    ReduceWeighted(Fold, Over, NodeId, NodeId),
     /// `of[m, index[m]]`; nan for an index out of range.
     Pick(NodeId, NodeId),
     /// Half of the columns.
@@ -103,6 +105,8 @@ pub enum Dependence {
     Elementwise(Elementwise),
     /// All elements that are folded into it.
     Reduce(Fold, Over, NodeId),
+    /// All elements of both that are folded into it; the second may vary along less.
+    ReduceWeighted(Fold, Over, NodeId, NodeId),
     /// Of the first operand the column that the second one names.
     Pick(NodeId, NodeId),
     /// An element of another column.
@@ -151,9 +155,10 @@ impl Op {
             Op::Unary(_, a) | Op::Cast(_, a) | Op::Reduce(_, _, a) | Op::Part(_, a) => {
                 ([Some(*a), None, None], &[])
             }
-            Op::Binary(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => {
-                ([Some(*a), Some(*b), None], &[])
-            }
+            Op::Binary(_, a, b)
+            | Op::Pick(a, b)
+            | Op::Merge(_, a, b)
+            | Op::ReduceWeighted(_, _, a, b) => ([Some(*a), Some(*b), None], &[]),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
             Op::Call(_, arguments) => ([None; 3], arguments),
         };
@@ -172,6 +177,7 @@ impl Op {
             Op::Select(a, b, c) => Op::Select(f(*a), f(*b), f(*c)),
             Op::Cast(to, a) => Op::Cast(*to, f(*a)),
             Op::Reduce(fold, over, a) => Op::Reduce(*fold, *over, f(*a)),
+            Op::ReduceWeighted(fold, over, a, b) => Op::ReduceWeighted(*fold, *over, f(*a), f(*b)),
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
             Op::Part(part, a) => Op::Part(*part, f(*a)),
             Op::Merge(merge, a, b) => Op::Merge(*merge, f(*a), f(*b)),
@@ -193,12 +199,25 @@ impl Op {
             Op::Select(condition, a, b) => Elementwise::Select(*condition, *a, *b),
             Op::Cast(to, a) => Elementwise::Cast(*to, *a),
             Op::Reduce(fold, over, a) => return Dependence::Reduce(*fold, *over, *a),
+            Op::ReduceWeighted(fold, over, a, b) => {
+                return Dependence::ReduceWeighted(*fold, *over, *a, *b);
+            }
             Op::Pick(of, index) => return Dependence::Pick(*of, *index),
             Op::Part(part, a) => return Dependence::Part(*part, *a),
             Op::Merge(merge, a, b) => return Dependence::Merge(*merge, *a, *b),
             Op::Call(..) => return Dependence::Call,
         };
         Dependence::Elementwise(function)
+    }
+
+    /// How it folds which terms over what, if it is a reduction, with weights or without.
+    pub(crate) const fn reduction(&self) -> Option<(Fold, Over, NodeId)> {
+        match self {
+            Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _) => {
+                Some((*fold, *over, *terms))
+            }
+            _ => None,
+        }
     }
 
     /// An f32 constant.

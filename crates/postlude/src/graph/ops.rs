@@ -7,6 +7,6 @@ mod unary;
 
 pub use binary::Binary;
 pub(crate) use binary::fma;
-pub use fold::Fold;
+pub use fold::{Fold, Weighted};
 pub use structure::IndexAxis;
 pub use unary::Unary;

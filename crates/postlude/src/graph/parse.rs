@@ -206,6 +206,10 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     let operands = read_operands(operand_text, names)?;
     match (operands.as_slice(), over) {
         (&[a], Some(over)) => Some(Op::Reduce(with_count(Fold::from_name(word)?, count), over, a)),
+        (&[a, b], Some(over)) => {
+            let fold = Fold::from_name(word).filter(|fold| fold.weighted().is_some())?;
+            Some(Op::ReduceWeighted(fold, over, a, b))
+        }
         (&[a], None) => read_unary(word, a),
         (&[a, b], None) => read_binary(word, a, b),
         (&[a, b, c], None) => match word {

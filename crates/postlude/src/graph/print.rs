@@ -63,7 +63,9 @@ impl Graph {
             Op::Reduce(fold @ Fold::Largest(count), over, _) => {
                 format!("{}:{count} {} {over}", fold.name(), operands())
             }
-            Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
+            Op::Reduce(fold, over, _) | Op::ReduceWeighted(fold, over, ..) => {
+                format!("{} {} {over}", fold.name(), operands())
+            }
             Op::Pick(..) => format!("pick {}", operands()),
             Op::Part(part, _) => format!("{} {}", part.name(), operands()),
             Op::Merge(merge, ..) => format!("{} {}", merge.name(), operands()),

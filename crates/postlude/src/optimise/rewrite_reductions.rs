@@ -54,7 +54,7 @@ fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
             site.make_binary(Binary::Maximum, magnitude, zero)
         }
         (Fold::AbsMax, _) => site.make_unary(Unary::Abs, x),
-        (Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin, _) => return None,
+        (Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin | Fold::Weighted(_), _) => return None,
         (Fold::LogSumExpAboveMax, _) => {
             // 0, and nan where it is infinite.
             site.make_binary(Binary::Subtract, x, x)
@@ -108,7 +108,11 @@ fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::Sum | Fold::Prod => site.elem(x) == Elem::I32 || site.fast(),
         Fold::LogSumExp => site.fast(),
-        Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin => false,
+        Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Weighted(_) => false,
     };
     if fold != outer || !regroups || !site.used_once(inner) {
         return None;

@@ -52,7 +52,8 @@ fn extreme_of_extreme(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         | Fold::LogSumExpAboveMax
         | Fold::Largest(_)
         | Fold::ArgMax
-        | Fold::ArgMin => return None,
+        | Fold::ArgMin
+        | Fold::Weighted(_) => return None,
     };
     let (a, b) = site.binary_of(terms, wanted).filter(|_| site.used_once(terms))?;
     let axes = site.axes(terms);

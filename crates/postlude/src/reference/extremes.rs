@@ -101,7 +101,8 @@ fn extreme_of(graph: &Graph, value: NodeId, extreme: NodeId) -> Option<Over> {
         | Fold::LogSumExpAboveMax
         | Fold::Largest(_)
         | Fold::ArgMax
-        | Fold::ArgMin => return None,
+        | Fold::ArgMin
+        | Fold::Weighted(_) => return None,
     };
     if found {
         return Some(*over);

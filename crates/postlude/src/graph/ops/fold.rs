@@ -4,6 +4,8 @@ mod candidates;
 mod enclosure;
 mod numbers;
 mod reduction;
+mod weighted;
+mod weighted_enclosure;
 
 use crate::dtype::Elem;
 
@@ -14,6 +16,7 @@ pub(crate) use reduction::{
     Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
     extend_indexed, finish_exponentials, insert,
 };
+pub use weighted::Weighted;
 
 /// How a reduction folds its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +42,8 @@ pub enum Fold {
     ArgMax,
     /// Where the smallest is; of nan the first.
     ArgMin,
+    /// A fold of terms with weights, which has no name in the language.
+    Weighted(Weighted),
 }
 
 impl Fold {
@@ -56,6 +61,27 @@ impl Fold {
         Fold::ArgMin,
     ];
 
+    /// The folds of terms with weights.
+    const WEIGHTED: [Weighted; 3] =
+        [Weighted::Exponentials, Weighted::ExponentialsBelowMax, Weighted::Deviations];
+
+    /// What is folded of terms and weights, if it takes those.
+    pub(crate) const fn weighted(self) -> Option<Weighted> {
+        match self {
+            Fold::Weighted(weighted) => Some(weighted),
+            Fold::Sum
+            | Fold::Prod
+            | Fold::Max
+            | Fold::Min
+            | Fold::AbsMax
+            | Fold::LogSumExp
+            | Fold::LogSumExpAboveMax
+            | Fold::Largest(_)
+            | Fold::ArgMax
+            | Fold::ArgMin => None,
+        }
+    }
+
     /// The name in the language, or in printed graphs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,19 +95,28 @@ impl Fold {
             Fold::Largest(_) => "largest",
             Fold::ArgMax => "argmax",
             Fold::ArgMin => "argmin",
+            Fold::Weighted(Weighted::Exponentials) => "weighted_exp",
+            Fold::Weighted(Weighted::ExponentialsBelowMax) => "weighted_exp_below_max",
+            Fold::Weighted(Weighted::Deviations) => "squared_deviations",
         }
     }
 
     /// The fold of that name; `largest` counts from 1.
     pub fn from_name(name: &str) -> Option<Fold> {
-        Fold::ALL.into_iter().find(|fold| fold.name() == name)
+        Fold::ALL
+            .into_iter()
+            .chain(Fold::WEIGHTED.map(Fold::Weighted))
+            .find(|fold| fold.name() == name)
     }
 
     /// Type rule: what it gives for elements of this type; `None` when it does not take them.
     pub const fn gives(self, elem: Elem) -> Option<Elem> {
         match (self, elem) {
             (_, Elem::Bool)
-            | (Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_), Elem::I32) => None,
+            | (
+                Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::Weighted(_),
+                Elem::I32,
+            ) => None,
             (Fold::ArgMax | Fold::ArgMin, _) | (_, Elem::I32) => Some(Elem::I32),
             (_, Elem::F32) => Some(Elem::F32),
         }
@@ -98,15 +133,16 @@ impl Fold {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_) => false,
+            | Fold::Largest(_)
+            | Fold::Weighted(_) => false,
         }
     }
 
     /// What an empty reduction gives, and what a lane out of range contributes. (Nothing at all is nan above its maximum.)
-    /// Of a fold that gives an index it is a term: there is no index among nothing, which a call is refused for.
+    /// Of a fold that gives an index, and of one with weights, it is a term: there is no index among nothing, which a call is refused for.
     pub const fn identity(self, elem: Elem) -> f64 {
         match (self, elem) {
-            (Fold::Sum | Fold::AbsMax, _) => 0.0,
+            (Fold::Sum | Fold::AbsMax | Fold::Weighted(Weighted::Deviations), _) => 0.0,
             (Fold::Prod, _) => 1.0,
             (Fold::Max | Fold::ArgMax, Elem::I32) => i32::MIN as f64,
             (Fold::Min | Fold::ArgMin, Elem::I32) => i32::MAX as f64,
@@ -115,7 +151,8 @@ impl Fold {
                 | Fold::ArgMax
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
-                | Fold::Largest(_),
+                | Fold::Largest(_)
+                | Fold::Weighted(Weighted::Exponentials | Weighted::ExponentialsBelowMax),
                 _,
             ) => f64::NEG_INFINITY,
             (Fold::Min | Fold::ArgMin, _) => f64::INFINITY,

@@ -229,7 +229,9 @@ impl Narrowing<'_> {
                 let terms = self.operand(*a, column, slice);
                 return self.reduced(*fold, *over, terms);
             }
-            op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
+            op @ (Op::Pick(..) | Op::ReduceWeighted(_, Over { column: Some(_), .. }, ..)) => {
+                op.map(|operand| self.made(operand, Slice::WHOLE))
+            }
             op @ (Op::Constant(_)
             | Op::Index(IndexAxis::Row)
             | Op::Unary(..)
@@ -237,6 +239,7 @@ impl Narrowing<'_> {
             | Op::Fma(..)
             | Op::Select(..)
             | Op::Cast(..)
+            | Op::ReduceWeighted(_, Over { column: None, .. }, ..)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
         Ok(self.new.make(op))
@@ -275,7 +278,8 @@ impl Narrowing<'_> {
             | Fold::LogSumExpAboveMax
             | Fold::Largest(_)
             | Fold::ArgMax
-            | Fold::ArgMin => Binary::Maximum,
+            | Fold::ArgMin
+            | Fold::Weighted(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));

@@ -78,9 +78,12 @@ fn fold_repeats(site: &Site<'_>, fold: Fold, elem: Elem) -> bool {
         Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::Sum => site.fast() && elem == Elem::F32,
         Fold::LogSumExp => site.fast(),
-        Fold::Prod | Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin => {
-            false
-        }
+        Fold::Prod
+        | Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Weighted(_) => false,
     }
 }
 
@@ -105,7 +108,8 @@ fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<N
         | Fold::LogSumExpAboveMax
         | Fold::Largest(_)
         | Fold::ArgMax
-        | Fold::ArgMin => None,
+        | Fold::ArgMin
+        | Fold::Weighted(_) => None,
     }
 }
 

@@ -30,7 +30,8 @@ const fn mirrored(fold: Fold) -> Fold {
         | Fold::LogSumExpAboveMax
         | Fold::Largest(_)
         | Fold::ArgMax
-        | Fold::ArgMin => fold,
+        | Fold::ArgMin
+        | Fold::Weighted(_) => fold,
     }
 }
 

@@ -6,6 +6,7 @@
 //! Invariant: `combine` is associative but for rounding, and NaN in a term is NaN in the result.
 
 use super::Fold;
+use super::weighted::Weighted;
 
 /// What folds of one word are made of.
 pub(crate) trait Arithmetic {
@@ -57,6 +58,10 @@ pub(crate) trait Transcendental: Selection {
     fn log(&self, a: Self::Word) -> Self::Word;
     /// The logarithm of one more.
     fn log1p(&self, a: Self::Word) -> Self::Word;
+    /// The reciprocal.
+    fn rcp(&self, a: Self::Word) -> Self::Word;
+    /// `a * b + c`, rounded once or twice.
+    fn mul_add(&self, a: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word;
 }
 
 /// The words of a partial result.
@@ -70,6 +75,8 @@ pub(crate) enum Words {
     Ordered(u32),
     /// The extreme, in its canonical representation, and the lowest index that has it.
     Indexed(Extreme),
+    /// Those of terms with weights.
+    Weighted(Weighted),
 }
 
 /// Which term an index is of.
@@ -106,6 +113,7 @@ impl Words {
             Words::One => 1,
             Words::Exponentials(_) | Words::Indexed(_) => 2,
             Words::Ordered(count) => count,
+            Words::Weighted(weighted) => weighted.count(),
         }
     }
 }
@@ -120,6 +128,7 @@ impl Fold {
             Fold::Largest(count) => Words::Ordered(if count == 0 { 1 } else { count }),
             Fold::ArgMax => Words::Indexed(Extreme::Largest),
             Fold::ArgMin => Words::Indexed(Extreme::Smallest),
+            Fold::Weighted(weighted) => Words::Weighted(weighted),
         }
     }
 
@@ -141,7 +150,8 @@ impl Fold {
             | Fold::LogSumExpAboveMax
             | Fold::Largest(_)
             | Fold::ArgMax
-            | Fold::ArgMin => {
+            | Fold::ArgMin
+            | Fold::Weighted(_) => {
                 panic!("compiler bug: `{}` has more than one word", self.name())
             }
         }
@@ -155,6 +165,9 @@ impl Fold {
             // An extreme that is what nothing gives is in every term, and so in the first.
             Words::Exponentials(_) | Words::Indexed(_) => vec![nothing, on.constant(0.0)],
             Words::Ordered(count) => vec![nothing; count as usize],
+            Words::Weighted(weighted) => {
+                weighted.identity().iter().map(|word| on.constant(*word)).collect()
+            }
         }
     }
 
@@ -186,6 +199,9 @@ impl Fold {
             Words::Indexed(_) => {
                 panic!("compiler bug: terms of `{}` come with their indices", self.name())
             }
+            Words::Weighted(_) => {
+                panic!("compiler bug: terms of `{}` come with their weights", self.name())
+            }
         }
     }
 
@@ -214,6 +230,7 @@ impl Fold {
                 let [first, second] = [first, second].map(|words| [words[0], words[1]]);
                 combine_indexed(on, extreme, first, second).to_vec()
             }
+            Words::Weighted(weighted) => weighted.combine(on, first, second),
         }
     }
 
@@ -222,6 +239,7 @@ impl Fold {
         match self.words() {
             Words::One | Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
+            Words::Weighted(weighted) => weighted.finish(on, words),
         }
     }
 }

@@ -97,7 +97,11 @@ impl<'k> PersistentAccumulation<'k> {
                     Fold::Sum | Fold::Max | Fold::Min | Fold::AbsMax | Fold::ArgMax | Fold::ArgMin,
                 ) => true,
                 How::Fold(
-                    Fold::Prod | Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_),
+                    Fold::Prod
+                    | Fold::LogSumExp
+                    | Fold::LogSumExpAboveMax
+                    | Fold::Largest(_)
+                    | Fold::Weighted(_),
                 )
                 | How::Pick(_) => false,
             };

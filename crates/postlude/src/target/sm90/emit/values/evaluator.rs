@@ -161,7 +161,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             }
             Op::Select(condition, a, b) => select(value(*condition).truth(), value(*a), value(*b)),
             Op::Cast(to, a) => self.cast(*to, value(*a)),
-            op @ (Op::Reduce(..) | Op::Pick(..) | Op::Part(..) | Op::Merge(..) | Op::Call(..)) => {
+            op @ (Op::Reduce(..)
+            | Op::ReduceWeighted(..)
+            | Op::Pick(..)
+            | Op::Part(..)
+            | Op::Merge(..)
+            | Op::Call(..)) => {
                 panic!("compiler bug: planning let {op:?} through")
             }
         }
