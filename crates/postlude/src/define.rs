@@ -1,7 +1,8 @@
 //! Gives a kernel its meaning.
 //!
 //! In: a checked graph. Out: a graph of primitives: composites and derivatives expanded, forms that overflow or cancel
-//! replaced by ones that do not, products contracted into sums. What comes out is what the reference evaluates, and what
+//! replaced by ones that do not, sums of values relative to their own maximum or mean folded in one pass, products
+//! contracted into sums. What comes out is what the reference evaluates, and what
 //! every later pass has to agree with.
 
 mod basis;
@@ -11,6 +12,7 @@ mod expand;
 mod formula;
 mod logarithm;
 mod magnitude;
+mod online;
 mod quotient;
 mod renormalise;
 mod softmax;
@@ -26,7 +28,8 @@ pub(crate) use contract::contract;
 pub fn define(checked: &Graph) -> Graph {
     let stable = expand::expand_calls(checked);
     let primitive = expand::expand_basis(&stable);
-    let defined = contract(&primitive);
+    let folded = online::fold_online(&primitive);
+    let defined = contract(&folded);
     if let Err(broken) = defined.verify(Stage::Defined) {
         panic!("compiler bug: {broken}");
     }

@@ -24,7 +24,7 @@ use crate::shape::Dim;
 
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
-pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary};
+pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary, Weighted};
 pub(crate) use ops::{
     NAN_BITS, bits_of, fma, fold, philox_of, random_word, rounded_by, shift_left, shift_right,
     shift_right_logical,
@@ -355,6 +355,7 @@ impl Graph {
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Reduce(..)
+            | Dependence::ReduceWeighted(..)
             | Dependence::Pick(..)
             | Dependence::Call => None,
         });
@@ -367,7 +368,9 @@ impl Graph {
         let Some(first) = splits.next() else { return false };
         let runs = |node: &Node| match node.op.dependence() {
             Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) => false,
-            Dependence::Reduce(_, over, _) => matches!(over.column, Some(Run::Group(_))),
+            Dependence::Reduce(_, over, _) | Dependence::ReduceWeighted(_, over, ..) => {
+                matches!(over.column, Some(Run::Group(_)))
+            }
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Pick(..)

@@ -77,12 +77,9 @@ fn needs_whole_rows(graph: &Graph) -> bool {
         let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..))
             && (node.ty.axes.row || columns_differ);
         let inherits = node.op.operands().any(|operand| after_row[operand.index()]);
-        let along = match &node.op {
-            Op::Reduce(_, over, of) => {
-                over.column.is_some() && !over.crosses_rows() && graph.ty(*of).axes.row
-            }
-            _ => false,
-        };
+        let along = node.op.reduction().is_some_and(|(_, over, of)| {
+            over.column.is_some() && !over.crosses_rows() && graph.ty(of).axes.row
+        });
         after_row[id.index()] = along || inherits;
         if columns_differ
             || moves

@@ -49,7 +49,7 @@ impl Reach {
                 continue;
             }
             node.op.operands().for_each(|operand| needed[operand.index()] = true);
-            if let Op::Reduce(_, over, _) = &node.op {
+            if let Op::Reduce(_, over, _) | Op::ReduceWeighted(_, over, ..) = &node.op {
                 reach.rows |= over.row;
                 reach.columns |= over.column.is_some();
             }

@@ -121,6 +121,20 @@ fn finish(
             }
             partial.finish_into(&mut array.data);
         }
+        Op::ReduceWeighted(fold, over, of, by) if over.batch => {
+            let (source, weights) = (operand(finished, *of), operand(finished, *by));
+            let slots = array.extents.iter().product();
+            let partial = memory.partial.get_or_insert_with(|| {
+                let accuracy = context.accuracies[id.index()];
+                Partial::new(*fold, context.graph.ty(*of).elem, accuracy, slots)
+            });
+            partial.reset(slots);
+            for batch in 0..source.extents[0] {
+                let (terms, weights) = (source.row(batch, 0), weights.row(batch, 0));
+                rows::fold_weighted_row(partial, 0, *over, terms, weights);
+            }
+            partial.finish_into(&mut array.data);
+        }
         op => {
             let width = array.extents[2];
             let moves = program::moves(op);

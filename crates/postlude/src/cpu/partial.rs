@@ -3,17 +3,20 @@
 //! Sums and products are carried in f64, far within the contract's chain of roundings; every fold has one order, given by
 //! the regions, so a result does not depend on threads.
 
+mod weighted;
+
 use crate::dtype::Elem;
 use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
 use crate::graph::fold::{
-    Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Words, combine_indexed,
+    Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Weighted, Words, combine_indexed,
     combine_ranked, exponentials, finish_exponentials, insert, insert_ranked,
 };
 
 use super::buffer::{Buffer, View};
 use super::elementwise::{larger, smaller};
 use super::vectorise::{Loop, vectorised};
+use weighted::run_of_weighted;
 
 /// Slots, each a reduction under way.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ enum State {
     Indexed(Extreme, Vec<[f64; 2]>),
     /// The largest in order with their indices, this many a slot.
     Ranked(usize, Vec<[f64; 2]>),
+    /// The words of terms with weights, slot by slot.
+    Weighted(Weighted, Vec<f64>),
 }
 
 /// The arithmetic of f32 extremes.
@@ -107,6 +112,7 @@ impl Partial {
         let state = match (fold.words(), elem) {
             (Words::Indexed(extreme), _) => State::Indexed(extreme, Vec::new()),
             (Words::Ranked(count), _) => State::Ranked(count as usize, Vec::new()),
+            (Words::Weighted(weighted), _) => State::Weighted(weighted, Vec::new()),
             (_, Elem::I32) => State::I32(Vec::new()),
             (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
             (Words::One, _) => State::F32(Vec::new()),
@@ -134,6 +140,11 @@ impl Partial {
             }
             State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
             State::Ranked(count, values) => refill(values, slots * *count, F64.nothing()),
+            State::Weighted(weighted, values) => {
+                let words = weighted.identity().iter().copied().map(f64::from);
+                values.clear();
+                values.extend(words.cycle().take(slots * weighted.count() as usize));
+            }
         }
     }
 
@@ -213,6 +224,34 @@ impl Partial {
         }
     }
 
+    /// Folds all values, each with its weight or all with the same, into one slot.
+    pub(crate) fn fold_weighted_into(&mut self, at: usize, values: View<'_>, weights: View<'_>) {
+        let (State::Weighted(weighted, slots), View::F32(values), View::F32(weights)) =
+            (&mut self.state, values, weights)
+        else {
+            panic!("compiler bug: a weighted reduction of a foreign type")
+        };
+        let more = run_of_weighted(*weighted, values, weights, self.accuracy, &mut self.terms);
+        let slot = &mut slots[at * more.len()..][..more.len()];
+        slot.copy_from_slice(&weighted.combine(&F64, slot, &more));
+    }
+
+    /// Folds each value with its weight, or with the one of all, into its own slot, from `at` on.
+    pub(crate) fn fold_weighted_each(&mut self, at: usize, values: View<'_>, weights: View<'_>) {
+        let (State::Weighted(weighted, slots), View::F32(values), View::F32(weights)) =
+            (&mut self.state, values, weights)
+        else {
+            panic!("compiler bug: a weighted reduction of a foreign type")
+        };
+        let words = weighted.count() as usize;
+        for (place, slot) in slots[at * words..].chunks_exact_mut(words).enumerate() {
+            let Some(x) = values.get(place) else { break };
+            let weight = if weights.len() == 1 { weights[0] } else { weights[place] };
+            let term = [f64::from(*x), f64::from(weight)];
+            slot.copy_from_slice(&weighted.extend(&F64, slot, &[term]));
+        }
+    }
+
     /// Puts `count` slots of another partial, from `from` on, together with these, from `at` on.
     pub(crate) fn merge(&mut self, at: usize, other: &Partial, from: usize, count: usize) {
         let fold = self.fold;
@@ -243,6 +282,14 @@ impl Partial {
                 let more = b[from.start * *words..].chunks_exact(*words);
                 for (kept, more) in kept.zip(more).take(count) {
                     insert_larger(kept, more);
+                }
+            }
+            (State::Weighted(weighted, a), State::Weighted(_, b)) => {
+                let words = weighted.count() as usize;
+                let kept = a[to.start * words..].chunks_exact_mut(words);
+                let more = b[from.start * words..].chunks_exact(words);
+                for (kept, more) in kept.zip(more).take(count) {
+                    kept.copy_from_slice(&weighted.combine(&F64, kept, more));
                 }
             }
             _ => panic!("compiler bug: partial results of two folds"),
@@ -280,6 +327,10 @@ impl Partial {
                     }
                     _ => write(out, results.map(|x| x as f32)),
                 }
+            }
+            State::Weighted(weighted, slots) => {
+                let each = slots.chunks_exact(weighted.count() as usize);
+                write(out, each.map(|slot| weighted.finish(&F64, slot) as f32));
             }
             State::Indexed(_, slots) => {
                 out.set_len(slots.len());

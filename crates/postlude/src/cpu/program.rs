@@ -51,6 +51,8 @@ pub(super) struct Folded {
     pub(super) over: Over,
     /// `None` when there is no batch to fold.
     pub(super) terms: Option<Source>,
+    /// Where terms have weights.
+    pub(super) weights: Option<Source>,
     /// Whether the terms have no columns.
     pub(super) once_a_row: bool,
     /// Whether the terms are the same in every batch.
@@ -221,7 +223,7 @@ impl Builder<'_> {
     ) {
         let live = self.graph.live();
         for (id, node) in self.graph.nodes() {
-            if let Op::Reduce(_, over, of) = &node.op {
+            if let Some((_, over, of)) = node.op.reduction() {
                 let now = live[id.index()]
                     && sweeps.of[id.index()] == sweep + 1
                     && crosses_regions(self.graph, &node.op, width);
@@ -231,13 +233,18 @@ impl Builder<'_> {
                 if let Some(folded) = shared {
                     folded.shared.push(id);
                 } else if now {
-                    let terms = is_there(*of).then(|| self.source(*of));
-                    let axes = self.graph.ty(*of).axes;
+                    let terms = is_there(of).then(|| self.source(of));
+                    let weights = match node.op {
+                        Op::ReduceWeighted(.., by) => is_there(of).then(|| self.source(by)),
+                        _ => None,
+                    };
+                    let axes = self.graph.ty(of).axes;
                     let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
                     self.program.folds.push(Folded {
                         node: id,
-                        over: *over,
+                        over,
                         terms,
+                        weights,
                         once_a_row,
                         once_a_call,
                         shared: Vec::new(),

@@ -49,6 +49,14 @@ pub(super) fn evaluate(
             fold_row(partial, 0, *over, terms, 0);
             partial.finish_into(out);
         }
+        (Op::ReduceWeighted(fold, over, of, _), &[terms, weights]) => {
+            let slots = out.len();
+            let partial = partial
+                .get_or_insert_with(|| Partial::new(*fold, graph.ty(*of).elem, accuracy, slots));
+            partial.reset(slots);
+            fold_weighted_row(partial, 0, *over, terms, weights);
+            partial.finish_into(out);
+        }
         (op, _) => panic!("compiler bug: {op:?} is not an operation on rows"),
     }
 }
@@ -69,6 +77,28 @@ pub(super) fn fold_row(
             for group in 0..terms.len() / width {
                 let run = terms.slice(group * width..(group + 1) * width);
                 partial.fold_into(at + group, run, index);
+            }
+        }
+    }
+}
+
+/// Folds a row of terms with weights into the slots from `at` on.
+pub(super) fn fold_weighted_row(
+    partial: &mut Partial,
+    at: usize,
+    over: Over,
+    terms: View<'_>,
+    weights: View<'_>,
+) {
+    match over.column {
+        None => partial.fold_weighted_each(at, terms, weights),
+        Some(Run::All) => partial.fold_weighted_into(at, terms, weights),
+        Some(Run::Group(width)) => {
+            let width = width as usize;
+            for group in 0..terms.len() / width {
+                let run = group * width..(group + 1) * width;
+                let own = if weights.len() == 1 { weights } else { weights.slice(run.clone()) };
+                partial.fold_weighted_into(at + group, terms.slice(run), own);
             }
         }
     }

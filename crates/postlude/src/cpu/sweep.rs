@@ -69,10 +69,10 @@ impl SweepMemory {
 /// An empty reduction of a fold.
 fn partial(context: &Context<'_>, folded: &Folded, slots: usize) -> Partial {
     let graph = context.graph;
-    let Op::Reduce(fold, _, terms) = &graph[folded.node].op else {
+    let Some((fold, _, terms)) = graph[folded.node].op.reduction() else {
         panic!("compiler bug: a fold that is no reduction")
     };
-    Partial::new(*fold, graph.ty(*terms).elem, context.accuracies[folded.node.index()], slots)
+    Partial::new(fold, graph.ty(terms).elem, context.accuracies[folded.node.index()], slots)
 }
 
 /// How the regions of a schedule lie.
@@ -235,8 +235,14 @@ impl Sweep<'_> {
             if let (Some(terms), false) = (folded.terms, again) {
                 let rows = self.context.graph.ty(folded.node).axes.row;
                 let at = if rows { index * self.fold_columns(folded, place.region) } else { 0 };
-                let index = self.fold_index(folded, place);
-                rows::fold_row(partial, at, folded.over, self.view(terms, place, slots), index);
+                let terms = self.view(terms, place, slots);
+                if let Some(weights) = folded.weights {
+                    let weights = self.view(weights, place, slots);
+                    rows::fold_weighted_row(partial, at, folded.over, terms, weights);
+                } else {
+                    let index = self.fold_index(folded, place);
+                    rows::fold_row(partial, at, folded.over, terms, index);
+                }
             }
         }
         for ((_, source), kept) in self.program.kept.iter().zip(&mut left.kept) {

@@ -135,7 +135,8 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         | Op::Cast(..)
         | Op::Round(..)
         | Op::Philox(_)
-        | Op::Take(..) => None,
+        | Op::Take(..)
+        | Op::ReduceWeighted(..) => None,
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
-        | Op::Reduce(..) => None,
+        | Op::Reduce(..)
+        | Op::ReduceWeighted(..) => None,
     }
 }
 

@@ -47,7 +47,7 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
     for (id, node) in graph.nodes().rev() {
         // What is folded into a reduction needs no more than the hardware gives, nor do the exponentials that one adds up.
         match node.op {
-            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => {
+            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) | Op::ReduceWeighted(..) => {
                 accuracies[id.index()] = Accuracy::Hardware;
             }
             Op::Reduce(..) => {}

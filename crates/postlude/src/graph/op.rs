@@ -40,6 +40,8 @@ pub enum Op {
     Take(InputId, NodeId),
     /// A finished reduction.
     Reduce(Fold, Over, NodeId),
+    /// A finished reduction of terms with weights, the first and the second operand.
+    ReduceWeighted(Fold, Over, NodeId, NodeId),
     /// `of[m, index[m]]`; nan for an index out of range.
     Pick(NodeId, NodeId),
     /// Half of the columns.
@@ -159,6 +161,8 @@ pub enum Dependence {
     Elementwise(Elementwise),
     /// All elements that are folded into it.
     Reduce(Fold, Over, NodeId),
+    /// All elements of both that are folded into it; the second may vary along less.
+    ReduceWeighted(Fold, Over, NodeId, NodeId),
     /// Of the first operand the column that the second one names.
     Pick(NodeId, NodeId),
     /// An element of another column.
@@ -220,9 +224,11 @@ impl Op {
             | Op::Take(_, a)
             | Op::Reduce(_, _, a)
             | Op::Part(_, a) => ([Some(*a), None, None], &[]),
-            Op::Binary(_, a, b) | Op::Round(_, a, b) | Op::Pick(a, b) | Op::Merge(_, a, b) => {
-                ([Some(*a), Some(*b), None], &[])
-            }
+            Op::Binary(_, a, b)
+            | Op::Round(_, a, b)
+            | Op::Pick(a, b)
+            | Op::Merge(_, a, b)
+            | Op::ReduceWeighted(_, _, a, b) => ([Some(*a), Some(*b), None], &[]),
             Op::Philox(words) => ([None; 3], words),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => ([Some(*a), Some(*b), Some(*c)], &[]),
             Op::Call(_, many) | Op::Concat(_, many) => ([None; 3], many),
@@ -248,6 +254,7 @@ impl Op {
             Op::Philox(words) => Op::Philox(words.map(f)),
             Op::Take(input, a) => Op::Take(*input, f(*a)),
             Op::Reduce(fold, over, a) => Op::Reduce(*fold, *over, f(*a)),
+            Op::ReduceWeighted(fold, over, a, b) => Op::ReduceWeighted(*fold, *over, f(*a), f(*b)),
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
             Op::Part(part, a) => Op::Part(*part, f(*a)),
             Op::Merge(merge, a, b) => Op::Merge(*merge, f(*a), f(*b)),
@@ -278,6 +285,9 @@ impl Op {
             Op::Philox(words) => Elementwise::Philox(*words),
             Op::Take(input, a) => Elementwise::Take(*input, *a),
             Op::Reduce(fold, over, a) => return Dependence::Reduce(*fold, *over, *a),
+            Op::ReduceWeighted(fold, over, a, b) => {
+                return Dependence::ReduceWeighted(*fold, *over, *a, *b);
+            }
             Op::Pick(of, index) => return Dependence::Pick(*of, *index),
             Op::Part(part, a) => return Dependence::Part(*part, *a),
             Op::Merge(merge, a, b) => return Dependence::Merge(*merge, *a, *b),
@@ -285,6 +295,16 @@ impl Op {
             Op::Call(..) => return Dependence::Call,
         };
         Dependence::Elementwise(function)
+    }
+
+    /// How it folds which terms over what, if it is a reduction, with weights or without.
+    pub(crate) const fn reduction(&self) -> Option<(Fold, Over, NodeId)> {
+        match self {
+            Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _) => {
+                Some((*fold, *over, *terms))
+            }
+            _ => None,
+        }
     }
 
     /// An f32 constant.

@@ -10,7 +10,7 @@ mod unary;
 pub use binary::Binary;
 pub(crate) use binary::fma;
 pub(crate) use bits::{NAN_BITS, bits_of, shift_left, shift_right, shift_right_logical};
-pub use fold::{Fold, Gives, Top};
+pub use fold::{Fold, Gives, Top, Weighted};
 pub(crate) use random::{philox_of, random_word, rounded_by};
 pub use structure::IndexAxis;
 pub use unary::Unary;

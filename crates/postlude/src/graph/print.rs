@@ -75,7 +75,9 @@ impl Graph {
             Op::Reduce(fold @ Fold::Top(top), over, _) => {
                 format!("{}:{}/{} {} {over}", fold.name(), top.place, top.of, operands())
             }
-            Op::Reduce(fold, over, _) => format!("{} {} {over}", fold.name(), operands()),
+            Op::Reduce(fold, over, _) | Op::ReduceWeighted(fold, over, ..) => {
+                format!("{} {} {over}", fold.name(), operands())
+            }
             Op::Pick(..) => format!("pick {}", operands()),
             Op::Part(part, _) => format!("{} {}", part_text(*part), operands()),
             Op::Concat(Concat::Equal(None), _) => format!("concat {}", operands()),

@@ -131,6 +131,18 @@ impl Graph {
                 let axes = over.leaves(ty.axes).ok_or(Broken::Axes { op: fold.name() })?;
                 Ok(Type { elem, axes })
             }
+            Op::ReduceWeighted(fold, over, a, weights) => {
+                let (ty, weight) = (self.ty(*a), self.ty(*weights));
+                let elem = match weight.elem {
+                    Elem::F32 => fold.gives(ty.elem),
+                    Elem::I32 | Elem::Bool => None,
+                };
+                let elem = elem.ok_or(Broken::Elem { op: fold.name(), elem: weight.elem })?;
+                let own = weight.axes.column.is_none() || weight.axes.column == ty.axes.column;
+                let whole = own && ty.axes.join(weight.axes) == Some(ty.axes);
+                let axes = over.leaves(ty.axes).filter(|_| whole);
+                Ok(Type { elem, axes: axes.ok_or(Broken::Axes { op: fold.name() })? })
+            }
             Op::Pick(of, index) => self.pick_type(*of, *index),
             Op::Part(part, a) => {
                 let ty = self.ty(*a);

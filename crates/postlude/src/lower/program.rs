@@ -248,7 +248,9 @@ fn column_values(
 ) -> Vec<NodeId> {
     let mut used = vec![false; graph.len()];
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        if node.ty.axes.kind() == Kind::Tile {
+        // A reduction reads its weights where its terms are, in every element.
+        let weighs = matches!(node.op, Op::ReduceWeighted(_, _, terms, _) if graph.ty(terms).axes.kind() == Kind::Tile);
+        if node.ty.axes.kind() == Kind::Tile || weighs {
             node.op.operands().for_each(|operand| used[operand.index()] = true);
         }
     }

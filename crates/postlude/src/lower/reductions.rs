@@ -28,6 +28,8 @@ pub(crate) struct Reduction {
     pub(crate) node: NodeId,
     pub(crate) how: How,
     pub(crate) terms: NodeId,
+    /// Where terms have weights.
+    pub(crate) weights: Option<NodeId>,
     pub(crate) elem: Elem,
     pub(crate) scope: ReductionScope,
     pub(crate) source: Source,
@@ -74,9 +76,12 @@ pub(crate) enum Source {
 impl Reduction {
     /// What a node folds, if it does.
     pub(super) fn of(graph: &Graph, after_reductions: &[bool], node: NodeId) -> Option<Reduction> {
-        let (how, terms) = match graph[node].op.dependence() {
-            Dependence::Reduce(fold, _, terms) => (How::Fold(fold), terms),
-            Dependence::Pick(terms, index) => (How::Pick(index), terms),
+        let (how, terms, weights) = match graph[node].op.dependence() {
+            Dependence::Reduce(fold, _, terms) => (How::Fold(fold), terms, None),
+            Dependence::ReduceWeighted(fold, _, terms, weights) => {
+                (How::Fold(fold), terms, Some(weights))
+            }
+            Dependence::Pick(terms, index) => (How::Pick(index), terms, None),
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Part(..)
@@ -94,7 +99,7 @@ impl Reduction {
         let shared = of.batches == Batches::All && scope.batches == Batches::All;
         let repeated = shared && !matches!(source, Source::Finished(_));
         let elem = graph.ty(terms).elem;
-        Some(Reduction { node, how, terms, elem, scope, source, repeated })
+        Some(Reduction { node, how, terms, weights, elem, scope, source, repeated })
     }
 
     /// The same for another node that has the same partial results.
@@ -139,8 +144,17 @@ impl Reduction {
     pub(crate) fn indexes(self) -> Option<Extreme> {
         match self.partial_words() {
             Words::Indexed(extreme) => Some(extreme),
-            Words::One | Words::Exponentials(_) | Words::Ordered(_) | Words::Ranked(_) => None,
+            Words::One
+            | Words::Exponentials(_)
+            | Words::Ordered(_)
+            | Words::Ranked(_)
+            | Words::Weighted(_) => None,
         }
+    }
+
+    /// The values that it folds.
+    pub(crate) fn operands(self) -> impl Iterator<Item = NodeId> {
+        std::iter::once(self.terms).chain(self.weights)
     }
 
     /// Registers of a partial result.
@@ -169,7 +183,8 @@ pub(super) fn after_reductions(graph: &Graph, passes: &[usize]) -> Vec<bool> {
     let mut after_reductions = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
         let own = is_in_tile(graph, passes, id);
-        after_reductions[id.index()] = (!own && matches!(node.op, Op::Reduce(..) | Op::Pick(..)))
+        let reduces = node.op.reduction().is_some() || matches!(node.op, Op::Pick(..));
+        after_reductions[id.index()] = (!own && reduces)
             || node.op.operands().any(|operand| after_reductions[operand.index()]);
     }
     after_reductions

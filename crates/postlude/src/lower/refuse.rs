@@ -89,7 +89,10 @@ fn refuse_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
             return fewer();
         }
     }
-    let single = |id: NodeId| matches!(graph[id].op, Op::Reduce(_, over, _) if over.column == Some(Run::Group(1)));
+    let single = |id: NodeId| {
+        let reduction = graph[id].op.reduction();
+        reduction.is_some_and(|(_, over, _)| over.column == Some(Run::Group(1)))
+    };
     let mut alone = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()] && single(*id));
     if let Some(id) = alone.next() {
         let bytes = graph.statement(id).map(|statement| statement.bytes);
@@ -119,11 +122,20 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
     {
         let refuse = |rule: Rule| Err(rule.at(graph, id));
         let scope = ReductionScope::of(graph, node.ty.axes);
-        if let Op::Reduce(_, over, _) = node.op {
+        if let Some((_, over, terms)) = node.op.reduction() {
             let whole = !matches!(over.column, Some(Run::Group(_)));
             // A reduction over batches alone gives a tile, and no warpgroup visits all batches' tiles again.
             if scope.kind == Kind::Tile || !whole {
                 return refuse(if whole { Rule::FoldLeavesTile } else { Rule::OtherColumns });
+            }
+            // Weights are known where the terms are.
+            if let Op::ReduceWeighted(.., weights) = node.op
+                && after_reductions[weights.index()]
+                && (!after_reductions[terms.index()]
+                    || ReductionScope::of(graph, graph[weights].ty.axes)
+                        != ReductionScope::of(graph, graph[terms].ty.axes))
+            {
+                return refuse(Rule::FinishedMeetsOther);
             }
             continue;
         }
@@ -182,7 +194,7 @@ fn is_whole(graph: &Graph, id: NodeId) -> bool {
     match graph[id].op.dependence() {
         Dependence::Source | Dependence::Elementwise(_) => false,
         // The caller asked before which of them finish inside a tile.
-        Dependence::Reduce(..) | Dependence::Pick(..) => false,
+        Dependence::Reduce(..) | Dependence::ReduceWeighted(..) | Dependence::Pick(..) => false,
         Dependence::Part(Part::Repeated { .. }, _) | Dependence::Concat(Concat::Repeated(_)) => {
             false
         }

@@ -4,7 +4,7 @@
 //! are visited. A reduction that needs the result of another takes one more pass over the accumulators.
 
 use crate::dtype::Elem;
-use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Run};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Run};
 
 /// How many row passes come before a node can be computed; all zero where no element uses a reduction of its row.
 pub(super) fn passes(graph: &Graph, live: &[bool]) -> Vec<usize> {
@@ -12,7 +12,7 @@ pub(super) fn passes(graph: &Graph, live: &[bool]) -> Vec<usize> {
     let mut needed = false;
     for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let before = node.op.operands().map(|operand| passes[operand.index()]).max().unwrap_or(0);
-        let crosses_tiles = matches!(node.op, Op::Reduce(_, over, _) if over.row || over.batch);
+        let crosses_tiles = node.op.reduction().is_some_and(|(_, over, _)| over.crosses_rows());
         // The warpgroup that finishes a reduction over several tiles has no results of row passes.
         passes[id.index()] =
             if crosses_tiles { 0 } else { before + usize::from(is_whole_row(graph, id)) };
@@ -25,7 +25,7 @@ pub(super) fn passes(graph: &Graph, live: &[bool]) -> Vec<usize> {
 pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
     let is_tile = |terms: NodeId| graph[terms].ty.axes.kind() == Kind::Tile;
     match graph[id].op.dependence() {
-        Dependence::Reduce(_, over, terms) => {
+        Dependence::Reduce(_, over, terms) | Dependence::ReduceWeighted(_, over, terms, _) => {
             !over.batch && !over.row && over.column == Some(Run::All) && is_tile(terms)
         }
         Dependence::Pick(terms, index) => {

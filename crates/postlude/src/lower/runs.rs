@@ -64,7 +64,7 @@ pub(super) fn column_runs(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<(u3
     graph.outputs().iter().for_each(|output| wanted[output.value.index()] = true);
     for (id, node) in graph.nodes().rev().filter(|(id, _)| live[id.index()]) {
         let along = node.ty.axes.kind() == Kind::AlongColumns;
-        let reduces = matches!(node.op, Op::Reduce(..)) && node.ty.axes.kind() == Kind::Scalar;
+        let reduces = node.op.reduction().is_some() && node.ty.axes.kind() == Kind::Scalar;
         if reduces || along && (runs[id.index()] == 1 || wanted[id.index()]) {
             node.op.operands().for_each(|operand| wanted[operand.index()] = true);
         }
@@ -78,7 +78,7 @@ pub(super) fn column_runs(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<(u3
 
 /// Whether a node folds runs of a tile's elements.
 pub(super) fn is_reduction_of_run(graph: &Graph, id: NodeId) -> bool {
-    let Op::Reduce(_, over, of) = graph[id].op else { return false };
+    let Some((_, over, of)) = graph[id].op.reduction() else { return false };
     let grouped = matches!(over.column, Some(Run::Group(_)));
     let axes = graph[of].ty.axes;
     let elements = axes.kind() == Kind::Tile && run_of(graph, axes.column) == 1;

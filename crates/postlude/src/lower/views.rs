@@ -69,6 +69,7 @@ fn way_of(op: &Op) -> Option<Way> {
         Dependence::Source
         | Dependence::Elementwise(_)
         | Dependence::Reduce(..)
+        | Dependence::ReduceWeighted(..)
         | Dependence::Pick(..)
         | Dependence::Concat(_)
         | Dependence::Call => None,
@@ -103,7 +104,7 @@ fn refused(graph: &Graph, obstacle: Option<NodeId>) -> LowerRefusal {
         return Rule::ManyParts.at_first(graph, |op| matches!(op, Op::Part(..)));
     };
     let rule = match graph[id].op.dependence() {
-        Dependence::Reduce(..) => Rule::WholeFoldBesideParts,
+        Dependence::Reduce(..) | Dependence::ReduceWeighted(..) => Rule::WholeFoldBesideParts,
         Dependence::Pick(..) => Rule::PickBesideParts,
         Dependence::Source if matches!(graph[id].op, Op::Input(_)) => Rule::PackedParts,
         Dependence::Source

@@ -54,7 +54,9 @@ fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
             site.make_binary(Binary::Maximum, magnitude, zero)
         }
         (Fold::AbsMax, _) => site.make_unary(Unary::Abs, x),
-        (Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin | Fold::Top(_), _) => return None,
+        (Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin | Fold::Top(_) | Fold::Weighted(_), _) => {
+            return None;
+        }
         (Fold::LogSumExpAboveMax, _) => {
             // 0, and nan where it is infinite.
             site.make_binary(Binary::Subtract, x, x)
@@ -108,9 +110,12 @@ fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::Sum | Fold::Prod => site.elem(x) == Elem::I32 || site.fast(),
         Fold::LogSumExp => site.fast(),
-        Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin | Fold::Top(_) => {
-            false
-        }
+        Fold::LogSumExpAboveMax
+        | Fold::Largest(_)
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_)
+        | Fold::Weighted(_) => false,
     };
     if fold != outer || !regroups || !site.used_once(inner) {
         return None;

@@ -219,7 +219,8 @@ impl Building<'_> {
             Dependence::Part(..)
             | Dependence::Merge(..)
             | Dependence::Concat(_)
-            | Dependence::Pick(..) => self.apply(whole, accuracy),
+            | Dependence::Pick(..)
+            | Dependence::ReduceWeighted(..) => self.apply(whole, accuracy),
             Dependence::Source | Dependence::Elementwise(_) | Dependence::Call => {
                 let narrow = old.map(|operand| self.narrow[operand.index()]);
                 // Runs of 2 and of 3 columns meet only where something of all columns stands between them.

@@ -53,7 +53,8 @@ fn extreme_of_extreme(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => return None,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => return None,
     };
     let (a, b) = site.binary_of(terms, wanted).filter(|_| site.used_once(terms))?;
     let axes = site.axes(terms);

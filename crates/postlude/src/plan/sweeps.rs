@@ -19,9 +19,9 @@ pub struct Sweeps {
 
 /// Whether a reduction is complete only after every region has been seen.
 pub(crate) fn crosses_regions(graph: &Graph, op: &Op, width: Width) -> bool {
-    let Op::Reduce(_, over, of) = op else { return false };
+    let Some((_, over, of)) = op.reduction() else { return false };
     // What does not vary along rows is known whole before the first region.
-    graph.ty(*of).axes.row && (over.crosses_rows() || width == Width::Part)
+    graph.ty(of).axes.row && (over.crosses_rows() || width == Width::Part)
 }
 
 /// Assigns nodes to sweeps.

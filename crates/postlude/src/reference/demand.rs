@@ -65,7 +65,8 @@ fn needs(
         Places { of: all_columns, chosen }
     };
     match op.dependence() {
-        Dependence::Reduce(_, Over { row, column, .. }, _) => {
+        Dependence::Reduce(_, Over { row, column, .. }, _)
+        | Dependence::ReduceWeighted(_, Over { row, column, .. }, ..) => {
             let rows = if row { Places::all(all_rows) } else { rows };
             let columns = match column {
                 None => columns,

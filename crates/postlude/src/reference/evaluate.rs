@@ -130,6 +130,11 @@ impl Evaluation<'_> {
                 let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
                 return reduce::reduce(self.array(*a), frame, &how);
             }
+            Op::ReduceWeighted(fold, over, a, weights) => {
+                let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
+                let weights = self.array(*weights);
+                return reduce::reduce_weighted(self.array(*a), weights, frame, &how);
+            }
             Op::Pick(of, index) => return self.pick(frame, *of, *index),
             Op::Part(part, a) => {
                 let whole = self.array(*a);

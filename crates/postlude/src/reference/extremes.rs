@@ -106,7 +106,8 @@ fn extreme_of(graph: &Graph, value: NodeId, extreme: NodeId) -> Option<Over> {
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => return None,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => return None,
     };
     if found {
         return Some(*over);

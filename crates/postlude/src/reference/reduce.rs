@@ -95,6 +95,32 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
     array
 }
 
+/// The elements of a reduction of terms with weights, which may vary along less.
+pub(super) fn reduce_weighted(
+    source: &Array,
+    weights: &Array,
+    frame: Frame,
+    how: &Reduction,
+) -> Array {
+    let weights = weights.view(&source.frame);
+    let (rows, columns) = (source.frame.rows.len(), source.frame.columns.len());
+    let (values, _) = each_row(&frame, |[batch, row], _, out| {
+        let mut positions = Vec::new();
+        for (column, value) in out.iter_mut().enumerate() {
+            let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
+            find_terms(source, &how.over, place, &mut positions);
+            let term = |at: &usize| {
+                let place = [at / columns / rows, at / columns % rows, at % columns];
+                [source.values[*at], weights.array.values[weights.index(place)]]
+            };
+            let terms: Vec<[Value; 2]> = positions.iter().map(term).collect();
+            *value = how.fold.apply_weighted(how.accuracy, &terms);
+        }
+        Vec::<()>::new()
+    });
+    Array::plain(frame, values)
+}
+
 /// The indices that are allowed, each for itself.
 fn of_indices(candidates: &Candidates) -> (Value, Option<Alternatives>) {
     let points = candidates.indices.iter().map(|at| Value::exact(*at as f64)).collect();
@@ -210,7 +236,8 @@ impl Reduction {
                 | Fold::Largest(_)
                 | Fold::ArgMax
                 | Fold::ArgMin
-                | Fold::Top(_),
+                | Fold::Top(_)
+                | Fold::Weighted(_),
                 _,
             ) => self.combinations(terms, uncertain),
         }

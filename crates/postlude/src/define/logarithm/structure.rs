@@ -139,8 +139,11 @@ pub(super) fn log_of_reduction(
             let terms = [(1.0, extreme)].into_iter().chain(rest).collect();
             Some(Log { terms, ..log })
         }
-        Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::ArgMax | Fold::ArgMin | Fold::Top(_) => {
-            None
-        }
+        Fold::LogSumExp
+        | Fold::LogSumExpAboveMax
+        | Fold::ArgMax
+        | Fold::ArgMin
+        | Fold::Top(_)
+        | Fold::Weighted(_) => None,
     }
 }

@@ -6,6 +6,8 @@ mod numbers;
 mod order;
 mod ranked;
 mod reduction;
+mod weighted;
+mod weighted_enclosure;
 
 use crate::dtype::Elem;
 
@@ -18,6 +20,7 @@ pub(crate) use reduction::{
     Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
     extend_indexed, finish_exponentials, insert,
 };
+pub use weighted::Weighted;
 
 /// How a reduction folds its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,6 +48,8 @@ pub enum Fold {
     ArgMin,
     /// One of the largest values in order, nan first, or where it is.
     Top(Top),
+    /// A fold of terms with weights, which has no name in the language.
+    Weighted(Weighted),
 }
 
 impl Fold {
@@ -64,6 +69,28 @@ impl Fold {
         Fold::Top(Top { place: 0, of: 1, gives: Gives::Index }),
     ];
 
+    /// The folds of terms with weights.
+    const WEIGHTED: [Weighted; 3] =
+        [Weighted::Exponentials, Weighted::ExponentialsBelowMax, Weighted::Deviations];
+
+    /// What is folded of terms and weights, if it takes those.
+    pub(crate) const fn weighted(self) -> Option<Weighted> {
+        match self {
+            Fold::Weighted(weighted) => Some(weighted),
+            Fold::Sum
+            | Fold::Prod
+            | Fold::Max
+            | Fold::Min
+            | Fold::AbsMax
+            | Fold::LogSumExp
+            | Fold::LogSumExpAboveMax
+            | Fold::Largest(_)
+            | Fold::ArgMax
+            | Fold::ArgMin
+            | Fold::Top(_) => None,
+        }
+    }
+
     /// The name in the language, or in printed graphs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,12 +106,18 @@ impl Fold {
             Fold::ArgMin => "argmin",
             Fold::Top(Top { gives: Gives::Value, .. }) => "top_value",
             Fold::Top(Top { gives: Gives::Index, .. }) => "top_index",
+            Fold::Weighted(Weighted::Exponentials) => "weighted_exp",
+            Fold::Weighted(Weighted::ExponentialsBelowMax) => "weighted_exp_below_max",
+            Fold::Weighted(Weighted::Deviations) => "squared_deviations",
         }
     }
 
     /// The fold of that name; `largest` counts from 1.
     pub fn from_name(name: &str) -> Option<Fold> {
-        Fold::ALL.into_iter().find(|fold| fold.name() == name)
+        Fold::ALL
+            .into_iter()
+            .chain(Fold::WEIGHTED.map(Fold::Weighted))
+            .find(|fold| fold.name() == name)
     }
 
     /// Type rule: what it gives for elements of this type; `None` when it does not take them.
@@ -92,7 +125,11 @@ impl Fold {
         match (self, elem) {
             (_, Elem::Bool)
             | (
-                Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_) | Fold::Top(_),
+                Fold::LogSumExp
+                | Fold::LogSumExpAboveMax
+                | Fold::Largest(_)
+                | Fold::Top(_)
+                | Fold::Weighted(_),
                 Elem::I32,
             ) => None,
             (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _)
@@ -112,15 +149,16 @@ impl Fold {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_) => false,
+            | Fold::Largest(_)
+            | Fold::Weighted(_) => false,
         }
     }
 
     /// What an empty reduction gives, and what a lane out of range contributes. (Nothing at all is nan above its maximum.)
-    /// Of a fold that gives an index it is a term: there is no index among nothing, which a call is refused for.
+    /// Of a fold that gives an index, and of one with weights, it is a term: there is no index among nothing, which a call is refused for.
     pub const fn identity(self, elem: Elem) -> f64 {
         match (self, elem) {
-            (Fold::Sum | Fold::AbsMax, _) => 0.0,
+            (Fold::Sum | Fold::AbsMax | Fold::Weighted(Weighted::Deviations), _) => 0.0,
             (Fold::Prod, _) => 1.0,
             (Fold::Max | Fold::ArgMax, Elem::I32) => i32::MIN as f64,
             (Fold::Min | Fold::ArgMin, Elem::I32) => i32::MAX as f64,
@@ -130,7 +168,8 @@ impl Fold {
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
                 | Fold::Largest(_)
-                | Fold::Top(_),
+                | Fold::Top(_)
+                | Fold::Weighted(Weighted::Exponentials | Weighted::ExponentialsBelowMax),
                 _,
             ) => f64::NEG_INFINITY,
             (Fold::Min | Fold::ArgMin, _) => f64::INFINITY,

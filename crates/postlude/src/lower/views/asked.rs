@@ -123,7 +123,8 @@ pub(super) fn combines(fold: Fold) -> bool {
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => false,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => false,
     }
 }
 
@@ -189,7 +190,10 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
             let read = reduced_slices(graph, target.divisor, *a, *fold, *run, slice)?;
             read.0.into_iter().try_fold(0, |all, slice| Some(all | of(*a, slice)?))
         }
-        Op::Pick(terms, index) => Some(of(*terms, Slice::WHOLE)? | of(*index, Slice::WHOLE)?),
+        Op::Pick(a, b) | Op::ReduceWeighted(_, Over { column: Some(Run::All), .. }, a, b) => {
+            Some(of(*a, Slice::WHOLE)? | of(*b, Slice::WHOLE)?)
+        }
+        Op::ReduceWeighted(_, Over { column: Some(Run::Group(_)), .. }, ..) => None,
         op @ (Op::Unary(..)
         | Op::Binary(..)
         | Op::Fma(..)
@@ -198,7 +202,8 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
-        | Op::Reduce(_, Over { column: None, .. }, _)) => {
+        | Op::Reduce(_, Over { column: None, .. }, _)
+        | Op::ReduceWeighted(_, Over { column: None, .. }, ..)) => {
             op.operands().try_fold(0, |all, operand| {
                 Some(all | of(operand, operand_slice(graph, operand, own(id), slice)?)?)
             })
@@ -358,12 +363,14 @@ impl Asking<'_> {
                     let slices = read.map(|(slices, _)| slices).unwrap_or_default();
                     open.extend(slices.into_iter().map(|slice| (a, slice)));
                 }
-                Dependence::Pick(terms, index) => {
-                    open.extend([terms, index].map(|operand| (operand, Slice::WHOLE)));
+                Dependence::Pick(a, b)
+                | Dependence::ReduceWeighted(_, Over { column: Some(_), .. }, a, b) => {
+                    open.extend([a, b].map(|operand| (operand, Slice::WHOLE)));
                 }
                 Dependence::Source
                 | Dependence::Elementwise(_)
                 | Dependence::Reduce(_, Over { column: None, .. }, _)
+                | Dependence::ReduceWeighted(_, Over { column: None, .. }, ..)
                 | Dependence::Call => open.extend(op.operands().filter_map(|operand| {
                     Some((operand, operand_slice(self.graph, operand, column, slice)?))
                 })),

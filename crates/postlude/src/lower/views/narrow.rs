@@ -233,7 +233,9 @@ impl Narrowing<'_> {
                 let terms = self.operand(*a, column, slice);
                 return self.reduced(*fold, *over, terms);
             }
-            op @ Op::Pick(..) => op.map(|operand| self.made(operand, Slice::WHOLE)),
+            op @ (Op::Pick(..) | Op::ReduceWeighted(_, Over { column: Some(_), .. }, ..)) => {
+                op.map(|operand| self.made(operand, Slice::WHOLE))
+            }
             Op::Concat(..) => panic!("compiler bug: {id} has parts that are no slices"),
             op @ (Op::Constant(_)
             | Op::Size(_)
@@ -246,6 +248,7 @@ impl Narrowing<'_> {
             | Op::Round(..)
             | Op::Philox(_)
             | Op::Take(..)
+            | Op::ReduceWeighted(_, Over { column: None, .. }, ..)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
         Ok(self.new.make(op))
@@ -285,7 +288,8 @@ impl Narrowing<'_> {
             | Fold::Largest(_)
             | Fold::ArgMax
             | Fold::ArgMin
-            | Fold::Top(_) => Binary::Maximum,
+            | Fold::Top(_)
+            | Fold::Weighted(_) => Binary::Maximum,
             Fold::Min => Binary::Minimum,
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));

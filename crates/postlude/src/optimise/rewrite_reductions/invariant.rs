@@ -84,7 +84,8 @@ fn fold_repeats(site: &Site<'_>, fold: Fold, elem: Elem) -> bool {
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => false,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => false,
     }
 }
 
@@ -110,7 +111,8 @@ fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<N
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => None,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => None,
     }
 }
 

@@ -31,7 +31,8 @@ const fn mirrored(fold: Fold) -> Fold {
         | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
-        | Fold::Top(_) => fold,
+        | Fold::Top(_)
+        | Fold::Weighted(_) => fold,
     }
 }
 

@@ -15,7 +15,12 @@ use super::reduction::{Arithmetic, insert};
 
 /// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
-const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
+pub(super) const HALF_ULP: f64 = 1.0 / (1u32 << 24) as f64;
+
+/// The longest chain of roundings in a sum of this many terms.
+pub(super) fn chain(terms: usize) -> f64 {
+    terms.min(LONGEST_CHAIN) as f64
+}
 
 /// Folds of enclosures, exact but for the rounding of f64.
 struct Enclosures {
@@ -83,6 +88,9 @@ impl Fold {
             }
             (Fold::Top(Top { place, .. }), _) if place as usize >= terms.len() => Value::NAN,
             (Fold::Top(Top { place, .. }), _) => value_at(terms, place as usize),
+            (Fold::Weighted(_), _) => {
+                panic!("compiler bug: terms of `{}` come with their weights", self.name())
+            }
             (Fold::Largest(_), _) => {
                 let mut kept =
                     vec![Value::exact(self.identity(elem)); self.words().count() as usize];
@@ -140,7 +148,7 @@ pub(crate) fn sums_exactly(lowest_bit: Option<i32>, total_magnitude: f64) -> boo
     }
 }
 
-fn rounded_sum(exact: Value, terms: &[Value]) -> Value {
+pub(super) fn rounded_sum(exact: Value, terms: &[Value]) -> Value {
     let finite: f64 = terms.iter().map(|x| x.magnitude()).filter(|x| x.is_finite()).sum();
     let all_exact = terms.iter().all(|x| x.is_exact());
     if all_exact

@@ -102,4 +102,10 @@ impl Transcendental for F64 {
     fn log1p(&self, a: f64) -> f64 {
         a.ln_1p()
     }
+    fn rcp(&self, a: f64) -> f64 {
+        1.0 / a
+    }
+    fn mul_add(&self, a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
 }

@@ -7,6 +7,7 @@
 
 use super::Fold;
 use super::ranked::{Gives, Ranking, Top, combine_ranked, pairs};
+use super::weighted::Weighted;
 
 /// What folds of one word are made of.
 pub(crate) trait Arithmetic {
@@ -58,6 +59,10 @@ pub(crate) trait Transcendental: Ranking {
     fn log(&self, a: Self::Word) -> Self::Word;
     /// The logarithm of one more.
     fn log1p(&self, a: Self::Word) -> Self::Word;
+    /// The reciprocal.
+    fn rcp(&self, a: Self::Word) -> Self::Word;
+    /// `a * b + c`, rounded once or twice.
+    fn mul_add(&self, a: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word;
 }
 
 /// The words of a partial result.
@@ -73,6 +78,8 @@ pub(crate) enum Words {
     Indexed(Extreme),
     /// The keys of the largest terms with their indices, in order.
     Ranked(u32),
+    /// Those of terms with weights.
+    Weighted(Weighted),
 }
 
 /// Which term an index is of.
@@ -110,6 +117,7 @@ impl Words {
             Words::Exponentials(_) | Words::Indexed(_) => 2,
             Words::Ordered(count) => count,
             Words::Ranked(count) => 2 * count,
+            Words::Weighted(weighted) => weighted.count(),
         }
     }
 }
@@ -125,6 +133,7 @@ impl Fold {
             Fold::ArgMax => Words::Indexed(Extreme::Largest),
             Fold::ArgMin => Words::Indexed(Extreme::Smallest),
             Fold::Top(top) => Words::Ranked(top.of),
+            Fold::Weighted(weighted) => Words::Weighted(weighted),
         }
     }
 
@@ -147,7 +156,8 @@ impl Fold {
             | Fold::Largest(_)
             | Fold::ArgMax
             | Fold::ArgMin
-            | Fold::Top(_) => {
+            | Fold::Top(_)
+            | Fold::Weighted(_) => {
                 panic!("compiler bug: `{}` has more than one word", self.name())
             }
         }
@@ -162,6 +172,9 @@ impl Fold {
             Words::Exponentials(_) | Words::Indexed(_) => vec![nothing, on.constant(0.0)],
             Words::Ordered(count) => vec![nothing; count as usize],
             Words::Ranked(count) => [on.nothing()].repeat(count as usize).concat(),
+            Words::Weighted(weighted) => {
+                weighted.identity().iter().map(|word| on.constant(*word)).collect()
+            }
         }
     }
 
@@ -193,6 +206,9 @@ impl Fold {
             Words::Indexed(_) | Words::Ranked(_) => {
                 panic!("compiler bug: terms of `{}` come with their indices", self.name())
             }
+            Words::Weighted(_) => {
+                panic!("compiler bug: terms of `{}` come with their weights", self.name())
+            }
         }
     }
 
@@ -222,6 +238,7 @@ impl Fold {
                 combine_indexed(on, extreme, first, second).to_vec()
             }
             Words::Ranked(_) => combine_ranked(on, &pairs(first), &pairs(second)).concat(),
+            Words::Weighted(weighted) => weighted.combine(on, first, second),
         }
     }
 
@@ -231,6 +248,7 @@ impl Fold {
             Words::One | Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
             Words::Ranked(_) => self.finish_ranked(on, words),
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
+            Words::Weighted(weighted) => weighted.finish(on, words),
         }
     }
 

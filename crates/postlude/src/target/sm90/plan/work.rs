@@ -11,7 +11,9 @@ pub(super) fn work(program: &TileProgram) -> u32 {
     let accuracies = accuracies(graph, MathMode::default());
     let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id));
     let of_node = nodes.map(|(id, node)| match node.op.dependence() {
-        Dependence::Reduce(fold, _, terms) if graph.ty(terms).axes.kind() == Kind::Tile => {
+        Dependence::Reduce(fold, _, terms) | Dependence::ReduceWeighted(fold, _, terms, _)
+            if graph.ty(terms).axes.kind() == Kind::Tile =>
+        {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
             let exponentials =
                 matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
@@ -21,7 +23,8 @@ pub(super) fn work(program: &TileProgram) -> u32 {
                 _ if fold.uses_index() => 4,
                 _ => 0,
             };
-            meeting + indexed + if exponentials { 16 } else { 1 }
+            let weighted = if fold.weighted().is_some() { 20 } else { 0 };
+            meeting + indexed + weighted + if exponentials { 16 } else { 1 }
         }
         Dependence::Pick(..) => 3,
         Dependence::Source | Dependence::Elementwise(_) => match node.ty.axes.kind() {
@@ -29,6 +32,7 @@ pub(super) fn work(program: &TileProgram) -> u32 {
             Kind::AlongColumns | Kind::AlongRows | Kind::Scalar => 0,
         },
         Dependence::Reduce(..)
+        | Dependence::ReduceWeighted(..)
         | Dependence::Part(..)
         | Dependence::Merge(..)
         | Dependence::Concat(_)
@@ -73,6 +77,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         | Op::Extent(_)
         | Op::Size(_)
         | Op::Reduce(..)
+        | Op::ReduceWeighted(..)
         | Op::Pick(..)
         | Op::Part(..)
         | Op::Merge(..)
@@ -91,7 +96,9 @@ pub(super) fn lines(program: &TileProgram) -> u32 {
     let of_some = |wanted: &dyn Fn(NodeId) -> bool| -> u32 {
         let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id) && wanted(*id));
         let of_node = nodes.map(|(id, node)| match &node.op {
-            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) => 40,
+            Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) | Op::ReduceWeighted(..) => {
+                40
+            }
             Op::Reduce(Fold::ArgMax | Fold::ArgMin, ..) => 8,
             Op::Reduce(..) | Op::Pick(..) => 4,
             op => match node.ty.axes.kind() {
@@ -102,7 +109,7 @@ pub(super) fn lines(program: &TileProgram) -> u32 {
         of_node.sum()
     };
     let before = program.row_passes.iter().map(|pass| {
-        let terms = program.terms_of(pass.iter().map(|reduction| reduction.terms), true);
+        let terms = program.terms_of(pass.iter().flat_map(|reduction| reduction.operands()), true);
         of_some(&|node| terms[node.index()])
     });
     let all = before.fold(of_some(&|_| true), u32::saturating_add);
@@ -178,6 +185,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
         | Op::Extent(_)
         | Op::Size(_)
         | Op::Reduce(..)
+        | Op::ReduceWeighted(..)
         | Op::Pick(..)
         | Op::Part(..)
         | Op::Merge(..)

@@ -112,7 +112,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         folds: &[Reduction],
         groups: &mut Groups<'k>,
     ) {
-        let roots = || folds.iter().map(|one| one.terms);
+        let roots = || folds.iter().flat_map(|one| one.operands());
         let (only, wanted) =
             (&self.plan.program.terms_of(roots(), false), &roots().collect::<Vec<_>>());
         let mut states: Vec<[Option<State<'k>>; 2]> = vec![[None, None]; folds.len()];
@@ -125,17 +125,15 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                 let terms = self.visit_group(evaluator, thread, environment, &elements, operands);
                 for (one, states) in folds.iter().zip(&mut states) {
                     let run = self.plan.program.runs[one.node.index()];
-                    let found = terms.iter().find(|(node, _)| *node == one.terms);
-                    let Some((_, four)) = found else {
-                        panic!("compiler bug: a reduction of nothing")
-                    };
-                    let four = four.map(|value| evaluator.fold_term(value));
+                    let four = evaluator.folded_four(&terms, one.terms);
+                    let weights = one.weights.map(|node| evaluator.folded_four(&terms, node));
                     let within = offset - groups.offset;
                     let last = (within + CHUNK).is_multiple_of(run.max(CHUNK));
                     for (row, state) in states.iter_mut().enumerate() {
                         let before = state.take().unwrap_or_else(|| evaluator.fold_begin(*one));
                         let own = [0, 1].map(|column| {
-                            evaluator.fold_at(*one, four[2 * row + column], || {
+                            let weight = weights.map(|four| four[2 * row + column]);
+                            evaluator.fold_at(*one, four[2 * row + column], weight, || {
                                 let column = thread.column + (offset + column as u32);
                                 [thread.batch, thread.rows[row], column]
                             })

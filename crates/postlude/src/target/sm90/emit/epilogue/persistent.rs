@@ -101,7 +101,8 @@ impl<'k> PersistentAccumulation<'k> {
                     | Fold::LogSumExp
                     | Fold::LogSumExpAboveMax
                     | Fold::Largest(_)
-                    | Fold::Top(_),
+                    | Fold::Top(_)
+                    | Fold::Weighted(_),
                 )
                 | How::Pick(_) => false,
             };

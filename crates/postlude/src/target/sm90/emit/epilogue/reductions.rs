@@ -52,7 +52,8 @@ impl<'a> Reductions<'a> {
     /// The values of every element that are folded.
     pub(super) fn terms(self) -> impl Iterator<Item = NodeId> + 'a {
         let reductions = self.all().map(|(_, reduction)| reduction);
-        reductions.filter(|reduction| reduction.is_of_elements()).map(|reduction| reduction.terms)
+        let of_elements = reductions.filter(|reduction| reduction.is_of_elements());
+        of_elements.flat_map(|reduction| reduction.operands())
     }
 
     /// The scalars of which a tile has partial results, each with its place among all scalars.

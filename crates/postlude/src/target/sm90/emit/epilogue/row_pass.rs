@@ -121,7 +121,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         reductions: &[Reduction],
         begun: [Vec<State<'k>>; 2],
     ) -> [Vec<State<'k>>; 2] {
-        let roots = || reductions.iter().map(|one| one.terms);
+        let roots = || reductions.iter().flat_map(|one| one.operands());
         let only = &self.plan.program.terms_of(roots(), false);
         let needed = self.plan.program.terms_of(roots(), true);
         let wanted = &roots().collect::<Vec<_>>();
@@ -163,10 +163,11 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         states: &mut [Vec<State<'k>>; 2],
     ) {
         for (place, reduction) in reductions.iter().enumerate() {
-            let found = terms.iter().find(|(node, _)| *node == reduction.terms);
-            let Some((_, values)) = found else { panic!("compiler bug: a reduction of nothing") };
-            let (nothing, run) = (
+            let values = evaluator.folded_four(terms, reduction.terms);
+            let weights = reduction.weights.map(|node| evaluator.folded_four(terms, node));
+            let (nothing, no_weight, run) = (
                 evaluator.fold_nothing(*reduction),
+                evaluator.no_weight(*reduction),
                 self.plan.program.runs[reduction.terms.index()],
             );
             for (row, states) in states.iter_mut().enumerate() {
@@ -176,9 +177,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     let inside =
                         Evaluator::<C>::fold_takes(*reduction, &environment[row], number, inside);
                     let counts = counts(run, self.column, offset, column).and(inside);
-                    let value = evaluator.fold_term(values[2 * row + column as usize]);
-                    let value = counts.choose(value, nothing);
-                    evaluator.fold_at(*reduction, value, || {
+                    let place = 2 * row + column as usize;
+                    let value = counts.choose(values[place], nothing);
+                    let weight = weights.map(|four| counts.choose(four[place], no_weight));
+                    evaluator.fold_at(*reduction, value, weight, || {
                         [thread.batch, thread.rows[row], thread.column + (offset + column)]
                     })
                 });

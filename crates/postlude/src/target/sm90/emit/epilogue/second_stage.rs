@@ -8,7 +8,7 @@ use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope};
 
 use super::super::chip::EpilogueChip;
-use super::super::values::{Environment, Evaluator, Term};
+use super::super::values::{Environment, Evaluator};
 use super::partials::Partial;
 use super::reductions::{Numbered, Reductions};
 use super::warp_exchange::WarpExchange;
@@ -38,9 +38,8 @@ impl<'k> SecondStage<'k> {
     ) {
         for ((_, reduction), partial) in &self.0 {
             let term = evaluator.fold_term_of(environment, *reduction, at);
-            let nothing = evaluator.fold_nothing(*reduction);
-            let value = term.value.select(nothing, counts(*reduction));
-            partial.more(evaluator, *reduction, &[Term { value, ..term }]);
+            let term = evaluator.fold_where(*reduction, term, counts(*reduction));
+            partial.more(evaluator, *reduction, &[term]);
         }
     }
 

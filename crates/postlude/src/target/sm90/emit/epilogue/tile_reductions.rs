@@ -132,13 +132,11 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         for (state, (_, reduction)) in
             partials.iter().zip(self.reductions.of(Kind::Scalar)).filter(|(_, one)| of_rows(one))
         {
-            let nothing = evaluator.fold_nothing(reduction);
             let first = first();
             let own = [0, 1].map(|row| {
                 let at = [thread.batch, thread.rows[row], self.k.imm(0)];
                 let term = evaluator.fold_term_of(&environment[row], reduction, at);
-                let value = term.value.select(nothing, first & thread.inside_rows[row]);
-                Term { value, ..term }
+                evaluator.fold_where(reduction, term, first & thread.inside_rows[row])
             });
             state.more(evaluator, reduction, &own);
         }
@@ -287,12 +285,12 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         reduction: Reduction,
     ) -> Vec<[Term<'k>; 4]> {
         let (evaluator, VisitedGroups { thread, first, .. }) = (&self.evaluator, groups);
-        let nothing = evaluator.fold_nothing(reduction);
+        let (nothing, no_weight) =
+            (evaluator.fold_nothing(reduction), evaluator.no_weight(reduction));
         let run = evaluator.plan.program.runs[reduction.terms.index()];
         let group = |(group, terms): (usize, &Terms<'k>)| {
-            let found = terms.iter().find(|(node, _)| *node == reduction.terms);
-            let Some((_, four)) = found else { panic!("compiler bug: a reduction of nothing") };
-            let four = four.map(|value| evaluator.fold_term(value));
+            let four = evaluator.folded_four(terms, reduction.terms);
+            let weights = reduction.weights.map(|node| evaluator.folded_four(terms, node));
             let element = |element: usize| {
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
                 let row = thread.inside_rows[element / 2];
@@ -305,7 +303,8 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
                 };
                 let counts = counts(run, self.exchange.column, chunk, column).and(inside);
                 let value = counts.choose(four[element], nothing);
-                evaluator.fold_at(reduction, value, || {
+                let weight = weights.map(|four| counts.choose(four[element], no_weight));
+                evaluator.fold_at(reduction, value, weight, || {
                     [thread.batch, thread.rows[element / 2], thread.column + (chunk + column)]
                 })
             };

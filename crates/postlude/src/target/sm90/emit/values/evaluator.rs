@@ -171,6 +171,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Op::Select(condition, a, b) => select(value(*condition).truth(), value(*a), value(*b)),
             Op::Cast(to, a) => self.cast(*to, value(*a)),
             op @ (Op::Reduce(..)
+            | Op::ReduceWeighted(..)
             | Op::Pick(..)
             | Op::Part(..)
             | Op::Merge(..)

@@ -41,6 +41,38 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
+    /// The weight of a lane out of range.
+    pub(crate) fn no_weight(&self, reduction: Reduction) -> Reg<'k, F32> {
+        self.k.imm(match reduction.partial_words() {
+            Words::Weighted(weighted) => weighted.nothing()[1],
+            Words::One | Words::Exponentials(_) | Words::Ordered(_) | Words::Indexed(_) => 0.0,
+        })
+    }
+
+    /// The term where this is so, nothing elsewhere.
+    pub(crate) fn fold_where(
+        &self,
+        reduction: Reduction,
+        term: Term<'k>,
+        counts: Reg<'k, Pred>,
+    ) -> Term<'k> {
+        let value = term.value.select(self.fold_nothing(reduction), counts);
+        let weight = term.weight.map(|weight| weight.select(self.no_weight(reduction), counts));
+        Term { value, weight, ..term }
+    }
+
+    /// A node's values of a thread's four elements as they are folded.
+    pub(crate) fn folded_four(
+        &self,
+        terms: &[(NodeId, [Value<'k>; 4])],
+        wanted: NodeId,
+    ) -> [Reg<'k, F32>; 4] {
+        match terms.iter().find(|(node, _)| *node == wanted) {
+            Some((_, four)) => four.map(|value| self.fold_term(value)),
+            None => panic!("compiler bug: a reduction of nothing"),
+        }
+    }
+
     /// The value that a reduction folds, from the environment of a place at these coordinates.
     pub(crate) fn fold_term_of(
         &self,
@@ -48,21 +80,23 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         reduction: Reduction,
         at: [Reg<'k, U32>; 3],
     ) -> Term<'k> {
-        match environment[reduction.terms.index()] {
-            Some(value) => self.fold_at(reduction, self.fold_term(value), || at),
+        let known = |node: NodeId| match environment[node.index()] {
+            Some(value) => self.fold_term(value),
             None => panic!("compiler bug: a reduction of nothing"),
-        }
+        };
+        self.fold_at(reduction, known(reduction.terms), reduction.weights.map(known), || at)
     }
 
-    /// A value at these coordinates: batch, row and column.
+    /// A value and its weight at these coordinates: batch, row and column.
     pub(crate) fn fold_at(
         &self,
         reduction: Reduction,
         value: Reg<'k, F32>,
+        weight: Option<Reg<'k, F32>>,
         at: impl FnOnce() -> [Reg<'k, U32>; 3],
     ) -> Term<'k> {
         let index = || self.k.bits_to_f32(self.fold_index(reduction, at()).cast());
-        Term { value, index: reduction.uses_index().then(index) }
+        Term { value, index: reduction.uses_index().then(index), weight }
     }
 
     /// The index of a term among all that are folded together, row by row. A column of a coarser value is one of its runs.
@@ -143,6 +177,14 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
         if let Words::Ranked(_) = reduction.partial_words() {
             return self.fold_ranked(reduction, state, terms);
+        }
+        if let Words::Weighted(weighted) = reduction.partial_words() {
+            let pair = |term: &Term<'k>| match term.weight {
+                Some(weight) => [term.value, weight],
+                None => panic!("compiler bug: a term without a weight"),
+            };
+            let pairs: Vec<_> = terms.iter().map(pair).collect();
+            return weighted.extend(&self.floats(reduction), state, &pairs);
         }
         let values: Vec<Reg<'k, F32>> = terms.iter().map(|term| term.value).collect();
         match reduction.how {
@@ -412,6 +454,12 @@ impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
     }
     fn log1p(&self, a: Self::Word) -> Self::Word {
         self.function(Unary::Log1p, a)
+    }
+    fn rcp(&self, a: Self::Word) -> Self::Word {
+        self.function(Unary::Rcp, a)
+    }
+    fn mul_add(&self, a: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word {
+        a.fma(b, c)
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Term<'k> {
     pub(crate) value: Reg<'k, F32>,
     /// The index among all that are folded together, where the reduction gives one: as the float with its bits.
     pub(crate) index: Option<Reg<'k, F32>>,
+    /// The weight, where the reduction takes one.
+    pub(crate) weight: Option<Reg<'k, F32>>,
 }
 
 impl<'k> Term<'k> {
