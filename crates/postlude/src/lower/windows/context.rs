@@ -209,7 +209,8 @@ impl<'a> Contexts<'a> {
             | Op::Round(..)
             | Op::Philox(_)
             | Op::Take(..)
-            | Op::Reduce(..) => of_operands(self),
+            | Op::Reduce(..)
+            | Op::ReduceWeighted(..) => of_operands(self),
         })
     }
 
@@ -280,12 +281,23 @@ impl<'a> Contexts<'a> {
                 let of = self.settled(a);
                 self.need(a, of);
             }
+            // Nothing masks the weights outside of a window.
+            Dependence::ReduceWeighted(_, Over { column: Some(_), .. }, terms, weights) => {
+                if self.settled(terms).is_some() || self.settled(weights).is_some() {
+                    return meets();
+                }
+                self.need(terms, None);
+                self.need(weights, None);
+            }
             Dependence::Pick(of, index) => {
                 let window = self.settled(of);
                 self.need(of, window);
                 self.need(index, None);
             }
-            Dependence::Elementwise(_) | Dependence::Reduce(..) | Dependence::Call => {
+            Dependence::Elementwise(_)
+            | Dependence::Reduce(..)
+            | Dependence::ReduceWeighted(..)
+            | Dependence::Call => {
                 op.operands().for_each(|operand| self.need(operand, context));
             }
         }
