@@ -20,7 +20,7 @@ use super::runs::least_common_multiple;
 pub(crate) use asked::MOST_PRODUCTS;
 use asked::Target;
 use slice::{MOST_DEPTH, Way};
-pub(crate) use view::Views;
+pub(crate) use view::{Element, Views};
 
 /// The first graph without parts and merges that is accepted, or why none is.
 pub(super) fn sliced<T>(

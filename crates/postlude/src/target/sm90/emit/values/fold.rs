@@ -365,7 +365,7 @@ impl<'k, C: EpilogueChip> Selection for Floats<'_, 'k, C> {
 }
 
 /// A key is an integer in the order of the floats: those below zero have their other bits inverted.
-impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
+impl<C: EpilogueChip> Ranking for Floats<'_, '_, C> {
     fn key(&self, value: Self::Word) -> Self::Word {
         self.value(self.canonical(value))
     }
@@ -388,7 +388,7 @@ impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
     }
 }
 
-impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
+impl<C: EpilogueChip> Transcendental for Floats<'_, '_, C> {
     fn constant(&self, value: f32) -> Self::Word {
         self.evaluator.k.imm(value)
     }
