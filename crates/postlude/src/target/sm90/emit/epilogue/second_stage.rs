@@ -37,7 +37,7 @@ impl<'k> SecondStage<'k> {
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
         for ((_, reduction), partial) in &self.0 {
-            let term = evaluator.fold_term_of(environment, *reduction, at);
+            let term = evaluator.fold_term_of(environment, *reduction, || at);
             let nothing = evaluator.fold_nothing(*reduction);
             let value = term.value.select(nothing, counts(*reduction));
             partial.more(evaluator, *reduction, &[Term { value, ..term }]);

@@ -46,10 +46,10 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         &self,
         environment: &Environment<'k>,
         reduction: Reduction,
-        at: [Reg<'k, U32>; 3],
+        at: impl FnOnce() -> [Reg<'k, U32>; 3],
     ) -> Term<'k> {
         match environment[reduction.terms.index()] {
-            Some(value) => self.fold_at(reduction, self.fold_term(value), || at),
+            Some(value) => self.fold_at(reduction, self.fold_term(value), at),
             None => panic!("compiler bug: a reduction of nothing"),
         }
     }
