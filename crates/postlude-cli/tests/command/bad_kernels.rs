@@ -30,7 +30,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = fmod(A @ B, 2.0)", "floor"),
     ("D = cumsum(A @ B, N)", "prefix sums"),
     ("D = sort(A @ B, N)", "no sort"),
-    ("D = topk(A @ B, 4, N)", "topk_softmax"),
+    ("D = topk(A @ B, 4, N)", "values, indices = topk"),
     ("D = shape(A)", "sizes are not values"),
     ("D = size(K) * A @ B", "sizes are not values"),
     ("D = xyzzy(A @ B)", "unknown function `xyzzy`"),

@@ -230,7 +230,6 @@ impl CheckError {
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
             E::ReducesOne { function, .. } => format!("write `{function}imum(a, b)`"),
             E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
-            E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
             E::OutputDims { name, value, .. } => {
                 format!("declare `{name}` with dims [{value}], or reduce the value")
@@ -242,18 +241,25 @@ impl CheckError {
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
-            E::TopAlong { .. } | E::StackMeetsColumns { .. } | E::StackFunction { .. } => {
-                return self.stack_fix();
+            E::TwoValues { .. }
+            | E::TopAlong { .. }
+            | E::StackMeetsColumns { .. }
+            | E::StackFunction { .. } => {
+                return self.results_fix();
             }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return None,
         })
     }
 
-    /// The same of results of `topk`.
-    fn stack_fix(&self) -> Option<String> {
+    /// The same of functions with two results.
+    fn results_fix(&self) -> Option<String> {
         use CheckError as E;
         Some(match self {
+            E::TwoValues { function, .. } if function == "topk" => {
+                "assign both: `values, indices = topk(x, 8, N)`".to_owned()
+            }
+            E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::TopAlong { column, .. } => format!("write `topk(z, 8, {column})`"),
             E::StackMeetsColumns { .. } => {
                 "reduce it first, as in `sum(values, 8)`, or compare with `topk_softmax`".to_owned()
