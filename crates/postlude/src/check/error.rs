@@ -241,14 +241,8 @@ impl CheckError {
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
             }
-            E::TwoValues { .. }
-            | E::TopAlong { .. }
-            | E::StackMeetsColumns { .. }
-            | E::StackFunction { .. } => {
-                return self.results_fix();
-            }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
-            _ => return None,
+            _ => return self.results_fix(),
         })
     }
 
