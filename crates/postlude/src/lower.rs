@@ -52,9 +52,8 @@ pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
     views::sliced(&graph, |graph, views| accept(graph, views.of(&windows)?))
 }
 
-/// A graph with an output for each value, and what each is of the kernel's: the output, and where values are stacked the dim
-/// and the place.
-fn unstacked(graph: &Graph) -> (Cow<'_, Graph>, Vec<(usize, Option<(usize, usize)>)>) {
+/// A graph with an output for each value, and what each is of the kernel's.
+fn unstacked(graph: &Graph) -> (Cow<'_, Graph>, Vec<views::Element>) {
     let element = |(of, output): (usize, &Output)| {
         let dim = output.stack.as_ref().map(|stack| stack.dim);
         let places = output.unstacked().map(move |(place, _)| (of, dim.zip(place)));

@@ -27,7 +27,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = normalize(A @ B, N)", "unknown function"),
     ("D = cumsum(A @ B, N)", "prefix sums"),
     ("D = sort(A @ B, N)", "no sort"),
-    ("D = topk(A @ B, 4, N)", "topk_softmax"),
+    ("D = topk(A @ B, 4, N)", "values, indices = topk"),
     ("D = shape(A)", "size(N)"),
     ("D = xyzzy(A @ B)", "unknown function `xyzzy`"),
     ("D = grad(xyzzy)(A @ B)", "unknown function `xyzzy`"),

@@ -300,7 +300,6 @@ impl CheckError {
             E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
             E::SeveralValues { .. } => "assign each: `a, b, c = split(x, 3)`".to_owned(),
             E::SplitDim { .. } => "name the parts' sizes: `split(x, [Q, KV, KV])`".to_owned(),
-            E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),
             E::OutputDims { name, value, .. } => {
                 format!("declare `{name}` with dims [{value}], or reduce the value")
@@ -311,9 +310,6 @@ impl CheckError {
             E::Uninferred { name, nearest, .. } => annotate(name, nearest.as_deref()),
             E::BoundRank { name, .. } => {
                 format!("annotate its first use: `{name}[N]` or `{name}[M]`")
-            }
-            E::TopAlong { .. } | E::StackMeetsColumns { .. } | E::StackFunction { .. } => {
-                return self.stack_fix();
             }
             E::NoOutput => "start the result's name with a capital: `D = ...`".to_owned(),
             _ => return self.fix_of_bits(),
@@ -343,14 +339,18 @@ impl CheckError {
                 format!("did you mean `size({nearest})`?")
             }
             E::FloatPower { call, .. } => format!("write `{call}`"),
-            _ => return None,
+            _ => return self.results_fix(),
         })
     }
 
-    /// The same of results of `topk`.
-    fn stack_fix(&self) -> Option<String> {
+    /// The same of functions with two results.
+    fn results_fix(&self) -> Option<String> {
         use CheckError as E;
         Some(match self {
+            E::TwoValues { function, .. } if function == "topk" => {
+                "assign both: `values, indices = topk(x, 8, N)`".to_owned()
+            }
+            E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::TopAlong { column, .. } => format!("write `topk(z, 8, {column})`"),
             E::StackMeetsColumns { .. } => {
                 "reduce it first, as in `sum(values, 8)`, or compare with `topk_softmax`".to_owned()

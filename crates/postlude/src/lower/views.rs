@@ -21,7 +21,7 @@ use super::runs::least_common_multiple;
 pub(crate) use asked::MOST_PRODUCTS;
 use asked::Target;
 use slice::{MOST_DEPTH, Way};
-pub(crate) use view::{View, Views};
+pub(crate) use view::{Element, View, Views};
 pub(crate) use window::{Number, Window};
 
 /// The first graph without parts and merges that is accepted, or why none is.

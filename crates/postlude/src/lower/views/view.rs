@@ -31,6 +31,9 @@ pub(crate) struct Views {
     pub(super) whole: bool,
 }
 
+/// What an output is of the kernel's: which one, and where values are stacked the dim and the place.
+pub(crate) type Element = (usize, Option<(usize, usize)>);
+
 /// Some columns of a tensor.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct View {
@@ -61,7 +64,7 @@ impl Views {
     }
 
     /// The same views of the outputs that others were unstacked from.
-    pub(crate) fn stacked(mut self, elements: &[(usize, Option<(usize, usize)>)]) -> Views {
+    pub(crate) fn stacked(mut self, elements: &[Element]) -> Views {
         for view in &mut self.of_outputs {
             (view.of, view.stacked) = elements[view.of];
         }

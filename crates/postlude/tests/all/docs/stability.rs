@@ -100,6 +100,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         | Op::Take(..)
         | Op::Part(..)
         | Op::Merge(..)
+        | Op::ReduceWeighted(..)
         | Op::Concat(..) => {
             panic!("no rule of stability makes {op:?}")
         }

@@ -117,7 +117,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
     ) {
         let from = self.reductions.from(scope);
         for one in from.filter(|(_, reduction)| reduction.scope.kind == scope.kind) {
-            let term = self.evaluator.fold_term_of(environment, one.1, at);
+            let term = self.evaluator.fold_term_of(environment, one.1, || at);
             let state = self.evaluator.fold_some(one.1, &[term]);
             let first = self.workspace.first_of(one.1.scope, index);
             self.workspace.write(one, first, (index.batch, of), &state);

@@ -37,7 +37,7 @@ impl<'k> SecondStage<'k> {
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
         for ((_, reduction), partial) in &self.0 {
-            let term = evaluator.fold_term_of(environment, *reduction, at);
+            let term = evaluator.fold_term_of(environment, *reduction, || at);
             let term = evaluator.fold_where(*reduction, term, counts(*reduction));
             partial.more(evaluator, *reduction, &[term]);
         }

@@ -82,13 +82,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         &self,
         environment: &Environment<'k>,
         reduction: Reduction,
-        at: [Reg<'k, U32>; 3],
+        at: impl FnOnce() -> [Reg<'k, U32>; 3],
     ) -> Term<'k> {
         let known = |node: NodeId| match environment[node.index()] {
             Some(value) => self.fold_term(value),
             None => panic!("compiler bug: a reduction of nothing"),
         };
-        self.fold_at(reduction, known(reduction.terms), reduction.weights.map(known), || at)
+        self.fold_at(reduction, known(reduction.terms), reduction.weights.map(known), at)
     }
 
     /// A value and its weight at these coordinates: batch, row and column.
@@ -411,7 +411,7 @@ impl<'k, C: EpilogueChip> Selection for Floats<'_, 'k, C> {
 }
 
 /// A key is an integer in the order of the floats: those below zero have their other bits inverted.
-impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
+impl<C: EpilogueChip> Ranking for Floats<'_, '_, C> {
     fn key(&self, value: Self::Word) -> Self::Word {
         self.value(self.canonical(value))
     }
@@ -434,7 +434,7 @@ impl<'k, C: EpilogueChip> Ranking for Floats<'_, 'k, C> {
     }
 }
 
-impl<'k, C: EpilogueChip> Transcendental for Floats<'_, 'k, C> {
+impl<C: EpilogueChip> Transcendental for Floats<'_, '_, C> {
     fn constant(&self, value: f32) -> Self::Word {
         self.evaluator.k.imm(value)
     }
