@@ -18,7 +18,7 @@ use super::views::{
     Fuel, are_opposite, binary, call, called, called_over, called_with_two, constant, difference,
     exponent, is_float, is_peak, multiple, negate, number, scaled, square, unary,
 };
-use structure::{log_of_choice, log_of_pick, log_of_reduction};
+use structure::{log_of_choice, log_of_concat, log_of_pick, log_of_reduction};
 use terms::Log;
 
 /// Whether a factor about which nothing is known, not even its sign, may be left under a logarithm.
@@ -115,17 +115,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
             Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..both })
         }
         Op::Call(..) => log_of_call(graph, node),
-        Op::Concat(concat, ref parts) => {
-            let parts = parts.clone();
-            let mut logs = Vec::new();
-            for part in parts {
-                logs.push(log_of(graph, part, Unknown::Refused, fuel)?);
-            }
-            let nodes = logs.iter().map(|log| log.node(graph)).collect();
-            let value = graph.add(Op::Concat(concat, nodes)).ok()?;
-            let all = logs.into_iter().reduce(Log::plus)?;
-            Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..all })
-        }
+        Op::Concat(concat, ref parts) => log_of_concat(graph, concat, parts.clone(), fuel),
         Op::Accumulator(_)
         | Op::Input(_)
         | Op::Index(_)

@@ -195,10 +195,9 @@ impl Powers {
                 graph.add(Op::Merge(merge, a, b)).ok()
             }
             Op::Concat(concat, ref parts) => {
-                let parts = parts.clone();
-                let peaks: Option<Vec<NodeId>> =
-                    parts.iter().map(|part| self.peak(graph, *part)).collect();
-                graph.add(Op::Concat(concat, peaks?)).ok()
+                let parts = parts.clone().into_iter();
+                let peaks = parts.map(|part| self.peak(graph, part)).collect::<Option<_>>()?;
+                graph.add(Op::Concat(concat, peaks)).ok()
             }
             _ => None,
         }

@@ -2,7 +2,7 @@
 //!
 //! In: a choice, an element of a row or a reduction. Out: the logarithms of what it is of, put together the same way.
 
-use crate::graph::{Fold, Graph, NodeId, Op, Over, Unary};
+use crate::graph::{Concat, Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::super::quotient::log_of_weighted_sum;
 use super::super::views::{Fuel, constant, folds_as, number, unguarded, varies};
@@ -146,4 +146,21 @@ pub(super) fn log_of_reduction(
         | Fold::Top(_)
         | Fold::Weighted(_) => None,
     }
+}
+
+/// Of parts that are put together, each by itself.
+pub(super) fn log_of_concat(
+    graph: &mut Graph,
+    concat: Concat,
+    parts: Vec<NodeId>,
+    fuel: &mut Fuel,
+) -> Option<Log> {
+    let mut logs = Vec::new();
+    for part in parts {
+        logs.push(log_of(graph, part, Unknown::Refused, fuel)?);
+    }
+    let nodes = logs.iter().map(|log| log.node(graph)).collect();
+    let value = graph.add(Op::Concat(concat, nodes)).ok()?;
+    let all = logs.into_iter().reduce(Log::plus)?;
+    Some(Log { terms: vec![(1.0, value)], constant: 0.0, ..all })
 }
