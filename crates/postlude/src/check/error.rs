@@ -290,9 +290,6 @@ impl CheckError {
             }
             E::BoolArithmetic { .. } => "cast it: `f32(x > 0)`".to_owned(),
             E::BoolComparison { other, .. } => format!("cast it: `{other}(x)`"),
-            E::IntegerDivision { .. } => {
-                "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
-            }
             E::LiteralRange { elem: Elem::F32, .. } => "write `inf` if that is meant".to_owned(),
             E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
@@ -316,10 +313,13 @@ impl CheckError {
         })
     }
 
-    /// The same of bits, random numbers, tables and sizes.
+    /// The same of integers, bits, random numbers, tables and sizes.
     fn fix_of_bits(&self) -> Option<String> {
         use CheckError as E;
         Some(match self {
+            E::IntegerDivision { .. } => {
+                "cast first: `f32(a) / b`, or write the literal with a point".to_owned()
+            }
             E::NotInteger { operator: "~", found: Elem::Bool, .. } => "write `!x`".to_owned(),
             E::NotInteger { operator: "^", found: Elem::Bool, .. } => "write `a != b`".to_owned(),
             E::NotInteger { operator: "float", .. } => {
