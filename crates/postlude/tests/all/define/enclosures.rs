@@ -318,6 +318,7 @@ fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
             sorted.sort_by(|a, b| b.total_cmp(a));
             sorted.get(count as usize - 1).copied().unwrap_or(f32::NEG_INFINITY)
         }
+        Fold::Weighted(_) => panic!("no terms of these tests have weights"),
         Fold::ArgMax => ranked(terms, |x| x).first().map_or(0.0, |at| *at as f32),
         Fold::ArgMin => ranked(terms, |x| -x).first().map_or(0.0, |at| *at as f32),
         Fold::Top(Top { place, gives, .. }) => {
