@@ -23,7 +23,8 @@ pub(super) const MOST_OPERANDS: usize = 16;
 
 /// Whether an operation reads its operands at their own widths.
 pub(super) fn moves(op: &Op) -> bool {
-    matches!(op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..) | Op::Reduce(..))
+    op.reduction().is_some()
+        || matches!(op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..))
 }
 
 /// One step.
