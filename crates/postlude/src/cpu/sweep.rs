@@ -151,7 +151,7 @@ pub(super) fn end(
 ) {
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
         for node in std::iter::once(folded.node).chain(folded.shared.iter().copied()) {
-            let Op::Reduce(fold, ..) = context.graph[node].op else { continue };
+            let Some((fold, ..)) = context.graph[node].op.reduction() else { continue };
             let ty = context.graph.ty(node);
             let extents = context.problem.extents(ty.axes);
             let array = finished[node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
