@@ -13,53 +13,25 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "python"))
 
-START = time.perf_counter()
 import torch  # noqa: E402
 
 BEFORE = time.perf_counter()
 import postlude  # noqa: E402
 
 IMPORT = time.perf_counter() - BEFORE
-DTYPES = {
-    "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i32": torch.int32, "i8": torch.int8,
-    "u8": torch.uint8, "bool": torch.bool, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2,
-}
 SIZES = {"L": 3, "M": 320, "N": 768, "K": 192, "D": 128}
 
 
-def size(dim):
-    if dim.isdigit():
-        return int(dim)
-    name, _, divisor = dim.partition("/")
-    return SIZES.get(name, 128) // int(divisor or 1)
-
-
-def random_input(name, dtype, dims, generator):
-    if dims is None:
-        return 0.75 if dtype == "f32" else 2
-    shape = [size(dim) for dim in dims]
-    if dtype == "b1":
-        shape[-1] //= 8
-        return torch.randint(0, 256, shape, dtype=torch.uint8, device="cuda", generator=generator)
-    if dtype == "bool":
-        return torch.rand(shape, device="cuda", generator=generator) < 0.5
-    if dtype == "i32":
-        return torch.randint(0, SIZES["N"], shape, dtype=torch.int32, device="cuda", generator=generator)
-    values = torch.randn(shape, device="cuda", generator=generator) * 0.5
-    return values.to(DTYPES[dtype])
-
-
-def library(report):
+def library(report, device="cuda"):
     """Every kernel of the library with 16-bit operands, compared with the reference element by element."""
+    import judge as judging
+
     wrong, refused, right = [], [], []
     for name in dir(postlude.kernels):
         kernel = getattr(postlude.kernels, name)
-        _, inputs, _ = kernel._native.signature
-        operands = [dtype for _, dtype, dims in inputs if dims and any(d.partition("/")[0] == "K" for d in dims)]
-        if not operands or any(dtype not in ("bf16", "f16") for dtype in operands):
+        if any(dtype not in ("bf16", "f16") for dtype in judging.operand_dtypes(kernel)):
             continue
-        generator = torch.Generator("cuda").manual_seed(len(name))
-        arguments = [random_input(n, dtype, dims, generator) for n, dtype, dims in inputs]
+        arguments = judging.arguments(kernel, SIZES, device, seed=len(name))
         try:
             kernel.check(*arguments)
             right.append(name)

@@ -378,12 +378,8 @@ fn given_outputs<'py>(
             ));
         }
         all
-    } else if let Ok(tuple) = out.cast::<PyTuple>() {
-        tuple.iter().collect()
-    } else if let Ok(list) = out.cast::<PyList>() {
-        list.iter().collect()
     } else {
-        vec![out.clone()]
+        in_order(out)
     };
     if listed.len() != names.len() {
         let message =
@@ -391,6 +387,17 @@ fn given_outputs<'py>(
         return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
     }
     Ok(listed)
+}
+
+/// The arrays of a sequence, or the only one.
+pub(crate) fn in_order<'py>(out: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAny>> {
+    if let Ok(tuple) = out.cast::<PyTuple>() {
+        tuple.iter().collect()
+    } else if let Ok(list) = out.cast::<PyList>() {
+        list.iter().collect()
+    } else {
+        vec![out.clone()]
+    }
 }
 
 fn output_array(

@@ -8,8 +8,9 @@ use pyo3::exceptions::PyImportError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple, PyType};
 
+use crate::call::in_order;
 use crate::kernel::Given;
 
 /// What PyTorch is asked.
@@ -168,14 +169,9 @@ impl Torch {
         if self.is_plain(out) {
             return fact(out.clone());
         }
-        let all: Vec<Bound<'py, PyAny>> = if let Ok(named) = out.cast::<PyDict>() {
-            named.values().iter().collect()
-        } else if let Ok(tuple) = out.cast::<PyTuple>() {
-            tuple.iter().collect()
-        } else if let Ok(list) = out.cast::<PyList>() {
-            list.iter().collect()
-        } else {
-            vec![out.clone()]
+        let all = match out.cast::<PyDict>() {
+            Ok(named) => named.values().iter().collect(),
+            Err(_) => in_order(out),
         };
         for one in all {
             if fact(one)? {
