@@ -26,10 +26,11 @@ impl Fold {
     }
 }
 
-/// The lowest and the highest that the maximum of some values may be.
-fn maximum(values: impl Iterator<Item = Value> + Clone) -> [f64; 2] {
-    let largest =
-        |of: fn(&Value) -> f64| values.clone().map(|x| of(&x)).fold(f64::NEG_INFINITY, f64::max);
+/// The lowest and the highest that the maximum of one of the pairs' two values may be.
+fn maximum(terms: &[[Value; 2]], of_pair: usize) -> [f64; 2] {
+    let largest = |of: fn(&Value) -> f64| {
+        terms.iter().map(|term| of(&term[of_pair])).fold(f64::NEG_INFINITY, f64::max)
+    };
     [largest(|x| x.low), largest(|x| x.high)]
 }
 
@@ -43,7 +44,7 @@ fn nominally(weighted: Weighted, terms: &[[Value; 2]]) -> f64 {
 /// `exp(x - max(x))` of every term with what an engine may be off by; `None` where the maximum is certain to be infinite.
 /// The last says whether it may be.
 fn shares(accuracy: Accuracy, terms: &[[Value; 2]]) -> Option<(Vec<Value>, bool)> {
-    let [lowest, highest] = maximum(terms.iter().map(|term| term[0]));
+    let [lowest, highest] = maximum(terms, 0);
     if lowest == highest && lowest.is_infinite() {
         return None;
     }
@@ -71,12 +72,12 @@ fn exponentials(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
     let nominal = nominally(Weighted::Exponentials, terms);
     let products =
         terms.iter().zip(&shares).map(|([_, weight], share)| binary::multiply(*weight, *share));
-    summed(nominal, products.collect(), may_be_infinite)
+    summed(nominal, &products.collect::<Vec<_>>(), may_be_infinite)
 }
 
 fn exponentials_below_max(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
     let Some((shares, may_be_infinite)) = shares(accuracy, terms) else { return Value::NAN };
-    let [lowest, highest] = maximum(terms.iter().map(|term| term[1]));
+    let [lowest, highest] = maximum(terms, 1);
     if lowest == highest && lowest.is_infinite() {
         return Value::NAN;
     }
@@ -92,13 +93,14 @@ fn exponentials_below_max(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
         Value::between(low.midpoint(high), low, high, weight.nan || share.nan)
     };
     let may_be_infinite = may_be_infinite || lowest.is_infinite() || highest.is_infinite();
-    summed(nominal, terms.iter().zip(&shares).map(product).collect(), may_be_infinite)
+    let products: Vec<Value> = terms.iter().zip(&shares).map(product).collect();
+    summed(nominal, &products, may_be_infinite)
 }
 
 /// The sum of enclosures, around a value that was computed otherwise.
-fn summed(nominal: f64, terms: Vec<Value>, may_be_infinite: bool) -> Value {
+fn summed(nominal: f64, terms: &[Value], may_be_infinite: bool) -> Value {
     let exact = terms.iter().fold(Value::exact(0.0), |sum, term| binary::add(sum, *term));
-    let sum = rounded_sum(exact, &terms);
+    let sum = rounded_sum(exact, terms);
     let nan = sum.nan || may_be_infinite;
     if sum.is_only_nan() {
         return sum;

@@ -105,11 +105,11 @@ impl<'k> Memory<'k> {
     /// Where a column of the product is inside, and one of the tensor's.
     pub(super) fn inside(
         &self,
-        column: Reg<'k, U32>,
+        column: impl FnOnce() -> Reg<'k, U32>,
         inside: Option<Reg<'k, Pred>>,
     ) -> Option<Reg<'k, Pred>> {
         let Some(window) = self.window else { return inside };
-        let own = (column - window.first).lt(window.columns);
+        let own = (column() - window.first).lt(window.columns);
         Some(inside.map_or(own, |inside| inside & own))
     }
 

@@ -172,7 +172,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         Counts::Where(first) => inside & first,
                         Counts::Always | Counts::Never => inside,
                     };
-                    let inside = memory.inside(place.at[2], Some(inside));
+                    let inside = memory.inside(|| place.at[2], Some(inside));
                     let inside = self.written(declared, thread.batch, inside);
                     store(k, declared.dtype, memory.element(k, place.at), value, inside);
                 }

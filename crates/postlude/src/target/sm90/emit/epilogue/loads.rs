@@ -235,7 +235,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
                 let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
                 let from = memory.along(locations[element / 2], transfer, memory.columns(column));
                 let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
-                let inside = memory.inside(thread.column + column, Some(inside));
+                let inside = memory.inside(|| thread.column + column, Some(inside));
                 // An output may lie in the same memory.
                 evaluator.load(dtype, from, inside, LoadCache::Default)
             }))

@@ -53,7 +53,7 @@ impl<'a> Reductions<'a> {
     pub(super) fn terms(self) -> impl Iterator<Item = NodeId> + 'a {
         let reductions = self.all().map(|(_, reduction)| reduction);
         let of_elements = reductions.filter(|reduction| reduction.is_of_elements());
-        of_elements.flat_map(|reduction| reduction.operands())
+        of_elements.flat_map(Reduction::operands)
     }
 
     /// The scalars of which a tile has partial results, each with its place among all scalars.

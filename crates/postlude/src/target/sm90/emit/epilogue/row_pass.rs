@@ -164,12 +164,11 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     ) {
         for (place, reduction) in reductions.iter().enumerate() {
             let values = evaluator.folded_four(terms, reduction.terms);
-            let weights = reduction.weights.map(|node| evaluator.folded_four(terms, node));
-            let (nothing, no_weight, run) = (
-                evaluator.fold_nothing(*reduction),
-                evaluator.no_weight(*reduction),
-                self.plan.program.runs[reduction.terms.index()],
-            );
+            let weights = reduction
+                .weights
+                .map(|node| (evaluator.folded_four(terms, node), evaluator.no_weight(*reduction)));
+            let nothing = evaluator.fold_nothing(*reduction);
+            let run = self.plan.program.runs[reduction.terms.index()];
             for (row, states) in states.iter_mut().enumerate() {
                 let own = [0, 1].map(|column| {
                     let inside = || Some(thread.remaining.gt(offset + column));
@@ -179,7 +178,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     let counts = counts(run, self.column, offset, column).and(inside);
                     let place = 2 * row + column as usize;
                     let value = counts.choose(values[place], nothing);
-                    let weight = weights.map(|four| counts.choose(four[place], no_weight));
+                    let weight = weights.map(|(four, none)| counts.choose(four[place], none));
                     evaluator.fold_at(*reduction, value, weight, || {
                         [thread.batch, thread.rows[row], thread.column + (offset + column)]
                     })

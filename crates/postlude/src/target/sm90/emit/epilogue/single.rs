@@ -23,12 +23,12 @@ pub(super) fn store_at<'k, C: EpilogueChip>(
     inside: Option<Reg<'k, Pred>>,
 ) {
     if run == 1 {
-        let inside = memory.inside(column, inside);
+        let inside = memory.inside(|| column, inside);
         return store(k, output.dtype, memory.element(k, [batch, row, column]), value, inside);
     }
     let first = begins_run(column, run);
     let inside = inside.map_or(first, |inside| inside & first);
-    let inside = memory.inside(column / run, Some(inside));
+    let inside = memory.inside(|| column / run, Some(inside));
     let to = memory.element(k, [batch, row, column / run]);
     store(k, output.dtype, to, value, inside);
 }

@@ -427,7 +427,8 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(locations[element / 2], transfer, column).pointer();
                 let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
-                let inside = memory.inside(thread.column + column, Some(inside)).unwrap_or(inside);
+                let inside =
+                    memory.inside(|| thread.column + column, Some(inside)).unwrap_or(inside);
                 match (*ready, half) {
                     (Converted::Whole(values), Some(half)) => {
                         let value = k.half_of_f32(half, values[element]);

@@ -285,12 +285,13 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         reduction: Reduction,
     ) -> Vec<[Term<'k>; 4]> {
         let (evaluator, VisitedGroups { thread, first, .. }) = (&self.evaluator, groups);
-        let (nothing, no_weight) =
-            (evaluator.fold_nothing(reduction), evaluator.no_weight(reduction));
+        let nothing = evaluator.fold_nothing(reduction);
+        let no_weight = reduction.weights.map(|_| evaluator.no_weight(reduction));
         let run = evaluator.plan.program.runs[reduction.terms.index()];
         let group = |(group, terms): (usize, &Terms<'k>)| {
             let four = evaluator.folded_four(terms, reduction.terms);
             let weights = reduction.weights.map(|node| evaluator.folded_four(terms, node));
+            let weights = weights.zip(no_weight);
             let element = |element: usize| {
                 let (chunk, column) = (first + 8 * group as u32, element as u32 % 2);
                 let row = thread.inside_rows[element / 2];
@@ -303,7 +304,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
                 };
                 let counts = counts(run, self.exchange.column, chunk, column).and(inside);
                 let value = counts.choose(four[element], nothing);
-                let weight = weights.map(|four| counts.choose(four[element], no_weight));
+                let weight = weights.map(|(four, none)| counts.choose(four[element], none));
                 evaluator.fold_at(reduction, value, weight, || {
                     [thread.batch, thread.rows[element / 2], thread.column + (chunk + column)]
                 })

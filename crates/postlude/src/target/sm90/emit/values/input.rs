@@ -33,7 +33,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 // No output overlaps a vector or a scalar; one may lie where a tile does.
                 let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
                 let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
-                self.load(memory.dtype, location, memory.inside(place.at[2], place.inside), cache)
+                self.load(
+                    memory.dtype,
+                    location,
+                    memory.inside(|| place.at[2], place.inside),
+                    cache,
+                )
             }
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)
