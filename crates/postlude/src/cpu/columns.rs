@@ -107,33 +107,8 @@ fn finish(
             let leaf = Leaf::new(input_tensor(context.inputs, *input), axes);
             each_batch(array, &mut memory.line, |batch, out| leaf.load(batch, 0, 0, out));
         }
-        Op::Reduce(fold, over, of) if over.batch => {
-            let source = operand(finished, *of);
-            let slots = array.extents.iter().product();
-            let partial = memory.partial.get_or_insert_with(|| {
-                let accuracy = context.accuracies[id.index()];
-                Partial::new(*fold, context.graph.ty(*of).elem, accuracy, slots)
-            });
-            partial.reset(slots);
-            let width = folded_width(*over, source.extents[2]);
-            for batch in 0..source.extents[0] {
-                rows::fold_row(partial, 0, *over, source.row(batch, 0), batch * width);
-            }
-            partial.finish_into(&mut array.data);
-        }
-        Op::ReduceWeighted(fold, over, of, by) if over.batch => {
-            let (source, weights) = (operand(finished, *of), operand(finished, *by));
-            let slots = array.extents.iter().product();
-            let partial = memory.partial.get_or_insert_with(|| {
-                let accuracy = context.accuracies[id.index()];
-                Partial::new(*fold, context.graph.ty(*of).elem, accuracy, slots)
-            });
-            partial.reset(slots);
-            for batch in 0..source.extents[0] {
-                let (terms, weights) = (source.row(batch, 0), weights.row(batch, 0));
-                rows::fold_weighted_row(partial, 0, *over, terms, weights);
-            }
-            partial.finish_into(&mut array.data);
+        Op::Reduce(_, over, _) | Op::ReduceWeighted(_, over, ..) if over.batch => {
+            fold_batches(context, id, &mut memory.partial, finished, array);
         }
         op => {
             let width = array.extents[2];
@@ -159,6 +134,40 @@ fn finish(
             });
         }
     }
+}
+
+/// A reduction that also folds the batches of a finished value.
+fn fold_batches(
+    context: &Context<'_>,
+    id: NodeId,
+    partial: &mut Option<Partial>,
+    finished: &Finished,
+    array: &mut Array,
+) {
+    let (fold, over, of, by) = match context.graph[id].op {
+        Op::Reduce(fold, over, of) => (fold, over, of, None),
+        Op::ReduceWeighted(fold, over, of, by) => (fold, over, of, Some(by)),
+        ref op => panic!("compiler bug: {op:?} folds no batches"),
+    };
+    let source = operand(finished, of);
+    let slots = array.extents.iter().product();
+    let partial = partial.get_or_insert_with(|| {
+        let accuracy = context.accuracies[id.index()];
+        Partial::new(fold, context.graph.ty(of).elem, accuracy, slots)
+    });
+    partial.reset(slots);
+    let width = folded_width(over, source.extents[2]);
+    for batch in 0..source.extents[0] {
+        let terms = source.row(batch, 0);
+        match by {
+            None => rows::fold_row(partial, 0, over, terms, batch * width),
+            Some(by) => {
+                let weights = operand(finished, by).row(batch, 0);
+                rows::fold_weighted_row(partial, 0, over, terms, weights);
+            }
+        }
+    }
+    partial.finish_into(&mut array.data);
 }
 
 /// How many neighbouring terms of a row of this width are folded together.

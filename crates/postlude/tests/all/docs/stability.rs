@@ -90,6 +90,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Select(..) => format!("where({list})"),
         Op::Reduce(fold, over, _) if *over == ALONG_N => format!("{}({list}, N)", fold.name()),
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
+        Op::ReduceWeighted(fold, over, ..) => format!("{}({list}, {over:?})", fold.name()),
         Op::Pick(..) => format!("pick({list})"),
         Op::Index(_)
         | Op::Extent(_)
@@ -100,7 +101,6 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         | Op::Take(..)
         | Op::Part(..)
         | Op::Merge(..)
-        | Op::ReduceWeighted(..)
         | Op::Concat(..) => {
             panic!("no rule of stability makes {op:?}")
         }
