@@ -109,7 +109,7 @@ impl Machine<'_> {
         let map = Box::new(map.clone());
         let first = self.value(warp, tensor.coordinates[0])[lane] as i32;
         let bytes = i64::from(first) * i64::from(map.element.bytes());
-        if map.swizzle != Swizzle::None && bytes % 16 != 0 {
+        if (map.swizzle != Swizzle::None || first < 0) && bytes % 16 != 0 {
             let message = format!("the innermost coordinate {first} is between 16-byte chunks");
             self.blame(Self::blamed(warp), now.line, Diagnosis::Misaligned, message)?;
         }
@@ -254,6 +254,13 @@ impl Machine<'_> {
         let from = self.address(warp, from, now.line)?;
         for lane in lanes(now.mask) {
             let Some(place) = self.place(warp, now, lane, to)? else { continue };
+            if let Place::Box { corner, .. } = &place
+                && let Some(before) = corner.iter().find(|coordinate| **coordinate < 0)
+            {
+                let message =
+                    format!("a copy out of shared memory begins at {before}, before its tensor");
+                self.blame(Self::blamed(warp), now.line, Diagnosis::Limit, message)?;
+            }
             let Some(from) = self.source(warp, now, from[lane] as u32, &place)? else { continue };
             let piece = (from, place.bytes());
             let work = Work::Store { from, to: place, reduction, data: None };

@@ -159,24 +159,36 @@ mbarrier.init.shared::cta.b64 [shared_memory], 1;\n";
     has(&with(&format!("L2:\n{wait}\n@!%p0 bra L2;")), Diagnosis::ArrivalUnderflow);
 }
 
-#[test]
-fn a_store_that_writes_whole_chunks_beyond_a_row_is_found() {
-    let mut plain = Plain::new(
+/// A box of 8 elements, stored from this element on of a tensor of this size.
+fn stored_box(first: i32, size: u64) -> Vec<Finding> {
+    let mut plain = Plain::new(&format!(
         "mov.u32 %r0, %tid.x;\nst.shared.b32 [shared_memory], 7;\nsetp.ne.u32 %p0, %r0, 0;
 @%p0 bra L1;\nmov.b64 %rd2, map;\ncvta.param.u64 %rd3, %rd2;
-cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd3, {0}], [shared_memory];
+cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd3, {{{first}}}], [shared_memory];
 cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nL1:\nret;",
-    );
+    ));
     plain.text =
         plain.text.replace(".param .u64 data", ".param .u64 data, .param .align 64 .b8 map[128]");
     plain.launch.parameters.push(Parameter::Map(TensorMap {
         buffer: Buffer(0),
         offset: 0,
         element: Element::F32,
-        sizes: vec![6],
+        sizes: vec![size],
         strides: Vec::new(),
         box_sizes: vec![8],
         swizzle: Swizzle::None,
     }));
-    has(&plain.findings(), Diagnosis::BeyondRow);
+    plain.findings()
+}
+
+#[test]
+fn a_store_that_writes_whole_chunks_beyond_a_row_is_found() {
+    has(&stored_box(0, 6), Diagnosis::BeyondRow);
+}
+
+#[test]
+fn a_store_that_begins_before_its_tensor_is_found() {
+    has(&stored_box(-4, 8), Diagnosis::Limit);
+    has(&stored_box(-64, 8), Diagnosis::Limit);
+    assert!(stored_box(8, 8).iter().all(|finding| finding.diagnosis != Diagnosis::Limit));
 }

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, PointerParameter, Reg};
 use postlude_ptx::target::Tma;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::graph::{InputId, ProductId};
 use crate::lower::TileProgram;
@@ -27,14 +27,21 @@ pub(super) enum Source<'k> {
 pub(super) struct MappedTile<'k> {
     pub(super) map: MapParameter<'k>,
     pub(super) layout: SlotLayout,
-    /// The column of the product that the tensor's first one is, where that is not the first.
-    pub(super) first: Option<Reg<'k, U32>>,
+    /// The columns of the product that are the tensor's, where those are not all.
+    window: Option<ColumnWindow<'k>>,
 }
 
 impl<'k> MappedTile<'k> {
     /// The tensor's column that a column of the product is; outside of it for others.
     pub(super) fn column(&self, column: Reg<'k, U32>) -> Reg<'k, U32> {
-        self.first.map_or(column, |first| column - first)
+        self.window.map_or(column, |window| column - window.first)
+    }
+
+    /// Whether a slot that begins in this column of the tensor has columns of it, where not every slot has.
+    /// The TMA unit takes a store that begins before its tensor for an illegal instruction.
+    pub(super) fn overlaps(&self, column: Reg<'k, U32>) -> Option<Reg<'k, Pred>> {
+        let before = self.layout.columns() - 1;
+        self.window.map(|window| (column + before).lt(window.columns + before))
     }
 }
 
@@ -93,8 +100,8 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         match (&declared.dims, layout) {
             (None, _) => Source::Host(k.parameter_f32(&name)),
             (Some(_), Some(layout)) => {
-                let first = self.window(window, 1).map(|window| window.first);
-                Source::Map(MappedTile { map: k.parameter_map(&name), layout, first })
+                let window = self.window(window, 1);
+                Source::Map(MappedTile { map: k.parameter_map(&name), layout, window })
             }
             (Some(_), None) => {
                 let window = self.window(window, program.input_run(input));
@@ -109,8 +116,8 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         let (name, window) = (format!("output{place}"), program.output_window(place));
         if let Some(major) = self.schedule.needs.epilogue_stores[place].major() {
             let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
-            let first = self.window(window, 1).map(|window| window.first);
-            return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, first });
+            let window = self.window(window, 1);
+            return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, window });
         }
         let window = self.window(window, program.output_run(output));
         Destination::Direct(Memory::declare(k, &name, output.dtype, window))

@@ -94,6 +94,8 @@ pub(super) const MAP_ALIGNMENT: u64 = 16;
 const MAP_STRIDES: i128 = 1 << 40;
 /// Coordinates are signed 32-bit numbers, and a tile may begin before a size ends and end after it.
 const MOST_ELEMENTS: usize = i32::MAX as usize - 1024;
+/// The most columns of a slot, and a multiple of those of every slot.
+const SLOT_COLUMNS: usize = 64;
 
 /// How every tile operand is loaded, in the order of the signature.
 pub(super) fn epilogue_loads(
@@ -112,7 +114,9 @@ pub(super) fn epilogue_loads(
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
-        let columns = columns(problem, windows, window)[1];
+        let [first, columns] = columns(problem, windows, window);
+        // The TMA unit loads a box that begins before its tensor only where that is whole chunks before.
+        let mapped = mapped && has_whole_chunks(declared.dtype, first);
         transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
     };
     program.tile_operands.iter().copied().map(transfer).collect()
@@ -136,18 +140,17 @@ pub(super) fn epilogue_stores(
                 return EpilogueTransfer::Finished;
             }
             let strides = body_strides(graph.space(), &output.dims, &placement.strides);
-            let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
             let [first, columns] = columns(problem, windows, program.output_window(place));
+            // The TMA unit stores no box that begins before its tensor (an illegal instruction): none may lie across the
+            // first column of a part.
+            let mapped = (output.dtype.bits() == 8 || is_mapped(output.dtype))
+                && first.is_multiple_of(SLOT_COLUMNS);
             let lies = (strides, columns);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
-            let whole = |elements: usize| {
-                (elements * output.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
-            };
+            let whole = |elements: usize| has_whole_chunks(output.dtype, elements);
             match transfer {
-                EpilogueTransfer::Tma if !whole(columns) || !whole(first) => {
-                    EpilogueTransfer::Contiguous
-                }
+                EpilogueTransfer::Tma if !whole(columns) => EpilogueTransfer::Contiguous,
                 // Tiles of bytes are stored by TMA row-major only.
                 EpilogueTransfer::TmaTransposed
                     if !whole(problem.rows) || output.dtype.bits() == 8 =>
@@ -164,6 +167,11 @@ pub(super) fn epilogue_stores(
 fn columns(problem: &Problem, windows: &[[u32; 2]], window: Option<usize>) -> [usize; 2] {
     let all = [0, problem.product_columns()];
     window.map_or(all, |window| windows[window].map(|size| size as usize))
+}
+
+/// Whether this many elements are whole chunks of 16 bytes.
+fn has_whole_chunks(dtype: DType, elements: usize) -> bool {
+    (elements * dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
 }
 
 /// Whether TMA moves such elements, row-major and column-major.

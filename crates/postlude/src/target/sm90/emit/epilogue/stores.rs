@@ -376,7 +376,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         let Destination::Map(tile) = &self.parameters.destinations[output] else {
             panic!("compiler bug: a slot of an output without a map")
         };
-        self.issue(|| {
+        let copy = || {
             let map = tile.map.address();
             match self.unit {
                 StoreUnit::Warp { row } => {
@@ -392,6 +392,13 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                     });
                 }
             }
+        };
+        self.issue(|| {
+            match tile.overlaps(column) {
+                Some(overlaps) => k.if_(overlaps, copy),
+                None => copy(),
+            }
+            // A slot counts as issued also where it had nothing to store.
             k.bulk_commit();
         });
         let number = self.issued.replace(self.issued.get() + 1);
