@@ -5,6 +5,7 @@
 mod drawn;
 mod epilogues;
 mod row;
+mod vocabulary;
 
 use postlude::DType;
 
@@ -39,11 +40,13 @@ pub enum Suite {
     Random,
     /// Large products of language models.
     Large,
+    /// What is computed of a vocabulary's logits and folds each row of them.
+    Vocabulary,
 }
 
 impl Suite {
     /// All of them, in the order of reports.
-    pub const ALL: [Suite; 9] = [
+    pub const ALL: [Suite; 10] = [
         Suite::FirstUse,
         Suite::Plain,
         Suite::Fused,
@@ -53,6 +56,7 @@ impl Suite {
         Suite::Unaligned,
         Suite::Random,
         Suite::Large,
+        Suite::Vocabulary,
     ];
     /// What is measured when nobody says what.
     pub const USUAL: [Suite; 3] = [Suite::FirstUse, Suite::Plain, Suite::Fused];
@@ -69,6 +73,7 @@ impl Suite {
             Suite::Unaligned => "unaligned",
             Suite::Random => "random",
             Suite::Large => "large",
+            Suite::Vocabulary => "vocabulary",
         }
     }
 
@@ -89,6 +94,7 @@ impl Suite {
             Suite::Unaligned => UNALIGNED.iter().map(|line| unaligned_row(*line)).collect(),
             Suite::Random => drawn::rows(seed),
             Suite::Large => LARGE.iter().map(|sizes| large_row(*sizes)).collect(),
+            Suite::Vocabulary => vocabulary::rows(),
         }
         .into_iter()
         .map(|row| Row { suite: self, ..row })

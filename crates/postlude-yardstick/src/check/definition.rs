@@ -100,7 +100,10 @@ impl Part {
             "N" => self.columns.clone(),
             "N/2" => self.columns.iter().copied().filter(|column| *column < self.half).collect(),
             "K" => (0..self.inner).collect(),
-            _ => panic!("compiler bug: the suite has no dim `{dim}`"),
+            number => match number.parse() {
+                Ok(size) => (0..size).collect(),
+                Err(_) => panic!("compiler bug: the suite has no dim `{dim}`"),
+            },
         }
     }
 
