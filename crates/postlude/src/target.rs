@@ -319,6 +319,13 @@ impl Planned {
         }
     }
 
+    /// Cycles as the model counts them, where a thread has this many bytes that its registers do not hold.
+    pub(crate) fn cycles(&self, spilled: u32) -> f64 {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => planned.cycles(spilled),
+        }
+    }
+
     /// The same with at most this many CTAs, where there is a limit.
     #[must_use]
     pub fn limited(self, grid_limit: Option<u32>) -> Planned {

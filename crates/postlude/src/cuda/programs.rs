@@ -51,26 +51,30 @@ impl Programs {
         Ok(place.insert(Program { function, spilled }).clone())
     }
 
-    /// The first schedule whose code keeps everything in registers, with that code. Where none does, the one that spills
-    /// least.
+    /// The schedule that takes the fewest cycles with what its code spills, and that code. Schedules come best first:
+    /// one that takes as long without spills as the best so far with its own is not compiled.
     pub(super) fn choose(
         &self,
         kernel: &GpuKernel,
         device: &Device,
         all: Vec<Planned>,
     ) -> Result<(Planned, Program), RuntimeError> {
-        let mut best: Option<(Planned, Program)> = None;
+        let mut best: Option<(f64, Planned, Program)> = None;
         for planned in all {
-            let program = self.get(kernel, device, &planned)?;
-            let fits = program.spilled == 0;
-            if best.as_ref().is_none_or(|(_, best)| program.spilled < best.spilled) {
-                best = Some((planned, program));
+            let beaten = |cycles: f64| best.as_ref().is_some_and(|(best, ..)| *best <= cycles);
+            if beaten(planned.cycles(0)) {
+                continue;
             }
-            if fits {
-                break;
+            let program = self.get(kernel, device, &planned)?;
+            let cycles = planned.cycles(program.spilled);
+            if !beaten(cycles) {
+                best = Some((cycles, planned, program));
             }
         }
-        Ok(best.unwrap_or_else(|| panic!("compiler bug: planning gave no schedule")))
+        let Some((_, planned, program)) = best else {
+            panic!("compiler bug: planning gave no schedule")
+        };
+        Ok((planned, program))
     }
 
     /// How many there are.

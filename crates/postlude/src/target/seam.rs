@@ -39,6 +39,9 @@ pub(super) trait Target: Copy + Debug {
     /// Whether a given schedule can run a program, or why not.
     fn accept(self, schedule: &Self::Schedule, bound: &BoundProgram) -> Result<(), Self::Refusal>;
 
+    /// Cycles of a schedule as the model counts them, where a thread has this many bytes that its registers do not hold.
+    fn cycles(self, schedule: &Self::Schedule, bound: &BoundProgram, spilled: u32) -> f64;
+
     /// The same schedule with at most this many CTAs.
     fn limited(schedule: Self::Schedule, grid_limit: u32) -> Self::Schedule;
 
@@ -84,6 +87,11 @@ impl<T: Target> PlannedFor<T> {
             Some(limit) => PlannedFor { schedule: T::limited(self.schedule, limit), ..self },
             None => self,
         }
+    }
+
+    /// Cycles as the model counts them, where a thread has this many bytes that its registers do not hold.
+    pub(super) fn cycles(&self, spilled: u32) -> f64 {
+        self.chip.cycles(&self.schedule, &self.bound, spilled)
     }
 
     /// The program at the sizes of the call.

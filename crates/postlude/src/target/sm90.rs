@@ -41,6 +41,10 @@ impl Target for Sm90 {
         plan::accept(schedule, bound, self)
     }
 
+    fn cycles(self, schedule: &Sm90Schedule, bound: &BoundProgram, spilled: u32) -> f64 {
+        plan::cycles(schedule, bound.problem(), self, spilled)
+    }
+
     fn limited(schedule: Sm90Schedule, grid_limit: u32) -> Sm90Schedule {
         Sm90Schedule { grid_limit: Some(grid_limit), ..schedule }
     }

@@ -33,6 +33,7 @@ mod workspace;
 pub(crate) use accept::accept;
 pub(crate) use candidates::CANDIDATES;
 pub(crate) use chip::Sm90;
+pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
 pub(crate) use operand::{
     MOVED_DEPTH, Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER,

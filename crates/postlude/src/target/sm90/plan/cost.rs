@@ -49,6 +49,20 @@ const LARGE_CLUSTER: f64 = 1190.0;
 const SPLIT_K: f64 = 870.0;
 const SPLIT_K_ELEMENT: f64 = 0.163;
 
+/// Cycles of a tile for each byte of a thread that its registers do not hold: a word is stored and loaded again.
+const SPILLED_BYTE: f64 = 16.0;
+
+/// Cycles for the whole problem, where a thread has this many bytes that its registers do not hold.
+pub(crate) fn with_spills(
+    schedule: &Sm90Schedule,
+    problem: &Problem,
+    chip: Sm90,
+    spilled: u32,
+) -> f64 {
+    let spills = waves(schedule, problem, chip) * f64::from(spilled) * SPILLED_BYTE;
+    cycles(schedule, problem, chip) + spills
+}
+
 /// Cycles for the whole problem, as the model sees it: a mean of both clocks, in cycles of the slower products.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let at = |products: f64| cycles_at(schedule, problem, chip, products) / products;
@@ -60,9 +74,7 @@ fn cycles_at(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, products: f
     let tile = schedule.tile;
     let cluster = tile.cluster;
     let blocks = f64::from(schedule.grid(problem, chip));
-    let running = blocks / f64::from(cluster.blocks());
-    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
-    let waves = (rows * columns * problem.batch as f64 / running).ceil();
+    let waves = waves(schedule, problem, chip);
     let steps = (problem.inner as f64 / f64::from(schedule.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
     let multiplied = steps * step(schedule, problem, blocks, products);
@@ -80,6 +92,14 @@ fn cycles_at(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, products: f
         } else {
             waves * (multiplied + finished)
         }
+}
+
+/// Tiles of a CTA, one after the other.
+fn waves(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    let running =
+        f64::from(schedule.grid(problem, chip)) / f64::from(schedule.tile.cluster.blocks());
+    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
+    (rows * columns * problem.batch as f64 / running).ceil()
 }
 
 /// Cycles from the last product of a tile to its end.
