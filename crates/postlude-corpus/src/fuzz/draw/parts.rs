@@ -90,7 +90,9 @@ impl Draw {
         let targets: Vec<ValueId> = (0..count).map(|_| self.known(&[x], ty, about)).collect();
         for target in &targets {
             self.sketch.values[*target].positive = positive;
-            self.sketch.values[*target].splits.push(by * count);
+            // Some of the parts put together are a part too.
+            let fewer = (2..=count).filter(|some| count % some == 0).map(|some| by * some);
+            self.sketch.values[*target].splits.extend(fewer);
         }
         let parts = if function == "split" { format!(", {count}") } else { String::new() };
         let run = run.map_or_else(String::new, |run| format!(", {run}"));
