@@ -5,9 +5,11 @@
 //! one that fails smaller.
 
 mod campaign;
+mod definitions;
 mod draw;
 mod features;
 mod judge;
+mod named;
 mod place;
 mod shrink;
 mod sketch;
@@ -18,7 +20,7 @@ mod workers;
 
 pub use campaign::{Campaign, End, Found, News, Summary};
 pub use draw::{Extent, draw, graph_seed};
-pub use features::{features, wanted};
+pub use features::{FREQUENT, features, wanted};
 pub use judge::{Engine, Kind, Until, Verdict, Wrong, judge};
 pub use place::Place;
 pub use shrink::shrink;

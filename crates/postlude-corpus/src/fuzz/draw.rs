@@ -7,13 +7,16 @@
 
 mod columns;
 mod data;
+mod defined;
 mod elementwise;
 mod free;
 mod free_calls;
 mod free_outputs;
 mod functions;
 mod inputs;
+mod online;
 mod outputs;
+mod parts;
 mod random;
 mod reductions;
 mod tops;
@@ -72,6 +75,8 @@ struct Traits {
     width: u32,
     /// Anything meets anything.
     wild: bool,
+    /// Columns are split into several parts.
+    parted: bool,
 }
 
 struct Draw {
@@ -80,6 +85,8 @@ struct Draw {
     traits: Traits,
     /// The accumulator.
     product: ValueId,
+    /// The part whose values are drawn from: 0 for all columns of the product.
+    scope: u16,
 }
 
 /// Which values may be operands.
@@ -105,6 +112,7 @@ impl Draw {
             halved: random.chance(15),
             grouped: random.chance(12),
             wild: random.chance(4),
+            parted: random.chance(14),
             width: 2 << random.below(7),
         };
         let base = if traits.halved && random.one_in(6) { 2 } else { 1 };
@@ -114,13 +122,14 @@ impl Draw {
             operands: operands(&mut random, free),
             base,
             factors,
+            named: None,
             inputs: Vec::new(),
             values: Vec::new(),
             statements: Vec::new(),
             outputs: Vec::new(),
             unused: Vec::new(),
         };
-        Draw { random, sketch, traits, product: 0 }
+        Draw { random, sketch, traits, product: 0, scope: 0 }
     }
 
     /// How many columns a run has; seldom another number than the kernel's usual one.
@@ -158,8 +167,17 @@ impl Draw {
             let steps = self.random.range(0, 3);
             self.steps(steps, &early);
         }
+        if self.random.chance(30) {
+            self.second_edition(&early);
+        }
+        if self.random.chance(30) {
+            self.online(base);
+        }
         if traits.grouped {
             self.groups();
+        }
+        if traits.parted {
+            self.parts();
         }
         if traits.halved {
             self.halves();
@@ -210,8 +228,7 @@ impl Draw {
         about: f64,
     ) -> ValueId {
         let known = self.known(operands, ty, about);
-        let statement =
-            Statement { targets: vec![known], text: text.into(), operands: operands.to_vec() };
+        let statement = Statement::new(vec![known], text.into(), operands.to_vec());
         self.sketch.statements.push(statement);
         known
     }
@@ -251,7 +268,8 @@ impl Draw {
     /// A value of an element type that fits, more often a late one.
     fn choose(&mut self, elem: Elem, fits: Fits<'_>) -> Option<ValueId> {
         let all = self.sketch.values.iter().enumerate();
-        let fits = |known: &Known| known.ty.elem == elem && known.stack.is_none() && fits(known);
+        let scope = self.scope;
+        let fits = |known: &Known| known.ty.elem == elem && is_in(known, scope) && fits(known);
         let all = all.filter(|(_, known)| fits(known));
         let all: Vec<ValueId> = all.map(|(id, _)| id).collect();
         if all.is_empty() {
@@ -280,6 +298,12 @@ impl Draw {
         let meets = |value: &ValueId| self.sketch.values[*value].meets_columns(axes.column);
         values.iter().all(meets).then_some(axes)
     }
+}
+
+/// Whether a value may be drawn inside of a part: those with its columns, and those without any.
+fn is_in(known: &Known, scope: u16) -> bool {
+    let own = known.ty.axes.column.is_none() || known.ty.axes.part == scope;
+    known.is_plain() && own
 }
 
 /// Operands of the product: mostly dtypes that Hopper kernels multiply, sometimes any pair that types.

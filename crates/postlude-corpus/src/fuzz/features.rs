@@ -3,6 +3,8 @@
 //! In: a specimen. Out: the names of its features; [`wanted`] lists the features that a long enough run must have. Both
 //! follow the catalogue and the dtypes, so that a new function or dtype is wanted too.
 
+mod frequent;
+
 use std::collections::BTreeSet;
 
 use postlude::DType;
@@ -12,6 +14,8 @@ use postlude::graph::{Axes, Kind};
 use super::draw::differentiable;
 use super::sketch::{Form, Known, Sketch, Statement, ValueId};
 use super::specimen::Specimen;
+
+pub use frequent::FREQUENT;
 
 /// The features of a specimen.
 pub fn features(specimen: &Specimen) -> BTreeSet<String> {
@@ -82,6 +86,7 @@ pub fn wanted() -> BTreeSet<String> {
     }
     all.extend(PLACELESS.map(str::to_owned));
     all.extend(OTHERS.map(str::to_owned));
+    all.extend(FREQUENT.map(str::to_owned));
     all
 }
 
@@ -163,7 +168,7 @@ fn functions(text: &str) -> Vec<String> {
 }
 
 fn is_split(statement: &Statement) -> bool {
-    statement.targets.len() == 2 && !statement.text.starts_with("topk")
+    ["halves(", "pairs(", "split("].iter().any(|one| statement.text.starts_with(one))
 }
 
 impl Found<'_> {
@@ -206,6 +211,9 @@ impl Found<'_> {
             if selects(statement) && self.made_by(*operand).is_some_and(selects) {
                 self.add("a where of a where");
             }
+        }
+        for name in frequent::frequent(self.sketch, statement) {
+            self.add(name);
         }
         if is_split(statement) {
             self.split(statement, live);

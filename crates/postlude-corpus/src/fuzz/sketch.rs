@@ -7,6 +7,9 @@ use postlude::DType;
 use postlude::graph::{Axes, Type};
 use postlude::shape::Dim;
 
+use super::definitions::needed;
+use super::named::{Named, column_name};
+
 /// A value with a name: an input, an index or what a statement assigns.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Known {
@@ -35,6 +38,11 @@ impl Known {
         Known { name, ty, about, positive, late, folds, from_product, splits, stack }
     }
 
+    /// Whether it is a value of the body as most are, rather than a table, a seed or the largest of rows.
+    pub(super) fn is_plain(&self) -> bool {
+        self.stack.is_none()
+    }
+
     /// Whether this value and one of this many columns may be operands of one operation.
     pub(super) fn meets_columns(&self, column: Option<u32>) -> bool {
         column.is_none_or(|column| self.splits.iter().all(|split| *split <= column))
@@ -59,6 +67,14 @@ pub(super) struct Statement {
     pub(super) targets: Vec<ValueId>,
     pub(super) text: String,
     pub(super) operands: Vec<ValueId>,
+    /// What N has to be a multiple of, beyond what the dims of the targets say.
+    pub(super) multiple: u32,
+}
+
+impl Statement {
+    pub(super) fn new(targets: Vec<ValueId>, text: String, operands: Vec<ValueId>) -> Statement {
+        Statement { targets, text, operands, multiple: 1 }
+    }
 }
 
 /// An operand of the product.
@@ -95,6 +111,8 @@ pub struct Sketch {
     /// What N is divided by to give the product's columns.
     pub(super) base: u32,
     pub(super) factors: [Factor; 2],
+    /// The split into dims with names, where there is one.
+    pub(super) named: Option<Named>,
     pub(super) inputs: Vec<Declared>,
     pub(super) values: Vec<Known>,
     pub(super) statements: Vec<Statement>,
@@ -105,7 +123,8 @@ pub struct Sketch {
 
 /// The dims of a value in the order batch, rows, columns.
 pub(super) fn dims_of(axes: Axes) -> Vec<Dim> {
-    let column = axes.column.map(|divisor| Dim::Name { name: "N".to_owned(), divisor });
+    let name = column_name(axes.part).to_owned();
+    let column = axes.column.map(|divisor| Dim::Name { name, divisor });
     let (batch, row) = (axes.batch.then(|| Dim::name("L")), axes.row.then(|| Dim::name("M")));
     [batch, row, column].into_iter().flatten().collect()
 }
@@ -118,19 +137,23 @@ pub(super) fn list(dims: &[Dim]) -> String {
 impl Sketch {
     /// The kernel as people write it, a statement a line.
     pub fn text(&self) -> String {
+        let lines = self.lines();
+        let definitions: String = needed(&lines).into_iter().map(|one| one + "\n").collect();
         if self.form == Form::OneLiner {
-            return self.lines().join("\n");
+            return definitions + &lines.join("\n");
         }
-        let statements = self.lines().into_iter().map(|line| format!("    {line}\n"));
-        format!("{} {{\n{}}}", self.signature(), statements.collect::<String>())
+        let statements = lines.into_iter().map(|line| format!("    {line}\n"));
+        format!("{definitions}{} {{\n{}}}", self.signature(), statements.collect::<String>())
     }
 
     /// The same on one line.
     pub fn line(&self) -> String {
+        let lines = self.lines();
+        let definitions: String = needed(&lines).into_iter().map(|one| one + "; ").collect();
         if self.form == Form::OneLiner {
-            return self.lines().join("; ");
+            return definitions + &lines.join("; ");
         }
-        format!("{} {{ {} }}", self.signature(), self.lines().join("; "))
+        format!("{definitions}{} {{ {} }}", self.signature(), lines.join("; "))
     }
 
     fn signature(&self) -> String {
@@ -216,6 +239,14 @@ impl Sketch {
         self.unused.iter().for_each(|value| live[*value] = true);
         self.outputs.iter().for_each(|output| live[output.value] = true);
         for statement in self.statements.iter().rev() {
+            // The dims of parts are there where the split is.
+            let names_dims = statement.targets.iter().any(|one| self.values[*one].ty.axes.part > 0)
+                && statement.text.starts_with("split");
+            if names_dims
+                && (0..live.len()).any(|one| live[one] && self.values[one].ty.axes.part > 0)
+            {
+                live[statement.targets[0]] = true;
+            }
             if statement.targets.iter().any(|target| live[*target]) {
                 statement.operands.iter().for_each(|operand| live[*operand] = true);
             }
@@ -268,9 +299,16 @@ impl Sketch {
                 }
             }
         };
-        // Both parts of a split have their dims, whether or not anything reads them.
+        // All parts of a split have their dims, whether or not anything reads them.
         let used = self.statements.iter().filter(|one| one.targets.iter().any(|id| live[*id]));
-        let targets = used.flat_map(|one| one.targets.iter().copied());
+        let used: Vec<&Statement> = used.collect();
+        for statement in &used {
+            need(&Dim::name("N"), statement.multiple as usize);
+        }
+        if let Some(named) = &self.named {
+            need(&Dim::name("N"), named.align as usize);
+        }
+        let targets = used.into_iter().flat_map(|one| one.targets.iter().copied());
         let given = self.inputs.iter().map(|input| input.value).filter(|id| live[*id]);
         for value in targets.chain(given) {
             for dim in &dims_of(self.values[value].ty.axes) {

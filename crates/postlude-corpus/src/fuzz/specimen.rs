@@ -77,10 +77,19 @@ impl Specimen {
     /// Its sizes by name, those that the kernel has.
     pub(super) fn named_sizes(&self, compiled: &Compiled) -> Sizes {
         let known = postlude::problem::dim_names(compiled.defined());
-        let all = DIMS.into_iter().zip(self.sizes);
+        let all = self.all_sizes().into_iter();
         all.filter(|(name, _)| known.contains(name))
             .map(|(name, size)| (name.to_owned(), size))
             .collect()
+    }
+
+    /// The size of every dim, those of named parts included.
+    fn all_sizes(&self) -> Vec<(&'static str, usize)> {
+        let mut all: Vec<(&'static str, usize)> = DIMS.into_iter().zip(self.sizes).collect();
+        if let Some(named) = &self.sketch.named {
+            all.extend(named.sizes(self.sizes[2]));
+        }
+        all
     }
 
     /// The call's problem and arguments.
@@ -148,14 +157,15 @@ impl Specimen {
     }
 
     fn shape(&self, dims: &[postlude::shape::Dim]) -> Vec<usize> {
+        let sizes = self.all_sizes();
         let size = |dim: &postlude::shape::Dim| {
             if let postlude::shape::Dim::Size(size) = dim {
                 return *size as usize;
             }
             let text = dim.to_string();
             let name = text.split('/').next().unwrap_or_default();
-            let place = DIMS.iter().position(|one| *one == name).unwrap_or(0);
-            self.sizes[place] / dim.divisor() as usize
+            let found = sizes.iter().find(|(one, _)| *one == name);
+            found.map_or(1, |(_, size)| *size) / dim.divisor() as usize
         };
         dims.iter().map(size).collect()
     }
@@ -201,10 +211,17 @@ impl Specimen {
 
     fn used_sizes(&self) -> Vec<String> {
         let batched = self.sketch.factors.iter().any(|factor| factor.batched);
-        let all = DIMS.into_iter().zip(self.sizes);
-        all.filter(|(name, _)| *name != "L" || batched)
-            .map(|(name, size)| format!("{name}={size}"))
-            .collect()
+        let names: Option<Vec<String>> = self.kernel().ok().map(|kernel| {
+            postlude::problem::dim_names(kernel.defined()).into_iter().map(str::to_owned).collect()
+        });
+        let is_named =
+            |name: &str| names.as_ref().is_none_or(|all| all.iter().any(|one| one == name));
+        let all = self.all_sizes().into_iter();
+        all.filter(
+            |(name, _)| if DIMS.contains(name) { *name != "L" || batched } else { is_named(name) },
+        )
+        .map(|(name, size)| format!("{name}={size}"))
+        .collect()
     }
 }
 

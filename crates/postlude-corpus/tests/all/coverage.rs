@@ -1,9 +1,13 @@
 //! What the generator of random kernels draws: everything that the language has, in every position.
 
-use postlude_corpus::fuzz::{Extent, draw, features, graph_seed, wanted};
+use std::collections::BTreeMap;
+
+use postlude_corpus::fuzz::{Extent, FREQUENT, draw, features, graph_seed, wanted};
 
 /// Draws after which every feature has been seen, with room for chance: today 45,000 are enough.
 const DRAWS: u32 = 150_000;
+/// How many are counted by their features.
+const COUNTED: u32 = 10_000;
 /// How many of them are typed as well.
 const TYPED: u32 = 4_000;
 
@@ -20,6 +24,19 @@ fn every_function_dtype_and_shape_is_drawn() {
     }
     let missing: Vec<String> = missing.into_iter().collect();
     panic!("{} are never drawn: {}", missing.len(), missing.join(", "));
+}
+
+#[test]
+fn two_of_a_hundred_kernels_have_each_frequent_feature() {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::from(FREQUENT.map(|name| (name, 0)));
+    for number in 0..COUNTED {
+        let found = features(&draw(graph_seed(10, number), Extent::Small));
+        for (name, count) in &mut counts {
+            *count += u32::from(found.contains(*name));
+        }
+    }
+    let rare: Vec<_> = counts.iter().filter(|(_, count)| **count * 50 < COUNTED).collect();
+    assert!(rare.is_empty(), "of {COUNTED}: {rare:?} of {counts:?}");
 }
 
 #[test]

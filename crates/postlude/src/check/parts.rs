@@ -55,8 +55,12 @@ impl Body<'_> {
         let same = |operand: &&NodeId| self.graph.ty(**operand).axes.part == part;
         let known = operands.iter().filter(same).filter_map(|operand| self.parts.get(operand));
         let mut splits: Vec<u32> = known.flatten().copied().collect();
-        if let Op::Part(..) = self.graph[node].op {
-            splits.push(divisor);
+        if let Op::Part(_, whole) = self.graph[node].op
+            && let Some(whole) = self.graph.ty(whole).axes.column
+        {
+            // Some of the parts put together are a part too: `concat(a, b)` of thirds of a half.
+            let count = divisor / whole.max(1);
+            splits.extend((2..=count).filter(|some| count % some == 0).map(|some| whole * some));
         }
         // What is put together again is no part any more.
         splits.retain(|split| *split <= divisor);

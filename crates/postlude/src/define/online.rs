@@ -8,6 +8,8 @@
 
 mod product;
 
+use std::f64::consts::LN_2;
+
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Over, Rewriter, Run, Unary};
 
 use super::views::{Fuel, is, number, scaled, unary, unguarded, varies};
@@ -78,7 +80,15 @@ fn rewritten(graph: &mut Graph, op: &Op, finished: &Finished) -> Option<NodeId> 
         return None;
     }
     let value = product::sum(graph, over, folded, products)?;
+    let value = zero_of_nothing(graph, over.extent(folded), value);
     (Some(graph.ty(value)) == graph.type_of(op).ok()).then_some(value)
+}
+
+/// The sum of no terms is 0, though no maximum and no mean is a number.
+fn zero_of_nothing(graph: &mut Graph, folded: Axes, value: NodeId) -> NodeId {
+    let (count, zero) = (graph.make(Op::Extent(folded)), graph.make(Op::number(0.0)));
+    let none = graph.make(Op::Binary(Binary::Equal, count, zero));
+    graph.make(Op::Select(none, zero, value))
 }
 
 /// A sum's terms, taken apart into products.
@@ -120,7 +130,8 @@ impl Splitting<'_> {
             Op::Unary(Unary::Negate, a) => {
                 Some(self.split(a)?.into_iter().map(Product::negated).collect())
             }
-            Op::Unary(Unary::Exp, exponent) => Some(vec![self.exponential(exponent)?]),
+            Op::Unary(Unary::Exp, exponent) => Some(vec![self.exponential(exponent, 1.0)?]),
+            Op::Unary(Unary::Exp2, exponent) => Some(vec![self.exponential(exponent, LN_2)?]),
             Op::Binary(Binary::Multiply, a, b) if a == b => match self.deviation(a) {
                 Some(x) => Some(vec![Product::deviation(x)]),
                 None => self.multiply(a, b),
@@ -187,10 +198,13 @@ impl Splitting<'_> {
         vec![Product::below(weight), Product::constant(rest)]
     }
 
-    /// `exp(x - max(x) - r)`, `exp(x - logsumexp(x))` or the like.
-    fn exponential(&mut self, exponent: NodeId) -> Option<Product> {
+    /// `exp(x - max(x) - r)`, `exp(x - logsumexp(x))` or the like, where the base's logarithm is a factor.
+    fn exponential(&mut self, exponent: NodeId, logarithm: f64) -> Option<Product> {
         self.fuel.burn()?;
         let (factor, inner) = scaled(self.graph, exponent);
+        // `exp2(1.442695 * x)`, whose factor is rounded.
+        let close = (factor * logarithm - 1.0).abs() <= f64::from(f32::EPSILON);
+        let factor = if close { 1.0 } else { factor * logarithm };
         let Op::Binary(Binary::Subtract, a, b) = self.graph[inner].op else { return None };
         if factor != 1.0 {
             // The maximum of a positive multiple is that of the maximum, rounded as its terms are.
@@ -215,7 +229,7 @@ impl Splitting<'_> {
         }
         if !self.varies(b) && self.varies(a) {
             let by = self.exp(b);
-            return Some(self.exponential(a)?.over(by));
+            return Some(self.exponential(a, 1.0)?.over(by));
         }
         None
     }
@@ -266,3 +280,6 @@ fn multiplied(graph: &mut Graph, factors: &[Factor]) -> NodeId {
     }
     all.unwrap_or_else(|| graph.make(Op::number(1.0)))
 }
+
+#[cfg(test)]
+mod tests;

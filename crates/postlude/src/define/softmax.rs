@@ -32,6 +32,16 @@ pub(super) fn difference_from_logsumexp(graph: &mut Graph, op: &Op) -> Option<No
         .then(|| if sign < 0.0 { negate(graph, node) } else { node })
 }
 
+/// `max(x) + log(sum(exp(x - max(x))))` is the logsumexp, also of rows whose maximum is infinite.
+pub(super) fn logsumexp_by_hand(graph: &mut Graph, op: &Op) -> Option<NodeId> {
+    let Op::Binary(Binary::Add, a, b) = *op else { return None };
+    [(a, b), (b, a)].into_iter().find_map(|(peak, above)| {
+        let Op::Reduce(Fold::LogSumExpAboveMax, over, x) = graph[above].op else { return None };
+        (graph[peak].op == Op::Reduce(Fold::Max, over, x))
+            .then(|| graph.make(Op::Reduce(Fold::LogSumExp, over, x)))
+    })
+}
+
 /// `pick(log_softmax(x), t)` reads one element of a row, and what is the row's once.
 pub(super) fn pick_of_log_softmax(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Pick(of, index) = *op else { return None };

@@ -11,7 +11,9 @@ use super::difference::{difference_that_cancels, half_of_one_plus_tanh};
 use super::logarithm::{log_of_exponentials, one_plus};
 use super::quotient::{power_of_exponential, product_of_exponentials, quotient_of_exponentials};
 use super::renormalise::quotient_of_one_softmax;
-use super::softmax::{difference_from_logsumexp, expm1_of_log_softmax, pick_of_log_softmax};
+use super::softmax::{
+    difference_from_logsumexp, expm1_of_log_softmax, logsumexp_by_hand, pick_of_log_softmax,
+};
 use super::vanish::{product_with_log, product_with_log_softmax, product_with_masked_log};
 use super::views::{square, unary};
 
@@ -22,6 +24,7 @@ type Rule = fn(&mut Graph, &Op) -> Option<NodeId>;
 const RULES: &[Rule] = &[
     double_negation,
     root_of_square,
+    logsumexp_by_hand,
     difference_from_logsumexp,
     difference_that_cancels,
     expm1_of_log_softmax,

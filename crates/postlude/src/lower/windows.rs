@@ -9,7 +9,7 @@
 mod context;
 mod place;
 
-use crate::graph::{Graph, Op, Part};
+use crate::graph::{Graph, Op, Output, Part};
 
 use super::refusal::LowerRefusal;
 use super::views::Views;
@@ -22,7 +22,11 @@ pub(super) fn has_windows(graph: &Graph) -> bool {
     let named = |op: &Op| {
         matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
     };
+    // A value without columns is repeated along a part as it is along all columns.
+    let declared =
+        |output: &Output| graph.space().axes(&output.dims).is_some_and(|axes| axes.part > 0);
     graph.nodes().any(|(id, node)| live[id.index()] && (named(&node.op) || node.ty.axes.part > 0))
+        || graph.outputs().iter().any(declared)
 }
 
 /// The graph with every value at the product's columns.

@@ -1,5 +1,7 @@
 //! Every kernel of the library types, and every stage of it prints text that reads back.
 
+mod hopper;
+
 use std::fs;
 use std::path::Path;
 

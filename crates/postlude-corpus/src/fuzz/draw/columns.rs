@@ -25,11 +25,7 @@ impl Draw {
         }
         let split = *self.random.pick(&["halves", "pairs"]);
         let text = format!("{split}({{}})");
-        self.sketch.statements.push(Statement {
-            targets: targets.to_vec(),
-            text,
-            operands: vec![x],
-        });
+        self.sketch.statements.push(Statement::new(targets.to_vec(), text, vec![x]));
         let half = |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == 2);
         let both = *self.random.pick(&["{} * {}", "{} + {}", "silu({}) * {}", "maximum({}, {})"]);
         let about = about * about.min(30.0);

@@ -10,7 +10,7 @@ use postlude::dtype::Elem;
 use postlude::graph::{Axes, Kind, Type};
 
 use super::super::sketch::{Known, Statement, ValueId, least_common};
-use super::{Draw, Fits};
+use super::{Draw, Fits, is_in};
 
 /// What the columns have to be a multiple of at most.
 pub(super) const MOST_COLUMNS: u32 = 256;
@@ -79,24 +79,30 @@ impl Draw {
 
     /// One more statement, or none where there are no operands for it.
     fn free_step(&mut self, fits: Fits<'_>) -> bool {
-        match self.random.below(100) {
+        match self.random.below(126) {
             0..=33 => {
                 let entry = &FUNCTIONS[self.random.below(FUNCTIONS.len())];
                 self.free_call(entry, fits).is_some()
             }
-            34..=46 => self.split(fits).is_some(),
-            47..=51 => self.merge_any(fits).is_some(),
-            52..=61 => self.reduce_any(None, fits).is_some(),
-            62..=73 => self.free_derivative(fits).is_some(),
-            74..=80 => self.cast_any(fits).is_some(),
-            81..=85 => self.select_any(fits).is_some(),
+            34..=44 => self.split(fits).is_some(),
+            45..=49 => self.split_any(fits).is_some(),
+            50..=53 => self.merge_any(fits).is_some(),
+            54..=57 => self.merge_parts(fits).is_some(),
+            58..=66 => self.reduce_any(None, fits).is_some(),
+            67..=77 => self.free_derivative(fits).is_some(),
+            78..=84 => self.cast_any(fits).is_some(),
+            85..=89 => self.select_any(fits).is_some(),
+            90..=97 => self.online_any(fits).is_some(),
+            98..=103 => self.second_edition(fits).is_some(),
+            104..=106 => self.split_named(fits).is_some(),
             _ => self.step(fits).is_some(),
         }
     }
 
     /// A value that fits, of a position that is drawn first.
     pub(super) fn anywhere(&mut self, fits: Fits<'_>) -> Option<ValueId> {
-        let fits = |known: &Known| known.stack.is_none() && fits(known);
+        let scope = self.scope;
+        let fits = |known: &Known| is_in(known, scope) && fits(known);
         let all = self.sketch.values.iter().enumerate().filter(|(_, known)| fits(known));
         let all: Vec<(ValueId, Position)> = all.map(|(id, one)| (id, position(one))).collect();
         let mut positions: Vec<Position> = Vec::new();
@@ -138,7 +144,7 @@ impl Draw {
             self.sketch.values[target].splits.push(by);
         }
         let (text, operands) = (format!("{function}({{}})"), vec![x]);
-        self.sketch.statements.push(Statement { targets: targets.to_vec(), text, operands });
+        self.sketch.statements.push(Statement::new(targets.to_vec(), text, operands));
         Some(targets)
     }
 

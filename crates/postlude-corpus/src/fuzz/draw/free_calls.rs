@@ -48,6 +48,7 @@ impl Draw {
             Group::Composite => self.composite_any(entry, fits),
             Group::Structure => match entry.name {
                 "halves" | "pairs" => self.split_by(entry.name, fits).map(|parts| parts[0]),
+                "split" => self.split_any(fits).map(|parts| parts[0]),
                 "concat" | "join" => self.merge_by(entry.name, fits),
                 "pick" => self.pick_any(fits),
                 "take" => self.take_any(fits),

@@ -81,7 +81,7 @@ impl Draw {
     fn repeated(&mut self, axes: Axes) -> Axes {
         let whole = self.tile();
         if self.random.one_in(6) {
-            Axes { column: axes.column.or(whole.column), ..whole }
+            whole.along(axes.columns().or(whole.columns()))
         } else if self.random.one_in(12) {
             Axes { row: true, ..axes }
         } else {
@@ -90,6 +90,6 @@ impl Draw {
     }
 
     fn holds_bits(&self, axes: Axes) -> bool {
-        axes.rank() > 0 && self.stays_small(axes.column.unwrap_or(1) * 8)
+        axes.rank() > 0 && axes.part == 0 && self.stays_small(axes.column.unwrap_or(1) * 8)
     }
 }

@@ -4,7 +4,7 @@ use postlude::DType;
 use postlude::dtype::Elem;
 use postlude::graph::{Axes, Type};
 
-use super::super::sketch::{Declared, Known, ValueId, dims_of};
+use super::super::sketch::{Declared, Form, Known, ValueId, dims_of};
 use super::Draw;
 
 const FLOATS: [DType; 7] =
@@ -71,6 +71,18 @@ impl Draw {
             dims.swap(other, last);
         }
         self.declare_value(dtype, Some(dims), axes)
+    }
+
+    /// A table of this many elements, of a dim that the product does not have.
+    pub(super) fn declare_table(&mut self, dtype: DType, size: u32) -> Option<ValueId> {
+        // A one-liner has no signature to declare it in.
+        if self.sketch.form == Form::OneLiner {
+            return None;
+        }
+        let dims = vec![postlude::shape::Dim::Size(size)];
+        let table = self.declare_value(dtype, Some(dims), Axes::SCALAR);
+        self.sketch.values[table].stack = Some(size);
+        Some(table)
     }
 
     pub(super) fn declare_host_scalar(&mut self) {

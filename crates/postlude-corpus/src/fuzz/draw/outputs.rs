@@ -81,14 +81,16 @@ impl Draw {
         if !tile && (!late || self.random.one_in(40)) {
             // Columns are not repeated: a value of fewer keeps them.
             let whole = self.tile();
-            axes = Axes { column: axes.column.or(whole.column), ..whole };
+            axes = whole.along(axes.columns().or(whole.columns()));
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
             Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..9]),
             Elem::F32 => *self.random.pick(&FLOATS),
             Elem::I32 => *self.random.pick(&[DType::I32, DType::I32, DType::F32, DType::I8]),
-            Elem::Bool if axes.rank() > 0 => *self.random.pick(&[DType::Bool, DType::B1]),
+            Elem::Bool if axes.rank() > 0 && axes.part == 0 => {
+                *self.random.pick(&[DType::Bool, DType::B1])
+            }
             Elem::Bool => DType::Bool,
         };
         let mut dims = dims_of(axes);

@@ -90,10 +90,13 @@ impl Draw {
             input.dtype.elem() != Elem::Bool && input.dims.as_ref().is_some_and(|d| d.len() == 1)
         });
         let tables: Vec<ValueId> = tables.map(|input| input.value).collect();
-        if tables.is_empty() {
-            return None;
-        }
-        let table = tables[self.random.below(tables.len())];
+        let table = if tables.is_empty() || self.random.one_in(3) {
+            let dtype = *self.random.pick(&[DType::F32, DType::BF16, DType::I32, DType::U8]);
+            let size = *self.random.pick(&[1, 5, 64]);
+            self.declare_table(dtype, size)?
+        } else {
+            tables[self.random.below(tables.len())]
+        };
         let index = self.anywhere(&|known| known.ty.elem == Elem::I32 && fits(known))?;
         let ty = Type { elem: Elem::F32, axes: self.ty(index).axes };
         let about = self.about(table);
@@ -114,6 +117,12 @@ impl Draw {
     fn seeds(&mut self) -> (String, Vec<ValueId>) {
         let (seed, offset) = (*self.random.pick(&SEEDS), *self.random.pick(&SEEDS));
         let scalar = |known: &Known| known.ty.elem == Elem::I32 && known.ty.axes == Axes::SCALAR;
+        // Both words of a seed in memory.
+        if self.random.one_in(3)
+            && let Some(value) = self.declare_table(DType::I32, 2)
+        {
+            return (format!("{{}}, {offset}"), vec![value]);
+        }
         match self.anywhere(&scalar).filter(|_| self.random.one_in(2)) {
             Some(value) => (format!("{{}}, {offset}"), vec![value]),
             None => (format!("{seed}, {offset}"), Vec::new()),

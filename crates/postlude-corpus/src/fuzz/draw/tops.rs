@@ -33,7 +33,7 @@ impl Draw {
             });
         let text = format!("topk({{}}, {count}, {})", columns(axes.column?));
         let targets = vec![values, indices];
-        self.sketch.statements.push(Statement { targets, text, operands: vec![x] });
+        self.sketch.statements.push(Statement::new(targets, text, vec![x]));
         let further = self.random.one_in(3).then(|| self.of_stack(values, count));
         for stack in [Some(values), Some(indices), further].into_iter().flatten() {
             if self.random.chance(60) {

@@ -88,6 +88,11 @@ impl<'a> Contexts<'a> {
         columns.divisor / self.columns(context).divisor
     }
 
+    /// Whether a window holds values of these columns: its own, or runs of them.
+    pub(super) fn holds(&self, columns: Columns, context: Context) -> bool {
+        columns.divisor.is_multiple_of(self.columns(context).divisor)
+    }
+
     /// The columns of a window, each by itself.
     fn columns(&self, context: Context) -> Columns {
         match context {

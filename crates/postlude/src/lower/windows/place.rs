@@ -73,6 +73,10 @@ impl<'a> Placing<'a> {
     fn place(&mut self, id: NodeId, context: Context) -> Result<NodeId, LowerRefusal> {
         self.new.continue_statement(self.old, id);
         if let Some(columns) = self.old.ty(id).axes.columns() {
+            // Such as the whole of pairs that stand for a part.
+            if !self.contexts.holds(columns, context) {
+                return Err(Rule::NamedParts.at(self.old, id));
+            }
             let run = self.contexts.run(columns, context);
             if run > 1 && self.contexts.is_folded(context) {
                 return Err(Rule::RunsOfParts.at(self.old, id));

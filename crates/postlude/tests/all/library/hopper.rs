@@ -1,0 +1,225 @@
+//! Which kernels of the library one Hopper launch takes at M = N = K = 4096: a list that may only grow.
+//!
+//! A new kernel is named in one of the tables. A refused kernel that is taken now moves to [`PLANNED`]; nothing moves back.
+
+use postlude::placement::Placements;
+use postlude::target::Chip;
+use postlude::{Options, Problem, Sizes, problem};
+
+/// Kernels that are one launch.
+const PLANNED: &[&str] = &[
+    "apply_rms",
+    "attention_statistics",
+    "batch_norm_statistics",
+    "batched_bias_gradient",
+    "batched_bias_silu",
+    "batched_product",
+    "batched_shared_weight",
+    "bce_gradient",
+    "bce_loss",
+    "bce_loss_gradient",
+    "bias_silu_block_scale",
+    "causal_attention_statistics",
+    "causal_scores",
+    "col_scaled_lincomb_relu",
+    "col_scaled_relu_residual",
+    "cosine_similarity",
+    "crammer_singer_loss",
+    "cross_entropy_gradient",
+    "cross_entropy_loss",
+    "deepseek_router",
+    "dequantise_residual",
+    "distillation_loss",
+    "distillation_loss_logprobs",
+    "dropout",
+    "dropout_bits",
+    "fp8_block_quantise",
+    "geglu",
+    "geglu_backward",
+    "geglu_interleaved",
+    "gelu_backward_bias",
+    "gelu_backward_row_bias",
+    "gelu_fp8_amax",
+    "gelu_tanh_backward_bias",
+    "gelu_tanh_fp8_amax",
+    "glu",
+    "gradient_f8e5m2",
+    "greedy_statistics",
+    "greedy_token",
+    "gumbel_token",
+    "gumbel_token_philox",
+    "huber_loss",
+    "huber_loss_gradient",
+    "layer_statistics",
+    "lincomb",
+    "lincomb_bias",
+    "lincomb_bias_gelu_aux",
+    "lincomb_bias_relu",
+    "lincomb_bias_relu_mask",
+    "lincomb_block_scale",
+    "lincomb_gelu_backward",
+    "lincomb_relu",
+    "lincomb_row_bias",
+    "lincomb_row_bias_gelu_aux",
+    "lincomb_row_bias_relu_mask",
+    "lincomb_row_bias_silu",
+    "lincomb_scalars_in_memory",
+    "linear",
+    "linear_batch_norm",
+    "linear_clamp",
+    "linear_gelu",
+    "linear_gelu_aux",
+    "linear_gelu_tanh",
+    "linear_gelu_tanh_aux",
+    "linear_silu",
+    "linear_snake",
+    "lm_head_statistics",
+    "lstm_cell",
+    "moe_router",
+    "mse_loss",
+    "mse_loss_gradient",
+    "multi_margin_loss_scored",
+    "nearest_code",
+    "per_head_rms_norm",
+    "per_head_rms_norm_rotary",
+    "philox_dropout",
+    "philox_dropout_backward",
+    "product_amax",
+    "product_nn",
+    "product_nt",
+    "product_tn",
+    "product_tt",
+    "qkv_norm_rotary",
+    "qkv_norm_rotary_halves",
+    "qkv_split",
+    "quantise_fp8",
+    "quantise_i8",
+    "quantise_u8",
+    "reglu",
+    "reglu_backward",
+    "reglu_interleaved",
+    "relu_backward",
+    "relu_mask_backward",
+    "residual",
+    "residual_dropout",
+    "residual_layer_scale",
+    "residual_rms_statistic",
+    "rms_statistic",
+    "rotary_halves",
+    "rotary_interleaved",
+    "row_mean_variance",
+    "row_scaled_lincomb_relu",
+    "scaled_product",
+    "silu_backward",
+    "sinkhorn_columns",
+    "sinkhorn_rows",
+    "smoothed_cross_entropy_loss",
+    "softcap",
+    "softcap_cross_entropy",
+    "swiglu",
+    "swiglu_aux",
+    "swiglu_backward",
+    "swiglu_fp8_amax",
+    "swiglu_interleaved",
+    "swiglu_interleaved_backward",
+    "target_rank_scored",
+    "token_logprob_entropy",
+    "top2_margin",
+    "topk_tokens",
+    "weight_gradient",
+    "weight_update_stochastic",
+];
+
+/// Kernels whose rows meet a reduction of their own, which at this size takes several launches.
+const SEVERAL_LAUNCHES: &[&str] = &[
+    "batched_causal_softmax",
+    "cross_entropy_softmax_gradient",
+    "deepseek_grouped_router",
+    "lincomb_topk_softmax",
+    "linear_layer_norm",
+    "linear_log_softmax",
+    "linear_rms_norm",
+    "linear_softmax",
+    "multi_margin_loss",
+    "quantise_fp8_rows",
+    "quantise_i8_rows",
+    "target_rank",
+    "topk_router",
+];
+
+/// Kernels whose operands this target does not multiply, and the dtype of the left one.
+const OTHER_OPERANDS: &[(&str, &str)] = &[
+    ("fp8_bias_gelu", "f8e4m3"),
+    ("fp8_bias_gelu_amax_aux", "f8e4m3"),
+    ("fp8_mixed_gradient", "f8e5m2"),
+    ("fp8_product", "f8e4m3"),
+    ("fp8_row_bias_gelu", "f8e4m3"),
+    ("fp8_row_bias_gelu_amax_aux", "f8e4m3"),
+    ("fp8_row_col_scaled", "f8e4m3"),
+    ("product_f32", "f32"),
+    ("u8_product", "u8"),
+    ("w8a8", "i8"),
+    ("w8a8_requantise", "i8"),
+    ("w8a8_zero_points", "i8"),
+];
+
+/// What the planner says of a kernel.
+fn planned(name: &str, source: &str) -> Result<(), String> {
+    let compiled = super::kernel(name, source).compile(&Options::default());
+    let names = problem::dim_names(compiled.defined());
+    // The columns of a split are as many as its parts together.
+    let is_split = names.contains(&"KV");
+    let size = |dim: &str| match dim {
+        "Q" => 2048,
+        "KV" => 1024,
+        "L" => 3,
+        _ => 4096,
+    };
+    let names = names.into_iter().filter(|dim| *dim != "N" || !is_split);
+    let sizes: Sizes = names.map(|dim| (dim.to_owned(), size(dim))).collect();
+    let graph = compiled.optimised();
+    let problem = Problem::new(graph, &sizes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let placements = Placements::packed(graph, &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD);
+    let planning = planning.map_err(|error| error.summary())?;
+    planning.best().map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// What a table says of a kernel: `None` for one launch, or a part of the refusal.
+fn listed(name: &str) -> Option<Option<String>> {
+    if PLANNED.contains(&name) {
+        return Some(None);
+    }
+    if SEVERAL_LAUNCHES.contains(&name) {
+        return Some(Some("meet a reduction of their own row".to_owned()));
+    }
+    let other = OTHER_OPERANDS.iter().find(|(one, _)| *one == name);
+    other.map(|(_, dtype)| Some(format!("sm90 multiplies f16 and bf16; `A` is {dtype}")))
+}
+
+#[test]
+fn hopper_takes_the_kernels_that_are_listed() {
+    let mut wrong = Vec::new();
+    for (name, source) in super::sources() {
+        match (listed(&name), planned(&name, &source)) {
+            (None, _) => wrong.push(format!("{name} is in no table")),
+            (Some(None), Err(reason)) => wrong.push(format!("{name} was one launch: {reason}")),
+            (Some(Some(_)), Ok(())) => wrong.push(format!("{name} is one launch now: list it")),
+            (Some(Some(part)), Err(reason)) if !reason.contains(&part) => {
+                wrong.push(format!("{name} is refused for another reason: {reason}"));
+            }
+            (Some(None), Ok(())) | (Some(Some(_)), Err(_)) => {}
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_kernel_that_is_listed_is_there_once() {
+    let known: Vec<String> = super::sources().into_iter().map(|(name, _)| name).collect();
+    let others = OTHER_OPERANDS.iter().map(|(name, _)| name);
+    let listed = PLANNED.iter().chain(SEVERAL_LAUNCHES).chain(others);
+    let mut listed: Vec<String> = listed.map(|name| (*name).to_owned()).collect();
+    listed.sort();
+    assert_eq!(listed, known);
+}
