@@ -132,7 +132,7 @@ impl Draw {
     fn tile(&self) -> Axes {
         Axes {
             batch: self.traits.batched,
-            row: true,
+            row: Some(1),
             column: Some(self.sketch.base),
             ..Axes::SCALAR
         }

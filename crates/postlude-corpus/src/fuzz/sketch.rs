@@ -106,7 +106,8 @@ pub struct Sketch {
 /// The dims of a value in the order batch, rows, columns.
 pub(super) fn dims_of(axes: Axes) -> Vec<Dim> {
     let column = axes.column.map(|divisor| Dim::Name { name: "N".to_owned(), divisor });
-    let (batch, row) = (axes.batch.then(|| Dim::name("L")), axes.row.then(|| Dim::name("M")));
+    let row = axes.row.map(|divisor| Dim::Name { name: "M".to_owned(), divisor });
+    let batch = axes.batch.then(|| Dim::name("L"));
     [batch, row, column].into_iter().flatten().collect()
 }
 

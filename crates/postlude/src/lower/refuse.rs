@@ -19,6 +19,7 @@ const MOST_TOP: u32 = 8;
 /// Refuses what no launch computes.
 pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
     let graph = program.graph();
+    refuse_row_runs(program)?;
     refuse_runs(program)?;
     refuse_reductions(program)?;
     for (id, _) in graph.nodes().filter(|(id, _)| program.live[id.index()]) {
@@ -33,7 +34,7 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
             return Err(LowerRefusal::NotATile { name: name(), bytes });
         };
         let whole = graph.space().accumulator_axes();
-        let tile = axes.row && axes.column == whole.column;
+        let tile = axes.has_each_row() && axes.column == whole.column;
         let own = graph.space().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
@@ -56,6 +57,18 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
         }
         if output.dtype == DType::B1 && packed_major(graph.space(), &output.dims).is_none() {
             return Err(LowerRefusal::PackedBatches { name: name(), bytes });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses values of runs of rows.
+fn refuse_row_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
+    let graph = program.graph();
+    for (id, node) in graph.nodes().filter(|(id, _)| program.live[id.index()]) {
+        let folds = node.op.reduction().and_then(|(_, over, _)| over.row);
+        if node.ty.axes.row.is_some_and(|run| run > 1) || matches!(folds, Some(Run::Group(_))) {
+            return Err(Rule::RowRuns.at(graph, id));
         }
     }
     Ok(())

@@ -27,6 +27,8 @@ pub(crate) enum Rule {
     NoBatches,
     /// Values of more columns than the product, or runs of a finished reduction used in every column.
     OtherColumns,
+    /// Runs of rows.
+    RowRuns,
     /// A vector or a scalar stored as b1.
     PackedVector,
     /// Parts, merges or calls that planning did not remove.
@@ -84,6 +86,7 @@ impl Rule {
             Rule::OtherColumns => {
                 "a launch computes a value for each column of the product, or for runs of them inside a tile; this one has other columns"
             }
+            Rule::RowRuns => "no launch reduces runs of rows",
             Rule::PackedVector => {
                 "only bits of tiles are packed; this output is a vector or a scalar"
             }
@@ -147,6 +150,7 @@ impl Rule {
             Rule::OtherColumns => {
                 "reduce runs of the product's own columns inside the tile (`max(z, N, 128)`) and use the result there, or use it in a second kernel"
             }
+            Rule::RowRuns => "run it on the CPU",
             Rule::PackedVector => "declare the output `bool`",
             Rule::Whole => "run it on the CPU",
             Rule::AmbiguousParts => "give the columns a name (`N`) instead of a fixed size",

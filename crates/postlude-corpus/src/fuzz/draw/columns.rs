@@ -10,8 +10,9 @@ use super::reductions::columns;
 impl Draw {
     /// Splits the columns in two, goes on with the halves, and at times puts them together again.
     pub(super) fn halves(&mut self) {
-        let whole =
-            |known: &Known| !known.late && known.ty.axes.column == Some(1) && known.ty.axes.row;
+        let whole = |known: &Known| {
+            !known.late && known.ty.axes.column == Some(1) && known.ty.axes.row.is_some()
+        };
         let Some(x) = self.float(&whole) else {
             self.join_halves();
             return;

@@ -72,7 +72,7 @@ impl Draw {
             let other = self.random.below(last);
             dims.swap(other, last);
         }
-        let tile = axes.row && axes.column.is_some();
+        let tile = axes.row.is_some() && axes.column.is_some();
         let name = format!("{}{}", if tile { "D" } else { "d" }, self.sketch.outputs.len());
         self.sketch.outputs.push(Stored { name, dtype, dims, value });
     }
@@ -81,9 +81,9 @@ impl Draw {
     fn repeated(&mut self, axes: Axes) -> Axes {
         let whole = self.tile();
         if self.random.one_in(6) {
-            Axes { column: axes.column.or(whole.column), ..whole }
+            Axes { row: axes.row.or(whole.row), column: axes.column.or(whole.column), ..whole }
         } else if self.random.one_in(12) {
-            Axes { row: true, ..axes }
+            Axes { row: axes.row.or(Some(1)), ..axes }
         } else {
             axes
         }

@@ -18,7 +18,7 @@ impl Draw {
         for _ in 0..count {
             self.declare();
         }
-        self.index("row", Axes { row: true, ..Axes::SCALAR });
+        self.index("row", Axes::ROWS);
         self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
     }
 
@@ -33,7 +33,7 @@ impl Draw {
         let mut axes = match self.random.below(10) {
             0..=3 => Axes { batch, ..self.tile() },
             4 | 5 => Axes { batch, column: Some(self.sketch.base), ..Axes::SCALAR },
-            6 | 7 => Axes { batch, row: true, ..Axes::SCALAR },
+            6 | 7 => Axes { batch, ..Axes::ROWS },
             8 => Axes { batch, ..Axes::SCALAR },
             _ => {
                 self.declare_host_scalar();

@@ -28,7 +28,7 @@ impl Draw {
         let assigned: Vec<ValueId> =
             self.sketch.statements.iter().flat_map(|one| one.targets.clone()).collect();
         let fits = |id: ValueId| assigned.contains(&id) && self.sketch.values[id].stack.is_none();
-        let is_tile = |axes: Axes| axes.row && axes.column.is_some();
+        let is_tile = |axes: Axes| axes.row.is_some() && axes.column.is_some();
         let (mut tiles, mut finished) = (Vec::new(), Vec::new());
         for (id, known) in values.filter(|(id, _)| fits(*id)) {
             if is_tile(known.ty.axes) {
@@ -74,14 +74,15 @@ impl Draw {
         let (ty, late) = (known.ty, known.late);
         // What is near zero, or below it, says nothing as an integer.
         let coarse = known.about < 3.0 || !known.positive;
-        let tile = ty.axes.row && ty.axes.column.is_some();
+        let tile = ty.axes.row.is_some() && ty.axes.column.is_some();
         // Results of reductions leave as floats of 16 or 32 bits; others are seldom.
         let narrow = !tile && late && !self.random.one_in(20);
         let mut axes = ty.axes;
         if !tile && (!late || self.random.one_in(40)) {
             // Columns are not repeated: a value of fewer keeps them.
             let whole = self.tile();
-            axes = Axes { column: axes.column.or(whole.column), ..whole };
+            axes =
+                Axes { row: axes.row.or(whole.row), column: axes.column.or(whole.column), ..whole };
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),

@@ -31,6 +31,11 @@ pub(super) fn columns(by: u32) -> String {
     if by == 1 { "N".to_owned() } else { format!("N/{by}") }
 }
 
+/// How a dim of this fraction of the rows is written.
+pub(super) fn rows(by: u32) -> String {
+    if by == 1 { "M".to_owned() } else { format!("M/{by}") }
+}
+
 impl Draw {
     /// A reduction of whole rows, and the tile met with it again.
     pub(super) fn rows_again(&mut self, by: u32) {
@@ -96,7 +101,7 @@ impl Draw {
         let n = columns(by);
         let by_batch = Axes { batch: axes.batch, ..Axes::SCALAR };
         let (dims, left) = match self.random.below(16) {
-            0..=5 => ("M".to_owned(), Axes { row: false, ..axes }),
+            0..=5 => ("M".to_owned(), Axes { row: None, ..axes }),
             6..=9 => (n, Axes { column: None, ..axes }),
             10 | 11 if axes.batch => self.all_batches(&n, axes),
             _ => (format!("M, {n}"), by_batch),
@@ -110,7 +115,7 @@ impl Draw {
         match self.random.below(10) {
             0..=2 => (String::new(), Axes::SCALAR),
             3..=5 => ("L, M".to_owned(), Axes { column: axes.column, ..Axes::SCALAR }),
-            6..=8 => (format!("L, {n}"), Axes { row: true, ..Axes::SCALAR }),
+            6..=8 => (format!("L, {n}"), Axes::ROWS),
             _ => ("L".to_owned(), Axes { batch: false, ..axes }),
         }
     }
@@ -168,7 +173,7 @@ impl Draw {
     fn pick(&mut self, x: ValueId) {
         let axes = self.ty(x).axes;
         let batch = self.traits.batched && self.random.one_in(2);
-        let index = Axes { batch, row: self.random.chance(85), ..Axes::SCALAR };
+        let index = Axes { batch, row: self.random.chance(85).then_some(1), ..Axes::SCALAR };
         let index = self.declare_tensor(DType::I32, index);
         let Some(left) = Axes { column: None, ..axes }.join(self.ty(index).axes) else { return };
         let ty = Type { elem: Elem::F32, axes: left };

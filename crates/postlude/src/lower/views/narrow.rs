@@ -268,7 +268,7 @@ impl Narrowing<'_> {
         slices: &[Slice],
     ) -> Result<NodeId, LowerRefusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
-        let left = over != Over { batch: false, row: false, column: None };
+        let left = over != Over::NOTHING;
         if fold.uses_index() && !left {
             return Err(Rule::WholeFoldBesideParts.at(&self.new, terms[0]));
         }
@@ -304,7 +304,8 @@ impl Narrowing<'_> {
         if over.batch && !axes.batch {
             return Err(Rule::SharedParts.at(&self.new, terms));
         }
-        let terms = if over.row && !axes.row { self.repeated(terms) } else { terms };
+        let terms =
+            if over.row.is_some() && axes.row.is_none() { self.repeated(terms) } else { terms };
         Ok(self.new.make(Op::Reduce(fold, over, terms)))
     }
 
