@@ -193,11 +193,15 @@ impl Draw {
         let about = match to {
             DType::I8 | DType::U8 => self.about(x).min(127.0),
             DType::Bool | DType::B1 => 1.0,
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::I32 => {
-                self.about(x)
-            }
+            DType::F32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0
+            | DType::I32 => self.about(x),
         };
-        let positive = self.is_positive(x) || to == DType::U8;
+        let positive = self.is_positive(x) || matches!(to, DType::U8 | DType::F8E8M0);
         let value = self.assign(format!("{to}({{}})"), &[x], ty, about);
         self.sketch.values[value].positive = positive;
         Some(value)

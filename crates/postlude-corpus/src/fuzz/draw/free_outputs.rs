@@ -8,12 +8,13 @@ use super::super::sketch::{Form, Stored, ValueId, dims_of};
 use super::{Draw, Fits};
 
 const FLOATS: [DType; 5] = [DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2];
-const NUMBERS: [DType; 8] = [
+const NUMBERS: [DType; 9] = [
     DType::F32,
     DType::F16,
     DType::BF16,
     DType::F8E4M3,
     DType::F8E5M2,
+    DType::F8E8M0,
     DType::I8,
     DType::U8,
     DType::I32,

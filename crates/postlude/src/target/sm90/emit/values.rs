@@ -10,6 +10,7 @@ mod fold;
 mod input;
 mod integer;
 mod random;
+pub(super) mod scale;
 mod truth;
 mod value;
 
