@@ -112,6 +112,8 @@ pub(super) fn epilogue_loads(
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
+        // Rows of the product that share one of the tensor's are no box.
+        let mapped = mapped && program.input_row_run(input) == 1;
         let columns = columns(problem, windows, window)[1];
         transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
     };
@@ -137,6 +139,7 @@ pub(super) fn epilogue_stores(
             }
             let strides = body_strides(graph.space(), &output.dims, &placement.strides);
             let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
+            let mapped = mapped && program.output_row_run(output) == 1;
             let [first, columns] = columns(problem, windows, program.output_window(place));
             let lies = (strides, columns);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);

@@ -9,7 +9,7 @@ use crate::graph::Output;
 use crate::target::sm90::emit::memory::{Location, Memory};
 use crate::target::sm90::emit::values::{Value, scale};
 
-/// Whether a column is the first of its run.
+/// Whether a column or row is the first of its run.
 pub(super) fn begins_run(column: Reg<'_, U32>, run: u32) -> Reg<'_, Pred> {
     (column / run * run).eq(column)
 }

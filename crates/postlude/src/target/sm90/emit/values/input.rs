@@ -17,6 +17,11 @@ use super::scale;
 use super::value::{Place, Value};
 
 /// Where an element is, and whether it is there.
+/// The run of rows that a row is in.
+pub(in super::super) fn run_of_row(row: Reg<'_, U32>, run: u32) -> Reg<'_, U32> {
+    if run == 1 { row } else { row / run }
+}
+
 #[derive(Clone, Copy)]
 struct Element<'k> {
     pointer: GlobalPointer<'k>,
@@ -30,7 +35,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
-                let location = memory.element(self.k, place.at);
+                let [batch, row, column] = place.at;
+                let row = run_of_row(row, self.plan.program.input_row_run(input));
+                let location = memory.element(self.k, [batch, row, column]);
                 // No output overlaps a vector or a scalar; one may lie where a tile does.
                 let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
                 let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
