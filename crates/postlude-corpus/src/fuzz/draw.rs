@@ -70,6 +70,8 @@ struct Traits {
     grouped: bool,
     /// How long runs of columns are.
     width: u32,
+    /// How long runs of rows are, where they are reduced.
+    height: u32,
     /// Anything meets anything.
     wild: bool,
 }
@@ -106,6 +108,7 @@ impl Draw {
             grouped: random.chance(12),
             wild: random.chance(4),
             width: 2 << random.below(7),
+            height: *random.pick(&[2, 4, 8, 16, 24, 32, 64, 64, 128, 128]),
         };
         let base = if traits.halved && random.one_in(6) { 2 } else { 1 };
         let form = if base == 1 && random.one_in(6) { Form::OneLiner } else { Form::Kernel };

@@ -40,6 +40,9 @@ impl Draw {
                 return;
             }
         };
+        if self.traits.grouped && axes.row.is_some() && self.random.one_in(4) {
+            axes.row = Some(self.traits.height);
+        }
         if self.traits.grouped && axes.column.is_some() && self.random.one_in(2) {
             // One for each run of columns: the scales of blocks.
             axes.column = Some(self.width() * self.sketch.base);

@@ -7,7 +7,7 @@ use postlude::graph::Axes;
 use super::super::sketch::{Stored, ValueId, dims_of};
 use super::Draw;
 
-const FLOATS: [DType; 10] = [
+const FLOATS: [DType; 11] = [
     DType::F32,
     DType::F32,
     DType::BF16,
@@ -16,6 +16,7 @@ const FLOATS: [DType; 10] = [
     DType::F16,
     DType::F8E4M3,
     DType::F8E5M2,
+    DType::F8E8M0,
     DType::I8,
     DType::U8,
 ];
@@ -86,7 +87,7 @@ impl Draw {
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
-            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..9]),
+            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..10]),
             Elem::F32 => *self.random.pick(&FLOATS),
             Elem::I32 => *self.random.pick(&[DType::I32, DType::I32, DType::F32, DType::I8]),
             Elem::Bool if axes.rank() > 0 => *self.random.pick(&[DType::Bool, DType::B1]),

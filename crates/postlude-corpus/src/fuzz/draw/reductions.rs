@@ -23,7 +23,8 @@ pub(super) fn gives_index(fold: &str) -> bool {
 
 /// A tile that is known before reductions are finished, whose columns are N divided by this.
 fn is_early_tile(known: &Known, by: u32) -> bool {
-    !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(by)
+    let axes = known.ty.axes;
+    !known.late && axes.kind() == Kind::Tile && axes.has_each_row() && axes.column == Some(by)
 }
 
 /// The columns' dim divided by this.
@@ -165,7 +166,7 @@ impl Draw {
         };
         let Some(x) = self.float(&vector) else { return };
         let axes = self.ty(x).axes;
-        let dim = axes.column.map_or_else(|| "M".to_owned(), columns);
+        let dim = axes.column.map_or_else(|| rows(axes.row.unwrap_or(1)), columns);
         let (dims, left) = self.further(dim, axes);
         self.fold(x, &dims, left);
     }
@@ -198,7 +199,7 @@ impl Draw {
         if vector && self.random.one_in(8) {
             let dim = match axes.column {
                 Some(by) => columns(by),
-                None => "M".to_owned(),
+                None => rows(axes.row.unwrap_or(1)),
             };
             let late = |known: &Known| known.late && known.ty.axes == axes;
             if let Some(vector) = self.float(&late) {
