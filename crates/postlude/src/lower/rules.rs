@@ -218,6 +218,8 @@ mod tests {
         Rule::PickOfFinished,
         Rule::NoBatches,
         Rule::OtherColumns,
+        Rule::RowRuns,
+        Rule::RowMeetsBlock,
         Rule::PackedVector,
         Rule::AmbiguousParts,
         Rule::SharedParts,
