@@ -54,7 +54,9 @@ fn nested(tensor: &Tensor, index: &mut Vec<usize>) -> Value {
 fn is_float(dtype: DType) -> bool {
     match dtype {
         DType::Bool | DType::B1 | DType::I32 | DType::I8 | DType::U8 => false,
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => true,
+        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
+            true
+        }
     }
 }
 
@@ -62,7 +64,9 @@ fn element(dtype: DType, value: f64) -> Value {
     match dtype {
         DType::Bool | DType::B1 => Value::from(value != 0.0),
         DType::I32 | DType::I8 | DType::U8 => Value::from(value as i64),
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => Value::from(value),
+        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
+            Value::from(value)
+        }
     }
 }
 
@@ -81,9 +85,12 @@ impl Words {
                 let width = values.iter().map(|value| (*value as i64).to_string().len()).max();
                 Words::Integers { width: width.unwrap_or(0) }
             }
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
-                Words::Floats(Floats::of(dtype, values))
-            }
+            DType::F32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0 => Words::Floats(Floats::of(dtype, values)),
         }
     }
 

@@ -206,6 +206,7 @@ fn interface(object: &Bound<'_, PyAny>) -> PyResult<Array> {
                 "bfloat16" => DType::BF16,
                 "float8_e4m3fn" => DType::F8E4M3,
                 "float8_e5m2" => DType::F8E5M2,
+                "float8_e8m0fnu" => DType::F8E8M0,
                 _ => return unreadable(format!("its dtype is {name}")),
             }
         }
@@ -239,6 +240,7 @@ pub(crate) fn name_of(dtype: DType) -> &'static str {
         DType::BF16 => "bfloat16",
         DType::F8E4M3 => "float8_e4m3fn",
         DType::F8E5M2 => "float8_e5m2",
+        DType::F8E8M0 => "float8_e8m0fnu",
         DType::I8 => "int8",
         DType::U8 | DType::B1 => "uint8",
         DType::I32 => "int32",

@@ -213,6 +213,7 @@ fn dtype(dtype: DLDataType) -> PyResult<DType> {
         (6, 8, 1) => Some(DType::Bool),
         (10, 8, 1) => Some(DType::F8E4M3),
         (12, 8, 1) => Some(DType::F8E5M2),
+        (14, 8, 1) => Some(DType::F8E8M0),
         _ => None,
     };
     known.ok_or_else(|| {
@@ -239,6 +240,7 @@ fn code(dtype: DType) -> DLDataType {
         DType::Bool => (6, 8),
         DType::F8E4M3 => (10, 8),
         DType::F8E5M2 => (12, 8),
+        DType::F8E8M0 => (14, 8),
     };
     DLDataType { code, bits, lanes: 1 }
 }

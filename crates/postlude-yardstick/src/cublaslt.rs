@@ -264,6 +264,7 @@ fn element(dtype: DType) -> i32 {
         DType::F32 => TYPE_32F,
         DType::F8E4M3
         | DType::F8E5M2
+        | DType::F8E8M0
         | DType::I8
         | DType::U8
         | DType::I32

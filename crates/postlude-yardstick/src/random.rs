@@ -42,6 +42,7 @@ impl Store {
             DType::F32 => Some(Store::Single),
             DType::F8E4M3
             | DType::F8E5M2
+            | DType::F8E8M0
             | DType::I8
             | DType::U8
             | DType::I32

@@ -244,8 +244,9 @@ impl<'a> Body<'a> {
             return;
         };
         let ty = self.graph.ty(value);
-        // A store repeats a value along dims it does not have, but never its columns: that is a forgotten `N/2`.
-        let is_narrower = ty.axes.column.is_some() && ty.axes.column != axes.column;
+        // A store repeats a value along dims it does not have, but never its rows or columns: that is a forgotten `N/2`.
+        let fewer = |own: Option<u32>, declared: Option<u32>| own.is_some() && own != declared;
+        let is_narrower = fewer(ty.axes.column, axes.column) || fewer(ty.axes.row, axes.row);
         if is_narrower || !ty.axes.fits(axes) {
             let value = shape::list(&self.stored_dims(&values, is_stacked));
             self.errors.push(CheckError::OutputDims {

@@ -6,6 +6,7 @@ use std::fmt;
 
 mod convert;
 mod narrow;
+mod scale;
 mod slices;
 mod stochastic;
 
@@ -27,6 +28,8 @@ pub enum DType {
     F8E4M3,
     /// Eight bits, five of exponent; largest finite 57344.
     F8E5M2,
+    /// A power of two from 2^-127 to 2^127, or nan: scales of blocks. It has no sign and no zero.
+    F8E8M0,
     /// Signed byte.
     I8,
     /// Unsigned byte.
@@ -52,12 +55,13 @@ pub enum Elem {
 
 impl DType {
     /// Every element type, in the order of the documentation.
-    pub const ALL: [DType; 10] = [
+    pub const ALL: [DType; 11] = [
         DType::F32,
         DType::F16,
         DType::BF16,
         DType::F8E4M3,
         DType::F8E5M2,
+        DType::F8E8M0,
         DType::I8,
         DType::U8,
         DType::I32,
@@ -76,6 +80,7 @@ impl DType {
             DType::BF16 => "bf16",
             DType::F8E4M3 => "f8e4m3",
             DType::F8E5M2 => "f8e5m2",
+            DType::F8E8M0 => "f8e8m0",
             DType::I8 => "i8",
             DType::U8 => "u8",
             DType::I32 => "i32",
@@ -94,7 +99,9 @@ impl DType {
         match self {
             DType::F32 | DType::I32 => 32,
             DType::F16 | DType::BF16 => 16,
-            DType::F8E4M3 | DType::F8E5M2 | DType::I8 | DType::U8 | DType::Bool => 8,
+            DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
+                8
+            }
             DType::B1 => 1,
         }
     }
@@ -107,7 +114,12 @@ impl DType {
     /// What a loaded element is in the body.
     pub const fn elem(self) -> Elem {
         match self {
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => Elem::F32,
+            DType::F32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0 => Elem::F32,
             DType::I8 | DType::U8 | DType::I32 => Elem::I32,
             DType::Bool | DType::B1 => Elem::Bool,
         }
@@ -118,7 +130,7 @@ impl DType {
         matches!(self.elem(), Elem::F32)
     }
 
-    /// Whether the type is floating point and narrower than f32: a cast to it rounds.
+    /// Whether the type is floating point, narrower than f32 and of both signs.
     pub const fn is_narrow_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2)
     }
@@ -130,11 +142,11 @@ impl DType {
                 Some(Elem::F32)
             }
             DType::I8 | DType::U8 => Some(Elem::I32),
-            DType::I32 | DType::Bool | DType::B1 => None,
+            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
     }
 
-    /// Whether the type is one of the 8-bit floats.
+    /// Whether the type is one of the 8-bit floats that products take.
     pub const fn is_fp8(self) -> bool {
         matches!(self, DType::F8E4M3 | DType::F8E5M2)
     }

@@ -436,8 +436,8 @@ impl Space {
         for dim in dims {
             let fresh = if self.batch.as_ref() == Some(dim) {
                 !std::mem::replace(&mut axes.batch, true)
-            } else if *dim == self.row {
-                !std::mem::replace(&mut axes.row, true)
+            } else if let Some(run) = self.row_run(dim) {
+                axes.row.replace(run).is_none()
             } else {
                 let columns = self.columns(dim)?;
                 axes.part = columns.part;
@@ -448,6 +448,30 @@ impl Space {
             }
         }
         Some(axes)
+    }
+
+    /// How many of the product's rows one of `dim` stands for, if they are its rows. Runs of rows need a name: a fixed size is
+    /// that of all rows.
+    pub fn row_run(&self, dim: &Dim) -> Option<u32> {
+        match (dim, &self.row) {
+            (Dim::Name { name, divisor }, Dim::Name { name: own, divisor: all }) => {
+                (name == own && divisor % all == 0).then(|| divisor / all)
+            }
+            (Dim::Size(_), Dim::Size(_)) if *dim == self.row => Some(1),
+            (Dim::Size(_), Dim::Size(_) | Dim::Name { .. }) | (Dim::Name { .. }, Dim::Size(_)) => {
+                None
+            }
+        }
+    }
+
+    /// The dim of runs of this many rows.
+    pub fn row_dim(&self, run: u32) -> Dim {
+        match &self.row {
+            Dim::Name { name, divisor } => {
+                Dim::Name { name: name.clone(), divisor: divisor.saturating_mul(run) }
+            }
+            Dim::Size(size) => Dim::Size(size / run.max(1)),
+        }
     }
 
     /// What the column dim's name is divided by in `dim`, if `dim` is that name.
@@ -509,14 +533,14 @@ impl Space {
 
     /// The axes of the accumulator.
     pub fn accumulator_axes(&self) -> Axes {
-        Axes { batch: self.batch.is_some(), row: true, ..Axes::SCALAR }
+        Axes { batch: self.batch.is_some(), ..Axes::ROWS }
             .along(Some(Columns::of_product(self.column.divisor())))
     }
 
     /// The dims of a value with these axes, in the order batch, row, column.
     pub fn dims(&self, axes: Axes) -> Vec<Dim> {
         let batch = self.batch.clone().filter(|_| axes.batch);
-        let row = axes.row.then(|| self.row.clone());
+        let row = axes.row.map(|run| self.row_dim(run));
         let column = axes.columns().map(|columns| self.column_dim(columns));
         [batch, row, column].into_iter().flatten().collect()
     }

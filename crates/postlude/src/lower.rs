@@ -7,9 +7,10 @@
 //! In: an optimised graph. Out: a [`TileProgram`], or the rule that no single launch keeps. This is the last stage that
 //! analyses the graph: planners, emitters and cost models read the program.
 //! Invariant: the program splits no columns, and every reduction has one place where it is finished: a row pass, a run of
-//! columns inside a tile, or the launch.
+//! columns or a block inside a tile, or the launch.
 
 mod bind;
+mod blocks;
 mod program;
 mod reductions;
 mod refusal;

@@ -7,7 +7,7 @@ mod schedule;
 mod sweeps;
 mod text;
 
-use crate::graph::{Graph, Op};
+use crate::graph::{Axes, Graph, Op, Run};
 use crate::problem::Problem;
 
 pub use schedule::{Accumulators, Refusal, Schedule, Width};
@@ -69,27 +69,28 @@ pub fn plan(graph: &Graph, problem: &Problem, threads: Option<usize>) -> Result<
 /// Whether some value meets other columns of its row before the row is finished.
 fn needs_whole_rows(graph: &Graph) -> bool {
     let own = graph.space().accumulator_axes().columns();
+    let is_row_of_tile = |axes: Axes| axes.has_each_row() && axes.column.is_some();
     // Values that depend on a reduction along columns alone.
     let mut after_row = vec![false; graph.len()];
     for (id, node) in graph.nodes() {
-        let columns_differ =
-            node.ty.axes.row && node.ty.axes.column.is_some() && node.ty.axes.columns() != own;
+        let columns_differ = is_row_of_tile(node.ty.axes) && node.ty.axes.columns() != own;
         let moves = matches!(node.op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..))
-            && (node.ty.axes.row || columns_differ);
+            && (node.ty.axes.has_each_row() || columns_differ);
         let inherits = node.op.operands().any(|operand| after_row[operand.index()]);
         let along = node.op.reduction().is_some_and(|(_, over, of)| {
-            over.column.is_some() && !over.crosses_rows() && graph.ty(of).axes.row
+            over.column.is_some() && !over.crosses_rows() && graph.ty(of).axes.has_each_row()
+        });
+        // A region folds the runs that begin in it.
+        let torn = node.op.reduction().is_some_and(|(_, over, of)| {
+            matches!(over.column, Some(Run::Group(_))) && graph.ty(of).axes.has_each_row()
         });
         after_row[id.index()] = along || inherits;
-        if columns_differ
-            || moves
-            || (inherits && node.ty.axes.row && node.ty.axes.column.is_some())
-        {
+        if columns_differ || moves || torn || (inherits && is_row_of_tile(node.ty.axes)) {
             return true;
         }
     }
     graph.outputs().iter().any(|output| {
         let axes = graph.space().axes(&output.dims);
-        axes.is_some_and(|axes| axes.row && axes.column.is_some() && axes.columns() != own)
+        axes.is_some_and(|axes| is_row_of_tile(axes) && axes.columns() != own)
     })
 }

@@ -74,6 +74,15 @@ impl Problem {
                 return Err(BindError::Multiple { dim, size, by, bytes });
             }
         }
+        for run in graph.row_multiples() {
+            if !problem.rows.is_multiple_of(run as usize) {
+                let Dim::Name { name, divisor } = &graph.space().row else { continue };
+                let size = problem.rows * *divisor as usize;
+                let bytes = graph.statement_needing_rows(run).map(|statement| statement.bytes);
+                let by = divisor.saturating_mul(run);
+                return Err(BindError::Multiple { dim: name.clone(), size, by, bytes });
+            }
+        }
         check_splits(graph, &problem)?;
         for dims in graph
             .inputs()
@@ -213,12 +222,7 @@ impl Problem {
     /// How many elements of a value a reduction folds together.
     fn folded(&self, over: Over, axes: Axes) -> usize {
         let [batches, rows, columns] = self.extents(axes);
-        let columns = match over.column {
-            None => 1,
-            Some(Run::All) => columns,
-            Some(Run::Group(run)) => run as usize,
-        };
-        let rows = if over.row { rows } else { 1 };
+        let (rows, columns) = (Run::count(over.row, rows), Run::count(over.column, columns));
         let batches = if over.batch { batches } else { 1 };
         batches * rows * columns
     }
@@ -441,7 +445,8 @@ impl Problem {
     #[doc(hidden)]
     pub fn extents(&self, axes: Axes) -> [usize; 3] {
         let columns = axes.columns().map_or(1, |columns| self.count(columns));
-        [if axes.batch { self.batch } else { 1 }, if axes.row { self.rows } else { 1 }, columns]
+        let rows = axes.row.map_or(1, |run| self.rows / run as usize);
+        [if axes.batch { self.batch } else { 1 }, rows, columns]
     }
 
     /// The product's own columns.
@@ -537,7 +542,7 @@ pub fn body_strides(space: &Space, dims: &[Dim], strides: &[isize]) -> [isize; 3
     for (dim, stride) in dims.iter().zip(strides) {
         let place = if space.batch.as_ref() == Some(dim) {
             0
-        } else if space.row == *dim {
+        } else if space.row_run(dim).is_some() {
             1
         } else {
             2

@@ -73,6 +73,8 @@ struct Traits {
     grouped: bool,
     /// How long runs of columns are.
     width: u32,
+    /// How long runs of rows are, where they are reduced.
+    height: u32,
     /// Anything meets anything.
     wild: bool,
     /// Columns are split into several parts.
@@ -114,6 +116,7 @@ impl Draw {
             wild: random.chance(4),
             parted: random.chance(14),
             width: 2 << random.below(7),
+            height: *random.pick(&[2, 4, 8, 16, 24, 32, 64, 64, 128, 128]),
         };
         let base = if traits.halved && random.one_in(6) { 2 } else { 1 };
         let form = if base == 1 && random.one_in(6) { Form::OneLiner } else { Form::Kernel };
@@ -141,7 +144,7 @@ impl Draw {
     fn tile(&self) -> Axes {
         Axes {
             batch: self.traits.batched,
-            row: true,
+            row: Some(1),
             column: Some(self.sketch.base),
             ..Axes::SCALAR
         }

@@ -135,7 +135,7 @@ struct Found<'a> {
 /// Where a value stands, in one word or two.
 fn positions(known: &Known) -> Vec<&'static str> {
     let axes = known.ty.axes;
-    let fraction = axes.column.is_some_and(|by| by > 1);
+    let fraction = [axes.row, axes.column].into_iter().flatten().any(|by| by > 1);
     let plain = match axes.kind() {
         Kind::Tile => "tile",
         Kind::AlongColumns => "vector along N",

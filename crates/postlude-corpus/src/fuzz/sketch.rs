@@ -125,7 +125,8 @@ pub struct Sketch {
 pub(super) fn dims_of(axes: Axes) -> Vec<Dim> {
     let name = column_name(axes.part).to_owned();
     let column = axes.column.map(|divisor| Dim::Name { name, divisor });
-    let (batch, row) = (axes.batch.then(|| Dim::name("L")), axes.row.then(|| Dim::name("M")));
+    let row = axes.row.map(|divisor| Dim::Name { name: "M".to_owned(), divisor });
+    let batch = axes.batch.then(|| Dim::name("L"));
     [batch, row, column].into_iter().flatten().collect()
 }
 

@@ -12,7 +12,7 @@ Empty = Callable[[Any, Shape, str], Any]
 def _numpy_dtype(name: str) -> Any:
     import numpy
 
-    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         try:
             import ml_dtypes
         except ImportError:
@@ -38,7 +38,7 @@ def _torch_empty(like: Any, shape: Shape, dtype: str) -> Any:
 def _cupy_empty(like: Any, shape: Shape, dtype: str) -> Any:
     import cupy
 
-    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
         raise TypeError(f"CuPy has no {dtype}; give PyTorch tensors, or another output dtype")
     with like.device:
         return cupy.empty(shape, dtype)

@@ -348,6 +348,7 @@ _DTYPES = {
     "bf16": "bfloat16",
     "f8e4m3": "float8_e4m3fn",
     "f8e5m2": "float8_e5m2",
+    "f8e8m0": "float8_e8m0fnu",
     "i8": "int8",
     "u8": "uint8",
     "i32": "int32",

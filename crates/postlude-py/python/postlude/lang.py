@@ -95,7 +95,7 @@ class DType:
 
 
 f32, f16, bf16 = DType("f32"), DType("f16"), DType("bf16")
-f8e4m3, f8e5m2 = DType("f8e4m3"), DType("f8e5m2")
+f8e4m3, f8e5m2, f8e8m0 = DType("f8e4m3"), DType("f8e5m2"), DType("f8e8m0")
 i8, u8, i32 = DType("i8"), DType("u8"), DType("i32")
 bool_, b1 = DType("bool"), DType("b1")
 
@@ -180,7 +180,9 @@ def _function(name: str, parameters: list[str], note: str) -> Callable[..., Any]
 
 _derivatives: dict[str, Callable[..., Any]] = {}
 _functions = {name: _function(name, parameters, note) for name, parameters, note in _native.functions()}
-_dtypes = {one.name: one for one in (f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, bool_, b1)}
+_dtypes = {
+    one.name: one for one in (f32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, i8, u8, i32, bool_, b1)
+}
 
 
 def grad(function: Callable[..., Any]) -> Callable[..., Any]:

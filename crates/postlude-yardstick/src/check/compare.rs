@@ -84,6 +84,7 @@ fn ulp(dtype: DType, size: f64) -> f64 {
         DType::F16 => (10, -14),
         DType::F8E4M3 => (3, -6),
         DType::F8E5M2 => (2, -14),
+        DType::F8E8M0 => (0, -127),
         DType::F32 | DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => (23, -126),
     };
     let exponent = if size > 0.0 { size.log2().floor() as i32 } else { smallest };

@@ -50,7 +50,7 @@ impl Reach {
             }
             node.op.operands().for_each(|operand| needed[operand.index()] = true);
             if let Op::Reduce(_, over, _) | Op::ReduceWeighted(_, over, ..) = &node.op {
-                reach.rows |= over.row;
+                reach.rows |= over.row.is_some();
                 reach.columns |= over.column.is_some();
             }
             reach.columns |= matches!(node.op, Op::Pick(..));

@@ -131,9 +131,9 @@ pub enum CheckError {
     ReducesOne { function: String, at: Span },
     #[error("a scalar has nothing to reduce")]
     NothingToReduce { at: Span },
-    #[error("runs are of columns: a width stands after the column dim `{column}`")]
-    GroupPlace { column: String, at: Span },
-    #[error("a run is 1 to 1048576 columns wide")]
+    #[error("the length of runs stands after the dim of rows or columns, `{row}` or `{column}`")]
+    GroupPlace { row: String, column: String, at: Span },
+    #[error("a run is 1 to 1048576 rows or columns long")]
     GroupWidth { at: Span },
     #[error("`{function}` keeps 1 to {most} values, written as an integer")]
     Count { function: String, most: i64, at: Span },
@@ -294,7 +294,9 @@ impl CheckError {
             E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
             E::ReducesOne { function, .. } => format!("write `{function}imum(a, b)`"),
-            E::GroupPlace { column, .. } => format!("as in `mean(x, {column}, 128)`"),
+            E::GroupPlace { row, column, .. } => {
+                format!("as in `mean(x, {column}, 128)` or `absmax(x, {row}, 128, {column}, 128)`")
+            }
             E::SeveralValues { .. } => "assign each: `a, b, c = split(x, 3)`".to_owned(),
             E::SplitDim { .. } => "name the parts' sizes: `split(x, [Q, KV, KV])`".to_owned(),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),

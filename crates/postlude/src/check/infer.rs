@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Fold, Orientation, ProductId};
+use crate::graph::{Fold, Kind, Orientation, ProductId};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
@@ -313,7 +313,7 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
                 }
                 _ => None,
             };
-            let is_tile = ty.axes.row && ty.axes.column.is_some();
+            let is_tile = ty.axes.kind() == Kind::Tile;
             let dtype = match (cast, ty.elem) {
                 (Some(dtype), _) => dtype,
                 (None, Elem::Bool) => DType::Bool,

@@ -118,7 +118,13 @@ impl Body<'_> {
     /// The numbers of the column, row and batch of a value with these axes; 0 along dims that it lacks.
     fn places(&mut self, function: &str, axes: Axes, at: Span) -> Option<[NodeId; 3]> {
         let zero = self.graph.make(Op::Constant(Constant::I32(0)));
-        let row = if axes.row { self.graph.make(Op::Index(IndexAxis::Row)) } else { zero };
+        if let Some(run) = axes.row.filter(|run| *run > 1) {
+            let dim = self.graph.space().row_dim(run).to_string();
+            self.report(CheckError::RandomColumns { function: function.to_owned(), dim, at });
+            return None;
+        }
+        let row =
+            if axes.row.is_some() { self.graph.make(Op::Index(IndexAxis::Row)) } else { zero };
         let batch = if axes.batch { self.graph.make(Op::Index(IndexAxis::Batch)) } else { zero };
         let Some(columns) = axes.columns() else { return Some([zero, row, batch]) };
         let mut column = self.graph.make(Op::Index(IndexAxis::Column));

@@ -12,6 +12,14 @@ use super::{Body, Lowered, dims};
 /// Wider runs than any tile will ever hold are a mistake.
 const WIDEST_RUN: i64 = 1 << 20;
 
+/// The dim that an argument of a reduction names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dimension {
+    Batch,
+    Row,
+    Column,
+}
+
 impl Body<'_> {
     pub(super) fn lower_reduction(
         &mut self,
@@ -95,33 +103,43 @@ impl Body<'_> {
         if arguments.is_empty() {
             return Some(Over::all(axes));
         }
-        let mut over = Over { batch: false, row: false, column: None };
-        let mut previous_was_column = false;
+        let mut over = Over::NOTHING;
+        let mut previous = Dimension::Batch;
         for argument in arguments {
             let at = self.exprs[*argument].span;
-            let width = match self.exprs[*argument].kind {
-                ExprKind::Number(Number::Integer(width))
-                    if self.graph.space().columns(&Dim::Size(width as u32)).is_none()
-                        || previous_was_column =>
+            let length = match self.exprs[*argument].kind {
+                ExprKind::Number(Number::Integer(length))
+                    if !self.is_size(length) || previous == Dimension::Column =>
                 {
-                    Some(width)
+                    Some(length)
                 }
                 _ => None,
             };
-            match width {
-                Some(width) if previous_was_column => {
-                    over.column = Some(Run::Group(self.run_width(width, at)?));
-                    previous_was_column = false;
-                }
-                Some(_) => {
-                    let column = self.graph.space().column.to_string();
-                    self.report(CheckError::GroupPlace { column, at });
+            let Some(length) = length else {
+                previous = self.fold_dim(node, *argument, &mut over)?;
+                continue;
+            };
+            match previous {
+                Dimension::Row => over.row = Some(Run::Group(self.run_width(length, at)?)),
+                Dimension::Column => over.column = Some(Run::Group(self.run_width(length, at)?)),
+                Dimension::Batch => {
+                    let space = self.graph.space();
+                    let (row, column) = (space.row.to_string(), space.column.to_string());
+                    self.report(CheckError::GroupPlace { row, column, at });
                     return None;
                 }
-                None => previous_was_column = self.fold_dim(node, *argument, &mut over)?,
             }
+            previous = Dimension::Batch;
         }
-        Some(over)
+        // A run of one row beside other terms folds nothing.
+        let rest = Over { row: None, ..over };
+        Some(if over.row == Some(Run::Group(1)) && rest != Over::NOTHING { rest } else { over })
+    }
+
+    /// Whether an integer is the size of a dim that the body has.
+    fn is_size(&self, size: i64) -> bool {
+        let space = self.graph.space();
+        u32::try_from(size).is_ok_and(|size| space.axes(&[Dim::Size(size)]).is_some())
     }
 
     fn run_width(&mut self, width: i64, at: Span) -> Option<u32> {
@@ -132,8 +150,8 @@ impl Body<'_> {
         None
     }
 
-    /// Adds one dim to what is folded; whether it was the columns.
-    fn fold_dim(&mut self, node: NodeId, argument: ExprId, over: &mut Over) -> Option<bool> {
+    /// Adds one dim to what is folded; which it was.
+    fn fold_dim(&mut self, node: NodeId, argument: ExprId, over: &mut Over) -> Option<Dimension> {
         let at = self.exprs[argument].span;
         let Some(dim) = dims::read(self.exprs, argument) else {
             self.report(CheckError::DimExpected { at });
@@ -141,16 +159,16 @@ impl Body<'_> {
         };
         let space = self.graph.space();
         let axes = self.graph.ty(node).axes;
-        let (has, already, is_column) = if space.batch.as_ref() == Some(&dim) {
-            (axes.batch, std::mem::replace(&mut over.batch, true), false)
-        } else if space.row == dim {
-            (axes.row, std::mem::replace(&mut over.row, true), false)
+        let (has, already, dimension) = if space.batch.as_ref() == Some(&dim) {
+            (axes.batch, std::mem::replace(&mut over.batch, true), Dimension::Batch)
+        } else if let Some(run) = space.row_run(&dim) {
+            (axes.row == Some(run), over.row.replace(Run::All).is_some(), Dimension::Row)
         } else {
             let columns = space.columns(&dim);
             (
                 columns.is_some() && columns == axes.columns(),
                 over.column.replace(Run::All).is_some(),
-                true,
+                Dimension::Column,
             )
         };
         if !has {
@@ -162,7 +180,7 @@ impl Body<'_> {
             self.report(CheckError::DimTwice { dim: dim.to_string(), at });
             return None;
         }
-        Some(is_column)
+        Some(dimension)
     }
 
     pub(super) fn lower_composite(

@@ -183,7 +183,7 @@ impl Body<'_> {
             }
         };
         let Some(over) = self.over(node, &[*dim], at) else { return poison };
-        if over != (Over { batch: false, row: false, column: Some(Run::All) }) {
+        if over != (Over { column: Some(Run::All), ..Over::NOTHING }) {
             let (column, at) = (self.graph.space().column.to_string(), self.exprs[*dim].span);
             self.report(CheckError::TopAlong { column, at });
             return poison;

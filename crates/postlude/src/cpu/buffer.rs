@@ -204,6 +204,12 @@ impl Array {
         ((if batches == 1 { 0 } else { batch }) * rows + if rows == 1 { 0 } else { row }) * columns
     }
 
+    /// The columns that one of this many rows sees, where runs of them share a row.
+    pub(crate) fn row_of(&self, batch: usize, row: usize, rows: usize) -> View<'_> {
+        let own = self.extents[1];
+        self.row(batch, if own == rows { row } else { row * own / rows.max(1) })
+    }
+
     /// The columns of a row.
     pub(crate) fn row(&self, batch: usize, row: usize) -> View<'_> {
         let start = self.row_start(batch, row);

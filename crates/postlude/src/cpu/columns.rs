@@ -1,7 +1,7 @@
-//! Work that does not vary over rows: done once, before a sweep.
+//! Work that does not vary from row to row: done once, before a sweep. Values of runs of rows have a line for each run.
 
 use crate::functions::Accuracy;
-use crate::graph::{Graph, IndexAxis, NodeId, Op, Over, Run};
+use crate::graph::{Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
 use crate::plan::{Sweeps, Width, crosses_regions};
 use crate::problem::{Argument, Problem, input_tensor};
 
@@ -26,7 +26,7 @@ pub(super) struct Context<'a> {
     pub(super) threads: usize,
 }
 
-/// The values of a sweep that do not vary along rows, in the order in which they are finished.
+/// The values of a sweep that do not vary from row to row, in the order in which they are finished.
 pub(super) fn column_nodes(
     graph: &Graph,
     sweeps: &Sweeps,
@@ -40,7 +40,7 @@ pub(super) fn column_nodes(
             && !row
             && !crosses_regions(graph, op, width)
     };
-    let nodes = graph.nodes().filter(|(id, node)| mine(*id, &node.op, node.ty.axes.row));
+    let nodes = graph.nodes().filter(|(id, node)| mine(*id, &node.op, node.ty.axes.has_each_row()));
     nodes.map(|(id, _)| id).collect()
 }
 
@@ -54,7 +54,7 @@ pub(super) struct ColumnMemory {
     partial: Option<Partial>,
 }
 
-/// Finishes values that do not vary along rows.
+/// Finishes values that do not vary from row to row.
 pub(super) fn finish_columns(
     context: &Context<'_>,
     nodes: &[NodeId],
@@ -91,12 +91,13 @@ fn finish(
         }
         Op::Index(IndexAxis::Column) => leaves::count_from(0, &mut array.data),
         Op::Index(IndexAxis::Batch) => {
-            each_batch(array, &mut memory.line, leaves::count_from);
+            each_line(array, &mut memory.line, |batch, _, out| leaves::count_from(batch, out));
         }
         Op::Take(table, index) => {
             let (table, index) = (input_tensor(context.inputs, *table), operand(finished, *index));
-            each_batch(array, &mut memory.line, |batch, out| {
-                elementwise::take(table, index.row(batch, 0), out);
+            let rows = array.extents[1];
+            each_line(array, &mut memory.line, |batch, row, out| {
+                elementwise::take(table, index.row_of(batch, row, rows), out);
             });
         }
         Op::Input(input) => {
@@ -105,10 +106,13 @@ fn finish(
             }
             let axes = context.leaves[input.0 as usize];
             let leaf = Leaf::new(input_tensor(context.inputs, *input), axes);
-            each_batch(array, &mut memory.line, |batch, out| leaf.load(batch, 0, 0, out));
+            each_line(array, &mut memory.line, |batch, row, out| leaf.load(batch, row, 0, out));
         }
-        Op::Reduce(_, over, _) | Op::ReduceWeighted(_, over, ..) if over.batch => {
-            fold_batches(context, id, &mut memory.partial, finished, array);
+        Op::Reduce(fold, over, of) if over.crosses_rows() => {
+            fold_lines(context, id, (*fold, *over, *of, None), memory, finished, array);
+        }
+        Op::ReduceWeighted(fold, over, of, by) if over.crosses_rows() => {
+            fold_lines(context, id, (*fold, *over, *of, Some(*by)), memory, finished, array);
         }
         op => {
             let width = array.extents[2];
@@ -119,13 +123,14 @@ fn finish(
                     stretch(operand(finished, node), width, wide);
                 }
             }
-            each_batch(array, line, |batch, out| {
+            let rows = array.extents[1];
+            each_line(array, line, |batch, row, out| {
                 let mut views = [View::Bool(&[]); MOST_OPERANDS];
                 let mut count = 0;
                 for node in op.operands() {
                     let own = operand(finished, node);
                     let wide = wide.get(count).and_then(Option::as_ref);
-                    views[count] = wide.unwrap_or(own).row(batch, 0);
+                    views[count] = wide.unwrap_or(own).row_of(batch, row, rows);
                     count += 1;
                 }
                 let accuracy = context.accuracies[id.index()];
@@ -136,47 +141,38 @@ fn finish(
     }
 }
 
-/// A reduction that also folds the batches of a finished value.
-fn fold_batches(
+/// Folds the lines of a finished value over batches or rows; terms may have weights.
+fn fold_lines(
     context: &Context<'_>,
     id: NodeId,
-    partial: &mut Option<Partial>,
+    (fold, over, of, by): (Fold, Over, NodeId, Option<NodeId>),
+    memory: &mut ColumnMemory,
     finished: &Finished,
     array: &mut Array,
 ) {
-    let (fold, over, of, by) = match context.graph[id].op {
-        Op::Reduce(fold, over, of) => (fold, over, of, None),
-        Op::ReduceWeighted(fold, over, of, by) => (fold, over, of, Some(by)),
-        ref op => panic!("compiler bug: {op:?} folds no batches"),
-    };
     let source = operand(finished, of);
     let slots = array.extents.iter().product();
-    let partial = partial.get_or_insert_with(|| {
+    let partial = memory.partial.get_or_insert_with(|| {
         let accuracy = context.accuracies[id.index()];
         Partial::new(fold, context.graph.ty(of).elem, accuracy, slots)
     });
     partial.reset(slots);
-    let width = folded_width(over, source.extents[2]);
-    for batch in 0..source.extents[0] {
-        let terms = source.row(batch, 0);
-        match by {
-            None => rows::fold_row(partial, 0, over, terms, batch * width),
-            Some(by) => {
-                let weights = operand(finished, by).row(batch, 0);
-                rows::fold_weighted_row(partial, 0, over, terms, weights);
-            }
+    let [batches, rows, columns] = source.extents;
+    let (height, width) = (Run::count(over.row, rows), Run::count(over.column, columns));
+    for (batch, row) in (0..batches).flat_map(|batch| (0..rows).map(move |row| (batch, row))) {
+        let result = if over.batch { 0 } else { batch } * array.extents[1];
+        let at = (result + Run::result(over.row, row)) * array.extents[2];
+        let terms = source.row(batch, row);
+        if let Some(by) = by {
+            let weights = operand(finished, by).row_of(batch, row, rows);
+            rows::fold_weighted_row(partial, at, over, terms, weights);
+        } else {
+            let before = if over.batch { batch * height } else { 0 };
+            let line = before + if over.row.is_some() { row % height } else { 0 };
+            rows::fold_row(partial, at, over, terms, line * width);
         }
     }
     partial.finish_into(&mut array.data);
-}
-
-/// How many neighbouring terms of a row of this width are folded together.
-pub(super) fn folded_width(over: Over, width: usize) -> usize {
-    match over.column {
-        None => 1,
-        Some(Run::All) => width,
-        Some(Run::Group(run)) => run as usize,
-    }
 }
 
 fn operand(finished: &Finished, node: NodeId) -> &Array {
@@ -194,15 +190,22 @@ pub(super) fn stretch(array: &Array, width: usize, wide: &mut Option<Array>) {
     array.data.view().stretch_into(width / own, &mut wide.data);
 }
 
-fn each_batch(array: &mut Array, line: &mut Option<Buffer>, mut f: impl FnMut(usize, &mut Buffer)) {
+/// Makes an array line by line, for each batch and run of rows.
+fn each_line(
+    array: &mut Array,
+    line: &mut Option<Buffer>,
+    mut f: impl FnMut(usize, usize, &mut Buffer),
+) {
     let elem = array.elem();
-    let [batches, _, columns] = array.extents;
-    if batches == 1 {
-        return f(0, &mut array.data);
+    let [batches, rows, columns] = array.extents;
+    if batches * rows == 1 {
+        return f(0, 0, &mut array.data);
     }
     let line = line.get_or_insert_with(|| Buffer::new(elem, columns));
     for batch in 0..batches {
-        f(batch, line);
-        array.data.copy_from(batch * columns, columns, line.view());
+        for row in 0..rows {
+            f(batch, row, line);
+            array.data.copy_from((batch * rows + row) * columns, columns, line.view());
+        }
     }
 }

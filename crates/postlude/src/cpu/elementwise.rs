@@ -236,7 +236,11 @@ pub(super) fn cast(to: DType, a: View<'_>, out: &mut Buffer) {
         (DType::Bool | DType::B1, View::I32(a)) => {
             vectorised(Map(a, out.bools(), |x: i32| u8::from(x != 0)));
         }
-        // 0 and 1 are exact in every type.
+        (DType::F8E8M0, View::Bool(a)) => {
+            let [zero, one] = [0.0, 1.0].map(|x| dtype::round_to(to, x) as f32);
+            vectorised(Map(a, out.f32s(), |x: u8| if x == 0 { zero } else { one }));
+        }
+        // 0 and 1 are exact in every other type.
         (_, View::Bool(a)) if to.is_float() => vectorised(Map(a, out.f32s(), |x: u8| f32::from(x))),
         (_, View::Bool(a)) => vectorised(Map(a, out.i32s(), i32::from)),
         (_, View::F32(_) | View::I32(_)) => cast_through_bytes(to, a, out),

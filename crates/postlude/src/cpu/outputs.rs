@@ -109,7 +109,7 @@ impl Destination {
         Destination {
             axes,
             extents: problem.extents(axes),
-            is_tile: value.row && value.column.is_some(),
+            is_tile: value.has_each_row() && value.column.is_some(),
             dims: places.map(|place| (place > 0).then(|| place as u8 - 1)),
             stacked: output.stack.as_ref().map(|stack| stack.dim),
         }
@@ -131,9 +131,9 @@ impl Destination {
 
     /// Writes any finished value to a tensor of any layout: of several it is that of this number.
     pub(super) fn scatter(&self, number: usize, array: &Array, tensor: &mut TensorViewMut<'_>) {
-        let columns = self.extents[2];
+        let [_, rows, columns] = self.extents;
         self.write_each(number, tensor, |[batch, row, column]| {
-            let values = array.row(batch, row);
+            let values = array.row_of(batch, row, rows);
             let own = values.len();
             element(values, if own == columns { column } else { column * own / columns })
         });

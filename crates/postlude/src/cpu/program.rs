@@ -205,8 +205,8 @@ impl Builder<'_> {
             if batches == 0 && declared.is_some_and(|axes| axes.batch) {
                 continue;
             }
-            let is_tile = self.graph.ty(output.value).axes.row
-                && self.graph.ty(output.value).axes.column.is_some();
+            let value = self.graph.ty(output.value).axes;
+            let is_tile = value.has_each_row() && value.column.is_some();
             if is_tile && sweeps.of[output.value.index()] == sweep && is_there(output.value) {
                 let columns = declared.and_then(Axes::columns);
                 let source = self.source_at(output.value, columns);

@@ -1,5 +1,6 @@
 //! One sweep: every region, row by row.
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
@@ -10,7 +11,7 @@ use crate::plan::Schedule;
 use crate::problem::input_tensor;
 
 use super::buffer::{Array, Buffer, View};
-use super::columns::{Context, Finished, folded_width, stretch};
+use super::columns::{Context, Finished, stretch};
 use super::elementwise;
 use super::leaves::{Leaf, count_from};
 use super::outputs::{Destination, Tile};
@@ -212,8 +213,8 @@ impl Sweep<'_> {
         }
         for (folded, partial) in self.program.folds.iter().zip(&mut left.partials) {
             let columns = self.fold_columns(folded, region);
-            let rows = self.context.graph.ty(folded.node).axes.row;
-            partial.reset(if rows { region.rows.len() * columns } else { columns });
+            let rows = fold_rows(self.context, folded, region);
+            partial.reset(rows.len() * columns);
         }
         left.kept.iter_mut().for_each(|kept| kept.set_len(region.rows.len()));
     }
@@ -233,8 +234,9 @@ impl Sweep<'_> {
             let again =
                 (folded.once_a_row && !first_column) || (folded.once_a_call && self.batch > 0);
             if let (Some(terms), false) = (folded.terms, again) {
-                let rows = self.context.graph.ty(folded.node).axes.row;
-                let at = if rows { index * self.fold_columns(folded, place.region) } else { 0 };
+                let run = self.context.graph.ty(folded.node).axes.row.map(|run| run as usize);
+                let line = |run| place.row / run - place.region.rows.start / run;
+                let at = run.map_or(0, line) * self.fold_columns(folded, place.region);
                 let terms = self.view(terms, place, slots);
                 if let Some(weights) = folded.weights {
                     let weights = self.view(weights, place, slots);
@@ -261,8 +263,9 @@ impl Sweep<'_> {
             Some(Run::All | Run::Group(_)) | None => 0,
         };
         let batch = if over.batch { self.batch } else { 0 };
-        let line = if over.row { batch * rows + place.row } else { batch };
-        line * folded_width(over, columns) + start
+        let rows = Run::count(over.row, rows);
+        let row = if over.row.is_some() { place.row % rows } else { 0 };
+        (batch * rows + row) * Run::count(over.column, columns) + start
     }
 
     /// The accumulators of a region without columns.
@@ -342,7 +345,7 @@ impl Sweep<'_> {
                         .as_ref()
                         .expect("compiler bug: a value is used before its sweep"),
                 };
-                let row = array.row(self.batch, place.row);
+                let row = array.row_of(self.batch, place.row, self.context.problem.rows);
                 let is_own = columns == Some(self.context.problem.own_columns());
                 // A single column of a wider value stands for itself alone.
                 if is_own && row.len() == self.context.problem.product_columns() {
@@ -441,6 +444,17 @@ struct Place<'a> {
     accumulators: View<'a>,
 }
 
+/// The rows of a reduction's results that a region folds into.
+fn fold_rows(context: &Context<'_>, folded: &Folded, region: &Region) -> Range<usize> {
+    match context.graph.ty(folded.node).axes.row {
+        Some(run) => {
+            let run = run as usize;
+            region.rows.start / run..region.rows.end.div_ceil(run)
+        }
+        None => 0..1,
+    }
+}
+
 fn merge(
     context: &Context<'_>,
     folded: &Folded,
@@ -455,8 +469,7 @@ fn merge(
     let (first_column, width) =
         if own { (region.columns.start, region.columns.len()) } else { (0, columns) };
     let batch = if axes.batch { batch } else { 0 };
-    let region_rows = if axes.row { region.rows.clone() } else { 0..1 };
-    for (index, row) in region_rows.enumerate() {
+    for (index, row) in fold_rows(context, folded, region).enumerate() {
         total.merge((batch * rows + row) * columns + first_column, partial, index * width, width);
     }
 }

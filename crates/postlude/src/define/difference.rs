@@ -180,7 +180,7 @@ fn sum_without_one(graph: &mut Graph, sum: NodeId, one: NodeId) -> Option<NodeId
         },
         _ => return None,
     };
-    if over != (Over { batch: false, row: false, column: Some(Run::All) }) {
+    if over != (Over { column: Some(Run::All), ..Over::NOTHING }) {
         return None;
     }
     // An index outside of the columns is nan, as the element that it picks.

@@ -4,7 +4,7 @@
 //! its rules; then the basis, whose formulas are stable as they stand and must not be recognised again.
 
 use crate::catalogue;
-use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Run, Unary};
+use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Unary};
 
 use super::basis::{self, is_basis};
 use super::formula::{Scope, instantiate};
@@ -98,18 +98,17 @@ fn expand_mean(
 ) -> NodeId {
     let Some(over) = call.over else { panic!("compiler bug: mean of nothing") };
     let total = make(graph, Op::Reduce(Fold::Sum, over, of));
-    let count = match over.column {
-        Some(Run::Group(width)) => {
-            let width = graph.make(Op::number(width as f32));
-            let rest = over.extent(graph.ty(of).axes);
-            if rest.rank() == 0 {
-                width
-            } else {
-                let rest = graph.make(Op::Extent(rest));
-                graph.make(Op::Binary(Binary::Multiply, rest, width))
-            }
+    let rest = over.extent(graph.ty(of).axes);
+    let count = if over.has_runs() {
+        let run = graph.make(Op::number(over.run_elements()));
+        if rest.rank() == 0 {
+            run
+        } else {
+            let rest = graph.make(Op::Extent(rest));
+            graph.make(Op::Binary(Binary::Multiply, rest, run))
         }
-        Some(Run::All) | None => graph.make(Op::Extent(over.extent(graph.ty(of).axes))),
+    } else {
+        graph.make(Op::Extent(rest))
     };
     make(graph, Op::Binary(Binary::Divide, total, count))
 }

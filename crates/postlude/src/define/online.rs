@@ -10,7 +10,7 @@ mod product;
 
 use std::f64::consts::LN_2;
 
-use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Over, Rewriter, Run, Unary};
+use crate::graph::{Axes, Binary, Fold, Graph, Kind, NodeId, Op, Over, Rewriter, Run, Unary};
 
 use super::views::{Fuel, is, number, scaled, unary, unguarded, varies};
 use product::{Factor, Product};
@@ -37,7 +37,7 @@ fn elements_meet_reductions(graph: &Graph) -> bool {
     let mut finished = Finished::default();
     finished.extend(graph);
     graph.nodes().any(|(id, node)| {
-        let tile = node.ty.axes.row && node.ty.axes.column.is_some();
+        let tile = node.ty.axes.kind() == Kind::Tile;
         live[id.index()] && tile && finished.is(id) && node.op.reduction().is_none()
     })
 }
@@ -51,7 +51,10 @@ impl Finished {
     fn extend(&mut self, graph: &Graph) {
         for (_, node) in graph.nodes().skip(self.0.len()) {
             let reduces = node.op.reduction().is_some_and(|(_, over, _)| {
-                over.crosses_rows() || !matches!(over.column, Some(Run::Group(_)))
+                let in_tile = over.has_runs()
+                    && !over.batch
+                    && [over.row, over.column].iter().all(|run| *run != Some(Run::All));
+                !in_tile
             });
             let inherits = node.op.operands().any(|operand| self.is(operand));
             self.0.push(reduces || matches!(node.op, Op::Pick(..)) || inherits);
@@ -68,7 +71,7 @@ impl Finished {
 fn rewritten(graph: &mut Graph, op: &Op, finished: &Finished) -> Option<NodeId> {
     let Op::Reduce(Fold::Sum, over, terms) = *op else { return None };
     let folded = graph.ty(terms).axes;
-    let whole = !matches!(over.column, Some(Run::Group(_)));
+    let whole = !over.has_runs();
     if !whole || !finished.is(terms) || graph.ty(terms).elem != crate::dtype::Elem::F32 {
         return None;
     }

@@ -188,21 +188,16 @@ pub(super) fn exponent(graph: &mut Graph, node: NodeId) -> Option<(Base, NodeId)
 /// Whether a value differs between the elements that are folded into one.
 pub(super) fn varies(graph: &Graph, node: NodeId, over: Over, folded: Axes) -> bool {
     let axes = graph.ty(node).axes;
-    let along_columns = match (over.column, axes.column, folded.column) {
-        (None, _, _) | (_, None, _) => false,
-        (Some(Run::Group(width)), Some(own), Some(divisor)) => {
-            divisor.checked_mul(width).is_none_or(|group| own % group != 0)
-        }
-        (Some(Run::All), Some(_), _) | (Some(Run::Group(_)), Some(_), None) => true,
-    };
-    (over.batch && axes.batch) || (over.row && axes.row) || along_columns
+    (over.batch && axes.batch)
+        || Run::varies(over.row, folded.row, axes.row)
+        || Run::varies(over.column, folded.column, axes.column)
 }
 
 /// Whether a value has every element that is folded, as another has.
 pub(super) fn folds_as(graph: &Graph, node: NodeId, over: Over, folded: Axes) -> bool {
     let axes = graph.ty(node).axes;
     (!over.batch || axes.batch == folded.batch)
-        && (!over.row || axes.row == folded.row)
+        && (over.row.is_none() || axes.row == folded.row)
         && (over.column.is_none() || axes.column == folded.column)
 }
 

@@ -3,8 +3,8 @@
 //! In: an element's bytes, or a value as f64. Out: the exact value, or the bytes of the nearest element.
 //! Invariant: `round_to` gives the value that a store followed by a load gives.
 
-use super::DType;
 use super::narrow::{BF16, F8E4M3, F8E5M2, F16};
+use super::{DType, scale};
 
 /// The value of element `index` of a contiguous buffer.
 pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
@@ -14,6 +14,7 @@ pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
         DType::BF16 => BF16.decode(u16::from_le_bytes(array(bytes, index))),
         DType::F8E4M3 => F8E4M3.decode(bytes[index] as u16),
         DType::F8E5M2 => F8E5M2.decode(bytes[index] as u16),
+        DType::F8E8M0 => f64::from(scale::decode(bytes[index])),
         DType::I8 => bytes[index] as i8 as f64,
         DType::U8 => bytes[index] as f64,
         DType::I32 => i32::from_le_bytes(array(bytes, index)) as f64,
@@ -30,6 +31,7 @@ pub fn round_to(dtype: DType, value: f64) -> f64 {
         DType::BF16 => BF16.decode(BF16.encode(value)),
         DType::F8E4M3 => F8E4M3.decode(F8E4M3.encode(value)),
         DType::F8E5M2 => F8E5M2.decode(F8E5M2.encode(value)),
+        DType::F8E8M0 => f64::from(scale::decode(scale::encode(value))),
         // `as` saturates and takes NaN to 0.
         DType::I8 => value.round_ties_even() as i8 as f64,
         DType::U8 => value.round_ties_even() as u8 as f64,
@@ -46,6 +48,7 @@ pub fn store(dtype: DType, bytes: &mut [u8], index: usize, value: f64) {
         DType::BF16 => put(bytes, index, BF16.encode(value).to_le_bytes()),
         DType::F8E4M3 => bytes[index] = F8E4M3.encode(value) as u8,
         DType::F8E5M2 => bytes[index] = F8E5M2.encode(value) as u8,
+        DType::F8E8M0 => bytes[index] = scale::encode(value),
         DType::I8 => bytes[index] = value.round_ties_even() as i8 as u8,
         DType::U8 => bytes[index] = value.round_ties_even() as u8,
         DType::I32 => put(bytes, index, (value.round_ties_even() as i32).to_le_bytes()),

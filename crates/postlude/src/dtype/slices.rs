@@ -7,8 +7,8 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::DType;
 use super::narrow::{BF16, F8E4M3, F8E5M2};
+use super::{DType, scale};
 
 /// Elements converted at a time through a buffer on the stack.
 const CHUNK: usize = 256;
@@ -26,6 +26,7 @@ pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
         }),
         DType::F8E4M3 => read(bytes, start, out, |[code]| E4M3_VALUES[usize::from(code)]),
         DType::F8E5M2 => read(bytes, start, out, |[code]| E5M2_VALUES[usize::from(code)]),
+        DType::F8E8M0 => read(bytes, start, out, |[code]| scale::decode(code)),
         DType::I8 => read(bytes, start, out, |[byte]| f32::from(byte as i8)),
         DType::U8 => read(bytes, start, out, |[byte]| f32::from(byte)),
         DType::I32 => read(bytes, start, out, |code| i32::from_le_bytes(code) as f32),
@@ -37,7 +38,7 @@ pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
 /// Loads elements `start..` as i32; floats round to the nearest and saturate, as a cast does.
 pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
     match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
             let mut values = [0.0; CHUNK];
             for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
                 let values = &mut values[..out.len()];
@@ -63,6 +64,7 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
         DType::BF16 => write(bytes, start, values, |value| encode_bf16(value).to_le_bytes()),
         DType::F8E4M3 => write(bytes, start, values, |value| [encode_e4m3(value)]),
         DType::F8E5M2 => write(bytes, start, values, |value| [encode_e5m2(value)]),
+        DType::F8E8M0 => write(bytes, start, values, |value| [scale::encode_f32(value)]),
         DType::I8 => {
             write(bytes, start, values, |value| [round_to_i32(value).clamp(-128, 127) as u8]);
         }
@@ -83,6 +85,7 @@ pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
         }
         DType::F8E4M3 => write(bytes, start, values, |value| [encode_e4m3(within_2_to_16(value))]),
         DType::F8E5M2 => write(bytes, start, values, |value| [encode_e5m2(within_2_to_16(value))]),
+        DType::F8E8M0 => write(bytes, start, values, |value| [scale::encode(f64::from(value))]),
         DType::I8 => write(bytes, start, values, |value| [value.clamp(-128, 127) as u8]),
         DType::U8 => write(bytes, start, values, |value| [value.clamp(0, 255) as u8]),
         DType::I32 => write(bytes, start, values, i32::to_le_bytes),

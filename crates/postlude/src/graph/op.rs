@@ -71,12 +71,12 @@ pub struct Over {
     /// Folds the batch.
     pub batch: bool,
     /// Folds the rows.
-    pub row: bool,
+    pub row: Option<Run>,
     /// Folds the columns.
     pub column: Option<Run>,
 }
 
-/// Which columns are folded together.
+/// Which rows or columns are folded together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Run {
     /// All of them.
@@ -333,40 +333,114 @@ impl Constant {
 }
 
 impl Over {
+    /// Nothing.
+    pub const NOTHING: Over = Over { batch: false, row: None, column: None };
+
     /// What is left of a value's axes; `None` when it lacks one that is folded, or nothing is folded.
     pub fn leaves(self, axes: Axes) -> Option<Axes> {
         let lacks = (self.batch && !axes.batch)
-            || (self.row && !axes.row)
+            || (self.row.is_some() && axes.row.is_none())
             || (self.column.is_some() && axes.column.is_none());
-        if lacks || self == (Over { batch: false, row: false, column: None }) {
+        if lacks || self == Over::NOTHING {
             return None;
         }
+        let row = match (self.row, axes.row) {
+            (None, row) => row,
+            (Some(Run::All), _) | (Some(Run::Group(_)), None) => None,
+            (Some(Run::Group(length)), Some(own)) => Some(own.checked_mul(length)?),
+        };
         let columns = match (self.column, axes.columns()) {
             (None, columns) => columns,
             (Some(Run::All), _) | (Some(Run::Group(_)), None) => None,
             (Some(Run::Group(width)), Some(columns)) => Some(columns.divided(width)?),
         };
-        let (batch, row) = (axes.batch && !self.batch, axes.row && !self.row);
-        Some(Axes { batch, row, ..Axes::SCALAR }.along(columns))
+        Some(Axes { batch: axes.batch && !self.batch, row, ..Axes::SCALAR }.along(columns))
     }
 
     /// Everything that a value with these axes varies along.
     pub fn all(axes: Axes) -> Over {
-        Over { batch: axes.batch, row: axes.row, column: axes.column.map(|_| Run::All) }
+        let [row, column] = [axes.row, axes.column].map(|own| own.map(|_| Run::All));
+        Over { batch: axes.batch, row, column }
     }
 
-    /// The axes whose extents multiply to the number of elements folded into one; `None` for runs, whose width is fixed.
+    /// The axes whose extents multiply with [`Over::run_elements`] to the number of elements folded into one.
     pub fn extent(self, axes: Axes) -> Axes {
         let columns = match self.column {
             Some(Run::All) => axes.columns(),
             Some(Run::Group(_)) | None => None,
         };
-        Axes { batch: self.batch, row: self.row, ..Axes::SCALAR }.along(columns)
+        let row = axes.row.filter(|_| self.row == Some(Run::All));
+        Axes { batch: self.batch, row, ..Axes::SCALAR }.along(columns)
+    }
+
+    /// The elements of one run of rows and columns, as far as their lengths are fixed.
+    pub fn run_elements(self) -> f32 {
+        let length = |run: Option<Run>| match run {
+            Some(Run::Group(length)) => length as f32,
+            Some(Run::All) | None => 1.0,
+        };
+        length(self.row) * length(self.column)
     }
 
     /// Whether partial results of different rows or batches meet.
     pub fn crosses_rows(self) -> bool {
-        self.batch || self.row
+        self.batch || self.row.is_some()
+    }
+
+    /// Whether it folds runs of rows or columns, which keep their dim.
+    pub fn has_runs(self) -> bool {
+        [self.row, self.column].iter().any(|run| matches!(run, Some(Run::Group(_))))
+    }
+}
+
+impl Run {
+    /// Whether a value of which there is one for `own` rows or columns differs between those that are folded together, where
+    /// there is one term for each `folded`.
+    pub fn varies(run: Option<Run>, folded: Option<u32>, own: Option<u32>) -> bool {
+        match (run, own, folded) {
+            (None, _, _) | (_, None, _) => false,
+            (Some(Run::Group(length)), Some(own), Some(folded)) => {
+                folded.checked_mul(length).is_none_or(|group| own % group != 0)
+            }
+            (Some(Run::All), Some(_), _) | (Some(Run::Group(_)), Some(_), None) => true,
+        }
+    }
+
+    /// What is folded where the results of one reduction are folded by another; `None` where nothing is left to group.
+    pub fn nested(inner: Option<Run>, outer: Option<Run>) -> Option<Option<Run>> {
+        match (inner, outer) {
+            (None, run) | (run, None) => Some(run),
+            (Some(_), Some(Run::All)) => Some(Some(Run::All)),
+            (Some(Run::Group(a)), Some(Run::Group(b))) => Some(Some(Run::Group(a.checked_mul(b)?))),
+            (Some(Run::All), Some(Run::Group(_))) => None,
+        }
+    }
+
+    /// The places that are folded into one, of this many.
+    pub fn terms(run: Option<Run>, place: usize, of: usize) -> std::ops::Range<usize> {
+        match run {
+            None => place..place + 1,
+            Some(Run::All) => 0..of,
+            Some(Run::Group(length)) => place * length as usize..(place + 1) * length as usize,
+        }
+    }
+
+    /// How many are folded into one, of this many.
+    pub fn count(run: Option<Run>, of: usize) -> usize {
+        match run {
+            None => 1,
+            Some(Run::All) => of,
+            Some(Run::Group(length)) => length as usize,
+        }
+    }
+
+    /// The result that a place is folded into.
+    pub fn result(run: Option<Run>, place: usize) -> usize {
+        match run {
+            None => place,
+            Some(Run::All) => 0,
+            Some(Run::Group(length)) => place / length as usize,
+        }
     }
 }
 

@@ -337,13 +337,17 @@ fn read_call(text: &str, over: Option<Over>, names: &HashMap<String, NodeId>) ->
 }
 
 fn read_over(text: &str) -> Option<Over> {
-    let mut over = Over { batch: false, row: false, column: None };
+    let mut over = Over::NOTHING;
     for word in text.split_whitespace() {
-        match word {
-            "batch" => over.batch = true,
-            "row" => over.row = true,
-            "column" => over.column = Some(Run::All),
-            _ => over.column = Some(Run::Group(u32::from_str(word.strip_prefix("column:")?).ok()?)),
+        let (name, run) = match word.split_once(':') {
+            Some((name, length)) => (name, Run::Group(u32::from_str(length).ok()?)),
+            None => (word, Run::All),
+        };
+        match (name, run) {
+            ("batch", Run::All) => over.batch = true,
+            ("row", run) => over.row = Some(run),
+            ("column", run) => over.column = Some(run),
+            _ => return None,
         }
     }
     Some(over)

@@ -135,13 +135,13 @@ impl fmt::Display for Over {
         if self.batch {
             f.write_str(" batch")?;
         }
-        if self.row {
-            f.write_str(" row")?;
+        for (name, run) in [("row", self.row), ("column", self.column)] {
+            match run {
+                Some(Run::All) => write!(f, " {name}")?,
+                Some(Run::Group(length)) => write!(f, " {name}:{length}")?,
+                None => {}
+            }
         }
-        match self.column {
-            Some(Run::All) => f.write_str(" column"),
-            Some(Run::Group(width)) => write!(f, " column:{width}"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -7,8 +7,8 @@ use crate::dtype::Elem;
 pub struct Axes {
     /// Varies with the batch.
     pub batch: bool,
-    /// Varies along the product's rows.
-    pub row: bool,
+    /// Varies along the product's rows: one for each run of this many.
+    pub row: Option<u32>,
     /// Varies along the columns, which number their dim's size divided by this.
     pub column: Option<u32>,
     /// The dim of those columns: 0 for the product's, otherwise a dim that a split names, by its place in
@@ -49,9 +49,13 @@ pub struct Type {
 
 impl Axes {
     /// Varies along nothing.
-    pub const SCALAR: Axes = Axes { batch: false, row: false, column: None, part: 0 };
+    pub const SCALAR: Axes = Axes { batch: false, row: None, column: None, part: 0 };
 
-    /// The axes of two values together. Columns meet group by group when one divisor divides the other; `None` when neither does.
+    /// Varies along the product's rows, one for each.
+    pub const ROWS: Axes = Axes { row: Some(1), ..Axes::SCALAR };
+
+    /// The axes of two values together. Rows and columns meet run by run when one length divides the other; `None` when
+    /// neither does.
     pub fn join(self, other: Axes) -> Option<Axes> {
         let columns = match (self.columns(), other.columns()) {
             (None, columns) | (columns, None) => columns,
@@ -60,22 +64,33 @@ impl Axes {
             (Some(a), Some(b)) if b.divisor % a.divisor == 0 => Some(a),
             (Some(_), Some(_)) => return None,
         };
-        let rest =
-            Axes { batch: self.batch || other.batch, row: self.row || other.row, ..Axes::SCALAR };
+        let row = match (self.row, other.row) {
+            (None, row) | (row, None) => row,
+            (Some(a), Some(b)) if a % b == 0 => Some(b),
+            (Some(a), Some(b)) if b % a == 0 => Some(a),
+            (Some(_), Some(_)) => return None,
+        };
+        let rest = Axes { batch: self.batch || other.batch, row, ..Axes::SCALAR };
         Some(rest.along(columns))
     }
 
-    /// The axes of several values together. Columns meet group by group where the smallest divisor divides all others.
+    /// The axes of several values together. Rows and columns meet run by run where the smallest length divides all others.
     pub fn join_all(all: &[Axes]) -> Option<Axes> {
         let finest =
             all.iter().filter_map(|axes| axes.columns()).min_by_key(|columns| columns.divisor);
-        let start = Axes::SCALAR.along(finest);
+        let row = all.iter().filter_map(|axes| axes.row).min();
+        let start = Axes { row, ..Axes::SCALAR }.along(finest);
         all.iter().try_fold(start, |joined, axes| joined.join(*axes))
     }
 
     /// Whether a value with these axes can be stored or used where `other` is expected.
     pub fn fits(self, other: Axes) -> bool {
         self.join(other) == Some(other)
+    }
+
+    /// Whether every row of the product has its own.
+    pub const fn has_each_row(self) -> bool {
+        matches!(self.row, Some(1))
     }
 
     /// The columns, if it has some.
@@ -98,16 +113,16 @@ impl Axes {
     /// Where such a value lives in a tile.
     pub const fn kind(self) -> Kind {
         match (self.row, self.column) {
-            (true, Some(_)) => Kind::Tile,
-            (false, Some(_)) => Kind::AlongColumns,
-            (true, None) => Kind::AlongRows,
-            (false, None) => Kind::Scalar,
+            (Some(_), Some(_)) => Kind::Tile,
+            (None, Some(_)) => Kind::AlongColumns,
+            (Some(_), None) => Kind::AlongRows,
+            (None, None) => Kind::Scalar,
         }
     }
 
     /// How many axes there are.
     pub const fn rank(self) -> usize {
-        self.batch as usize + self.row as usize + self.column.is_some() as usize
+        self.batch as usize + self.row.is_some() as usize + self.column.is_some() as usize
     }
 }
 
@@ -121,7 +136,7 @@ mod tests {
 
     #[test]
     fn rows_and_columns_join_to_a_tile() {
-        let rows = Axes { row: true, ..Axes::SCALAR };
+        let rows = Axes::ROWS;
         assert_eq!(rows.join(columns(1)).map(Axes::kind), Some(Kind::Tile));
     }
 
@@ -133,11 +148,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_meet_run_by_run() {
+        let rows = |run: u32| Axes { row: Some(run), ..Axes::SCALAR };
+        assert_eq!(rows(128).join(rows(1)), Some(rows(1)));
+        assert_eq!(rows(4).join(rows(6)), None);
+        assert_eq!(Axes::join_all(&[rows(4), rows(6), rows(2)]), Some(rows(2)));
+        assert_eq!(rows(128).join(columns(128)).map(Axes::kind), Some(Kind::Tile));
+        assert!(!rows(128).has_each_row() && Axes::ROWS.has_each_row());
+    }
+
+    #[test]
     fn columns_of_two_parts_do_not_meet() {
         let part = Axes { part: 1, ..columns(1) };
         assert_eq!(part.join(columns(1)), None);
         assert_eq!(Axes::join_all(&[part, columns(128)]), None);
-        assert_eq!(part.join(Axes { row: true, ..Axes::SCALAR }).map(|axes| axes.part), Some(1));
+        assert_eq!(part.join(Axes::ROWS).map(|axes| axes.part), Some(1));
     }
 
     #[test]

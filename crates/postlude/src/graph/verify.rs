@@ -138,7 +138,10 @@ impl Graph {
                     Elem::I32 | Elem::Bool => None,
                 };
                 let elem = elem.ok_or(Broken::Elem { op: fold.name(), elem: weight.elem })?;
-                let own = weight.axes.column.is_none() || weight.axes.column == ty.axes.column;
+                let own =
+                    |weight: Option<u32>, term: Option<u32>| weight.is_none() || weight == term;
+                let own =
+                    own(weight.axes.column, ty.axes.column) && own(weight.axes.row, ty.axes.row);
                 let whole = own && ty.axes.join(weight.axes) == Some(ty.axes);
                 let axes = over.leaves(ty.axes).filter(|_| whole);
                 Ok(Type { elem, axes: axes.ok_or(Broken::Axes { op: fold.name() })? })
@@ -167,7 +170,7 @@ impl Graph {
 
     fn index_type(&self, axis: IndexAxis) -> Type {
         let axes = match axis {
-            IndexAxis::Row => Axes { row: true, ..Axes::SCALAR },
+            IndexAxis::Row => Axes::ROWS,
             IndexAxis::Column => Axes::SCALAR.along(self.space().accumulator_axes().columns()),
             IndexAxis::Batch => Axes { batch: self.space().batch.is_some(), ..Axes::SCALAR },
         };
@@ -245,11 +248,7 @@ impl Graph {
         if of.axes.column.is_none() || index.axes.column.is_some() {
             return Err(Broken::Axes { op: "pick" });
         }
-        let axes = Axes {
-            batch: of.axes.batch || index.axes.batch,
-            row: of.axes.row || index.axes.row,
-            ..Axes::SCALAR
-        };
+        let axes = of.axes.along(None).join(index.axes).ok_or(Broken::Axes { op: "pick" })?;
         Ok(Type { elem: Elem::F32, axes })
     }
 
@@ -302,9 +301,8 @@ impl Graph {
             }
         };
         let whole = whole.ok_or(wrong)?;
-        let varies = |of: fn(Axes) -> bool| parts.iter().any(|part| of(self.ty(*part).axes));
-        let axes =
-            Axes { batch: varies(|axes| axes.batch), row: varies(|axes| axes.row), ..Axes::SCALAR };
+        let others: Vec<Axes> = parts.iter().map(|part| self.ty(*part).axes.along(None)).collect();
+        let axes = Axes::join_all(&others).ok_or(Broken::Axes { op: "concat" })?;
         Ok(Type { elem, axes: axes.along(Some(whole)) })
     }
 
@@ -317,6 +315,20 @@ impl Graph {
             }
             Some(_) | None => Err(Broken::Axes { op: merge.name() }),
         }
+    }
+
+    /// The first statement because of which the product's rows must be a multiple of a number.
+    pub(crate) fn statement_needing_rows(&self, multiple: u32) -> Option<&Statement> {
+        let mut nodes = self.nodes().filter(|(_, node)| node.ty.axes.row == Some(multiple));
+        nodes.find_map(|(id, _)| self.statement(id))
+    }
+
+    /// Numbers that the product's rows must be a multiple of.
+    pub fn row_multiples(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.nodes().filter_map(|(_, node)| node.ty.axes.row).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The first statement because of which a dim's size must be a multiple of a number.

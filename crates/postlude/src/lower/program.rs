@@ -6,7 +6,7 @@ use crate::shape::Dim;
 use super::reductions::{self, Reduction};
 use super::runs::least_common_multiple;
 use super::views::Views;
-use super::{row_pass, runs, stored};
+use super::{blocks, row_pass, runs, stored};
 
 /// What one launch computes.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +37,12 @@ pub struct TileProgram {
     pub(crate) row_passes: Vec<Vec<Reduction>>,
     /// Reductions of runs, each finished inside a tile.
     pub(crate) run_reductions: Vec<Reduction>,
+    /// Reductions of runs of rows that each pass over the blocks of a tile finishes.
+    pub(crate) block_passes: Vec<Vec<Reduction>>,
+    /// How many such passes come before a node can be computed.
+    pub(crate) after_blocks: Vec<usize>,
+    /// The lengths of runs of rows that tiles fold, longest first.
+    pub(crate) row_run_lengths: Vec<u32>,
     /// Inputs that are read as tiles of the product's columns, in the order of the signature.
     pub(crate) tile_operands: Vec<InputId>,
     /// Inputs that the visit or a vector reads, tables among them, in the order of the signature.
@@ -67,9 +73,21 @@ impl TileProgram {
         let last_pass = passes.iter().copied().max().unwrap_or(0);
         let of_run = |id: &NodeId| runs::is_reduction_of_run(&graph, *id);
         let runs = runs::runs(&graph);
+        let after_blocks = blocks::passes(&graph, &live);
+        let last_block = after_blocks.iter().copied().max().unwrap_or(0);
+        let of_block = |pass: usize| {
+            let own = |id: &NodeId| {
+                after_blocks[id.index()] == pass
+                    && live[id.index()]
+                    && blocks::is_block(&graph, *id)
+            };
+            nodes().filter(own).filter_map(reduction).collect()
+        };
         TileProgram {
             reductions: leading(&graph, nodes().filter(finished).filter_map(reduction)),
             row_passes: (1..=last_pass).map(of_pass).collect(),
+            block_passes: (1..=last_block).map(of_block).collect(),
+            row_run_lengths: blocks::lengths(&graph, &live),
             run_reductions: nodes().filter(of_run).filter_map(reduction).collect(),
             levels: runs::levels(&graph),
             run_lengths: runs::lengths(&graph, &live, &runs),
@@ -85,6 +103,7 @@ impl TileProgram {
             live,
             passes,
             after_reductions,
+            after_blocks,
             runs,
             views,
             graph,
@@ -152,6 +171,26 @@ impl TileProgram {
         runs::output_run(&self.graph, output)
     }
 
+    /// Rows of the product that one of an input's stands for.
+    pub(crate) fn input_row_run(&self, input: InputId) -> u32 {
+        self.graph.input_axes(input).and_then(|axes| axes.row).unwrap_or(1)
+    }
+
+    /// Rows of the product that one of an output's stands for.
+    pub(crate) fn output_row_run(&self, output: &Output) -> u32 {
+        blocks::output_row_run(&self.graph, output)
+    }
+
+    /// Whether a node folds runs of rows, which a pass over the blocks of a tile finishes.
+    pub(crate) fn is_block(&self, node: NodeId) -> bool {
+        blocks::is_block(&self.graph, node)
+    }
+
+    /// What a tile's rows must be a multiple of, so that it holds whole runs of them.
+    pub(crate) fn row_run_multiple(&self) -> u32 {
+        self.row_run_lengths.iter().copied().fold(1, least_common_multiple)
+    }
+
     /// What a tile's columns must be a multiple of, so that it holds whole runs.
     pub(crate) fn run_multiple(&self) -> u32 {
         self.run_lengths.iter().copied().fold(1, least_common_multiple)
@@ -177,15 +216,15 @@ impl TileProgram {
         plain.then_some(axes.kind())
     }
 
-    /// Which nodes have to be computed for some values of a tile. Values of runs of columns are there already, unless
-    /// `through` says that they are to be computed, too.
+    /// Which nodes have to be computed for some values of a tile. Reductions of blocks are there already, and values of
+    /// runs of columns, unless `through` says that they are to be computed, too.
     pub(crate) fn terms_of(&self, roots: impl Iterator<Item = NodeId>, through: bool) -> Vec<bool> {
         let mut wanted = vec![false; self.graph.len()];
         roots.for_each(|root| wanted[root.index()] = true);
         for (id, node) in self.graph.nodes().rev() {
             let coarse = self.runs[id.index()] > 1;
             let inner = (node.ty.axes.kind() == Kind::Tile && !coarse) || (through && coarse);
-            if wanted[id.index()] && inner {
+            if wanted[id.index()] && inner && !self.is_block(id) {
                 node.op.operands().for_each(|operand| wanted[operand.index()] = true);
             }
         }

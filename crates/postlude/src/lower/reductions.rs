@@ -11,6 +11,7 @@ use crate::dtype::Elem;
 use crate::graph::fold::{Extreme, Words};
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
 
+use super::blocks::is_block;
 use super::row_pass::is_whole_row;
 use super::runs::is_reduction_of_run;
 
@@ -173,9 +174,11 @@ impl Reduction {
     }
 }
 
-/// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, or of groups of columns.
+/// Whether a tile finishes a node's reduction for itself: of rows that it holds whole, of groups of columns, or of blocks.
 pub(super) fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
-    (passes[id.index()] > 0 && is_whole_row(graph, id)) || is_reduction_of_run(graph, id)
+    (passes[id.index()] > 0 && is_whole_row(graph, id))
+        || is_reduction_of_run(graph, id)
+        || is_block(graph, id)
 }
 
 /// Which nodes are computed after reductions that the last warpgroup to arrive finishes.

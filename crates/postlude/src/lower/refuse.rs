@@ -9,7 +9,9 @@ use crate::shape::Dim;
 use super::program::TileProgram;
 use super::reductions::ReductionScope;
 use super::refusal::{LowerRefusal, bytes_of, needing};
+use super::row_pass::is_whole_row;
 use super::rules::Rule;
+use super::runs::is_reduction_of_run;
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
@@ -19,6 +21,7 @@ const MOST_TOP: u32 = 8;
 /// Refuses what no launch computes.
 pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
     let graph = program.graph();
+    refuse_row_runs(program)?;
     refuse_runs(program)?;
     refuse_reductions(program)?;
     for (id, _) in graph.nodes().filter(|(id, _)| program.live[id.index()]) {
@@ -33,7 +36,7 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
             return Err(LowerRefusal::NotATile { name: name(), bytes });
         };
         let whole = graph.space().accumulator_axes();
-        let tile = axes.row && axes.column == whole.column;
+        let tile = axes.row.is_some() && axes.column == whole.column;
         let own = graph.space().column.divisor();
         let grouped = axes.kind() == Kind::Tile
             && axes.column.is_some_and(|divisor| divisor > own && divisor % own == 0);
@@ -56,6 +59,38 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
         }
         if output.dtype == DType::B1 && packed_major(graph.space(), &output.dims).is_none() {
             return Err(LowerRefusal::PackedBatches { name: name(), bytes });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what no tile makes of runs of rows.
+fn refuse_row_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
+    let graph = program.graph();
+    let coarse = |id: NodeId| graph.ty(id).axes.row.is_some_and(|run| run > 1);
+    for (id, node) in graph.nodes().filter(|(id, _)| program.live[id.index()]) {
+        let refuse = |rule: Rule| Err(rule.at(graph, id));
+        if let Some((_, over, terms)) = node.op.reduction() {
+            let of_runs = matches!(over.row, Some(Run::Group(_)));
+            let in_tile = program.is_block(id) || is_reduction_of_run(graph, id);
+            if (of_runs || coarse(terms)) && !in_tile
+                || program.is_block(id) && program.after_reductions[terms.index()]
+            {
+                return refuse(Rule::RowRuns);
+            }
+            // Rows are finished before blocks are.
+            let before_blocks = program.passes[id.index()] > 0 && is_whole_row(graph, id);
+            if before_blocks && program.after_blocks[id.index()] > 0 {
+                return refuse(Rule::RowMeetsBlock);
+            }
+        }
+        if matches!(node.op, Op::Pick(terms, _) if coarse(terms)) {
+            return refuse(Rule::RowRuns);
+        }
+    }
+    for output in graph.outputs() {
+        if output.dtype == DType::B1 && program.output_row_run(output) > 1 {
+            return Err(Rule::PackedVector.at(graph, output.value));
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
     let is_tile = |terms: NodeId| graph[terms].ty.axes.kind() == Kind::Tile;
     match graph[id].op.dependence() {
         Dependence::Reduce(_, over, terms) | Dependence::ReduceWeighted(_, over, terms, _) => {
-            !over.batch && !over.row && over.column == Some(Run::All) && is_tile(terms)
+            !over.crosses_rows() && over.column == Some(Run::All) && is_tile(terms)
         }
         Dependence::Pick(terms, index) => {
             let is_single = graph[index].ty.axes.column.is_none();

@@ -27,6 +27,10 @@ pub(crate) enum Rule {
     NoBatches,
     /// Values of more columns than the product, or runs of a finished reduction used in every column.
     OtherColumns,
+    /// `max(z, M, 128, N)`, or a reduction of what runs of rows gave.
+    RowRuns,
+    /// `softmax(z / absmax(z, M, 128), N)`.
+    RowMeetsBlock,
     /// A vector or a scalar stored as b1.
     PackedVector,
     /// Parts, merges or calls that planning did not remove.
@@ -83,6 +87,12 @@ impl Rule {
             Rule::NoBatches => "the batch has size 0, and no tile would write the outputs",
             Rule::OtherColumns => {
                 "a launch computes a value for each column of the product, or for runs of them inside a tile; this one has other columns"
+            }
+            Rule::RowRuns => {
+                "a tile reduces runs of rows of its elements, alone or with runs of columns; this reduces all columns, batches or a vector beside them, or reduces the result further"
+            }
+            Rule::RowMeetsBlock => {
+                "a reduction of whole rows needs the result of runs of rows, which a tile finishes after its rows"
             }
             Rule::PackedVector => {
                 "only bits of tiles are packed; this output is a vector or a scalar"
@@ -147,6 +157,12 @@ impl Rule {
             Rule::OtherColumns => {
                 "reduce runs of the product's own columns inside the tile (`max(z, N, 128)`) and use the result there, or use it in a second kernel"
             }
+            Rule::RowRuns => {
+                "reduce blocks (`absmax(z, M, 128, N, 128)`), store them as an output, and reduce those in a second kernel"
+            }
+            Rule::RowMeetsBlock => {
+                "store the result of the runs as an output and use it in a second kernel"
+            }
             Rule::PackedVector => "declare the output `bool`",
             Rule::Whole => "run it on the CPU",
             Rule::AmbiguousParts => "give the columns a name (`N`) instead of a fixed size",
@@ -202,6 +218,8 @@ mod tests {
         Rule::PickOfFinished,
         Rule::NoBatches,
         Rule::OtherColumns,
+        Rule::RowRuns,
+        Rule::RowMeetsBlock,
         Rule::PackedVector,
         Rule::AmbiguousParts,
         Rule::SharedParts,

@@ -82,7 +82,7 @@ pub(super) fn is_reduction_of_run(graph: &Graph, id: NodeId) -> bool {
     let grouped = matches!(over.column, Some(Run::Group(_)));
     let axes = graph[of].ty.axes;
     let elements = axes.kind() == Kind::Tile && run_of(graph, axes.column) == 1;
-    grouped && elements && !over.row && !over.batch
+    grouped && elements && !over.crosses_rows()
 }
 
 /// How many folds of runs, each of the result of another, come before a node is known.

@@ -61,6 +61,9 @@ impl TileProgram {
         if let Some(pass) = self.row_passes.iter().position(|pass| folds(pass)) {
             return format!("pass {}", pass + 1);
         }
+        if let Some(pass) = self.block_passes.iter().position(|pass| folds(pass)) {
+            return format!("block {}", pass + 1);
+        }
         let part = if folds(&self.run_reductions) {
             "run"
         } else if folds(&self.reductions) {

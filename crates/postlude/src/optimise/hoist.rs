@@ -21,8 +21,9 @@ pub(super) fn hoist(graph: &Graph, context: &Context<'_>) -> Graph {
 
 /// How many elements a value with these axes has, as a power of two: sizes are not known here, so a dim counts as a thousand.
 pub(super) fn weight(axes: Axes) -> u32 {
-    let column = axes.column.map_or(0, |divisor| 10u32.saturating_sub(divisor.ilog2()).max(1));
-    10 * u32::from(axes.row) + column + 3 * u32::from(axes.batch)
+    let [row, column] = [axes.row, axes.column]
+        .map(|own| own.map_or(0, |divisor| 10u32.saturating_sub(divisor.ilog2()).max(1)));
+    row + column + 3 * u32::from(axes.batch)
 }
 
 /// An operand of a chain: a node and what it varies along; constants combine for nothing.

@@ -34,13 +34,16 @@ pub(super) fn rewrite_reductions(graph: &Graph, context: &Context<'_>) -> Graph 
     rewrite(graph, context, RULES)
 }
 
-/// `max(x, N, 1)` is `x`: a run of one column has one term. No sum is -0, and the least integer has no magnitude.
+/// `max(x, N, 1)` is `x`: a run of one column or row has one term. No sum is -0, and the least integer has no magnitude.
 fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
-    let Op::Reduce(fold, over @ Over { column: Some(Run::Group(1)), .. }, x) = *op else {
+    let Op::Reduce(fold, over, x) = *op else { return None };
+    let [row, column] = [over.row, over.column].map(|run| run.filter(|run| *run != Run::Group(1)));
+    let left = Over { row, column, ..over };
+    if left == over {
         return None;
-    };
-    if over.crosses_rows() {
-        return Some(site.make(Op::Reduce(fold, Over { column: None, ..over }, x)));
+    }
+    if left != Over::NOTHING {
+        return Some(site.make(Op::Reduce(fold, left, x)));
     }
     let elem = site.elem(x);
     Some(match (fold, elem) {
@@ -120,17 +123,10 @@ fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     if fold != outer || !regroups || !site.used_once(inner) {
         return None;
     }
-    let column = match (inner_over.column, outer_over.column) {
-        (None, column) | (column, None) => column,
-        (Some(_), Some(Run::All)) => Some(Run::All),
-        (Some(Run::Group(a)), Some(Run::Group(b))) => Some(Run::Group(a.checked_mul(b)?)),
-        // Nothing is left of the columns to group.
-        (Some(Run::All), Some(Run::Group(_))) => return None,
-    };
     let over = Over {
         batch: inner_over.batch || outer_over.batch,
-        row: inner_over.row || outer_over.row,
-        column,
+        row: Run::nested(inner_over.row, outer_over.row)?,
+        column: Run::nested(inner_over.column, outer_over.column)?,
     };
     Some(site.make(Op::Reduce(fold, over, x)))
 }

@@ -174,11 +174,13 @@ struct Building<'r> {
 
 impl Building<'_> {
     /// The new node for an output's value. A store repeats a value along dims that it lacks, but never a fraction of the
-    /// columns: `where(c, x, x)` with columns of its own is stored as such, though it is the x of fewer columns.
+    /// rows or columns: `where(c, x, x)` with columns of its own is stored as such, though it is the x of fewer columns.
     fn stored(&self, value: NodeId, axes: Axes) -> NodeId {
         let narrow = self.narrow[value.index()];
-        let columns = self.new.ty(narrow).axes.column;
-        if columns.is_none() || columns == axes.column { narrow } else { self.full[value.index()] }
+        let own = self.new.ty(narrow).axes;
+        let fits = |own: Option<u32>, whole: Option<u32>| own.is_none() || own == whole;
+        let fits = fits(own.row, axes.row) && fits(own.column, axes.column);
+        if fits { narrow } else { self.full[value.index()] }
     }
 
     fn place(&mut self, old: &Op, axes: Axes, accuracy: Accuracy, uses: u32) {

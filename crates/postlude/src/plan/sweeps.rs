@@ -20,8 +20,8 @@ pub struct Sweeps {
 /// Whether a reduction is complete only after every region has been seen.
 pub(crate) fn crosses_regions(graph: &Graph, op: &Op, width: Width) -> bool {
     let Some((_, over, of)) = op.reduction() else { return false };
-    // What does not vary along rows is known whole before the first region.
-    graph.ty(of).axes.row && (over.crosses_rows() || width == Width::Part)
+    // What does not vary from row to row is known whole before the first region.
+    graph.ty(of).axes.has_each_row() && (over.crosses_rows() || width == Width::Part)
 }
 
 /// Assigns nodes to sweeps.
@@ -42,9 +42,9 @@ pub fn sweeps(graph: &Graph, width: Width) -> Sweeps {
     Sweeps { of, count: last + 1, retains }
 }
 
-/// Whether a value has to be computed row by row: it varies along rows.
+/// Whether a value has to be computed row by row: it varies from row to row.
 fn is_per_row(graph: &Graph, node: NodeId) -> bool {
-    graph.ty(node).axes.row
+    graph.ty(node).axes.has_each_row()
 }
 
 /// The nodes that a sweep computes row by row, among them those of earlier sweeps that were not kept (tiles are not).

@@ -58,26 +58,25 @@ fn needs(
 ) -> (Places, Places) {
     let [_, all_rows, all_columns] = problem.extents(graph.ty(operand).axes);
     let (rows, columns) = (frame.rows.clone(), frame.columns.clone());
-    let of_columns = |chosen: Vec<usize>| {
+    let distinct = |of: usize, chosen: Vec<usize>| {
         let mut chosen = chosen;
         chosen.sort_unstable();
         chosen.dedup();
-        Places { of: all_columns, chosen }
+        Places { of, chosen }
+    };
+    let of_columns = |chosen: Vec<usize>| distinct(all_columns, chosen);
+    let folded = |run: Option<Run>, places: Places, of: usize| match run {
+        None => places,
+        Some(Run::All) => Places::all(of),
+        Some(Run::Group(_)) => {
+            let groups = places.chosen.iter();
+            distinct(of, groups.flat_map(|at| Run::terms(run, *at, of)).collect())
+        }
     };
     match op.dependence() {
         Dependence::Reduce(_, Over { row, column, .. }, _)
         | Dependence::ReduceWeighted(_, Over { row, column, .. }, ..) => {
-            let rows = if row { Places::all(all_rows) } else { rows };
-            let columns = match column {
-                None => columns,
-                Some(Run::All) => Places::all(all_columns),
-                Some(Run::Group(width)) => {
-                    let width = width as usize;
-                    let groups = columns.chosen.iter();
-                    of_columns(groups.flat_map(|at| at * width..(at + 1) * width).collect())
-                }
-            };
-            (rows, columns)
+            (folded(row, rows, all_rows), folded(column, columns, all_columns))
         }
         // Which column is picked is data.
         Dependence::Pick(of, _) if of == operand => (rows, Places::all(all_columns)),

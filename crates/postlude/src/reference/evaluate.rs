@@ -457,7 +457,7 @@ fn gather<'a>(
             let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
             let (array, [batch, row, column_there]) = source(place);
             let batch = if array.frame.batches == 1 { 0 } else { batch };
-            let row = if array.frame.rows.of == 1 { 0 } else { row };
+            let row = array.frame.rows.seen_from(row, frame.rows.of);
             let position = array.position([batch, row, column_there]);
             *value = array.values[position];
             if let Some(found) = array.alternatives.get(&position) {

@@ -119,33 +119,32 @@ fn extreme_of(graph: &Graph, value: NodeId, extreme: NodeId) -> Option<Over> {
     join(inner, *over)
 }
 
-/// Both together; `None` where columns are folded twice.
+/// Both together; `None` where rows or columns are folded twice.
 fn join(inner: Over, outer: Over) -> Option<Over> {
-    let column = match (inner.column, outer.column) {
-        (column, None) | (None, column) => column,
-        (Some(_), Some(Run::All)) => Some(Run::All),
-        (Some(_), Some(Run::Group(_))) => return None,
+    let join = |inner: Option<Run>, outer: Option<Run>| match (inner, outer) {
+        (run, None) | (None, run) => Some(run),
+        (Some(_), Some(Run::All)) => Some(Some(Run::All)),
+        (Some(_), Some(Run::Group(_))) => None,
     };
-    Some(Over { batch: inner.batch || outer.batch, row: inner.row || outer.row, column })
+    let (row, column) = (join(inner.row, outer.row)?, join(inner.column, outer.column)?);
+    Some(Over { batch: inner.batch || outer.batch, row, column })
 }
 
 /// What is left to fold of groups after a reduction of elements within them; `None` where it folds others too.
 pub(super) fn remaining(groups: Over, folded: Over) -> Option<Over> {
-    let column = match (groups.column, folded.column) {
-        (column, None) => column,
-        (Some(Run::All), Some(Run::All)) => None,
-        (Some(Run::Group(width)), Some(Run::Group(folded))) if width == folded => None,
-        (Some(_) | None, Some(_)) => return None,
+    let left = |groups: Option<Run>, folded: Option<Run>| match (groups, folded) {
+        (run, None) => Some(run),
+        (groups, folded) if groups == folded => Some(None),
+        (Some(_) | None, Some(_)) => None,
     };
-    let within = (groups.batch || !folded.batch) && (groups.row || !folded.row);
-    let left =
-        Over { batch: groups.batch && !folded.batch, row: groups.row && !folded.row, column };
-    within.then_some(left)
+    let (row, column) = (left(groups.row, folded.row)?, left(groups.column, folded.column)?);
+    let within = groups.batch || !folded.batch;
+    within.then_some(Over { batch: groups.batch && !folded.batch, row, column })
 }
 
 /// Whether nothing is folded.
 pub(super) fn is_nothing(over: Over) -> bool {
-    over == Over { batch: false, row: false, column: None }
+    over == Over::NOTHING
 }
 
 /// Makes use of what is certain, that one element of each group is within an answer: where one element alone may be, it is;
@@ -156,7 +155,7 @@ pub(super) fn settle(
     Certainty { node, over }: Certainty,
     answer: impl Fn([usize; 3]) -> Value,
 ) {
-    let folds_whole = (!over.row || array.frame.rows.is_all())
+    let folds_whole = (over.row.is_none() || array.frame.rows.is_all())
         && (over.column.is_none() || array.frame.columns.is_all());
     if !folds_whole {
         return;
@@ -197,12 +196,8 @@ fn common(value: Value, answer: Value) -> Option<Value> {
     (low <= high).then_some(Value { nominal, low, high, nan: false })
 }
 
-/// Which group an element is in; columns are all there where they are folded.
+/// Which group an element is in; rows and columns are all there where they are folded.
 fn group_of(over: Over, [batch, row, column]: [usize; 3]) -> [usize; 3] {
-    let column = match over.column {
-        None => column,
-        Some(Run::All) => 0,
-        Some(Run::Group(width)) => column / width as usize,
-    };
-    [if over.batch { 0 } else { batch }, if over.row { 0 } else { row }, column]
+    let (row, column) = (Run::result(over.row, row), Run::result(over.column, column));
+    [if over.batch { 0 } else { batch }, row, column]
 }

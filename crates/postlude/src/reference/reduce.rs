@@ -136,12 +136,8 @@ fn find_terms(
 ) {
     let Frame { batches, rows, columns } = &source.frame;
     let batches = if over.batch { 0..*batches } else { batch..batch + 1 };
-    let rows = if over.row { 0..rows.of } else { row..row + 1 };
-    let columns = match over.column {
-        None => column..column + 1,
-        Some(Run::All) => 0..columns.of,
-        Some(Run::Group(width)) => column * width as usize..(column + 1) * width as usize,
-    };
+    let rows = Run::terms(over.row, row, rows.of);
+    let columns = Run::terms(over.column, column, columns.of);
     found.clear();
     for batch in batches {
         for row in rows.clone() {

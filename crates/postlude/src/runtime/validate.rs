@@ -222,7 +222,10 @@ fn is_same_tile(
         && graph.input_axes(input) == space.axes(&output.dims)
         // What all batches read would be overwritten by the first.
         && graph.input_axes(input).is_some_and(|axes| {
-            axes.kind() == Kind::Tile && axes.batch == space.batch.is_some()
+            // So would what a run of rows reads.
+            axes.kind() == Kind::Tile
+                && axes.has_each_row()
+                && axes.batch == space.batch.is_some()
         })
         && memory.address == operand.address
         && memory.dtype == operand.dtype

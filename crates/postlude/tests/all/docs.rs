@@ -149,6 +149,7 @@ fn note(dtype: DType) -> &'static str {
         DType::BF16 => "the upper half of an `f32`; overflows to infinity",
         DType::F8E4M3 => "finite only, largest 448; saturates",
         DType::F8E5M2 => "largest finite 57344; saturates",
+        DType::F8E8M0 => "powers of two, 2^-127 to 2^127: scales; no sign, no zero; saturates",
         DType::I8 | DType::U8 => "saturates",
         DType::I32 => "indices, zero points; saturates",
         DType::Bool => "one byte, 0 or 1",

@@ -10,8 +10,9 @@ use super::reductions::columns;
 impl Draw {
     /// Splits the columns in two, goes on with the halves, and at times puts them together again.
     pub(super) fn halves(&mut self) {
-        let whole =
-            |known: &Known| !known.late && known.ty.axes.column == Some(1) && known.ty.axes.row;
+        let whole = |known: &Known| {
+            !known.late && known.ty.axes.column == Some(1) && known.ty.axes.row.is_some()
+        };
         let Some(x) = self.float(&whole) else {
             self.join_halves();
             return;
@@ -82,12 +83,22 @@ impl Draw {
         let x = self.bounded(x, 60.0);
         let run = self.width();
         let (width, n) = (run * base, columns(base));
-        let axes = Axes { column: Some(width), ..self.ty(x).axes };
+        // Runs of columns, blocks, or runs of rows.
+        let of = self.random.below(4);
+        let height = Some(self.traits.height).filter(|_| of > 1 && self.ty(x).axes.has_each_row());
+        let columns = Some(run).filter(|_| of < 3 || height.is_none());
+        let mut axes = self.ty(x).axes;
+        axes.row = height.or(axes.row);
+        axes.column = columns.map(|_| width).or(axes.column);
+        let rows = height.map_or(String::new(), |height| format!(", M, {height}"));
+        let columns = columns.map_or(String::new(), |run| format!(", {n}, {run}"));
+        let width = axes.column.unwrap_or(width);
         let ty = Type { elem: Elem::F32, axes };
         let folds = ["absmax", "mean", "max", "sum", "min", "logsumexp"];
         let fold = *self.random.pick(&folds);
-        let about = self.about(x) * if fold == "sum" { f64::from(run) } else { 1.0 };
-        let mut runs = self.assign(format!("{fold}({{}}, {n}, {run})"), &[x], ty, about);
+        let terms = run * height.unwrap_or(1);
+        let about = self.about(x) * if fold == "sum" { f64::from(terms) } else { 1.0 };
+        let mut runs = self.assign(format!("{fold}({{}}{rows}{columns})"), &[x], ty, about);
         let of_runs =
             move |known: &Known| !known.late && known.ty.axes.column.is_none_or(|by| by == width);
         for _ in 0..*self.random.pick(&[0, 0, 1, 2]) {

@@ -76,9 +76,9 @@ impl Draw {
                 let dims = dims_of(ty.axes);
                 let dim = dims[self.random.below(dims.len())].to_string();
                 if name == "spread" {
-                    match dim.as_str() {
-                        "L" => ty.axes.batch = false,
-                        "M" => ty.axes.row = false,
+                    match dim.as_bytes()[0] {
+                        b'L' => ty.axes.batch = false,
+                        b'M' => ty.axes.row = None,
                         _ => ty.axes = ty.axes.along(None),
                     }
                 }

@@ -14,6 +14,8 @@ use super::{Draw, Fits, is_in};
 
 /// What the columns have to be a multiple of at most.
 pub(super) const MOST_COLUMNS: u32 = 256;
+/// What the rows may have to be a multiple of.
+const MOST_ROWS: usize = 48;
 
 /// Where a value stands: its kind, whether its columns are a fraction, and how many reductions lie behind it.
 type Position = (Kind, bool, u32);
@@ -30,7 +32,7 @@ impl Draw {
         for _ in 0..self.random.range(0, 4) {
             self.free_input();
         }
-        self.index("row", Axes { row: true, ..Axes::SCALAR });
+        self.index("row", Axes::ROWS);
         self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
         let without_product = self.random.one_in(10);
         let fits = move |known: &Known| !without_product || !known.from_product;
@@ -55,7 +57,9 @@ impl Draw {
             return;
         }
         let batch = self.traits.batched && self.random.one_in(2);
-        let (row, columns) = (self.random.one_in(2), self.random.chance(60));
+        let (rows, columns) = (self.random.one_in(2), self.random.chance(60));
+        let run = *self.random.pick(&[1, 1, 1, 1, 2, 4, 8, 3]);
+        let row = Some(run).filter(|run| rows && self.rows_stay_few(*run));
         let by = self.sketch.base * *self.random.pick(&[1, 1, 1, 2, 2, 4, 4, 8, 3, 16]);
         let column = Some(by).filter(|by| columns && self.stays_small(*by));
         let axes = Axes { batch, row, column, ..Axes::SCALAR };
@@ -75,6 +79,13 @@ impl Draw {
         let all =
             all.fold(8 * self.sketch.base as usize, |all, one| least_common(all, one as usize));
         least_common(all, by as usize) <= MOST_COLUMNS as usize
+    }
+
+    /// Whether the rows remain few when they have to be a multiple of this too.
+    pub(super) fn rows_stay_few(&self, by: u32) -> bool {
+        let all = self.sketch.values.iter().filter_map(|known| known.ty.axes.row);
+        let all = all.fold(1, |all, one| least_common(all, one as usize));
+        least_common(all, by as usize) <= MOST_ROWS
     }
 
     /// One more statement, or none where there are no operands for it.
@@ -188,11 +199,15 @@ impl Draw {
         let about = match to {
             DType::I8 | DType::U8 => self.about(x).min(127.0),
             DType::Bool | DType::B1 => 1.0,
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::I32 => {
-                self.about(x)
-            }
+            DType::F32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0
+            | DType::I32 => self.about(x),
         };
-        let positive = self.is_positive(x) || to == DType::U8;
+        let positive = self.is_positive(x) || matches!(to, DType::U8 | DType::F8E8M0);
         let value = self.assign(format!("{to}({{}})"), &[x], ty, about);
         self.sketch.values[value].positive = positive;
         Some(value)

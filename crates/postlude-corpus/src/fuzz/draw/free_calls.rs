@@ -11,7 +11,7 @@ use postlude::dtype::Elem;
 use postlude::graph::{Axes, Type};
 
 use super::super::sketch::{Known, ValueId};
-use super::reductions::{INDEX, columns, gives_index};
+use super::reductions::{INDEX, columns, gives_index, rows};
 use super::{Draw, Fits};
 
 /// Functions that `grad` knows a derivative of.
@@ -178,7 +178,7 @@ impl Draw {
         let mut left = axes;
         let mut dims: Vec<String> = Vec::new();
         let one = self.random.below(axes.rank());
-        let has = [axes.batch, axes.row, axes.column.is_some()];
+        let has = [axes.batch, axes.row.is_some(), axes.column.is_some()];
         for (place, which) in (0..3).filter(|which| has[*which]).enumerate() {
             if place != one && !self.random.one_in(3) {
                 continue;
@@ -189,8 +189,15 @@ impl Draw {
                     dims.push("L".to_owned());
                 }
                 (1, _) => {
-                    left.row = false;
-                    dims.push("M".to_owned());
+                    let by = axes.row.unwrap_or(1);
+                    let run = *self.random.pick(&RUNS);
+                    if self.random.one_in(3) && self.rows_stay_few(by * run) {
+                        left.row = Some(by * run);
+                        dims.push(format!("{}, {run}", rows(by)));
+                    } else {
+                        left.row = None;
+                        dims.push(rows(by));
+                    }
                 }
                 (_, by) => {
                     let by = by.unwrap_or(1);
@@ -221,7 +228,7 @@ impl Draw {
             x = self.bounded(x, 50.0);
         }
         let mut dims: Vec<String> = axes.column.map(columns).into_iter().collect();
-        dims.extend(axes.row.then(|| "M".to_owned()));
+        dims.extend(axes.row.map(rows));
         // Along batches alone where there is nothing else.
         if axes.batch && (dims.is_empty() || self.random.one_in(12)) {
             dims = vec!["L".to_owned()];
@@ -251,7 +258,7 @@ impl Draw {
             index
         } else {
             let batch = self.traits.batched && self.random.one_in(2);
-            let axes = Axes { batch, row: self.random.chance(75), ..Axes::SCALAR };
+            let axes = Axes { batch, row: self.random.chance(75).then_some(1), ..Axes::SCALAR };
             self.declare_tensor(DType::I32, axes)
         };
         let axes = Axes { column: None, ..self.ty(x).axes }.join(self.ty(index).axes)?;

@@ -8,12 +8,13 @@ use super::super::sketch::{Form, Stored, ValueId, dims_of};
 use super::{Draw, Fits};
 
 const FLOATS: [DType; 5] = [DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2];
-const NUMBERS: [DType; 8] = [
+const NUMBERS: [DType; 9] = [
     DType::F32,
     DType::F16,
     DType::BF16,
     DType::F8E4M3,
     DType::F8E5M2,
+    DType::F8E8M0,
     DType::I8,
     DType::U8,
     DType::I32,
@@ -72,7 +73,7 @@ impl Draw {
             let other = self.random.below(last);
             dims.swap(other, last);
         }
-        let tile = axes.row && axes.column.is_some();
+        let tile = axes.row.is_some() && axes.column.is_some();
         let name = format!("{}{}", if tile { "D" } else { "d" }, self.sketch.outputs.len());
         self.sketch.outputs.push(Stored { name, dtype, dims, value });
     }
@@ -81,9 +82,10 @@ impl Draw {
     fn repeated(&mut self, axes: Axes) -> Axes {
         let whole = self.tile();
         if self.random.one_in(6) {
-            whole.along(axes.columns().or(whole.columns()))
+            let columns = axes.columns().or(whole.columns());
+            Axes { row: axes.row.or(whole.row), ..whole.along(columns) }
         } else if self.random.one_in(12) {
-            Axes { row: true, ..axes }
+            Axes { row: axes.row.or(Some(1)), ..axes }
         } else {
             axes
         }

@@ -18,7 +18,7 @@ impl Draw {
         for _ in 0..count {
             self.declare();
         }
-        self.index("row", Axes { row: true, ..Axes::SCALAR });
+        self.index("row", Axes::ROWS);
         self.index("col", Axes { column: Some(self.sketch.base), ..Axes::SCALAR });
     }
 
@@ -33,13 +33,16 @@ impl Draw {
         let mut axes = match self.random.below(10) {
             0..=3 => Axes { batch, ..self.tile() },
             4 | 5 => Axes { batch, column: Some(self.sketch.base), ..Axes::SCALAR },
-            6 | 7 => Axes { batch, row: true, ..Axes::SCALAR },
+            6 | 7 => Axes { batch, ..Axes::ROWS },
             8 => Axes { batch, ..Axes::SCALAR },
             _ => {
                 self.declare_host_scalar();
                 return;
             }
         };
+        if self.traits.grouped && axes.row.is_some() && self.random.one_in(4) {
+            axes.row = Some(self.traits.height);
+        }
         if self.traits.grouped && axes.column.is_some() && self.random.one_in(2) {
             // One for each run of columns: the scales of blocks.
             axes.column = Some(self.width() * self.sketch.base);

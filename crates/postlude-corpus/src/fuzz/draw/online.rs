@@ -5,7 +5,7 @@ use postlude::dtype::Elem;
 use postlude::graph::{Axes, Kind, Type};
 
 use super::super::sketch::{Known, ValueId};
-use super::reductions::columns;
+use super::reductions::{columns, rows};
 use super::{Draw, Fits};
 
 /// How many terms a sum may have; a guess, for sizes are drawn later.
@@ -15,13 +15,16 @@ impl Draw {
     /// Of rows, columns or everything of a tile that is known before reductions are finished.
     pub(super) fn online(&mut self, by: u32) {
         let early = move |known: &Known| {
-            !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(by)
+            !known.late
+                && known.ty.axes.kind() == Kind::Tile
+                && known.ty.axes.row == Some(1)
+                && known.ty.axes.column == Some(by)
         };
         let Some(x) = self.float(&early) else { return };
         let axes = self.ty(x).axes;
         let (dims, left) = match self.random.below(8) {
-            0 => ("M".to_owned(), Axes { row: false, ..axes }),
-            1 => (format!("M, {}", columns(by)), Axes { row: false, column: None, ..axes }),
+            0 => ("M".to_owned(), Axes { row: None, ..axes }),
+            1 => (format!("M, {}", columns(by)), Axes { row: None, column: None, ..axes }),
             _ => (columns(by), Axes { column: None, ..axes }),
         };
         for _ in 0..*self.random.pick(&[1, 1, 1, 2]) {
@@ -35,10 +38,10 @@ impl Draw {
             known.ty.elem == Elem::F32 && known.ty.axes.kind() != Kind::Scalar && fits(known)
         })?;
         let axes = self.ty(x).axes;
-        let along_rows = axes.row && (axes.column.is_none() || self.random.one_in(4));
+        let along_rows = axes.row.is_some() && (axes.column.is_none() || self.random.one_in(4));
         let (dims, left) = match axes.column {
             Some(by) if !along_rows => (columns(by), Axes { column: None, ..axes }),
-            Some(_) | None => ("M".to_owned(), Axes { row: false, ..axes }),
+            Some(_) | None => (rows(axes.row.unwrap_or(1)), Axes { row: None, ..axes }),
         };
         self.online_of(x, &dims, left, fits)
     }

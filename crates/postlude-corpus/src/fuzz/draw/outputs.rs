@@ -7,7 +7,7 @@ use postlude::graph::Axes;
 use super::super::sketch::{Stored, ValueId, dims_of};
 use super::Draw;
 
-const FLOATS: [DType; 10] = [
+const FLOATS: [DType; 11] = [
     DType::F32,
     DType::F32,
     DType::BF16,
@@ -16,6 +16,7 @@ const FLOATS: [DType; 10] = [
     DType::F16,
     DType::F8E4M3,
     DType::F8E5M2,
+    DType::F8E8M0,
     DType::I8,
     DType::U8,
 ];
@@ -28,7 +29,7 @@ impl Draw {
         let assigned: Vec<ValueId> =
             self.sketch.statements.iter().flat_map(|one| one.targets.clone()).collect();
         let fits = |id: ValueId| assigned.contains(&id) && self.sketch.values[id].stack.is_none();
-        let is_tile = |axes: Axes| axes.row && axes.column.is_some();
+        let is_tile = |axes: Axes| axes.row.is_some() && axes.column.is_some();
         let (mut tiles, mut finished) = (Vec::new(), Vec::new());
         for (id, known) in values.filter(|(id, _)| fits(*id)) {
             if is_tile(known.ty.axes) {
@@ -74,18 +75,19 @@ impl Draw {
         let (ty, late) = (known.ty, known.late);
         // What is near zero, or below it, says nothing as an integer.
         let coarse = known.about < 3.0 || !known.positive;
-        let tile = ty.axes.row && ty.axes.column.is_some();
+        let tile = ty.axes.row.is_some() && ty.axes.column.is_some();
         // Results of reductions leave as floats of 16 or 32 bits; others are seldom.
         let narrow = !tile && late && !self.random.one_in(20);
         let mut axes = ty.axes;
         if !tile && (!late || self.random.one_in(40)) {
             // Columns are not repeated: a value of fewer keeps them.
             let whole = self.tile();
-            axes = whole.along(axes.columns().or(whole.columns()));
+            let columns = axes.columns().or(whole.columns());
+            axes = Axes { row: axes.row.or(whole.row), ..whole.along(columns) };
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
-            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..9]),
+            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..10]),
             Elem::F32 => *self.random.pick(&FLOATS),
             Elem::I32 => *self.random.pick(&[DType::I32, DType::I32, DType::F32, DType::I8]),
             Elem::Bool if axes.rank() > 0 && axes.part == 0 => {

@@ -20,7 +20,7 @@ impl Draw {
     pub(super) fn parts(&mut self) {
         let base = self.sketch.base;
         let whole = move |known: &Known| {
-            !known.late && known.ty.axes.column == Some(base) && known.ty.axes.row
+            !known.late && known.ty.axes.column == Some(base) && known.ty.axes.row == Some(1)
         };
         if base == 1 && self.random.one_in(2) && self.split_named(&whole).is_some() {
             return;
@@ -182,7 +182,7 @@ impl Draw {
     fn of_named(&mut self, part: ValueId, align: u32) -> ValueId {
         let ty = self.ty(part);
         if self.random.one_in(3) {
-            let row = ty.axes.row && self.random.one_in(3);
+            let row = ty.axes.row.filter(|_| self.random.one_in(3));
             let own = Axes { batch: false, row, ..ty.axes };
             let dtype = *self.random.pick(&[DType::F32, DType::BF16, DType::F16, DType::I8]);
             self.declare_tensor(dtype, own);

@@ -60,7 +60,7 @@ impl Draw {
                     1 if whole.column == Some(1) => {
                         ("N", Axes { column: whole.column, ..Axes::SCALAR })
                     }
-                    _ => ("M", Axes { row: true, ..Axes::SCALAR }),
+                    _ => ("M", Axes::ROWS),
                 };
                 let ty = Type { elem: Elem::I32, axes };
                 Some(self.assign(format!("index({dim})"), &[], ty, 30.0))
@@ -107,7 +107,7 @@ impl Draw {
     fn whole_axes(&self) -> Axes {
         Axes {
             batch: self.traits.batched,
-            row: true,
+            row: Some(1),
             column: Some(self.sketch.base),
             ..Axes::SCALAR
         }
@@ -134,5 +134,6 @@ impl Draw {
 fn is_numbered(known: &Known, base: u32) -> bool {
     let fewer = known.ty.axes.column.map_or(1, |by| by / base);
     let even = known.ty.axes.column.is_none_or(|by| by % base == 0);
-    known.ty.elem == Elem::F32 && even && fewer.is_power_of_two()
+    let each_row = known.ty.axes.row.is_none_or(|run| run == 1);
+    each_row && known.ty.elem == Elem::F32 && even && fewer.is_power_of_two()
 }

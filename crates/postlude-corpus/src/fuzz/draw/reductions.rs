@@ -23,12 +23,18 @@ pub(super) fn gives_index(fold: &str) -> bool {
 
 /// A tile that is known before reductions are finished, whose columns are N divided by this.
 fn is_early_tile(known: &Known, by: u32) -> bool {
-    !known.late && known.ty.axes.kind() == Kind::Tile && known.ty.axes.column == Some(by)
+    let axes = known.ty.axes;
+    !known.late && axes.kind() == Kind::Tile && axes.has_each_row() && axes.column == Some(by)
 }
 
 /// The columns' dim divided by this.
 pub(super) fn columns(by: u32) -> String {
     if by == 1 { "N".to_owned() } else { format!("N/{by}") }
+}
+
+/// How a dim of this fraction of the rows is written.
+pub(super) fn rows(by: u32) -> String {
+    if by == 1 { "M".to_owned() } else { format!("M/{by}") }
 }
 
 impl Draw {
@@ -96,7 +102,7 @@ impl Draw {
         let n = columns(by);
         let by_batch = Axes { batch: axes.batch, ..Axes::SCALAR };
         let (dims, left) = match self.random.below(16) {
-            0..=5 => ("M".to_owned(), Axes { row: false, ..axes }),
+            0..=5 => ("M".to_owned(), Axes { row: None, ..axes }),
             6..=9 => (n, Axes { column: None, ..axes }),
             10 | 11 if axes.batch => self.all_batches(&n, axes),
             _ => (format!("M, {n}"), by_batch),
@@ -110,7 +116,7 @@ impl Draw {
         match self.random.below(10) {
             0..=2 => (String::new(), Axes::SCALAR),
             3..=5 => ("L, M".to_owned(), Axes { column: axes.column, ..Axes::SCALAR }),
-            6..=8 => (format!("L, {n}"), Axes { row: true, ..Axes::SCALAR }),
+            6..=8 => (format!("L, {n}"), Axes::ROWS),
             _ => ("L".to_owned(), Axes { batch: false, ..axes }),
         }
     }
@@ -160,7 +166,7 @@ impl Draw {
         };
         let Some(x) = self.float(&vector) else { return };
         let axes = self.ty(x).axes;
-        let dim = axes.column.map_or_else(|| "M".to_owned(), columns);
+        let dim = axes.column.map_or_else(|| rows(axes.row.unwrap_or(1)), columns);
         let (dims, left) = self.further(dim, axes);
         self.fold(x, &dims, left);
     }
@@ -168,7 +174,7 @@ impl Draw {
     fn pick(&mut self, x: ValueId) {
         let axes = self.ty(x).axes;
         let batch = self.traits.batched && self.random.one_in(2);
-        let index = Axes { batch, row: self.random.chance(85), ..Axes::SCALAR };
+        let index = Axes { batch, row: self.random.chance(85).then_some(1), ..Axes::SCALAR };
         let index = self.declare_tensor(DType::I32, index);
         let Some(left) = Axes { column: None, ..axes }.join(self.ty(index).axes) else { return };
         let ty = Type { elem: Elem::F32, axes: left };
@@ -193,7 +199,7 @@ impl Draw {
         if vector && self.random.one_in(8) {
             let dim = match axes.column {
                 Some(by) => columns(by),
-                None => "M".to_owned(),
+                None => rows(axes.row.unwrap_or(1)),
             };
             let late = |known: &Known| known.late && known.ty.axes == axes;
             if let Some(vector) = self.float(&late) {

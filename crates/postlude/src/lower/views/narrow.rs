@@ -231,7 +231,7 @@ impl Narrowing<'_> {
             }
             Op::Reduce(fold, over @ Over { column: None, .. }, a) => {
                 let terms = self.operand(*a, column, slice);
-                return self.reduced(*fold, *over, terms);
+                return self.reduced(*fold, *over, (*a, terms));
             }
             op @ (Op::Pick(..) | Op::ReduceWeighted(_, Over { column: Some(_), .. }, ..)) => {
                 op.map(|operand| self.made(operand, Slice::WHOLE))
@@ -268,7 +268,7 @@ impl Narrowing<'_> {
         slices: &[Slice],
     ) -> Result<NodeId, LowerRefusal> {
         let mut terms: Vec<NodeId> = slices.iter().map(|slice| self.made(a, *slice)).collect();
-        let left = over != Over { batch: false, row: false, column: None };
+        let left = over != Over::NOTHING;
         if fold.uses_index() && !left {
             return Err(Rule::WholeFoldBesideParts.at(&self.new, terms[0]));
         }
@@ -294,17 +294,26 @@ impl Narrowing<'_> {
         };
         let both = |first: NodeId, second: &NodeId| self.new.make(Op::Binary(op, first, *second));
         let all = terms[1..].iter().fold(terms[0], both);
-        if left { self.reduced(fold, over, all) } else { Ok(all) }
+        if left { self.reduced(fold, over, (a, all)) } else { Ok(all) }
     }
 
-    /// A reduction of terms that may be a part of merged values and vary along less than the other part: they are repeated
-    /// in every row.
-    fn reduced(&mut self, fold: Fold, over: Over, terms: NodeId) -> Result<NodeId, LowerRefusal> {
-        let axes = self.new.ty(terms).axes;
+    /// A reduction of terms that may be a part of merged values (`of`) and vary along less than the other part: they are
+    /// repeated in every row.
+    fn reduced(
+        &mut self,
+        fold: Fold,
+        over: Over,
+        (of, terms): (NodeId, NodeId),
+    ) -> Result<NodeId, LowerRefusal> {
+        let (axes, whole) = (self.new.ty(terms).axes, self.old.ty(of).axes);
         if over.batch && !axes.batch {
             return Err(Rule::SharedParts.at(&self.new, terms));
         }
-        let terms = if over.row && !axes.row { self.repeated(terms) } else { terms };
+        let fewer_rows = over.row.is_some() && axes.row != whole.row;
+        if fewer_rows && !whole.has_each_row() {
+            return Err(Rule::RowRuns.at(&self.new, terms));
+        }
+        let terms = if fewer_rows { self.repeated(terms) } else { terms };
         Ok(self.new.make(Op::Reduce(fold, over, terms)))
     }
 

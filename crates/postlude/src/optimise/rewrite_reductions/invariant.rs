@@ -7,22 +7,15 @@ use super::super::rules::Site;
 
 /// Whether a value with axes `value` is one number for all elements that `over` folds of a value with axes `folded`.
 pub(in super::super) fn is_invariant(over: Over, folded: Axes, value: Axes) -> bool {
-    let column = match (over.column, folded.column, value.column) {
-        (None, _, _) | (_, _, None) => true,
-        (Some(Run::All), _, Some(_)) => false,
-        // Varies from run to run, not within one.
-        (Some(Run::Group(width)), Some(divisor), Some(own)) => {
-            divisor.checked_mul(width).is_some_and(|run| own % run == 0)
-        }
-        (Some(Run::Group(_)), None, Some(_)) => false,
-    };
-    column && !(over.batch && value.batch) && !(over.row && value.row)
+    !(over.batch && value.batch)
+        && !Run::varies(over.row, folded.row, value.row)
+        && !Run::varies(over.column, folded.column, value.column)
 }
 
 /// How many equal elements meet in one result: the size of these axes times a fixed width.
 struct Count {
     axes: Axes,
-    width: u32,
+    width: f32,
 }
 
 /// The reduction over `over` of `x`, standing for a value with axes `axes`; `None` when x varies along all that is
@@ -38,32 +31,31 @@ pub(in super::super) fn fold_narrowed(
     if own == axes {
         return None;
     }
-    let lacks_column = match (over.column, own.column) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(_), column) if column == axes.column => false,
-        // Coarser columns: some elements repeat and some do not.
-        (Some(_), Some(_)) => return None,
+    let lacks = |run: Option<Run>, own: Option<u32>, folded: Option<u32>| match (run, own) {
+        (None, _) => Some(false),
+        (Some(_), None) => Some(true),
+        (Some(_), own) if own == folded => Some(false),
+        // Coarser rows or columns: some elements repeat and some do not.
+        (Some(_), Some(_)) => None,
     };
+    let lacks_row = lacks(over.row, own.row, axes.row)?;
+    let lacks_column = lacks(over.column, own.column, axes.column)?;
     let present = Over {
         batch: over.batch && own.batch,
-        row: over.row && own.row,
+        row: over.row.filter(|_| !lacks_row),
         column: over.column.filter(|_| !lacks_column),
     };
-    let (columns, width) = match over.column.filter(|_| lacks_column) {
-        Some(Run::All) => (axes.columns(), 1),
-        Some(Run::Group(width)) => (None, width),
-        None => (None, 1),
+    let absent = Over {
+        batch: over.batch && !own.batch,
+        row: over.row.filter(|_| lacks_row),
+        column: over.column.filter(|_| lacks_column),
     };
-    let (batch, row) = (over.batch && !own.batch, over.row && !own.row);
-    let missing = Axes { batch, row, ..Axes::SCALAR }.along(columns);
-    let count = Count { axes: missing, width };
-    let nothing = Over { batch: false, row: false, column: None };
-    let all_present = missing.rank() == 0 && !lacks_column;
-    if present == nothing {
+    let missing = absent.extent(axes);
+    let count = Count { axes: missing, width: absent.run_elements() };
+    if present == Over::NOTHING {
         let x = if fold == Fold::AbsMax { site.make_unary(Unary::Abs, x) } else { x };
         repeat(site, fold, x, &count)
-    } else if all_present {
+    } else if absent == Over::NOTHING {
         Some(site.make(Op::Reduce(fold, over, x)))
     } else if fold_repeats(site, fold, site.elem(x)) {
         let part = site.make(Op::Reduce(fold, present, x));
@@ -140,13 +132,13 @@ fn repeat_sum(site: &mut Site<'_>, x: NodeId, count: &Count) -> Option<NodeId> {
 
 fn number_of(site: &mut Site<'_>, count: &Count) -> NodeId {
     if count.axes.rank() == 0 {
-        return site.make_number(count.width as f32);
+        return site.make_number(count.width);
     }
     let extent = site.make(Op::Extent(count.axes));
-    if count.width == 1 {
+    if count.width == 1.0 {
         return extent;
     }
-    let width = site.make_number(count.width as f32);
+    let width = site.make_number(count.width);
     site.make_binary(Binary::Multiply, extent, width)
 }
 

@@ -128,7 +128,8 @@ pub(super) fn applied(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
 pub(super) fn rounded(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let (fold, over, terms) = extreme(site, op)?;
     let Op::Cast(to, x) = *site.op(terms) else { return None };
-    if site.elem(x) != Elem::F32 {
+    // Scales have no sign.
+    if site.elem(x) != Elem::F32 || to == DType::F8E8M0 {
         return None;
     }
     let peak = site.make(Op::Reduce(fold, over, x));

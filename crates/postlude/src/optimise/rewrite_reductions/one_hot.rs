@@ -21,7 +21,7 @@ pub(super) fn one_hot(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     };
     let picked = in_range(site, index, value, columns);
     let rest = Over { column: None, ..over };
-    if rest == (Over { batch: false, row: false, column: None }) {
+    if rest == Over::NOTHING {
         return Some(picked);
     }
     // What is summed further must vary along what it is summed over.

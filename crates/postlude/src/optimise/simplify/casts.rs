@@ -36,7 +36,9 @@ fn holds(site: &Site<'_>, to: DType, node: NodeId, depth: u32) -> bool {
             value.is_nan() || round_to(to, value).to_bits() == value.to_bits()
         }
         // A float's sign is a bit of its own; an integer's opposite may not fit.
-        Op::Unary(Unary::Negate | Unary::Abs, a) => to.is_float() && holds(site, to, a, depth),
+        Op::Unary(Unary::Negate | Unary::Abs, a) => {
+            to.is_float() && to != DType::F8E8M0 && holds(site, to, a, depth)
+        }
         Op::Binary(Binary::Maximum | Binary::Minimum, a, b) | Op::Select(_, a, b) => {
             holds(site, to, a, depth) && holds(site, to, b, depth)
         }
@@ -56,18 +58,18 @@ fn includes(to: DType, from: DType) -> bool {
         DType::F32 => from.is_float(),
         // Eight-bit floats have fewer bits of exponent and of fraction than either.
         DType::F16 | DType::BF16 => from == to || from.is_fp8(),
-        DType::F8E4M3 | DType::F8E5M2 => from == to,
+        DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => from == to,
         DType::I32 => matches!(from, DType::I8 | DType::U8 | DType::I32),
         DType::I8 | DType::U8 => from == to,
         DType::Bool | DType::B1 => from.elem() == Elem::Bool,
     }
 }
 
-/// Every type holds 0 and 1, so what a condition is cast through does not matter.
+/// Every type but that of scales holds 0 and 1, so what a condition is cast through does not matter.
 fn cast_of_condition(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
     let Op::Cast(to, a) = *op else { return None };
-    let Op::Cast(_, condition) = *site.op(a) else { return None };
-    if site.elem(condition) != Elem::Bool {
+    let Op::Cast(through, condition) = *site.op(a) else { return None };
+    if site.elem(condition) != Elem::Bool || through == DType::F8E8M0 {
         return None;
     }
     Some(if to.elem() == Elem::Bool { condition } else { site.make(Op::Cast(to, condition)) })

@@ -223,7 +223,7 @@ fn over(random: &mut Random, axes: Axes) -> Over {
         1 => Some(Run::Group(random.of(&[2, 4]))),
         _ => Some(Run::All),
     };
-    Over { batch: random.one_in(3), row: random.one_in(2), column }
+    Over { batch: random.one_in(3), row: random.one_in(2).then_some(Run::All), column }
 }
 
 fn output(random: &mut Random, graph: &Graph, value: NodeId, name: String) -> Output {

@@ -4,6 +4,7 @@
 //! Invariant: a schedule that is returned fits shared memory and registers, and the emitter can emit it.
 
 mod accept;
+mod blocks;
 mod candidates;
 mod chip;
 mod code;
@@ -31,6 +32,7 @@ mod work;
 mod workspace;
 
 pub(crate) use accept::accept;
+pub(crate) use blocks::BlockLayout;
 pub(crate) use candidates::CANDIDATES;
 pub(crate) use chip::Sm90;
 pub(crate) use cost::with_spills as cycles;

@@ -150,7 +150,7 @@ const BODIES: &[(&str, &str)] = &[
     ("DimTwice", "D = A @ B + sum(C, M, M)"),
     ("ReducesOne", "D = max(A @ B, 0)"),
     ("NothingToReduce", "D = A @ B + sum(alpha)"),
-    ("GroupPlace", "D = A @ B + mean(C, M, 128)"),
+    ("GroupPlace", "D = A @ B + mean(C, 128)"),
     ("GroupWidth", "D = A @ B + mean(C, N, 0)"),
     ("Count", "D = topk_softmax(A @ B, alpha, N)"),
     ("TopAlong", "v, i = topk(A @ B, 4, M); D = max(v, 4)"),

@@ -45,6 +45,9 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N]", "D = softmax(A @ W.T, N)", &[("N", 2048)], "at most 1024 columns"),
     ("s: f32[M, N/3]", "s = max(A @ W.T, N, 3)", &[("N", 24)], "groups of 2, 4 or a multiple of 8"),
     ("s: f32[M, N/512]", "s = max(A @ W.T, N, 512)", &[("N", 1024)], "divide a tile"),
+    ("s: f32[M/512, N]", "s = max(A @ W.T, M, 512)", &[("M", 1024)], "64, 128, 192 or 256 rows"),
+    ("s: f32[M/8]", "s = max(A @ W.T, M, 8, N)", &[], "alone or with runs of columns"),
+    ("D: f32[M, N]", "z = A @ W.T; D = softmax(z / absmax(z, M, 8), N)", &[], "after its rows"),
     ("D: f32[M, N]", "D = A @ W.T", &[("M", 1 << 33)], "31 bits"),
 ];
 

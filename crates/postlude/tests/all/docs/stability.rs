@@ -68,7 +68,7 @@ const PEAK: &str = "where(isinf(max(x, N)), 0.0, max(x, N))";
 const LOG_SOFTMAX: &str = "(x - max(x, N) - logsumexp_above_max(x, N))";
 const SOFTMAX: &str = "(exp(x - max(x, N)) / sum(exp(x - max(x, N)), N))";
 
-const ALONG_N: Over = Over { batch: false, row: false, column: Some(Run::All) };
+const ALONG_N: Over = Over { column: Some(Run::All), ..Over::NOTHING };
 
 /// A value written out from its leaves, so that the numbering of nodes does not matter.
 fn written_out(graph: &Graph, node: NodeId) -> String {

@@ -143,7 +143,7 @@ fn one_hot(random: &mut Random, graph: &mut Graph, pool: &[NodeId]) -> Option<No
     let over = if random.one_in(3) {
         Over::all(axes)
     } else {
-        Over { batch: false, row: false, column: Some(Run::All) }
+        Over { column: Some(Run::All), ..Over::NOTHING }
     };
     put(graph, Op::Reduce(Fold::Sum, over, value))
 }

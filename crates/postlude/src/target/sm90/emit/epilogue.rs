@@ -9,6 +9,7 @@
 
 mod arrivals;
 mod bits;
+mod block_pass;
 mod cluster_reduction;
 mod columns;
 mod elements;
@@ -44,6 +45,7 @@ use super::plan::Plan;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::values::{Environment, Evaluator, Pairs, Place, Value, fill};
 use super::warpgroup::WarpgroupIndex;
+use block_pass::Blocks;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
 use elements::{Elements, Exchanged, Groups, Span, SpanTile, grouped_outputs, of_group};
@@ -72,6 +74,8 @@ pub(super) struct Epilogue<'a, 'k, C> {
     random: bool,
     lanes: Lanes<'k, C>,
     columns: Columns<'a, 'k, C>,
+    /// Where runs of rows are reduced.
+    blocks: Option<Blocks<'k, C>>,
     loads: EpilogueLoads<'a, 'k, C>,
     stores: EpilogueStores<'a, 'k, C>,
     /// Where rows are longer than a tile.
@@ -129,6 +133,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             random: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_))),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, Fragment::column(lane)),
+            blocks: Blocks::new(k, plan, warpgroup, rank),
             loads,
             stores: EpilogueStores::new(k, plan, parameters, warpgroup, rank),
             cluster_reduction: ClusterReduction::new(k, plan, scheduler, warpgroup, rank),
@@ -189,17 +194,27 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let partials = reductions.map(|(reductions, _)| reductions.begin());
         let together = if self.plan.schedule.visits_columns() { blocks.len() } else { 1 };
         let mut rows = rows.into_iter();
+        let mut prepare = |sums| {
+            let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
+            let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
+            if let (Some((reductions, index)), Some(partials)) = (reductions, &partials) {
+                reductions.visit_rows(&block.thread, index, &block.environment, partials);
+            }
+            self.write_rows(work_tile, &block.places, &block.environment);
+            block
+        };
+        // Runs of rows may extend over all of them.
+        let mut early = Vec::new();
+        if self.blocks.is_some() {
+            early.extend(blocks.iter().map(Vec::as_slice).map(&mut prepare));
+            self.pass_over_blocks(&evaluator, work_tile, &early);
+        }
+        let mut early = early.into_iter();
         for (first, some) in blocks.chunks(together).enumerate() {
-            let prepare = |sums| {
-                let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
-                let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
-                if let (Some((reductions, index)), Some(partials)) = (reductions, &partials) {
-                    reductions.visit_rows(&block.thread, index, &block.environment, partials);
-                }
-                self.write_rows(work_tile, &block.places, &block.environment);
-                block
-            };
-            let prepared: Vec<_> = some.iter().map(Vec::as_slice).map(prepare).collect();
+            let prepared: Vec<_> = some
+                .iter()
+                .map(|sums| early.next().unwrap_or_else(|| prepare(sums.as_slice())))
+                .collect();
             let partials = partials.as_ref().zip(reductions.map(|(_, index)| index));
             self.visit_blocks(&evaluator, work_tile, (first > 0, &prepared), partials);
             for block in &prepared {
@@ -321,6 +336,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             before,
             whole: self.is_whole(work_tile),
             rows,
+            tile_rows: self.blocks.as_ref().map(|_| rows.map(|row| row - work_tile.row)),
             inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
             column,
             remaining: self.parameters.columns.max(column) - column,
@@ -467,6 +483,10 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let Elements { offset, products, groups, wanted, only, .. } = elements;
         let exchanged = self.exchanged(evaluator, thread, environment, elements);
         let along_columns = self.columns.read(thread.before, *offset);
+        let of_blocks = self
+            .blocks
+            .as_ref()
+            .map_or_else(Vec::new, |blocks| blocks.of_elements(evaluator, thread, only, *offset));
         let mut results: Vec<Vec<Value<'k>>> = vec![Vec::new(); wanted.len()];
         let random = environment.each_ref().map(|environment| {
             if self.random {
@@ -485,6 +505,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             }
             for (node, values) in &random[row] {
                 all[node.index()] = Some(values[column]);
+            }
+            for (node, values) in &of_blocks {
+                all[node.index()] = Some(values[element]);
             }
             let column =
                 if self.indexed { thread.column + (offset + column as u32) } else { thread.column };

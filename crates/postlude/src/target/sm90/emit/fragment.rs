@@ -90,6 +90,17 @@ impl Fragment {
         lane & 1
     }
 
+    /// The bits in which the numbers of lanes differ that hold rows of the same unit of this many: of 16, both of a thread's
+    /// rows; of fewer, each of them is of another unit.
+    pub(crate) fn unit_bits(rows: u32) -> &'static [u32] {
+        match rows {
+            1 => &[],
+            2 => &Fragment::COLUMN_BITS[..1],
+            4 => &Fragment::COLUMN_BITS[..2],
+            _ => Fragment::COLUMN_BITS,
+        }
+    }
+
     /// The bits in which the numbers of lanes differ that hold parts of the same run of this many columns of a row.
     pub(crate) fn run_bits(run: u32) -> &'static [u32] {
         match run {

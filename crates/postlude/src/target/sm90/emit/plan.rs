@@ -28,6 +28,7 @@ pub(super) struct Plan<'a> {
     pub(super) c_slots: Region,
     pub(super) d_slots: Region,
     pub(super) columns: Region,
+    pub(super) blocks: Region,
     pub(super) barriers: Region,
     pub(super) c_barriers: Region,
     pub(super) staging: Region,
@@ -54,6 +55,7 @@ impl<'a> Plan<'a> {
         let c_slots = planner.reserve("tile operands", schedule.c_bytes(), 1024);
         let d_slots = planner.reserve("stores", schedule.d_bytes(), 1024);
         let columns = planner.reserve("values along columns", schedule.column_bytes(), 16);
+        let blocks = planner.reserve("blocks", schedule.block_bytes(), 16);
         let folds = planner.reserve("reductions", schedule.fold_bytes(), 16);
         let cluster_reduction =
             planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
@@ -88,6 +90,7 @@ impl<'a> Plan<'a> {
             c_slots,
             d_slots,
             columns,
+            blocks,
             barriers,
             c_barriers,
             staging,

@@ -120,6 +120,7 @@ pub(super) fn half_of(dtype: DType) -> Option<Half> {
         DType::F32
         | DType::F8E4M3
         | DType::F8E5M2
+        | DType::F8E8M0
         | DType::I8
         | DType::U8
         | DType::I32

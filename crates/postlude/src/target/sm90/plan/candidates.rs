@@ -140,6 +140,7 @@ impl Tile {
             && self.columns.is_multiple_of(needs.products)
             && self.row_columns(needs) >= needs.whole_columns
             && width.is_multiple_of(needs.groups)
+            && self.rows.is_multiple_of(needs.block_rows)
             // Epilogue tiles are that wide at least.
             && width.is_multiple_of(16)
             && !mixed

@@ -5,6 +5,7 @@ use crate::lower::{Reduction, TileProgram};
 use crate::placement::Placements;
 use crate::problem::Problem;
 
+use super::blocks::BlockLayout;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::{operand, parameters, place, work};
@@ -31,6 +32,8 @@ pub(super) fn needed(
         whole_columns: whole_columns(program, problem.product_columns()),
         pass_words: program.row_passes.iter().map(of_pass).max().unwrap_or(0),
         groups: program.run_multiple(),
+        block_rows: program.row_run_multiple(),
+        block_words: block_words(program),
         work: work::work(program),
         lines: work::lines(program),
     }
@@ -38,6 +41,15 @@ pub(super) fn needed(
     parameters::shorten(program, &mut needs);
     needs.slots = SlotCounts::of(program, &needs);
     needs
+}
+
+/// Words of all reductions of blocks for 16 rows of 256 columns.
+fn block_words(program: &TileProgram) -> u32 {
+    let words = |one: &Reduction| {
+        let layout = BlockLayout::of(program, *one);
+        one.registers() * (16 / layout.unit) * 256_u32.div_ceil(layout.columns)
+    };
+    program.block_passes.iter().flatten().map(words).sum()
 }
 
 /// Columns of whole rows that tiles have to hold; 0 where none has to.

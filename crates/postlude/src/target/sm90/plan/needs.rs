@@ -52,6 +52,10 @@ pub(crate) struct Needs {
     pub(crate) pass_words: u32,
     /// What a tile's columns must be a multiple of, so that it holds whole groups of them.
     pub(crate) groups: u32,
+    /// What a tile's rows must be a multiple of, so that it holds whole runs of them.
+    pub(crate) block_rows: u32,
+    /// Words in shared memory of all reductions of blocks, for 16 rows of 256 columns.
+    pub(crate) block_words: u32,
     /// About how many instructions the graph takes for every element.
     pub(crate) work: u32,
     /// About how many lines of code every element takes; 0 where they are few.
@@ -67,7 +71,7 @@ impl Needs {
         let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
         let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
         let (products, whole_columns, pass_words, groups) = (1, 0, 0, 1);
-        let (work, lines) = (0, 0);
+        let (block_rows, block_words, work, lines) = (1, 0, 0, 0);
         Needs {
             operands,
             operand_bytes,
@@ -81,6 +85,8 @@ impl Needs {
             whole_columns,
             pass_words,
             groups,
+            block_rows,
+            block_words,
             work,
             lines,
         }
@@ -88,7 +94,8 @@ impl Needs {
 
     /// The same with the epilogue loads that go together with how A and B are loaded.
     pub(super) fn settled(mut self) -> Needs {
-        if self.operands.iter().any(|load| load.is_written()) || self.whole_columns > 0 {
+        let again = self.whole_columns > 0 || self.block_words > 0;
+        if self.operands.iter().any(|load| load.is_written()) || again {
             // All load warps are busy with the product's operands; or tiles are read more than once.
             self.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
         }
@@ -141,6 +148,8 @@ impl Needs {
             && self.products == other.products
             && self.folds == other.folds
             && self.groups == other.groups
+            && self.block_rows == other.block_rows
+            && self.block_words == other.block_words
             && (self.whole_columns > 0) == (other.whole_columns > 0)
             && self.whole_columns >= other.whole_columns
             && self.pass_words == other.pass_words
@@ -163,7 +172,7 @@ impl fmt::Display for Needs {
         };
         write!(
             f,
-            "operands {} {}, epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
+            "operands {} {}, epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, block_rows {}, block_words {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
             self.operands[0].name(),
             self.operands[1].name(),
             words(&self.epilogue_loads),
@@ -176,6 +185,8 @@ impl fmt::Display for Needs {
             self.whole_columns,
             self.pass_words,
             self.groups,
+            self.block_rows,
+            self.block_words,
             self.slots.loads,
             self.slots.stores,
             self.slots.reusable,

@@ -82,6 +82,7 @@ impl OperandElement {
             DType::F8E4M3 => Some(OperandElement::E4M3),
             DType::F32
             | DType::F8E5M2
+            | DType::F8E8M0
             | DType::I8
             | DType::U8
             | DType::I32

@@ -114,6 +114,8 @@ pub(super) fn epilogue_loads(
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
+        // Rows of the product that share one of the tensor's are no box.
+        let mapped = mapped && program.input_row_run(input) == 1;
         let [first, columns] = columns(problem, windows, window);
         // The TMA unit loads a box that begins before its tensor only where that is whole chunks before.
         let mapped = mapped && has_whole_chunks(declared.dtype, first);
@@ -144,6 +146,7 @@ pub(super) fn epilogue_stores(
             // The TMA unit stores no box that begins before its tensor (an illegal instruction): none may lie across the
             // first column of a part.
             let mapped = (output.dtype.bits() == 8 || is_mapped(output.dtype))
+                && program.output_row_run(output) == 1
                 && first.is_multiple_of(SLOT_COLUMNS);
             let lies = (strides, columns);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);

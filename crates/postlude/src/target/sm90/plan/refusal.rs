@@ -104,6 +104,16 @@ pub(crate) enum Sm90Refusal {
         /// The statement in the source.
         bytes: Option<(u32, u32)>,
     },
+    /// Runs of rows that no tile holds whole.
+    #[error(
+        "sm90 reduces runs of rows that divide a tile, which has 64, 128, 192 or 256 rows; these need a multiple of {run}"
+    )]
+    LongBlocks {
+        /// What a tile's rows would be a multiple of.
+        run: u32,
+        /// The statement in the source.
+        bytes: Option<(u32, u32)>,
+    },
     /// Products of parts of B that no tile has the columns for.
     #[error(
         "sm90 multiplies each part of B's columns by itself; no tile holds {products} of them as B lies"
@@ -164,7 +174,8 @@ impl Sm90Refusal {
             Sm90Refusal::Lower(refusal) => refusal.bytes(),
             Sm90Refusal::OperandDType { bytes, .. }
             | Sm90Refusal::LongRows { bytes, .. }
-            | Sm90Refusal::LongGroups { bytes, .. } => *bytes,
+            | Sm90Refusal::LongGroups { bytes, .. }
+            | Sm90Refusal::LongBlocks { bytes, .. } => *bytes,
             Sm90Refusal::TooLarge
             | Sm90Refusal::OtherNeeds { .. }
             | Sm90Refusal::Knob { .. }
@@ -213,6 +224,9 @@ impl Sm90Refusal {
             Sm90Refusal::LongGroups { .. } => {
                 "reduce groups of at most 256 columns (`max(z, N, 128)`), store them, and reduce those further afterwards"
             }
+            Sm90Refusal::LongBlocks { .. } => {
+                "reduce runs of at most 256 rows (`absmax(z, M, 128)`), store them, and reduce those further afterwards"
+            }
             Sm90Refusal::ManyProducts { .. } => "compute some of the parts in a second kernel",
             Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {
                 "split the kernel in two, or run it on the CPU"
@@ -248,6 +262,7 @@ mod tests {
             | Sm90Refusal::TooLarge
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::LongGroups { .. }
+            | Sm90Refusal::LongBlocks { .. }
             | Sm90Refusal::Parameters { .. } => false,
         }
     }

@@ -3,6 +3,8 @@
 use crate::graph::Op;
 use crate::lower::{TileProgram, first, needing};
 
+use crate::target::tile::Tile;
+
 use super::candidates::CANDIDATES;
 use super::chip::Sm90;
 use super::needs::Needs;
@@ -13,6 +15,7 @@ use super::refusal::Sm90Refusal;
 pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
     refuse_rows(program, needs)?;
     refuse_width(program, needs)?;
+    refuse_height(program, needs)?;
     let products = needs.products;
     if products > 1 && !CANDIDATES.iter().any(|tile| tile.takes(needs)) {
         return Err(Sm90Refusal::ManyProducts { products });
@@ -45,6 +48,18 @@ fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal>
         return Ok(());
     }
     Err(Sm90Refusal::LongGroups { run, bytes: needing(program.graph(), longest) })
+}
+
+/// Refuses runs of rows that no tile is a multiple of.
+fn refuse_height(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    let fits = |tile: &Tile| tile.rows.is_multiple_of(needs.block_rows);
+    if CANDIDATES.iter().any(fits) {
+        return Ok(());
+    }
+    let longest = program.row_run_lengths.first().copied().unwrap_or(needs.block_rows);
+    let statement = program.graph().statement_needing_rows(longest);
+    let bytes = statement.map(|statement| statement.bytes);
+    Err(Sm90Refusal::LongBlocks { run: needs.block_rows, bytes })
 }
 
 /// Refuses operands of dtypes that wgmma does not multiply.

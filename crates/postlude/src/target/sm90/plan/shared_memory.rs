@@ -98,6 +98,7 @@ impl Sm90Schedule {
             + self.c_bytes()
             + self.d_bytes()
             + self.column_bytes()
+            + self.block_bytes()
             + self.fold_bytes()
             + self.cluster_reduction_bytes()
             + self.cluster_reduction_barrier_bytes()

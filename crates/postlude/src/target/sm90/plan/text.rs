@@ -88,6 +88,10 @@ impl Needs {
         writeln!(f, "    whole_columns {}", self.whole_columns)?;
         writeln!(f, "    pass_words {}", self.pass_words)?;
         writeln!(f, "    groups {}", self.groups)?;
+        if self.block_words > 0 {
+            writeln!(f, "    block_rows {}", self.block_rows)?;
+            writeln!(f, "    block_words {}", self.block_words)?;
+        }
         writeln!(f, "    work {}", self.work)?;
         if self.lines > 0 {
             writeln!(f, "    lines {}", self.lines)?;
@@ -97,7 +101,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 21] = [
+const NUMBERS: [&str; 23] = [
     "math_warpgroups",
     "split_k",
     "stages",
@@ -116,6 +120,8 @@ const NUMBERS: [&str; 21] = [
     "widest_fold",
     "whole_columns",
     "groups",
+    "block_rows",
+    "block_words",
     "pass_words",
     "work",
     "lines",
@@ -252,6 +258,8 @@ impl Knobs {
             whole_columns: given("whole_columns").unwrap_or(0),
             pass_words: given("pass_words").unwrap_or(0),
             groups: given("groups").unwrap_or(1).max(1),
+            block_rows: given("block_rows").unwrap_or(1).max(1),
+            block_words: given("block_words").unwrap_or(0),
         };
         let epilogue_tile = knob("epilogue_tile")?;
         Ok(Sm90Schedule {

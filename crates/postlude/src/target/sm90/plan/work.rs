@@ -108,7 +108,7 @@ pub(super) fn lines(program: &TileProgram) -> u32 {
         });
         of_node.sum()
     };
-    let before = program.row_passes.iter().map(|pass| {
+    let before = program.row_passes.iter().chain(&program.block_passes).map(|pass| {
         let terms = program.terms_of(pass.iter().flat_map(|reduction| reduction.operands()), true);
         of_some(&|node| terms[node.index()])
     });

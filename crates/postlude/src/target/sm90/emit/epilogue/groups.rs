@@ -63,6 +63,9 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         if groups.runs.is_empty() {
             return groups;
         }
+        if let Some(blocks) = &self.blocks {
+            blocks.fill_groups(evaluator, thread, needed, &mut groups);
+        }
         let levels = &self.plan.program.levels;
         for level in 0..=levels.iter().copied().max().unwrap_or(0) {
             let in_level = |id: NodeId| needed[id.index()] && levels[id.index()] == level;
@@ -174,7 +177,8 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     };
                     let inside = memory.inside(|| place.at[2], Some(inside));
                     let inside = self.written(declared, thread.batch, inside);
-                    store(k, declared.dtype, memory.element(k, place.at), value, inside);
+                    let (at, inside) = self.at_run_of_rows(declared, place.at, inside);
+                    store(k, declared.dtype, memory.element(k, at), value, inside);
                 }
             }
         }

@@ -15,7 +15,7 @@ use super::super::memory::{Location, Memory};
 use super::super::parameters::{Parameters, Source};
 use super::super::plan::Plan;
 use super::super::slot::{SlotLayout, half_of};
-use super::super::values::{Evaluator, Value};
+use super::super::values::{Evaluator, Value, run_of_row};
 use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
 use super::thread::{EpilogueTile, ThreadCoordinate};
@@ -121,11 +121,10 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {
                 let memory = self.parameters.memory(*input);
-                Some(
-                    thread
-                        .rows
-                        .map(|row| memory.element(self.k, [thread.batch, row, thread.column])),
-                )
+                let run = self.plan.program.input_row_run(*input);
+                Some(thread.rows.map(|row| {
+                    memory.element(self.k, [thread.batch, run_of_row(row, run), thread.column])
+                }))
             }
         };
         self.operands.iter().map(of).collect()

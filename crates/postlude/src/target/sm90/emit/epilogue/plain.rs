@@ -12,7 +12,7 @@ use super::super::parameters::Destination;
 use super::super::tile_scheduler::WorkTile;
 use super::super::values::{Environment, Evaluator, Place};
 use super::Epilogue;
-use super::single::store_at;
+use super::single::{begins_run, store_at};
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
@@ -82,6 +82,22 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             let inside = self.written(output, work_tile.batch, place.inside);
             store_at(self.k, (output, memory, run), place.at, value, inside);
         }
+    }
+
+    /// Where an output's element lies: the first of a run of rows that share one writes it.
+    pub(super) fn at_run_of_rows(
+        &self,
+        output: &Output,
+        [batch, row, column]: [Reg<'k, U32>; 3],
+        inside: Option<Reg<'k, Pred>>,
+    ) -> ([Reg<'k, U32>; 3], Option<Reg<'k, Pred>>) {
+        let run = self.plan.program.output_row_run(output);
+        if run == 1 {
+            return ([batch, row, column], inside);
+        }
+        let first = begins_run(row, run);
+        let inside = inside.map_or(first, |inside| inside & first);
+        ([batch, row / run, column], Some(inside))
     }
 
     /// Where a value that is inside is written: in the first batch only, if it is that of all.

@@ -213,8 +213,8 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     let first = self.column.eq(0) & work_tile.index[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
                     let inside = self.written(output, work_tile.batch, Some(inside));
-                    let to = memory.element(k, place.at);
-                    store(k, output.dtype, to, value, inside);
+                    let (at, inside) = self.at_run_of_rows(output, place.at, inside);
+                    store(k, output.dtype, memory.element(k, at), value, inside);
                 }
             }
         }

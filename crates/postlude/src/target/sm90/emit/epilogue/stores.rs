@@ -18,11 +18,12 @@ use super::super::memory::{Location, Memory};
 use super::super::parameters::{Destination, Parameters};
 use super::super::plan::Plan;
 use super::super::slot::half_of;
-use super::super::values::Value;
+use super::super::values::{Value, run_of_row, scale};
 use super::super::warpgroup::WarpgroupIndex;
 use super::bits::BitLane;
 use super::lanes::{Floats, Lanes, Packed};
 use super::loads::HeldSlot;
+use super::single::begins_run;
 use super::thread::{EpilogueTile, StoreTarget, ThreadCoordinate};
 
 /// Two columns of a thread's two rows, converted to an output's dtype.
@@ -175,11 +176,19 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 Some(StoreTarget::Bits(major, target))
             }
             Destination::Direct(memory) => {
-                let location = |row| memory.element(self.k, [thread.batch, row, thread.column]);
+                let run = self.row_run(output);
+                let location = |row| {
+                    memory.element(self.k, [thread.batch, run_of_row(row, run), thread.column])
+                };
                 Some(StoreTarget::Elements(thread.rows.map(location)))
             }
         };
         self.parameters.destinations.iter().enumerate().map(of).collect()
+    }
+
+    /// Rows of the product that one of an output's stands for.
+    fn row_run(&self, output: usize) -> u32 {
+        self.plan.program.output_row_run(&self.plan.graph.outputs()[output])
     }
 
     fn bits(&self) -> &BitLane<'k, C> {
@@ -213,6 +222,11 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             }
             (_, DType::F8E4M3) => eighth(Packed8::E4M3),
             (_, DType::F8E5M2) => eighth(Packed8::E5M2),
+            (_, DType::F8E8M0) => {
+                let codes = values.map(|value| scale::code_of(k, value.float()).cast::<B32>());
+                let pack = |row: usize| codes[row].permute(codes[row + 1], 0x40);
+                Converted::Bytes([pack(0), pack(2)].map(Reg::cast))
+            }
             (_, DType::I32) => Converted::Integers(values.map(Value::integer)),
             (_, DType::I8 | DType::U8) => {
                 let integers = values.map(|value| value.integer().cast::<B32>());
@@ -250,7 +264,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let store = || match target {
                     StoreTarget::Elements(locations) => {
                         self.store_elements(
-                            memory,
+                            (memory, self.row_run(output)),
                             transfer,
                             half,
                             locations,
@@ -420,7 +434,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
     #[allow(clippy::too_many_arguments)] // All of them say where the elements go.
     fn store_elements(
         &self,
-        memory: &Memory<'k>,
+        (memory, row_run): (&Memory<'k>, u32),
         transfer: EpilogueTransfer,
         half: Option<Half>,
         locations: [Location<'k>; 2],
@@ -429,11 +443,15 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         groups: &[Converted<'k>],
     ) {
         let k = self.k;
+        let inside_rows = [0, 1].map(|row| {
+            let first = (row_run > 1).then(|| begins_run(thread.rows[row], row_run));
+            first.map_or(thread.inside_rows[row], |first| thread.inside_rows[row] & first)
+        });
         for (group, ready) in groups.iter().enumerate() {
             for element in 0..4 {
                 let column = epilogue_tile.offset + 8 * group as u32 + element as u32 % 2;
                 let to = memory.along(locations[element / 2], transfer, column).pointer();
-                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
+                let inside = inside_rows[element / 2] & thread.remaining.gt(column);
                 let inside =
                     memory.inside(|| thread.column + column, Some(inside)).unwrap_or(inside);
                 match (*ready, half) {

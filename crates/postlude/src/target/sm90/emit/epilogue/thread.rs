@@ -12,6 +12,8 @@ pub(super) struct ThreadCoordinate<'k> {
     pub(super) block_row: Reg<'k, U32>,
     pub(super) tile_column: Reg<'k, U32>,
     pub(super) rows: [Reg<'k, U32>; 2],
+    /// The same counted from the tile's first, where blocks of rows are reduced.
+    pub(super) tile_rows: Option<[Reg<'k, U32>; 2]>,
     pub(super) inside_rows: [Reg<'k, Pred>; 2],
     /// The thread's first column, and how many of the problem's columns follow from it.
     pub(super) column: Reg<'k, U32>,
@@ -23,6 +25,13 @@ pub(super) struct ThreadCoordinate<'k> {
     /// The addresses of direct operands and outputs.
     pub(super) loads: Vec<Option<[Location<'k>; 2]>>,
     pub(super) stores: Vec<Option<StoreTarget<'k>>>,
+}
+
+impl<'k> ThreadCoordinate<'k> {
+    /// The thread's rows, counted from the tile's first.
+    pub(super) fn tile_rows(&self) -> [Reg<'k, U32>; 2] {
+        self.tile_rows.unwrap_or_else(|| panic!("compiler bug: blocks that no pass reduces"))
+    }
 }
 
 /// Where a block's elements of a direct output are stored.

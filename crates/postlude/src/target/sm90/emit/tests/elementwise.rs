@@ -180,7 +180,7 @@ fn sizes_of_dims_are_emitted() {
     let accumulator = graph.make(Op::Accumulator(ProductId::FIRST));
     let axes = graph.space().accumulator_axes();
     let mut value = accumulator;
-    for axes in [axes, Axes { row: false, ..axes }, Axes { column: None, ..axes }] {
+    for axes in [axes, Axes { row: None, ..axes }, Axes { column: None, ..axes }] {
         let size = graph.make(Op::Extent(axes));
         value = graph.make(Op::Binary(Binary::Divide, value, size));
     }

@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
+use super::scale;
 use super::value::Value;
 
 impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
@@ -21,9 +22,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
 
     fn cast_float(&self, to: DType, a: Reg<'k, F32>) -> Value<'k> {
         match to {
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
-                Value::Float(self.rounded(to, a))
-            }
+            DType::F32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0 => Value::Float(self.rounded(to, a)),
             // Out of range the nearest end, NaN 0 (PTX ISA, "cvt").
             DType::I32 => Value::Integer(self.k.nearest_s32(a)),
             DType::I8 | DType::U8 => self.cast_integer(to, self.k.nearest_s32(a)),
@@ -34,7 +38,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     fn cast_integer(&self, to: DType, a: Reg<'k, S32>) -> Value<'k> {
         match to {
             DType::F32 => Value::Float(self.k.float_of_s32(a)),
-            DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+            DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
                 Value::Float(self.rounded(to, self.odd_float(a)))
             }
             DType::I32 => Value::Integer(a),
@@ -44,11 +48,15 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
-    /// 0 and 1 are exact in every type.
+    /// 0 and 1 are exact in every type but that of scales.
     fn cast_truth(&self, to: DType, a: Reg<'k, Pred>) -> Value<'k> {
         match to {
             DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
                 Value::Float(self.k.imm::<F32>(1.0).select(0.0, a))
+            }
+            DType::F8E8M0 => {
+                let zero = crate::dtype::round_to(to, 0.0) as f32;
+                Value::Float(self.k.imm::<F32>(1.0).select(zero, a))
             }
             DType::I8 | DType::U8 | DType::I32 => Value::Integer(self.k.imm::<S32>(1).select(0, a)),
             DType::Bool | DType::B1 => Value::Truth(a),
@@ -70,6 +78,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
             DType::F8E5M2 => eighth(Packed8::E5M2),
+            DType::F8E8M0 => scale::value_of(self.k, scale::code_of(self.k, a)),
             DType::F32 => a,
             DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => {
                 panic!("compiler bug: {to} is no type of floats")

@@ -218,7 +218,10 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             (1, _) => self.parameters.columns,
             (fewer, _) => self.parameters.columns / fewer,
         });
-        let rows = axes.row.then_some(self.parameters.rows);
+        let rows = axes.row.map(|run| match run {
+            1 => self.parameters.rows,
+            run => self.parameters.rows / run,
+        });
         let batches = axes.batch.then_some(self.parameters.batches);
         let mut product: Option<Reg<'k, U64>> = None;
         for size in [batches, rows, columns].into_iter().flatten() {

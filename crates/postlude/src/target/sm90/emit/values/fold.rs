@@ -125,10 +125,16 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             }
         };
         let line = match over {
-            Over { batch: false, row: false, .. } => None,
-            Over { batch: false, row: true, .. } => Some(row),
-            Over { batch: true, row: false, .. } => Some(batch),
-            Over { batch: true, row: true, .. } => Some(batch.mad(self.parameters.rows, row)),
+            Over { batch: false, row: None, .. } => None,
+            Over { batch: false, row: Some(Run::All), .. } => Some(row),
+            Over { batch: false, row: Some(Run::Group(length)), .. } => Some(row % length),
+            Over { batch: true, row: None, .. } => Some(batch),
+            Over { batch: true, row: Some(Run::All), .. } => {
+                Some(batch.mad(self.parameters.rows, row))
+            }
+            Over { batch: true, row: Some(Run::Group(length)), .. } => {
+                Some(batch.mad(self.k.imm(length), row % length))
+            }
         };
         match (line, within, width) {
             (Some(line), Some(within), Some(width)) => line.mad(width, within),

@@ -13,9 +13,15 @@ use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::parameters::Source;
 
 use super::evaluator::Evaluator;
+use super::scale;
 use super::value::{Place, Value};
 
 /// Where an element is, and whether it is there.
+/// The run of rows that a row is in.
+pub(in super::super) fn run_of_row(row: Reg<'_, U32>, run: u32) -> Reg<'_, U32> {
+    if run == 1 { row } else { row / run }
+}
+
 #[derive(Clone, Copy)]
 struct Element<'k> {
     pointer: GlobalPointer<'k>,
@@ -29,7 +35,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
-                let location = memory.element(self.k, place.at);
+                let [batch, row, column] = place.at;
+                let row = run_of_row(row, self.plan.program.input_row_run(input));
+                let location = memory.element(self.k, [batch, row, column]);
                 // No output overlaps a vector or a scalar; one may lie where a tile does.
                 let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
                 let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
@@ -119,6 +127,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
             DType::F8E5M2 => eighth(Packed8::E5M2),
+            DType::F8E8M0 => Value::Float(scale::value_of(self.k, self.narrow(Scalar::U8, from))),
             DType::I8 => Value::Integer(self.narrow(Scalar::S8, from).cast()),
             DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
             DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
