@@ -323,12 +323,28 @@ impl Graph {
 
     /// Whether two reductions have one partial result: they keep as many of the largest of the same terms.
     pub(crate) fn folds_alike(&self, a: NodeId, b: NodeId) -> bool {
-        match (&self[a].op, &self[b].op) {
-            (Op::Reduce(Fold::Top(one), over, terms), Op::Reduce(Fold::Top(other), along, of)) => {
-                (one.of, over, terms) == (other.of, along, of)
+        self.supplies(a, b) && self.supplies(b, a)
+    }
+
+    /// Whether the partial results of a reduction begin with those of another.
+    pub(crate) fn supplies(&self, from: NodeId, to: NodeId) -> bool {
+        let Op::Reduce(wanted, along, of) = self[to].op else { return false };
+        let (fold, over, terms) = match self[from].op {
+            Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _) => {
+                (fold, over, terms)
             }
+            _ => return false,
+        };
+        let begins = match (fold, wanted) {
+            (Fold::Top(one), Fold::Top(other)) => one.of == other.of,
+            (
+                Fold::Weighted(Weighted::ExponentialsBelowOwnMax),
+                Fold::LogSumExpAboveMax | Fold::Max,
+            )
+            | (Fold::LogSumExp | Fold::LogSumExpAboveMax, Fold::Max) => true,
             _ => false,
-        }
+        };
+        begins && (over, terms) == (along, of)
     }
 
     /// What the values of an output have to fit.

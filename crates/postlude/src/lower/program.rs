@@ -232,15 +232,18 @@ impl TileProgram {
     }
 }
 
-/// The reductions without those that share the partial results of one before.
+/// The reductions without those whose results the partial results of another give: of two that have the same, the first
+/// stays.
 fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction> {
-    let mut found: Vec<Reduction> = Vec::new();
-    for one in all {
-        if !found.iter().any(|before| graph.folds_alike(before.node, one.node)) {
-            found.push(one);
-        }
-    }
-    found
+    let all: Vec<Reduction> = all.collect();
+    let leads = |place: &usize| {
+        let one = all[*place].node;
+        !all.iter().enumerate().any(|(other, reduction)| {
+            graph.supplies(reduction.node, one)
+                && (other < *place || !graph.supplies(one, reduction.node))
+        })
+    };
+    (0..all.len()).filter(leads).map(|place| all[place]).collect()
 }
 
 /// Inputs that some nodes read, in the order of the signature.

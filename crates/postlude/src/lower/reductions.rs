@@ -113,7 +113,7 @@ impl Reduction {
 
     /// All nodes that its partial results give, each as a reduction of its own: itself, and those that share them.
     pub(super) fn members(self, graph: &Graph, live: &[bool]) -> Vec<Reduction> {
-        let shares = |node: &NodeId| *node == self.node || graph.folds_alike(self.node, *node);
+        let shares = |node: &NodeId| *node == self.node || graph.supplies(self.node, *node);
         let nodes = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()]);
         nodes.filter(shares).filter_map(|node| self.as_node(graph, node).or(Some(self))).collect()
     }

@@ -52,7 +52,7 @@ impl TileProgram {
     fn part(&self, id: NodeId) -> String {
         let graph = self.graph();
         let folds = |all: &[Reduction]| {
-            let is = |one: &Reduction| one.node == id || graph.folds_alike(one.node, id);
+            let is = |one: &Reduction| one.node == id || graph.supplies(one.node, id);
             all.iter().any(is)
         };
         if !self.live[id.index()] {

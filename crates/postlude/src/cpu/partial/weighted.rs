@@ -33,6 +33,19 @@ pub(super) fn run_of_weighted(
             });
             vec![peak, sum, f64::from(top), below.sum()]
         }
+        Weighted::ExponentialsBelowOwnMax => {
+            let (peak, _) = relative(values, accuracy, terms);
+            let level = if peak.is_finite() { peak } else { 0.0 };
+            let shares = || values.iter().map(|x| f64::from(*x)).zip(terms.iter());
+            let largest = shares().filter(|(x, _)| *x == peak).count();
+            let others = shares().filter(|(x, _)| *x != peak).map(|(_, share)| f64::from(*share));
+            let below = shares().map(|(x, share)| match f64::from(*share) {
+                0.0 => 0.0,
+                share => (x - level) * share,
+            });
+            let rest = others.sum::<f64>() + largest.saturating_sub(1) as f64;
+            vec![peak, rest, below.sum()]
+        }
         Weighted::Deviations => {
             let pairs = || values.iter().map(|x| f64::from(*x)).zip(each());
             let count: f64 = each().sum();

@@ -139,13 +139,27 @@ impl Folding {
     fn folded(self, graph: &mut Graph, product: &Product) -> Option<NodeId> {
         let mut constants = product.constants.clone();
         let inner = match (product.exponent, product.special) {
+            // As the logarithm it shares its exponentials with other folds.
+            (Some((x, guarded)), None) if product.weights.is_empty() => {
+                if graph.ty(x).axes != self.folded {
+                    return None;
+                }
+                let above = graph.make(Op::Reduce(Fold::LogSumExpAboveMax, self.over, x));
+                let total = graph.make(Op::Unary(Unary::Exp, above));
+                self.unless_infinite(graph, (x, guarded), true, total)
+            }
             (Some((x, guarded)), None) => {
                 let weight = multiplied(graph, &product.weights);
                 let total = self.weighted(graph, Weighted::Exponentials, x, weight)?;
-                self.unless_infinite(graph, (x, guarded), product.weights.is_empty(), total)
+                self.unless_infinite(graph, (x, guarded), false, total)
             }
             (Some((x, guarded)), Some(Special::Below(weight))) if product.weights.is_empty() => {
-                let total = self.weighted(graph, Weighted::ExponentialsBelowMax, x, weight)?;
+                let fold = if weight == x {
+                    Weighted::ExponentialsBelowOwnMax
+                } else {
+                    Weighted::ExponentialsBelowMax
+                };
+                let total = self.weighted(graph, fold, x, weight)?;
                 self.unless_infinite(graph, (x, guarded), false, total)
             }
             (None, Some(Special::Deviation(x))) if product.weights.is_empty() => {

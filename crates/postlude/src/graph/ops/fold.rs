@@ -70,8 +70,12 @@ impl Fold {
     ];
 
     /// The folds of terms with weights.
-    const WEIGHTED: [Weighted; 3] =
-        [Weighted::Exponentials, Weighted::ExponentialsBelowMax, Weighted::Deviations];
+    const WEIGHTED: [Weighted; 4] = [
+        Weighted::Exponentials,
+        Weighted::ExponentialsBelowMax,
+        Weighted::ExponentialsBelowOwnMax,
+        Weighted::Deviations,
+    ];
 
     /// What is folded of terms and weights, if it takes those.
     pub(crate) const fn weighted(self) -> Option<Weighted> {
@@ -108,6 +112,7 @@ impl Fold {
             Fold::Top(Top { gives: Gives::Index, .. }) => "top_index",
             Fold::Weighted(Weighted::Exponentials) => "weighted_exp",
             Fold::Weighted(Weighted::ExponentialsBelowMax) => "weighted_exp_below_max",
+            Fold::Weighted(Weighted::ExponentialsBelowOwnMax) => "exp_below_max",
             Fold::Weighted(Weighted::Deviations) => "squared_deviations",
         }
     }
@@ -169,7 +174,11 @@ impl Fold {
                 | Fold::LogSumExpAboveMax
                 | Fold::Largest(_)
                 | Fold::Top(_)
-                | Fold::Weighted(Weighted::Exponentials | Weighted::ExponentialsBelowMax),
+                | Fold::Weighted(
+                    Weighted::Exponentials
+                    | Weighted::ExponentialsBelowMax
+                    | Weighted::ExponentialsBelowOwnMax,
+                ),
                 _,
             ) => f64::NEG_INFINITY,
             (Fold::Min | Fold::ArgMin, _) => f64::INFINITY,

@@ -245,7 +245,9 @@ impl Fold {
     /// The result.
     pub(crate) fn finish<A: Transcendental>(self, on: &A, words: &[A::Word]) -> A::Word {
         match self.words() {
-            Words::One | Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
+            // It may be finished from the partial results of a fold that has them first.
+            Words::One => words[0],
+            Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
             Words::Ranked(_) => self.finish_ranked(on, words),
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
             Words::Weighted(weighted) => weighted.finish(on, words),

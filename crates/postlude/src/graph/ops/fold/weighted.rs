@@ -6,6 +6,9 @@
 
 use super::reduction::Transcendental;
 
+/// Exponentials of what is as far below the largest term are nothing beside it.
+const VANISHED: f32 = -200.0;
+
 /// What is folded of terms with weights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Weighted {
@@ -13,6 +16,8 @@ pub enum Weighted {
     Exponentials,
     /// `sum((w - max(w)) * exp(x - max(x)))`: the largest x, the sum of exponentials, the largest w, and the sum.
     ExponentialsBelowMax,
+    /// The same where the weights are the terms: the largest x, the sum of exponentials without one largest x, and the sum.
+    ExponentialsBelowOwnMax,
     /// `sum(w * square(x - mean))`, the mean with the same weights: the sum of weights, the mean, and the sum of squares.
     Deviations,
 }
@@ -23,7 +28,7 @@ impl Weighted {
         match self {
             Weighted::Exponentials => 2,
             Weighted::ExponentialsBelowMax => 4,
-            Weighted::Deviations => 3,
+            Weighted::ExponentialsBelowOwnMax | Weighted::Deviations => 3,
         }
     }
 
@@ -31,7 +36,9 @@ impl Weighted {
     pub(crate) const fn nothing(self) -> [f32; 2] {
         match self {
             Weighted::Exponentials => [f32::NEG_INFINITY, 0.0],
-            Weighted::ExponentialsBelowMax => [f32::NEG_INFINITY; 2],
+            Weighted::ExponentialsBelowMax | Weighted::ExponentialsBelowOwnMax => {
+                [f32::NEG_INFINITY; 2]
+            }
             Weighted::Deviations => [0.0, 0.0],
         }
     }
@@ -41,6 +48,7 @@ impl Weighted {
         match self {
             Weighted::Exponentials => &[f32::NEG_INFINITY, 0.0],
             Weighted::ExponentialsBelowMax => &[f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY, 0.0],
+            Weighted::ExponentialsBelowOwnMax => &[f32::NEG_INFINITY, 0.0, 0.0],
             Weighted::Deviations => &[0.0, 0.0, 0.0],
         }
     }
@@ -78,6 +86,10 @@ impl Weighted {
                 }
                 vec![peak, sum, top, total]
             }
+            Weighted::ExponentialsBelowOwnMax => {
+                let terms: Vec<A::Word> = terms.iter().map(|term| term[0]).collect();
+                below_own_max(on, &[before], &terms).to_vec()
+            }
             Weighted::Deviations => {
                 let zero = on.constant(0.0);
                 let count = terms.iter().fold(zero, |count, term| on.add(count, term[1]));
@@ -114,6 +126,7 @@ impl Weighted {
                 let [a, b] = [first, second].map(|words| lowered(on, words, base, level));
                 vec![peak, on.add(a[0], b[0]), top, on.add(a[1], b[1])]
             }
+            Weighted::ExponentialsBelowOwnMax => below_own_max(on, &[first, second], &[]).to_vec(),
             Weighted::Deviations => {
                 let zero = on.constant(0.0);
                 let count = on.add(first[0], second[0]);
@@ -137,6 +150,9 @@ impl Weighted {
                 let total = on.select_or(on.is_finite(words[0]), words[3], f32::NAN);
                 on.select_or(on.is_finite(words[2]), total, f32::NAN)
             }
+            Weighted::ExponentialsBelowOwnMax => {
+                on.select_or(on.is_finite(words[0]), words[2], f32::NAN)
+            }
             Weighted::Deviations => on.select_or(on.is_finite(words[1]), words[2], f32::NAN),
         }
     }
@@ -149,6 +165,41 @@ fn finite_or_zero<A: Transcendental>(on: &A, word: A::Word) -> A::Word {
 fn reciprocal_or_zero<A: Transcendental>(on: &A, word: A::Word) -> A::Word {
     let zero = on.constant(0.0);
     on.select(on.equal(word, zero), zero, on.rcp(word))
+}
+
+/// Some partial results and some terms as one: the largest, the exponentials of what the others are below it, and the same
+/// times what they are below it. A partial result's largest term is among the others, unless it is the one that is left out.
+fn below_own_max<A: Transcendental>(
+    on: &A,
+    partials: &[&[A::Word]],
+    terms: &[A::Word],
+) -> [A::Word; 3] {
+    let peaks = partials.iter().map(|words| words[0]);
+    let all = || peaks.clone().chain(terms.iter().copied());
+    let peak =
+        all().reduce(|peak, term| on.max(peak, term)).unwrap_or(on.constant(f32::NEG_INFINITY));
+    let base = finite_or_zero(on, peak);
+    let (zero, one) = (on.constant(0.0), on.constant(1.0));
+    let (mut as_large, mut rest, mut total) = (on.constant(-1.0), zero, zero);
+    // Minus infinity times what has vanished would be no number.
+    let vanished = on.constant(VANISHED);
+    let carried = partials.iter().map(|words| Some((words[1], words[2])));
+    let carried = carried.chain(terms.iter().map(|_| None));
+    for (word, carried) in all().zip(carried) {
+        let below = on.max(on.sub(word, base), vanished);
+        let share = on.exp(below);
+        let is_peak = on.equal(word, peak);
+        as_large = on.add(as_large, on.select(is_peak, one, zero));
+        rest = on.add(rest, on.select(is_peak, zero, share));
+        total = match carried {
+            None => on.mul_add(below, share, total),
+            Some((others, moment)) => {
+                rest = on.mul_add(others, share, rest);
+                on.mul_add(on.mul_add(below, on.add(one, others), moment), share, total)
+            }
+        };
+    }
+    [peak, on.add(rest, as_large), total]
 }
 
 /// The sum of exponentials and the sum below the largest weight, relative to larger maxima.

@@ -20,7 +20,9 @@ impl Fold {
         }
         match weighted {
             Weighted::Exponentials => exponentials(accuracy, terms),
-            Weighted::ExponentialsBelowMax => exponentials_below_max(accuracy, terms),
+            Weighted::ExponentialsBelowMax | Weighted::ExponentialsBelowOwnMax => {
+                exponentials_below_max(accuracy, terms)
+            }
             Weighted::Deviations => deviations(accuracy, terms),
         }
     }
