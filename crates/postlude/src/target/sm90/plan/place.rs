@@ -112,8 +112,8 @@ pub(super) fn epilogue_loads(
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
-        let columns = columns(problem, windows, window)[1];
-        transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
+        let lies = (strides, columns(problem, windows, window));
+        transfer(declared.dtype, mapped, lies, placement.alignment(), problem)
     };
     program.tile_operands.iter().copied().map(transfer).collect()
 }
@@ -138,7 +138,7 @@ pub(super) fn epilogue_stores(
             let strides = body_strides(graph.space(), &output.dims, &placement.strides);
             let mapped = output.dtype.bits() == 8 || is_mapped(output.dtype);
             let [first, columns] = columns(problem, windows, program.output_window(place));
-            let lies = (strides, columns);
+            let lies = (strides, [first, columns]);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| {
@@ -175,7 +175,7 @@ fn is_mapped(dtype: DType) -> bool {
 fn transfer(
     dtype: DType,
     mapped: bool,
-    (strides, columns): ([isize; 3], usize),
+    (strides, [first, columns]): ([isize; 3], [usize; 2]),
     alignment: u64,
     problem: &Problem,
 ) -> EpilogueTransfer {
@@ -186,7 +186,8 @@ fn transfer(
         && mapped
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.batch <= 1 || fits_map(batch, dtype));
-    if column == 1 || columns <= 1 {
+    // A single column lies next to itself, unless it is counted from before the tensor begins.
+    if column == 1 || columns <= 1 && first == 0 {
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
         return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
     }
