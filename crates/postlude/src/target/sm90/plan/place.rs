@@ -119,7 +119,8 @@ pub(super) fn epilogue_loads(
         let [first, columns] = columns(problem, windows, window);
         // The TMA unit loads a box that begins before its tensor only where that is whole chunks before.
         let mapped = mapped && has_whole_chunks(declared.dtype, first);
-        transfer(declared.dtype, mapped, (strides, columns), placement.alignment(), problem)
+        let lies = (strides, [first, columns]);
+        transfer(declared.dtype, mapped, lies, placement.alignment(), problem)
     };
     program.tile_operands.iter().copied().map(transfer).collect()
 }
@@ -148,7 +149,7 @@ pub(super) fn epilogue_stores(
             let mapped = (output.dtype.bits() == 8 || is_mapped(output.dtype))
                 && program.output_row_run(output) == 1
                 && first.is_multiple_of(SLOT_COLUMNS);
-            let lies = (strides, columns);
+            let lies = (strides, [first, columns]);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| has_whole_chunks(output.dtype, elements);
@@ -186,7 +187,7 @@ fn is_mapped(dtype: DType) -> bool {
 fn transfer(
     dtype: DType,
     mapped: bool,
-    (strides, columns): ([isize; 3], usize),
+    (strides, [first, columns]): ([isize; 3], [usize; 2]),
     alignment: u64,
     problem: &Problem,
 ) -> EpilogueTransfer {
@@ -197,7 +198,8 @@ fn transfer(
         && mapped
         && alignment.is_multiple_of(MAP_ALIGNMENT)
         && (problem.batch <= 1 || fits_map(batch, dtype));
-    if column == 1 || columns <= 1 {
+    // A single column lies next to itself, unless it is counted from before the tensor begins.
+    if column == 1 || columns <= 1 && first == 0 {
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
         return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
     }
