@@ -294,9 +294,7 @@ impl CheckError {
             E::LiteralRange { .. } => "write it with a point to make it a float".to_owned(),
             E::NoSuchDim { has, .. } if !has.is_empty() => format!("reduce one of {has}"),
             E::ReducesOne { function, .. } => format!("write `{function}imum(a, b)`"),
-            E::GroupPlace { row, column, .. } => {
-                format!("as in `mean(x, {column}, 128)` or `absmax(x, {row}, 128, {column}, 128)`")
-            }
+            E::GroupPlace { row, column, .. } => format!("as in `max(x, {row}, 8, {column}, 8)`"),
             E::SeveralValues { .. } => "assign each: `a, b, c = split(x, 3)`".to_owned(),
             E::SplitDim { .. } => "name the parts' sizes: `split(x, [Q, KV, KV])`".to_owned(),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),

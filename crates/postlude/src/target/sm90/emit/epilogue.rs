@@ -10,6 +10,7 @@
 mod arrivals;
 mod bits;
 mod block_pass;
+mod blocks;
 mod cluster_reduction;
 mod columns;
 mod elements;
@@ -45,7 +46,7 @@ use super::plan::Plan;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::values::{Environment, Evaluator, Pairs, Place, Value, fill};
 use super::warpgroup::WarpgroupIndex;
-use block_pass::Blocks;
+use blocks::Blocks;
 pub(super) use cluster_reduction::ClusterReduction;
 use columns::{Columns, PrefetchedColumns};
 use elements::{Elements, Exchanged, Groups, Span, SpanTile, grouped_outputs, of_group};

@@ -10,11 +10,12 @@ mod fold;
 mod input;
 mod integer;
 mod random;
-pub(super) mod scale;
+mod scale;
 mod truth;
 mod value;
 
 pub(super) use evaluator::Evaluator;
 pub(super) use input::run_of_row;
 pub(super) use random::Pairs;
+pub(super) use scale::scale_code;
 pub(super) use value::{Environment, Place, State, Term, Value, fill};

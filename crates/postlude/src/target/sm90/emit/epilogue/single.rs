@@ -7,7 +7,7 @@ use super::super::chip::EpilogueChip;
 use crate::dtype::DType;
 use crate::graph::Output;
 use crate::target::sm90::emit::memory::{Location, Memory};
-use crate::target::sm90::emit::values::{Value, scale};
+use crate::target::sm90::emit::values::{Value, scale_code};
 
 /// Whether a column or row is the first of its run.
 pub(super) fn begins_run(column: Reg<'_, U32>, run: u32) -> Reg<'_, Pred> {
@@ -53,7 +53,7 @@ pub(super) fn store<'k, C: EpilogueChip>(
         DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value.float())]),
         DType::F8E4M3 => eighth(Packed8::E4M3),
         DType::F8E5M2 => eighth(Packed8::E5M2),
-        DType::F8E8M0 => byte(scale::code_of(k, value.float())),
+        DType::F8E8M0 => byte(scale_code(k, value.float())),
         DType::I32 => k.store_global(to, [value.integer()]),
         DType::I8 | DType::U8 => byte(value.integer().cast()),
         DType::Bool => byte(k.imm(1).select(0, value.truth())),

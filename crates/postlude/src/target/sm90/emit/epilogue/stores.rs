@@ -18,7 +18,7 @@ use super::super::memory::{Location, Memory};
 use super::super::parameters::{Destination, Parameters};
 use super::super::plan::Plan;
 use super::super::slot::half_of;
-use super::super::values::{Value, run_of_row, scale};
+use super::super::values::{Value, run_of_row, scale_code};
 use super::super::warpgroup::WarpgroupIndex;
 use super::bits::BitLane;
 use super::lanes::{Floats, Lanes, Packed};
@@ -223,7 +223,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             (_, DType::F8E4M3) => eighth(Packed8::E4M3),
             (_, DType::F8E5M2) => eighth(Packed8::E5M2),
             (_, DType::F8E8M0) => {
-                let codes = values.map(|value| scale::code_of(k, value.float()).cast::<B32>());
+                let codes = values.map(|value| scale_code(k, value.float()).cast::<B32>());
                 let pack = |row: usize| codes[row].permute(codes[row + 1], 0x40);
                 Converted::Bytes([pack(0), pack(2)].map(Reg::cast))
             }

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
-use super::scale;
+use super::scale::{scale_code, scale_value};
 use super::value::Value;
 
 impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
@@ -78,7 +78,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
             DType::F8E5M2 => eighth(Packed8::E5M2),
-            DType::F8E8M0 => scale::value_of(self.k, scale::code_of(self.k, a)),
+            DType::F8E8M0 => scale_value(self.k, scale_code(self.k, a)),
             DType::F32 => a,
             DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => {
                 panic!("compiler bug: {to} is no type of floats")

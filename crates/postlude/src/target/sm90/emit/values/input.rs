@@ -13,12 +13,12 @@ use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::parameters::Source;
 
 use super::evaluator::Evaluator;
-use super::scale;
+use super::scale::scale_value;
 use super::value::{Place, Value};
 
 /// Where an element is, and whether it is there.
 /// The run of rows that a row is in.
-pub(in super::super) fn run_of_row(row: Reg<'_, U32>, run: u32) -> Reg<'_, U32> {
+pub(crate) fn run_of_row(row: Reg<'_, U32>, run: u32) -> Reg<'_, U32> {
     if run == 1 { row } else { row / run }
 }
 
@@ -127,7 +127,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
             DType::F8E5M2 => eighth(Packed8::E5M2),
-            DType::F8E8M0 => Value::Float(scale::value_of(self.k, self.narrow(Scalar::U8, from))),
+            DType::F8E8M0 => Value::Float(scale_value(self.k, self.narrow(Scalar::U8, from))),
             DType::I8 => Value::Integer(self.narrow(Scalar::S8, from).cast()),
             DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
             DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),

@@ -9,7 +9,7 @@ use postlude_ptx::types::{B32, F32, S32, U32};
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 /// The code nearest to a float.
-pub(in super::super) fn code_of<'k, C: EpilogueChip>(
+pub(crate) fn scale_code<'k, C: EpilogueChip>(
     k: Kernel<'k, C>,
     value: Reg<'k, F32>,
 ) -> Reg<'k, U32> {
@@ -22,7 +22,7 @@ pub(in super::super) fn code_of<'k, C: EpilogueChip>(
 }
 
 /// The value of a code.
-pub(in super::super) fn value_of<'k, C: EpilogueChip>(
+pub(crate) fn scale_value<'k, C: EpilogueChip>(
     k: Kernel<'k, C>,
     code: Reg<'k, U32>,
 ) -> Reg<'k, F32> {
