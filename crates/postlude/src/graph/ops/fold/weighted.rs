@@ -226,8 +226,12 @@ mod tests {
     use crate::graph::fold::F64;
     use crate::graph::{Fold, Value};
 
-    const ALL: [Weighted; 3] =
-        [Weighted::Exponentials, Weighted::ExponentialsBelowMax, Weighted::Deviations];
+    const ALL: [Weighted; 4] = [
+        Weighted::Exponentials,
+        Weighted::ExponentialsBelowMax,
+        Weighted::ExponentialsBelowOwnMax,
+        Weighted::Deviations,
+    ];
 
     /// Numbers below a limit, by a xorshift.
     struct Random(u64);
@@ -265,6 +269,7 @@ mod tests {
             (0..self.below(12))
                 .map(|_| match weighted {
                     Weighted::Deviations => [self.number(special), 1.0],
+                    Weighted::ExponentialsBelowOwnMax => [self.number(special); 2],
                     Weighted::Exponentials | Weighted::ExponentialsBelowMax => {
                         [self.number(special), self.number(special)]
                     }
@@ -337,6 +342,7 @@ mod tests {
             };
             assert_eq!(of(Weighted::Exponentials, 7.0), 7.0);
             assert_eq!(of(Weighted::ExponentialsBelowMax, 7.0), 0.0);
+            assert_eq!(of(Weighted::ExponentialsBelowOwnMax, x), 0.0);
             assert_eq!(of(Weighted::Deviations, 1.0), 0.0);
         }
     }
