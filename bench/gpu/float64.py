@@ -12,7 +12,7 @@ What is not here: stable forms. `log(1 - sigmoid(z))` loses its digits in f64 be
 from typing import Any, NamedTuple
 
 import torch
-from rounding import DTYPES, FLOATS, read, store
+from rounding import DTYPES, FLOATS, read, step, store
 from text_parser import parse
 from torch.nn import functional
 
@@ -66,17 +66,27 @@ def leaky_relu(x, slope=torch.tensor(0.01)):
     return functional.leaky_relu(x, slope.item()) if slope.dim() == 0 else torch.where(x > 0, x, slope * x)
 
 
+def elu(x, alpha=torch.tensor(1.0)):
+    return torch.where(x > 0, x, alpha * torch.expm1(torch.where(x > 0, 0.0, x)))
+
+
+def softplus(x, beta=torch.tensor(1.0)):
+    return functional.softplus(beta * x, threshold=60) / beta
+
+
 #: Functions of one element whose result f32 rounds.
 FUNCTIONS = {
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "rcp": torch.reciprocal, "square": torch.square, "exp": torch.exp,
     "exp2": torch.exp2, "log": torch.log, "log2": torch.log2, "log1p": torch.log1p, "expm1": torch.expm1,
     "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "erf": torch.erf, "pow": torch.pow,
-    "fma": lambda x, y, z: torch.addcmul(z, x, y), "elu": functional.elu, "selu": functional.selu,
-    "softplus": lambda x: functional.softplus(x, threshold=60), "sigmoid": torch.sigmoid, "silu": functional.silu,
+    "fma": lambda x, y, z: torch.addcmul(z, x, y), "elu": elu, "selu": functional.selu,
+    "softplus": softplus, "sigmoid": torch.sigmoid, "silu": functional.silu,
     "mish": functional.mish, "hardswish": functional.hardswish, "hardsigmoid": functional.hardsigmoid,
     "gelu": functional.gelu, "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "relu2": lambda x: functional.relu(x).square(),
     "snake": lambda x, a: x + torch.sin(a * x).square() / a, "leaky_relu": leaky_relu,
+    "tan": torch.tan, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "asinh": torch.asinh,
+    "logsigmoid": functional.logsigmoid,
 }
 #: What docs/numerics.md states beyond a relative error, from the result and the arguments; `gelu` is made of `1 + erf`,
 #: which is good to 2^-20 absolute.
@@ -88,6 +98,9 @@ STATED = {
     "cos": lambda result, x: 2.0**-20 + 2.0**-22 * x.abs(),
     "gelu": lambda result, x: 2.0**-20 * x.abs(),
     "snake": lambda result, x, a: 2.0**-19 / a.abs(),
+    "tan": lambda result, x: (2.0**-20 + 2.0**-22 * x.abs()) * (1 + result.square()) * 2,
+    "sinh": lambda result, x: 2.0**-21 * (1 + x.abs()) * result.abs(),
+    "cosh": lambda result, x: 2.0**-21 * (1 + x.abs()) * result.abs(),
     # Here it is PyTorch whose digits cancel.
     "gelu_tanh": lambda result, x: 2.0**-50 * x.abs(),
 }
@@ -98,10 +111,12 @@ EXACT = {
     "sign": lambda x: torch.where(torch.isnan(x), x, torch.sign(x)),
     "clamp": torch.clamp, "maximum": torch.maximum, "minimum": torch.minimum, "relu": functional.relu,
     "relu6": functional.relu6, "threshold": lambda x, t, value: torch.where(x <= t, value, x),
-    "isnan": torch.isnan, "isinf": torch.isinf,
+    "isnan": torch.isnan, "isinf": torch.isinf, "trunc": torch.trunc,
+    # A quotient that f32 rounds up to a whole number is mended: the remainder itself is exact.
+    "fmod": torch.fmod,
 }
 #: Functions that jump.
-JUMPING = {"sign", "floor", "ceil", "round", "threshold", "isnan", "isinf"}
+JUMPING = {"sign", "floor", "ceil", "round", "threshold", "isnan", "isinf", "trunc", "fmod"}
 KEEP_INTEGERS = {"abs", "sign", "square", "clamp", "maximum", "minimum"}
 #: Derivatives that jump, at a kink of the function.
 KINKED = {
@@ -114,9 +129,12 @@ REDUCTIONS = {
     "sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin, "logsumexp": torch.logsumexp,
     # PyTorch multiplies along one dim at a time.
     "prod": None,
+    "var": lambda x, place: torch.var(x, place, correction=0),
     "absmax": lambda x, place: torch.amax(x.abs(), place),
 }
 COMPOSITES = {"softmax", "log_softmax", "rms_norm", "layer_norm", "topk_softmax"}
+INDICES = {"argmax": torch.argmax, "argmin": torch.argmin}
+BITS = {"&": torch.bitwise_and, "|": torch.bitwise_or, "^": torch.bitwise_xor}
 CONSTANTS = {"inf": torch.inf, "nan": torch.nan, "pi": torch.pi}
 
 
@@ -128,6 +146,73 @@ def wrapped(data):
 def as_float(data):
     """An i32 that meets f32 is rounded to it."""
     return data if data.dtype == torch.float64 else data.to(torch.float32).to(torch.float64)
+
+
+def shifted(operator, a, b):
+    """Bits of i32, or of its bits as a number without a sign; counts outside of 0 to 31 leave nothing, or the sign."""
+    inside = (b >= 0) & (b < 32)
+    if operator == "<<":
+        return torch.where(inside, a << b.clamp(0, 31), 0)
+    return torch.where(inside, a >> b.clamp(0, 31), a >> 63)
+
+
+def philox(key, counter):
+    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): four words of 32 bits."""
+    low, high = key
+    first, second, third, fourth = counter
+    for _ in range(10):
+        (a, b), (c, d) = (halves_of_product(0xD2511F53, first), halves_of_product(0xCD9E8D57, third))
+        first, second, third, fourth = c ^ second ^ low, d, a ^ fourth ^ high, b
+        low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
+    return first, second, third, fourth
+
+
+def halves_of_product(factor, word):
+    """The upper and the lower 32 bits of a product of two words, without a product of more than 63 bits."""
+    upper, lower = word >> 16, word & 0xFFFF
+    low = factor * lower
+    middle = factor * upper + (low >> 16)
+    return middle >> 16, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)
+
+
+def random_numbers(name, seed, offset, column, row, batch):
+    """The random numbers of elements at these places: i32 words, or what they are made into."""
+    words = [one & 0xFFFFFFFF for one in (seed.data.unbind() if seed.dims else (seed.data, seed.data * 0))]
+
+    def word(column):
+        counter = torch.broadcast_tensors(column >> 2, row, batch, offset.data & 0xFFFFFFFF)
+        return torch.stack(philox(words, counter), -1).gather(-1, (column & 3).expand(counter[0].shape)[..., None])[..., 0]
+
+    if name == "philox":
+        return wrapped(word(column))
+    if name == "uniform":
+        return (word(column) >> 8) * 2.0**-24
+    radius = torch.sqrt(-2 * torch.log(((word(column & ~1) >> 8) + 1) * 2.0**-24))
+    angle = (word(column | 1) >> 8) * (2 * torch.pi * 2.0**-24)
+    return radius * torch.where(column & 1 == 1, torch.sin(angle), torch.cos(angle))
+
+
+def places(value):
+    """Column, row and batch of every element of a value; 0 along dims that it lacks."""
+    shape, found = value.data.shape, []
+    names = [name for name, _ in value.dims]
+    for name in ("N", "M", "L"):
+        if name in names:
+            at = names.index(name)
+            index = torch.arange(shape[at], device=value.data.device)
+            found.append(index.reshape([-1 if place == at else 1 for place in range(len(shape))]))
+        else:
+            found.append(torch.zeros((), dtype=torch.int64, device=value.data.device))
+    return found
+
+
+def substituted(tree, given):
+    """A definition's expression with arguments in the place of parameters."""
+    if not isinstance(tree, (tuple, list)):
+        return tree
+    if isinstance(tree, tuple) and tree[0] == "name" and tree[1] in given:
+        return given[tree[1]]
+    return type(tree)(substituted(one, given) for one in tree)
 
 
 def align(values):
@@ -165,6 +250,11 @@ class Evaluation:
         #: Rows and columns of the product, with their sizes.
         self.rows, self.columns = left.dims[-2], right.dims[-1]
         self.sizes = (left.data.shape[-2], right.data.shape[-1])
+        batch = left if len(left.dims) > 2 else right
+        self.whole_dims = (*batch.dims[:-2], self.rows, self.columns)
+        self.whole_shape = (*batch.data.shape[:-2], *self.sizes)
+        #: Dims that splits name, and what was split into which.
+        self.named, self.splits = set(), []
 
     def outputs(self):
         for names, tree in self.program.statements:
@@ -186,7 +276,12 @@ class Evaluation:
         return Judged(data, store(data, declared.dtype), jumps)
 
     def size(self, name):
-        """A dim's whole size, from any value that has it."""
+        """A dim's whole size: the product's, or that of any value that has it, or what the others leave of a split."""
+        if name.isdigit():
+            return int(name)
+        for (own, divisor), size in zip(self.whole_dims, self.whole_shape):
+            if own == name:
+                return size * divisor
         for value in self.known.values():
             for place, (own, divisor) in enumerate(value.dims):
                 if own == name:
@@ -219,6 +314,7 @@ class Evaluation:
             return self.product(self.evaluate(parts[0]), self.evaluate(parts[1]))
         if kind == "unary":
             value = self.evaluate(parts[1])
+            # `!` of conditions and `~` of integers are one operator of PyTorch.
             return self.made(-value.data if parts[0] == "-" else ~value.data, value.dims, [value], rounds=False)
         if kind == "binary":
             return self.binary(parts[0], self.evaluate(parts[1]), self.evaluate(parts[2]))
@@ -249,8 +345,10 @@ class Evaluation:
 
     def binary(self, operator, left, right):
         (a, b), dims = align([left, right])
-        if operator in ("&", "|"):
-            return self.made(a & b if operator == "&" else a | b, dims, [left, right])
+        if operator in BITS:
+            return self.made(BITS[operator](a, b), dims, [left, right])
+        if operator in ("<<", ">>"):
+            return self.made(shifted(operator, a, b), dims, [left, right])
         # Two literals divide as numbers; no other integers do.
         if torch.float64 in (a.dtype, b.dtype) or operator == "/":
             a, b = (one if one.dtype == torch.bool else as_float(one) for one in (a, b))
@@ -279,19 +377,39 @@ class Evaluation:
         return self.made(found, dims, of, jumps=name in KINKED, stated=stated)
 
     def call(self, name, arguments):
-        if name in REDUCTIONS:
+        if name in self.program.definitions:
+            parameters, tree = self.program.definitions[name]
+            return self.evaluate(substituted(tree, dict(zip(parameters, arguments, strict=True))))
+        if name in REDUCTIONS or name in INDICES:
             return self.reduction(name, self.evaluate(arguments[0]), arguments[1:])
         if name in COMPOSITES:
             return self.composite(name, arguments)
+        if name in ("size", "index"):
+            return self.of_dim(name, arguments[0])
+        if name == "topk":
+            return self.topk(self.evaluate(arguments[0]), int(arguments[1][1]), arguments[2])
+        if name == "split" and arguments[1][0] == "dims":
+            return self.listed(self.evaluate(arguments[0]), arguments[1][1])
         of = [self.evaluate(one) for one in arguments]
         if name in DTYPES:
-            return self.cast(name, of[0])
-        if name in ("halves", "pairs"):
-            return self.parted(name, of[0])
+            return self.cast(name, of[0]) if len(of) == 1 else self.stochastic(name, *of)
+        if name in ("halves", "pairs", "split"):
+            count = of.pop(1).data.item() if name == "split" else 2
+            return self.parted(name, of[0], count, of[1].data.item() if len(of) > 1 else None)
         if name in ("concat", "join"):
-            return self.joined(name, of)
+            run = of.pop().data.item() if arguments[-1][0] == "number" else None
+            return self.joined(name, of, run)
         if name == "pick":
             return self.pick(*of)
+        if name == "take":
+            return self.take(*of)
+        if name in ("philox", "uniform", "normal"):
+            whole = self.whole()
+            return Value(random_numbers(name, *of, *places(whole)), whole.dims, name == "normal", False)
+        if name == "dropout":
+            return self.dropout(*of)
+        if name in ("bits", "float", "lshr"):
+            return self.bits(name, *of)
         tensors, dims = align(of)
         if name == "where":
             condition, *choices = tensors
@@ -321,7 +439,7 @@ class Evaluation:
 
     def reduction(self, name, value, arguments):
         data, dims = value.data, value.dims
-        if name in ("mean", "logsumexp"):
+        if name in ("mean", "logsumexp", "var"):
             data = as_float(data)
         run = int(arguments[-1][1]) if arguments and arguments[-1][0] == "number" and len(arguments) > 1 else None
         trees = arguments[:-1] if run else arguments
@@ -335,6 +453,10 @@ class Evaluation:
             dims = tuple(dim for place, dim in enumerate(dims) if place not in places)
         if not places:
             return value
+        if name in INDICES:
+            # Ties and nan: the first one of all that are folded, in their order.
+            found = INDICES[name](data.movedim(places, list(range(-len(places), 0))).flatten(-len(places)), -1)
+            return self.made(found, dims, [value], jumps=True)
         if name == "prod":
             found = data
             for place in sorted(places, reverse=True):
@@ -362,25 +484,99 @@ class Evaluation:
         return self.made(found.movedim(-1, place), value.dims, [value], jumps=name == "topk_softmax")
 
     def column(self, value):
-        return [name for name, _ in value.dims].index(self.columns[0])
+        """The place of a value's columns: the product's, or of a part with a name."""
+        return len(value.dims) - 1 if value.dims[-1][0] in self.named else [
+            name for name, _ in value.dims
+        ].index(self.columns[0])
 
-    def parted(self, name, value):
+    def parted(self, name, value, count, run):
         place = self.column(value)
-        count = value.data.shape[place] // 2
-        dims = tuple((own, 2 * divisor if at == place else divisor) for at, (own, divisor) in enumerate(value.dims))
-        if name == "halves":
-            parts = value.data.split(count, place)
-        else:
-            parts = value.data.unflatten(place, (count, 2)).unbind(place + 1)
-        return [value._replace(data=part, dims=dims) for part in parts]
+        dims = tuple((own, count * divisor if at == place else divisor) for at, (own, divisor) in enumerate(value.dims))
+        columns = value.data.shape[place]
+        run = run or columns
+        inside = (run // count, count) if name == "pairs" else (count, run // count)
+        data = value.data.unflatten(place, (columns // run if run else 0, *inside))
+        parts = data.unbind(place + (2 if name == "pairs" else 1))
+        return [value._replace(data=part.flatten(place, place + 1), dims=dims) for part in parts]
 
-    def joined(self, name, of):
+    def listed(self, value, listed):
+        place = self.column(value)
+        sizes = [self.size(name) // divisor for name, divisor in listed]
+        self.named.update(name for name, _ in listed)
+        self.splits.append((value.dims[place], listed))
+        parts = value.data.split(sizes, place)
+        return [
+            value._replace(data=part, dims=tuple(dim if at == place else one for at, one in enumerate(value.dims)))
+            for part, dim in zip(parts, listed, strict=True)
+        ]
+
+    def joined(self, name, of, run):
+        if len({value.dims[self.column(value)] for value in of}) > 1 or of[0].dims[self.column(of[0])][0] in self.named:
+            whole = next((whole for whole, parts in self.splits if [one.dims[self.column(one)] for one in of] == parts), None)
+            if whole is not None and run is None:
+                data = torch.cat([as_float(one.data) for one in of], self.column(of[0]))
+                dims = tuple(whole if at == self.column(of[0]) else one for at, one in enumerate(of[0].dims))
+                return self.made(data, dims, of, rounds=False)
         tensors, dims = align(of)
-        tensors = torch.broadcast_tensors(*(tensors if tensors[0].dtype == tensors[1].dtype else map(as_float, tensors)))
-        place = [own for own, _ in dims].index(self.columns[0])
-        dims = tuple((own, divisor // 2 if at == place else divisor) for at, (own, divisor) in enumerate(dims))
-        data = torch.cat(tensors, place) if name == "concat" else torch.stack(tensors, place + 1).flatten(place, place + 1)
+        same = len({one.dtype for one in tensors}) == 1
+        tensors = torch.broadcast_tensors(*(tensors if same else map(as_float, tensors)))
+        place, count = self.column(Value(tensors[0], dims, False, False)), len(of)
+        dims = tuple((own, divisor // count if at == place else divisor) for at, (own, divisor) in enumerate(dims))
+        columns = tensors[0].shape[place]
+        width = run // count if run else columns
+        split = [one.unflatten(place, (columns // width if width else 0, width)) for one in tensors]
+        data = torch.stack(split, place + (1 if name == "concat" else 2)).flatten(place, place + 2)
         return self.made(data, dims, of, rounds=False)
+
+    def of_dim(self, name, tree):
+        dim = (tree[2][1], int(tree[3][1])) if tree[0] == "binary" else (tree[1], 1)
+        count = self.size(dim[0]) // dim[1]
+        if name == "size":
+            return Value(torch.tensor(count, device=self.device), (), False, False)
+        return Value(torch.arange(count, device=self.device), (dim,), False, False)
+
+    def topk(self, value, count, tree):
+        place = self.place(value, tree)
+        data = as_float(value.data).movedim(place, -1)
+        values, indices = torch.sort(data, -1, descending=True, stable=True)
+        dims = (*(dim for at, dim in enumerate(value.dims) if at != place), (str(count), 1))
+        return [
+            self.made(values[..., :count], dims, [value], rounds=False),
+            self.made(indices[..., :count], dims, [value], jumps=True),
+        ]
+
+    def take(self, table, index):
+        count = table.data.shape[0]
+        found = as_float(table.data)[index.data.clamp(0, max(count - 1, 0))]
+        found = torch.where((index.data >= 0) & (index.data < count), found, torch.nan)
+        return self.made(found, index.dims, [table, index], rounds=False)
+
+    def bits(self, name, x, count=None):
+        if name == "bits":
+            data = x.data.to(torch.float32).view(torch.int32).long()
+            return self.made(torch.where(x.data.isnan(), 0x7FC00000, data), x.dims, [x], jumps=True)
+        if name == "float":
+            return self.made(x.data.to(torch.int32).view(torch.float32).double(), x.dims, [x], rounds=False)
+        (a, b), dims = align([x, count])
+        return self.made(shifted(">>", a & 0xFFFFFFFF, b), dims, [x, count])
+
+    def whole(self):
+        """A value with every dim of the product."""
+        return Value(torch.zeros(self.whole_shape, device=self.device), self.whole_dims, False, False)
+
+    def dropout(self, x, p, seed, offset):
+        kept = random_numbers("uniform", seed, offset, *places(x)) >= as_float(p.data)
+        return self.made(torch.where(kept, as_float(x.data) / (1 - as_float(p.data)), 0.0), x.dims, [x, p])
+
+    def stochastic(self, dtype, x, seed, offset):
+        """One of both neighbours in the dtype, by how far it is from the one towards zero and by random bits."""
+        share = random_numbers("philox", seed, offset, *places(x)) % 2**32 / 2.0**32
+        data = as_float(x.data)
+        unit = step(data, dtype)
+        below = torch.trunc(data / unit)
+        away = below + torch.sign(data) * ((data / unit - below).abs() + share >= 1)
+        near = read(store(away * unit, dtype), dtype)
+        return self.made(torch.where(torch.isfinite(data), near, data), x.dims, [x], jumps=True, rounds=False)
 
     def pick(self, value, index):
         (data, indices), dims = align([value, index])

@@ -31,8 +31,8 @@ from float64 import Noise, evaluate, products  # noqa: E402
 from rounding import DTYPES, read, step, store  # noqa: E402
 from text_parser import parse  # noqa: E402
 
-SIZES = {"L": 2, "M": 200, "N": 384, "K": 136, "D": 128}
-SMALL = {"L": 2, "M": 12, "N": 256, "K": 40, "D": 16}
+SIZES = {"L": 2, "M": 200, "N": 512, "K": 136, "D": 128, "Q": 256, "KV": 128}
+SMALL = {"L": 2, "M": 12, "N": 512, "K": 40, "D": 16, "Q": 256, "KV": 128}
 SIGNS = (1, -1, 0)
 #: Host scalars by name; all others are 0.75.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}
@@ -63,11 +63,11 @@ def random_input(name, dtype, dims, sizes, generator):
     if dtype == "b1":
         shape[-1] //= 8
     if dtype in ("b1", "u8", "i8", "i32", "bool"):
-        ends = {"i8": (-128, 128), "i32": (0, sizes["N"] if name == "target" else 9), "bool": (0, 2)}.get(dtype, (0, 256))
+        ends = {"i8": (-128, 128), "i32": (0, sizes["N"] if name in ("target", "token") else 9), "bool": (0, 2)}.get(dtype, (0, 256))
         return torch.randint(*ends, shape, generator=generator, device=device).to(DTYPES[dtype])
-    if "scale" in name or name in ("rms", "deviation", "frequency"):
+    if "scale" in name or "norm" in name or name in ("rms", "deviation", "frequency"):
         values = 0.5 + torch.rand(shape, generator=generator, device=device)
-    elif name == "y":
+    elif name in ("y", "noise"):
         values = torch.rand(shape, generator=generator, device=device)
     else:
         values = torch.randn(shape, generator=generator, device=device)

@@ -8,10 +8,10 @@ alpha. The text is taken to be one that Postlude accepts: nothing is checked but
 import re
 from typing import NamedTuple, Optional
 
-TOKEN = re.compile(r"#[^\n]*|[ \t\r]+|(\n|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*|->|[<>=!]=|\S)")
+TOKEN = re.compile(r"#[^\n]*|[ \t\r]+|(\n|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*|->|<<|>>|[<>=!]=|\S)")
 #: A newline after one of these does not end a statement.
-CONTINUES = set("+ - * / @ & | < <= > >= == != = , ! ( [ { ;".split())
-LEVELS = [("|",), ("&",), ("<", "<=", ">", ">=", "==", "!="), ("+", "-"), ("*", "/")]
+CONTINUES = set("+ - * / @ & | ^ << >> < <= > >= == != = , ! ~ ( [ { ;".split())
+LEVELS = [("|",), ("^",), ("&",), ("<", "<=", ">", ">=", "==", "!="), ("<<", ">>"), ("+", "-"), ("*", "/")]
 
 
 class Declaration(NamedTuple):
@@ -27,6 +27,8 @@ class Program(NamedTuple):
     outputs: list[Declaration]
     #: Assigned names and the expression.
     statements: list[tuple[list[str], tuple]]
+    #: Parameters and expression of each function that is defined before the kernel.
+    definitions: dict[str, tuple[list[str], tuple]]
 
 
 class Parser:
@@ -65,9 +67,19 @@ class Parser:
                 break
         return found
 
+    def definition(self):
+        name = self.take()
+        self.take("(")
+        parameters = self.several(self.take, ")")
+        self.take("=")
+        return name, (parameters, self.binary(0))
+
     def kernel(self):
-        while self.taken("\n"):
-            pass
+        definitions = {}
+        while self.peek() in ("\n", ";", "def"):
+            if self.take() == "def":
+                name, defined = self.definition()
+                definitions[name] = defined
         self.take("kernel")
         name = self.take()
         # Newlines mean nothing in a signature.
@@ -82,7 +94,7 @@ class Parser:
         while not self.taken("}"):
             if not self.taken("\n") and not self.taken(";"):
                 statements.append(self.statement())
-        return Program(name, inputs, outputs, statements)
+        return Program(name, inputs, outputs, statements, definitions)
 
     def declaration(self):
         name = self.take()
@@ -110,12 +122,16 @@ class Parser:
         return left
 
     def prefixed(self):
-        if self.peek() in ("-", "!"):
+        if self.peek() in ("-", "!", "~"):
             return ("unary", self.take(), self.prefixed())
         left = self.postfixed()
         while self.taken("@"):
             left = ("product", left, self.postfixed())
         return left
+
+    def argument(self):
+        """An expression, or a list of dims."""
+        return ("dims", self.several(self.dim, "]")) if self.taken("[") else self.binary(0)
 
     def postfixed(self):
         value = self.primary()
@@ -139,7 +155,7 @@ class Parser:
             self.take("(")
             return ("gradient", name, self.several(lambda: self.binary(0), ")"))
         if self.taken("("):
-            return ("call", token, self.several(lambda: self.binary(0), ")"))
+            return ("call", token, self.several(self.argument, ")"))
         if self.taken("["):
             self.several(self.dim, "]")
         return ("name", token)

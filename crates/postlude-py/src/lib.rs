@@ -21,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<memory::Memory>()?;
     module.add_function(wrap_pyfunction!(library::library, module)?)?;
+    module.add_function(wrap_pyfunction!(library::contextual, module)?)?;
     module.add_function(wrap_pyfunction!(library::functions, module)?)?;
     module.add_function(wrap_pyfunction!(tools::machine, module)?)?;
     Ok(())

@@ -15,3 +15,9 @@ pub(crate) fn functions() -> Vec<(&'static str, Vec<&'static str>, &'static str)
     let entries = postlude::catalogue::FUNCTIONS.iter();
     entries.map(|entry| (entry.name, entry.parameters.to_vec(), entry.note)).collect()
 }
+
+/// The functions whose names are free for other things where no `(` follows them.
+#[pyfunction]
+pub(crate) fn contextual() -> Vec<&'static str> {
+    postlude::catalogue::CONTEXTUAL.to_vec()
+}

@@ -186,6 +186,59 @@ def test_one_value_can_be_two_outputs_and_a_part_can_be_one() -> None:
     assert body(both) == "D, D1 = pairs(A @ W.T)"
 
 
+def test_splits_of_every_form_name_their_parts() -> None:
+    @kernel
+    def heads(
+        A: f32["M", "K"], W: f32["N", "K"], gamma: f32["Q"]
+    ) -> {"query": f32["M", "Q"], "key": f32["M", "KV"], "value": f32["M", "KV"]}:
+        q, k, v = lang.split(A @ W.T, ["Q", "KV", "KV"])
+        even, odd = lang.pairs(q * gamma, 8)
+        first, second = lang.halves(k, run=8)
+        return lang.join(-odd, even, 8), lang.concat(second, first, run=8), v
+
+    assert body(heads) == (
+        "q, k, value = split(A @ W.T, [Q, KV, KV]); even, odd = pairs(q * gamma, 8); "
+        "first, second = halves(k, 8); query = join(-odd, even, 8); key = concat(second, first, 8)"
+    )
+
+    @kernel
+    def thirds(A: f32["M", "K"], W: f32["N", "K"]) -> f32["M", "N"]:
+        a, _, c = (A @ W.T).split(3)
+        return lang.concat(c, a, lang.relu(a))
+
+    assert body(thirds) == "a, v1, c = split(A @ W.T, 3); D = concat(c, a, relu(a))"
+    given = np.arange(12, dtype=np.float32).reshape(2, 6)
+    got = thirds(np.eye(2, dtype=np.float32), given.T.copy())
+    assert got.tolist() == [[4, 5, 0, 1, 0, 1], [10, 11, 6, 7, 6, 7]]
+
+
+def test_bits_random_numbers_sizes_and_tables_are_traced() -> None:
+    @kernel
+    def mixed(
+        A: f32["M", "K"], W: f32["N", "K"], n: i32["M", "N"], keep: bool_["M", "N"], seed: i32[2], table: f32["V"]
+    ) -> {"D": bf16["M", "N"], "E": i32["M", "N"], "F": bool_["M", "N"], "best": i32["M", 2]}:
+        z = (A @ W.T) / lang.size("K")
+        values, best = lang.topk(z, 2, "N")
+        flags = (~n ^ lang.bits(z)) & 7 | n << 3 >> 1
+        u = lang.uniform(seed, 1) + lang.dropout(z, 0.5, seed, 2)
+        return bf16(u + lang.take(table, n) + lang.var(z, "N") + values.sum(2), seed), flags, ~keep & ~(z > 0), best
+
+    assert body(mixed) == (
+        "z = A @ W.T / size(K); values, best = topk(z, 2, N); E = (~n ^ bits(z)) & 7 | n << 3 >> 1; "
+        "D = bf16(uniform(seed, 1) + dropout(z, 0.5, seed, 2) + take(table, n) + var(z, N) + sum(values, 2), seed, 0); "
+        "F = !keep & !(z > 0)"
+    ).replace("E = (~n", "flags = (~n").replace("flags = ", "E = ")
+
+
+def test_names_of_newer_functions_are_free() -> None:
+    @kernel
+    def free(A: f32["M", "K"], W: f32["N", "K"], size: f32["N"], index: i32) -> {"split": f32["M", "N"]}:
+        take = A @ W.T + size
+        return take * index + take
+
+    assert body(free) == "take = A @ W.T + size; split = take * index + take"
+
+
 def test_long_chains_are_split_into_statements() -> None:
     def function(z: Any, C: Any, b: Any, k: Any, s: Any) -> Any:
         for index in range(3000):
@@ -292,11 +345,21 @@ def test_annotations_may_name_local_variables_though_they_are_strings() -> None:
     assert "-> out: f16[M, N/2]" in function.text
 
 
+#: Functions that take runs of columns too, or any number of parts.
+WRITTEN = {
+    "halves": ["x", "run=None"],
+    "pairs": ["x", "run=None"],
+    "split": ["x", "parts", "run=None"],
+    "concat": ["x", "y", "more...", "run=None"],
+    "join": ["x", "y", "run=None"],
+}
+
+
 def test_every_function_of_the_language_is_here_with_its_documentation() -> None:
     for name, parameters, note in postlude._native.functions():
         function = getattr(lang, name)
         assert function.__name__ == name and note in function.__doc__
-        assert len(inspect.signature(function).parameters) == len(parameters)
+        assert len(inspect.signature(function).parameters) == len(WRITTEN.get(name, parameters))
         assert name in lang.__all__
     assert lang.leaky_relu.__doc__ == "``leaky_relu(x, slope=0.01)`` of the language: derivative slope at 0."
 
@@ -309,7 +372,9 @@ def test_type_checkers_see_the_functions_that_are_made() -> None:
         given = seen.pop(name)
         defaults = [""] * (len(given.args) - len(given.defaults)) + [f"={ast.unparse(one)}" for one in given.defaults]
         names = [one.arg + default for one, default in zip(given.args, defaults)]
-        assert names + (["dims..."] if given.vararg else []) == parameters
+        names += [f"{given.vararg.arg}..."] if given.vararg else []
+        names += [f"{one.arg}=None" for one in given.kwonlyargs]
+        assert names == WRITTEN.get(name, parameters)
     assert not seen
 
 
@@ -331,8 +396,9 @@ REFUSED = [
     (lambda z: z[0], "cannot be indexed", "lang.pick(x, index)"),
     (lambda z: z // 2, "no `//`", "lang.floor(x / y)"),
     (lambda z: 7 % z, "no remainder", "lang.floor(x / y)"),
-    (lambda z: z ^ 2, "no `^`", "x ** y"),
-    (lambda z: z << 1, "no shifts", "power of two"),
+    (lambda z: lang.split(z, 1), "2 to 16", "split(x, 3)"),
+    (lambda z: lang.split(z, "Q"), "2 to 16", '["Q", "KV", "KV"]'),
+    (lambda z: lang.halves(z, 0), "a number of columns", "run=128"),
     (lambda z: z(2), "cannot be called", "`*`"),
     (lambda z: np.exp(z), "`numpy.exp` cannot take", "postlude.lang.exp"),
     (lambda z: np.where(z > 0, z, 0), "`numpy.where` cannot take", "postlude.lang.where"),

@@ -35,9 +35,11 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Name, Span};
 
 mod finish;
 mod functions;
+mod numbers;
 mod operand;
 mod operators;
 mod reductions;
+mod splits;
 
 pub use operand::{IntoDims, Operand};
 
@@ -74,7 +76,7 @@ struct Parts {
 enum Node {
     /// An expression; its children are nodes of the builder.
     Plain(ExprKind),
-    /// A result of `halves` or `pairs`: the call is that node, the two results are the next two.
+    /// A result of a call that gives several: the call is that node, its results are the next ones.
     Part(ExprId),
 }
 

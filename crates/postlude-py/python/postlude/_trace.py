@@ -110,7 +110,7 @@ def _text_of(function: _Function, around: Mapping[str, Any]) -> str:
         for parameter in inspect.signature(function).parameters.values()
     }
     results = _annotated_results(name, function, scope)
-    given = {one: named(one) for one in inputs}
+    given = {one: named(one, str(declared).startswith(("bool", "b1"))) for one, declared in inputs.items()}
     returned, variables = _call(function, given)
     named_results = _named(results, _returned(name, results, returned), variables, inputs)
     own = {value.order for value in given.values()}

@@ -16,7 +16,7 @@ _LONGEST, _DEEPEST = 160, 24
 #: A signature past this is broken into lines.
 _WIDTH = 110
 
-_PREFIX = {"-x": "-", "!x": "!"}
+_PREFIX = {"-x": "-", "!x": "!", "~x": "~"}
 
 
 def used_name(name: str, taken: Container[str]) -> str:
@@ -138,8 +138,9 @@ class Writer:
 
     def _write_split(self, split: Value, parts: dict[str, Value], outputs: dict[int, list[str]]) -> None:
         names = []
-        for place in ("0", "1"):
-            part = parts.get(place)
+        of = next(iter(parts)).partition(" of ")[2]
+        for place in range(int(of)):
+            part = parts.get(f"{place} of {of}")
             own = outputs.get(part.order) if part is not None else None
             name = own[0] if own else self._name(part)
             if part is not None:

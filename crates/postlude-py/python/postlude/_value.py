@@ -28,15 +28,17 @@ class Level(IntEnum):
     """How tightly an expression of the language holds together, loosest first."""
 
     OR = 0
-    AND = 1
-    COMPARISON = 2
-    SUM = 3
-    TERM = 4
-    PREFIX = 5
-    PRODUCT = 6
+    XOR = 1
+    AND = 2
+    COMPARISON = 3
+    SHIFT = 4
+    SUM = 5
+    TERM = 6
+    PREFIX = 7
+    PRODUCT = 8
     #: A literal: whole, but `.T` cannot follow it.
-    NUMBER = 7
-    OPERAND = 8
+    NUMBER = 9
+    OPERAND = 10
 
 
 class Infix(NamedTuple):
@@ -53,9 +55,11 @@ def _infix(symbols: str, level: Level, left: Level, right: Level) -> dict[str, I
 
 
 INFIX = {
-    **_infix("|", Level.OR, Level.OR, Level.AND),
+    **_infix("|", Level.OR, Level.OR, Level.XOR),
+    **_infix("^", Level.XOR, Level.XOR, Level.AND),
     **_infix("&", Level.AND, Level.AND, Level.COMPARISON),
-    **_infix("< <= > >= == !=", Level.COMPARISON, Level.SUM, Level.SUM),
+    **_infix("< <= > >= == !=", Level.COMPARISON, Level.SHIFT, Level.SHIFT),
+    **_infix("<< >>", Level.SHIFT, Level.SHIFT, Level.SUM),
     **_infix("+ -", Level.SUM, Level.SUM, Level.TERM),
     **_infix("* /", Level.TERM, Level.TERM, Level.PREFIX),
     **_infix("@", Level.PRODUCT, Level.PRODUCT, Level.NUMBER),
@@ -158,6 +162,18 @@ def _refusal(message: str, help: str) -> Callable[..., Any]:
     return refused
 
 
+#: Calls and operators that give conditions.
+_CONDITIONS = {"<", "<=", ">", ">=", "==", "!=", "!x", "isnan()", "isinf()", "bool()", "b1()"}
+#: Those that give conditions of conditions.
+_KEEPING = {"&", "|", "where()", "halves()", "pairs()", "split()", "concat()", "join()"}
+
+
+def _is_condition(head: str, arguments: tuple[Union[Value, Constant], ...]) -> bool:
+    if head in _KEEPING or head.startswith("part "):
+        return any(isinstance(one, Value) and one.truth for one in arguments[head == "where()" :])
+    return head in _CONDITIONS
+
+
 _NO_NUMBER = "a traced value is not a number while the kernel is traced"
 
 
@@ -167,16 +183,19 @@ class Value:
     It has no data: operators and calls write the kernel down. Functions of ``postlude.lang`` are its methods too.
     """
 
-    __slots__ = ("head", "arguments", "order", "__weakref__")
+    __slots__ = ("head", "arguments", "order", "truth", "__weakref__")
 
     #: An operator's symbol, a function's name, an input's name, `.T`, or the place in a split.
     head: str
     arguments: tuple[Union[Value, Constant], ...]
     order: int
+    #: Whether it is a condition: what `~` means depends on it.
+    truth: bool
 
-    def __init__(self, head: str, *arguments: Union[Value, Constant]) -> None:
+    def __init__(self, head: str, *arguments: Union[Value, Constant], truth: bool = False) -> None:
         self.head = head
         self.arguments = arguments
+        self.truth = truth or _is_condition(head, arguments)
         with _ordering:
             self.order = next(_orders)
         if recording.code is not None and recording.frame is None:
@@ -196,6 +215,9 @@ class Value:
     __truediv__, __rtruediv__ = _binary("/")
     __and__, __rand__ = _binary("&")
     __or__, __ror__ = _binary("|")
+    __xor__, __rxor__ = _binary("^")
+    __lshift__, __rlshift__ = _binary("<<")
+    __rshift__, __rrshift__ = _binary(">>")
     # Python mirrors a comparison whose left side is a number by itself.
     __lt__, _ = _binary("<")
     __le__, _ = _binary("<=")
@@ -229,7 +251,7 @@ class Value:
         return self
 
     def __invert__(self) -> Value:
-        return Value("!x", self)
+        return Value("!x" if self.truth else "~x", self)
 
     def __abs__(self) -> Value:
         return Value("abs()", self)
@@ -273,12 +295,6 @@ class Value:
     __floordiv__ = __rfloordiv__ = _refusal("the language has no `//`", "write `lang.floor(x / y)`")
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refusal(
         "the language has no remainder", "write `x - y * lang.floor(x / y)`"
-    )
-    __xor__ = __rxor__ = _refusal(
-        "the language has no `^`", "write `x ** y` for a power, and `!=` between conditions"
-    )
-    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refusal(
-        "the language has no shifts", "multiply by a power of two"
     )
 
     def __repr__(self) -> str:
@@ -334,8 +350,8 @@ _UFUNCS = {
 #: The language's words for functions that go by other names elsewhere.
 _ELSEWHERE = {
     "absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "power": "pow", "clip": "clamp", "rint": "round",
-    "reciprocal": "rcp", "negative": "-x", "concatenate": "concat", "cat": "concat", "hstack": "concat", "take": "pick",
-    "gather": "pick", "split": "halves", "chunk": "halves", "matmul": "A @ B", "mm": "A @ B", "transpose": "x.T",
+    "reciprocal": "rcp", "negative": "-x", "concatenate": "concat", "cat": "concat", "hstack": "concat",
+    "gather": "pick", "chunk": "split", "matmul": "A @ B", "mm": "A @ B", "transpose": "x.T",
     "logical_and": "a & b", "logical_or": "a | b", "logical_not": "~x", "fmax": "maximum", "fmin": "minimum",
 }  # fmt: skip
 
@@ -352,7 +368,7 @@ _MEANT = {
     "t": "write `.T`",
     "transpose": "write `.T`",
     "clip": "write `.clamp(lo, hi)`",
-    "chunk": "write `halves(x)`",
+    "chunk": "write `split(x, 2)`",
     "where": "write `lang.where(condition, a, b)`",
 }
 
@@ -367,9 +383,9 @@ def _refuse_function(module: str, name: str) -> NoReturn:
     refuse(f"`{module}.{name}` cannot take a traced value, which has no data", meant)
 
 
-def named(name: str) -> Value:
-    """An input."""
-    return Value(f"name {name}")
+def named(name: str, truth: bool = False) -> Value:
+    """An input, and whether it is a condition."""
+    return Value(f"name {name}", truth=truth)
 
 
 def operand(given: Any, place: str) -> Union[Value, Constant]:

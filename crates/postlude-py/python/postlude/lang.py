@@ -24,7 +24,8 @@ import math as _math
 import re as _re
 from inspect import Parameter as _Parameter
 from inspect import Signature as _Signature
-from typing import TYPE_CHECKING, Any, Callable, Union
+from inspect import signature as _signature
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import _native
 from ._value import Constant as _Constant
@@ -87,8 +88,12 @@ class DType:
     def __getitem__(self, dims: Any) -> TensorType:
         return TensorType(self, dims if isinstance(dims, tuple) else (dims,))
 
-    def __call__(self, x: Operand) -> Value:
-        return Value(f"{self.name}()", _operand(x, f"the argument of `{self.name}`"))
+    def __call__(self, x: Operand, seed: Optional[Operand] = None, offset: Operand = 0) -> Value:
+        """The value rounded to the dtype: to nearest, or with a seed by random bits."""
+        given = [_operand(x, f"the argument of `{self.name}`")]
+        if seed is not None:
+            given += [_operand(one, f"the seed and offset of `{self.name}`") for one in (seed, offset)]
+        return Value(f"{self.name}()", *given)
 
     def __repr__(self) -> str:
         return "bool_" if self.name == "bool" else self.name
@@ -146,11 +151,62 @@ def _bind(name: str, signature: _Signature, args: tuple[Any, ...], kwargs: dict[
     return found
 
 
+def _results(value: Value, count: int) -> tuple[Value, ...]:
+    """What a call gives that gives several."""
+    return tuple(Value(f"part {place} of {count}", value) for place in range(count))
+
+
+def _run(name: str, run: Any) -> list[_Constant]:
+    """How many columns a run has, as the last argument of a call."""
+    if run is None:
+        return []
+    if not isinstance(run, int) or isinstance(run, bool) or run < 1:
+        _refuse(f"the run of `{name}` is {run!r}, and it is a number of columns", f"write `{name}(..., run=128)`")
+    return [_Constant(str(run), _Level.OPERAND)]
+
+
+def _halves(x: Operand, run: Optional[int] = None) -> tuple[Value, ...]:
+    return _results(Value("halves()", _operand(x, "the argument `x` of `halves`"), *_run("halves", run)), 2)
+
+
+def _pairs(x: Operand, run: Optional[int] = None) -> tuple[Value, ...]:
+    return _results(Value("pairs()", _operand(x, "the argument `x` of `pairs`"), *_run("pairs", run)), 2)
+
+
+def _split(x: Operand, parts: Union[int, Sequence[str]], run: Optional[int] = None) -> tuple[Value, ...]:
+    value = _operand(x, "the argument `x` of `split`")
+    if isinstance(parts, int) and not isinstance(parts, bool) and 2 <= parts <= 16:
+        count, given = parts, _Constant(str(parts), _Level.OPERAND)
+    elif isinstance(parts, (list, tuple)) and 2 <= len(parts) <= 16:
+        dims = ", ".join(_dim(one, "a dim of `split`").text for one in parts)
+        count, given = len(parts), _Constant(f"[{dims}]", _Level.OPERAND)
+    else:
+        _refuse(
+            f"the parts of `split` are {parts!r}: they are 2 to 16, or a list of their dims",
+            'write `split(x, 3)`, or `split(x, ["Q", "KV", "KV"])`',
+        )
+    return _results(Value("split()", value, given, *_run("split", run)), count)
+
+
+def _concat(x: Operand, y: Operand, *more: Operand, run: Optional[int] = None) -> Value:
+    given = [_operand(one, "an argument of `concat`") for one in (x, y, *more)]
+    return Value("concat()", *given, *_run("concat", run))
+
+
+def _join(x: Operand, y: Operand, run: Optional[int] = None) -> Value:
+    given = [_operand(one, "an argument of `join`") for one in (x, y)]
+    return Value("join()", *given, *_run("join", run))
+
+
+#: Functions that take or give more than the catalogue's parameters say.
+_SEVERAL: dict[str, Callable[..., Any]] = {
+    "halves": _halves, "pairs": _pairs, "split": _split, "concat": _concat, "join": _join,
+}  # fmt: skip
+
+
 def _function(name: str, parameters: list[str], note: str) -> Callable[..., Any]:
     """The Python function of a function of the language."""
     signature = _Signature(_parameters(parameters))
-    split = name in ("halves", "pairs", "topk")
-
     def called(head: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arguments = [
             _dim(value, f"a dim of `{name}`")
@@ -159,17 +215,22 @@ def _function(name: str, parameters: list[str], note: str) -> Callable[..., Any]
             for parameter, value in _bind(name, signature, args, kwargs)
         ]
         value = Value(head, *arguments)
-        return (Value("part 0", value), Value("part 1", value)) if split else value
+        return _results(value, 2) if name == "topk" else value
 
     def function(*args: Any, **kwargs: Any) -> Any:
         return called(f"{name}()", args, kwargs)
+
+    if name in _SEVERAL:
+        function = _SEVERAL[name]
+        signature = _signature(function)
 
     def derivative(*args: Any, **kwargs: Any) -> Any:
         return called(f"grad({name})()", args, kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
-    function.__doc__ = f"``{name}({', '.join(parameters)})`` of the language{': ' + note if note else ''}."
+    shown = ", ".join(parameters)
+    function.__doc__ = f"``{name}({shown})`` of the language{': ' + note if note else ''}."
     function.__signature__ = signature  # type: ignore[attr-defined]
     derivative.__name__ = derivative.__qualname__ = f"grad({name})"
     derivative.__doc__ = f"The derivative of ``{name}`` in its first argument."
@@ -200,8 +261,12 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Names that a kernel can neither declare nor assign.
-_RESERVED = {*_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "tf32", "i4"}
-_methods.update({name: one for name, one in _functions.items() if name != "where"})
+_RESERVED = {
+    *_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "tf32", "i4",
+} - set(_native.contextual())  # fmt: skip
+#: Functions whose first argument is no value, or whose names mean other methods elsewhere.
+_NO_METHODS = {"where", "size", "index", "philox", "uniform", "normal", "float"}
+_methods.update({name: one for name, one in _functions.items() if name not in _NO_METHODS})
 
 __all__ = [
     *_functions,
@@ -242,9 +307,9 @@ if TYPE_CHECKING:
     def relu6(x: Operand) -> Value: ...
     def leaky_relu(x: Operand, slope: Operand = 0.01) -> Value: ...
     def threshold(x: Operand, t: Operand, value: Operand) -> Value: ...
-    def elu(x: Operand) -> Value: ...
+    def elu(x: Operand, alpha: Operand = 1.0) -> Value: ...
     def selu(x: Operand) -> Value: ...
-    def softplus(x: Operand) -> Value: ...
+    def softplus(x: Operand, beta: Operand = 1.0) -> Value: ...
     def sigmoid(x: Operand) -> Value: ...
     def silu(x: Operand) -> Value: ...
     def mish(x: Operand) -> Value: ...
@@ -269,12 +334,32 @@ if TYPE_CHECKING:
     def rms_norm(x: Operand, dim: str, eps: Operand) -> Value: ...
     def layer_norm(x: Operand, dim: str, eps: Operand) -> Value: ...
     def topk_softmax(x: Operand, k: Operand, dim: str) -> Value: ...
-    def halves(x: Operand) -> tuple[Value, Value]: ...
-    def pairs(x: Operand) -> tuple[Value, Value]: ...
-    def concat(x: Operand, y: Operand) -> Value: ...
-    def join(x: Operand, y: Operand) -> Value: ...
+    def halves(x: Operand, run: Optional[int] = None) -> tuple[Value, Value]: ...
+    def pairs(x: Operand, run: Optional[int] = None) -> tuple[Value, Value]: ...
+    def split(x: Operand, parts: Union[int, Sequence[str]], run: Optional[int] = None) -> tuple[Value, ...]: ...
+    def concat(x: Operand, y: Operand, *more: Operand, run: Optional[int] = None) -> Value: ...
+    def join(x: Operand, y: Operand, run: Optional[int] = None) -> Value: ...
     def topk(x: Operand, k: Operand, dim: str) -> tuple[Value, Value]: ...
+    def take(table: Operand, index: Operand) -> Value: ...
     def pick(x: Operand, index: Operand) -> Value: ...
+    def lshr(x: Operand, count: Operand) -> Value: ...
+    def bits(x: Operand) -> Value: ...
+    def float(bits: Operand) -> Value: ...
+    def philox(seed: Operand, offset: Operand) -> Value: ...
+    def uniform(seed: Operand, offset: Operand) -> Value: ...
+    def normal(seed: Operand, offset: Operand) -> Value: ...
+    def dropout(x: Operand, p: Operand, seed: Operand, offset: Operand) -> Value: ...
+    def size(dim: str) -> Value: ...
+    def index(dim: str) -> Value: ...
+    def var(x: Operand, *dims: Union[str, int]) -> Value: ...
+    def trunc(x: Operand) -> Value: ...
+    def tan(x: Operand) -> Value: ...
+    def atan(x: Operand) -> Value: ...
+    def sinh(x: Operand) -> Value: ...
+    def cosh(x: Operand) -> Value: ...
+    def asinh(x: Operand) -> Value: ...
+    def fmod(x: Operand, y: Operand) -> Value: ...
+    def logsigmoid(x: Operand) -> Value: ...
 else:
 
     def __getattr__(name: str) -> Any:

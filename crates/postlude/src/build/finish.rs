@@ -47,10 +47,10 @@ pub(super) fn finish(name: &str, parts: &Parts) -> Ast {
         }
         let mut own = names[index].as_deref();
         match node {
-            Node::Plain(kind) if is_split(parts, index) => {
-                let targets = [1, 2].map(|part| {
-                    names[index + part].as_deref().expect("compiler bug: an unnamed part")
-                });
+            Node::Plain(kind) if results(parts, index) > 0 => {
+                let named = (1..=results(parts, index)).map(|part| names[index + part].as_deref());
+                let targets: Option<Vec<&str>> = named.collect();
+                let targets = targets.expect("compiler bug: an unnamed part");
                 assign(&mut ast, &targets, parts, &names, id, kind);
             }
             Node::Plain(kind) => {
@@ -82,7 +82,11 @@ pub(super) fn preview(parts: &Parts, root: ExprId) -> (Exprs, ExprId) {
     }
     for (index, node) in parts.nodes.iter().enumerate() {
         if let (Node::Part(pair), None) = (node, &names[index]) {
-            let which = if index as u32 == pair.0 + 1 { "first" } else { "second" };
+            let which = match index as u32 - pair.0 {
+                1 => "first".to_owned(),
+                2 => "second".to_owned(),
+                later => format!("part{later}"),
+            };
             names[index] = Some(format!("{which}_of_{pair}", pair = pair.0));
         }
     }
@@ -118,9 +122,11 @@ fn needed(parts: &Parts) -> Vec<bool> {
     needed
 }
 
-/// Whether the node is a call of `halves` or `pairs`, which the two nodes after it are the results of.
-fn is_split(parts: &Parts, index: usize) -> bool {
-    matches!(parts.nodes.get(index + 1), Some(Node::Part(pair)) if pair.0 as usize == index)
+/// How many of the nodes after a call are its results: none of a call that gives one value.
+fn results(parts: &Parts, index: usize) -> usize {
+    let after = parts.nodes.iter().skip(index + 1);
+    let own = |node: &&Node| matches!(node, Node::Part(call) if call.0 as usize == index);
+    after.take_while(own).count()
 }
 
 /// Decides which values get a statement of their own, and its name.
@@ -195,7 +201,7 @@ impl<'a> Naming<'a> {
     }
 
     fn name_plain(&mut self, index: usize, kind: &ExprKind) {
-        if is_split(self.parts, index) {
+        if results(self.parts, index) > 0 {
             self.names[index] = None;
         } else if self.names[index].is_none() {
             let depth = self.depth(kind);

@@ -4,7 +4,7 @@
 use crate::dtype::DType;
 use crate::syntax::{ExprId, ExprKind, Name, Span};
 
-use super::{Expr, IntoDims, Node, Operand};
+use super::{Expr, IntoDims, Operand};
 
 impl<'k> Expr<'k> {
     /// `function(self, rest...)`.
@@ -58,41 +58,6 @@ impl<'k> Expr<'k> {
         let rest: Vec<ExprId> =
             rest.into_iter().map(|argument| self.kernel.operand(argument.into())).collect();
         self.apply(function, true, rest)
-    }
-
-    /// The two halves along the column dim, as concatenated.
-    ///
-    /// ```
-    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
-    /// # let k = KernelBuilder::new("k");
-    /// # let z = k.input("z", F32, ["M", "N"]);
-    /// let (gate, up) = z.halves();
-    /// k.output("D", F32, ["M", "N/2"], gate.silu() * up);
-    /// assert!(k.finish().to_string().contains("t1, t2 = halves(z)"));
-    /// ```
-    pub fn halves(self) -> (Expr<'k>, Expr<'k>) {
-        self.split("halves")
-    }
-
-    /// The even and the odd elements along the column dim.
-    ///
-    /// ```
-    /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
-    /// # let k = KernelBuilder::new("k");
-    /// # let z = k.input("z", F32, ["M", "N"]);
-    /// let (even, odd) = z.pairs();
-    /// k.output("D", F32, ["M", "N/2"], k.name("even", even) - k.name("odd", odd));
-    /// assert!(k.finish().to_string().contains("even, odd = pairs(z)"));
-    /// ```
-    pub fn pairs(self) -> (Expr<'k>, Expr<'k>) {
-        self.split("pairs")
-    }
-
-    fn split(self, function: &str) -> (Expr<'k>, Expr<'k>) {
-        let pair = self.call(function, []).id;
-        let first = self.kernel.push_node(Node::Part(pair));
-        let second = self.kernel.push_node(Node::Part(pair));
-        (self.kernel.handle(first), self.kernel.handle(second))
     }
 
     /// `softmax` over all but the `k` largest along a dim, which become zero.
@@ -169,8 +134,10 @@ functions! {
     leaky_relu(slope) is "leaky_relu": "The value, times `slope` where negative.", "x.leaky_relu(0.01)" => "leaky_relu(x, 0.01)";
     threshold(limit, value) is "threshold": "The value where above `limit`, else `value`.", "x.threshold(0.5, 0)" => "threshold(x, 0.5, 0)";
     elu() is "elu": "Exponential linear unit.", "x.elu()" => "elu(x)";
+    elu_to(alpha) is "elu": "Exponential linear unit that falls to `-alpha`.", "x.elu_to(0.5)" => "elu(x, 0.5)";
     selu() is "selu": "Scaled exponential linear unit.", "x.selu()" => "selu(x)";
     softplus() is "softplus": "`log(1 + exp(x))`.", "x.softplus()" => "softplus(x)";
+    softplus_of(beta) is "softplus": "`log(1 + exp(beta * x)) / beta`.", "x.softplus_of(2.0)" => "softplus(x, 2.0)";
     sigmoid() is "sigmoid": "`1 / (1 + exp(-x))`.", "x.sigmoid()" => "sigmoid(x)";
     silu() is "silu": "`x * sigmoid(x)`.", "x.silu()" => "silu(x)";
     mish() is "mish": "`x * tanh(softplus(x))`.", "x.mish()" => "mish(x)";

@@ -63,6 +63,7 @@ macro_rules! reductions {
 reductions! {
     sum, sum_all, sum_groups: "The sum";
     mean, mean_all, mean_groups: "The mean";
+    var, var_all, var_groups: "The variance, not corrected";
     max, max_all, max_groups: "The greatest value";
     min, min_all, min_groups: "The least value";
     absmax, absmax_all, absmax_groups: "The greatest magnitude";

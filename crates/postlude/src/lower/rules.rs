@@ -61,6 +61,8 @@ pub(crate) enum Rule {
     RunsOfParts,
     /// Parts that begin inside of a run of columns.
     UnevenWindow,
+    /// Indices of the largest of a part that begins inside of the columns, or of several rows of a part.
+    IndexInPart,
 }
 
 impl Rule {
@@ -130,6 +132,9 @@ impl Rule {
             Rule::RunsOfParts => {
                 "no launch reduces or puts together values that have one column for each run of a part's columns"
             }
+            Rule::IndexInPart => {
+                "a launch counts columns, and these indices are counted within a part of them"
+            }
             Rule::UnevenWindow => {
                 "a part of the columns begins inside of a run of columns that is reduced, or between the columns of a pair"
             }
@@ -183,6 +188,9 @@ impl Rule {
                 "put the parts together (`concat(a, b, 128)`) before they are stored or reduced, interleave the columns and write `pairs`, or run it on the CPU"
             }
             Rule::RunsOfParts => "reduce the part itself, or use the runs in a second kernel",
+            Rule::IndexInPart => {
+                "store the part and take the indices in a second kernel, write `argmax(part, dim)` of one row, or run it on the CPU"
+            }
             Rule::UnevenWindow => "give the parts sizes that are multiples of the runs",
         }
     }
@@ -233,6 +241,7 @@ mod tests {
         Rule::RunParts,
         Rule::RunsOfParts,
         Rule::UnevenWindow,
+        Rule::IndexInPart,
     ];
 
     #[test]

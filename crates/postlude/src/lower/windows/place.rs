@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::dtype::DType;
+use crate::graph::fold::Gives;
 use crate::graph::{
     Binary, Columns, Concat, Constant, Fold, Graph, IndexAxis, Input, InputId, Kind, NodeId, Op,
     Output, Over, Part, Run, Space,
@@ -109,7 +110,8 @@ impl<'a> Placing<'a> {
                 let of = self.contexts.settled(*a);
                 let terms = self.operand(*a, of);
                 let counted = self.counted(*fold, (*a, terms), of)?;
-                Op::Reduce(*fold, *over, counted)
+                let folded = self.new.make(Op::Reduce(*fold, *over, counted));
+                return self.index_in(id, folded, of);
             }
             Op::Pick(of, index) => {
                 let window = self.contexts.settled(*of);
@@ -265,6 +267,35 @@ impl<'a> Placing<'a> {
         let nothing = Constant::of(elem, fold.identity(elem));
         let nothing = self.new.make(Op::Constant(nothing));
         Ok(self.new.make(Op::Select(inside, terms, nothing)))
+    }
+
+    /// The index that a reduction of a window gives, counted from where the window begins.
+    fn index_in(
+        &mut self,
+        id: NodeId,
+        folded: NodeId,
+        context: Context,
+    ) -> Result<NodeId, LowerRefusal> {
+        let Op::Reduce(fold, over, _) = self.old[id].op else { return Ok(folded) };
+        let refused = Err(Rule::IndexInPart.at(self.old, id));
+        let gives_index = match fold {
+            Fold::Top(top) => top.gives == Gives::Index,
+            other => other.uses_index(),
+        };
+        if context.is_none() || !gives_index {
+            return Ok(folded);
+        }
+        if over.row || over.batch {
+            return refused;
+        }
+        let Some(start) = self.start(context) else { return Ok(folded) };
+        if let Fold::Top(_) = fold {
+            return refused;
+        }
+        // A column before the window is given where all of its elements are equal to the identity: then the first is meant.
+        let own = self.new.make(Op::Binary(Binary::Subtract, folded, start));
+        let zero = self.new.make(Op::Constant(Constant::I32(0)));
+        Ok(self.new.make(Op::Binary(Binary::Maximum, own, zero)))
     }
 
     /// The index of a column of a window among all; one that is none stays none.
