@@ -168,7 +168,7 @@ fn relaxed_rules_hold_for_real_numbers() {
 #[test]
 fn random_kernels_exercise_every_pass() {
     let mut changed = std::collections::BTreeMap::new();
-    for seed in 0..1500 {
+    for seed in 0..2500 {
         for (name, _) in trace(&random::case(seed).graph, MathMode::Fast) {
             *changed.entry(name).or_insert(0) += 1;
         }
