@@ -424,7 +424,7 @@ fn signatures() {
         let expected = format!("unknown dtype `{written}` | {written} | write `{meant}`");
         assert_eq!(shown(&with_input(&format!("A: {written}[M, K]"))), [expected]);
     }
-    let all = "the dtypes are f32 f16 bf16 f8e4m3 f8e5m2 i8 u8 i32 bool b1";
+    let all = "the dtypes are f32 f16 bf16 f8e4m3 f8e5m2 f8e8m0 i8 u8 i32 bool b1";
     for (input, expected) in [
         ("A: tensor[M]", format!("unknown dtype `tensor` | tensor | {all}")),
         ("A: tf32[M]", format!("the dtype `tf32` is not in this version | tf32 | {all}")),
