@@ -285,7 +285,7 @@ impl<'a> Placing<'a> {
         if context.is_none() || !gives_index {
             return Ok(folded);
         }
-        if over.row || over.batch {
+        if over.crosses_rows() {
             return refused;
         }
         let Some(start) = self.start(context) else { return Ok(folded) };
