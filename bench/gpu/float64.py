@@ -441,16 +441,24 @@ class Evaluation:
         data, dims = value.data, value.dims
         if name in ("mean", "logsumexp", "var"):
             data = as_float(data)
-        run = int(arguments[-1][1]) if arguments and arguments[-1][0] == "number" and len(arguments) > 1 else None
-        trees = arguments[:-1] if run else arguments
-        places = [self.place(value, tree) for tree in trees] or list(range(len(dims)))
-        if run:
-            (place,) = places
-            data = data.unflatten(place, (-1, run))
-            dims = (*dims[:place], (dims[place][0], dims[place][1] * run), *dims[place + 1 :])
-            places = [place + 1]
-        else:
-            dims = tuple(dim for place, dim in enumerate(dims) if place not in places)
+        # Each dim that is folded, and the length of its runs: 0 for all of it.
+        folded = {} if arguments else dict.fromkeys(range(len(dims)), 0)
+        for tree in arguments:
+            if tree[0] == "number" and folded:
+                folded[list(folded)[-1]] = int(tree[1])
+            else:
+                folded[self.place(value, tree)] = 0
+        runs = {place: run for place, run in folded.items() if run}
+        places = list(folded)
+        for place in sorted(runs, reverse=True):
+            data = data.unflatten(place, (-1, runs[place]))
+            # The runs are one dim more.
+            places = [other + (other >= place if other != place else 1) for other in places]
+        dims = tuple(
+            (own, divisor * runs.get(place, 1))
+            for place, (own, divisor) in enumerate(dims)
+            if place not in folded or place in runs
+        )
         if not places:
             return value
         if name in INDICES:

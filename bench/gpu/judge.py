@@ -31,7 +31,7 @@ from float64 import Noise, evaluate, products  # noqa: E402
 from rounding import DTYPES, read, step, store  # noqa: E402
 from text_parser import parse  # noqa: E402
 
-SIZES = {"L": 2, "M": 200, "N": 512, "K": 136, "D": 128, "Q": 256, "KV": 128}
+SIZES = {"L": 2, "M": 256, "N": 512, "K": 136, "D": 128, "Q": 256, "KV": 128}
 SMALL = {"L": 2, "M": 12, "N": 512, "K": 40, "D": 16, "Q": 256, "KV": 128}
 SIGNS = (1, -1, 0)
 #: Host scalars by name; all others are 0.75.
@@ -132,7 +132,7 @@ def beside_ties(text, given, judged, ours, outputs):
     moved, results, taken = terms(text, given, judged, product=0.0, operation=2.0**-23), [], 0
     for (name, dtype, _), mine in zip(outputs, ours, strict=True):
         rounded = judged[name].rounded
-        if dtype in ("bf16", "f16", "f8e4m3", "f8e5m2", "i8", "u8"):
+        if dtype in ("bf16", "f16", "f8e4m3", "f8e5m2", "f8e8m0", "i8", "u8"):
             below, above = (read(store(judged[name].value + side * moved[name], dtype), dtype) for side in (-1, 1))
             own = read(mine, dtype)
             undecided = (below != above) & ((own == below) | (own == above))

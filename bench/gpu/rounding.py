@@ -8,12 +8,12 @@ import torch
 
 DTYPES = {
     "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "bool": torch.bool,
+    "f8e5m2": torch.float8_e5m2, "f8e8m0": torch.float8_e8m0fnu, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "bool": torch.bool,
     "b1": torch.uint8,
 }
 INTEGERS = ("i8", "u8", "i32")
 #: Bits after the point, and the exponent of the smallest normal number.
-FLOATS = {"f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "f8e4m3": (3, -6), "f8e5m2": (2, -14)}
+FLOATS = {"f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "f8e4m3": (3, -6), "f8e5m2": (2, -14), "f8e8m0": (0, -127)}
 LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
 
 
@@ -40,6 +40,11 @@ def store(value, dtype):
     value = value.to(torch.float64)
     if dtype == "f32":
         return value.to(torch.float32)
+    if dtype == "f8e8m0":
+        # The larger of two powers halfway between them; no sign and no zero.
+        power = torch.exp2(torch.floor(torch.log2(value.clamp(2.0**-127, 2.0**128)))).clamp(max=2.0**127)
+        power = torch.where(value >= 1.5 * power, 2 * power, power).clamp(max=2.0**127)
+        return torch.where(torch.isnan(value), value, power).to(torch.float32).to(DTYPES[dtype])
     odd = rounded_to_odd(value)
     if dtype in LARGEST:
         odd = odd.clamp(-LARGEST[dtype], LARGEST[dtype])

@@ -25,6 +25,7 @@ DTYPES = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
     "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
     "i8": np.dtype(np.int8),
     "u8": np.dtype(np.uint8),
     "i32": np.dtype(np.int32),
@@ -33,8 +34,8 @@ DTYPES = {
     "b1": np.dtype(np.uint8),
 }
 
-#: Sizes that every kernel of the library takes: N is a multiple of its largest group.
-SIZES = {"L": 2, "M": 12, "N": 256, "K": 40}
+#: Sizes that every kernel of the library takes: M and N are multiples of the largest runs.
+SIZES = {"L": 2, "M": 128, "N": 256, "K": 40}
 
 #: Host scalars by name; all others are this number.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}

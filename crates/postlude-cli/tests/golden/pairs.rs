@@ -51,6 +51,9 @@ pub(crate) fn library() -> Vec<Entry> {
             // The columns of a split are as many as its parts together.
             let is_split = names.contains(&"KV");
             let names = names.into_iter().filter(|dim| *dim != "N" || !is_split);
+            let [m, n, k] = sizes;
+            let runs = compiled.defined().row_multiples().into_iter().max().unwrap_or(1);
+            let sizes = [m.next_multiple_of(runs as usize), n, k];
             let sizes = names.map(|dim| (dim.to_owned(), size_of(dim, sizes)));
             Entry::packed(kernel.name, &compiled, &sizes.collect())
         })

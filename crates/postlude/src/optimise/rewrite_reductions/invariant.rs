@@ -7,9 +7,9 @@ use super::super::rules::Site;
 
 /// Whether a value with axes `value` is one number for all elements that `over` folds of a value with axes `folded`.
 pub(in super::super) fn is_invariant(over: Over, folded: Axes, value: Axes) -> bool {
-    !(over.batch && value.batch)
-        && !Run::varies(over.row, folded.row, value.row)
-        && !Run::varies(over.column, folded.column, value.column)
+    let varies = Run::varies(over.row, folded.row, value.row)
+        || Run::varies(over.column, folded.column, value.column);
+    !(varies || over.batch && value.batch)
 }
 
 /// How many equal elements meet in one result: the size of these axes times a fixed width.

@@ -44,7 +44,9 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                 }
             }
             blocks.sync();
-            pass.iter().for_each(|block| blocks.combine(evaluator, block));
+            for block in pass {
+                blocks.combine(evaluator, block);
+            }
             blocks.sync();
         }
     }
@@ -125,7 +127,9 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             if both_rows {
                 publish(0, of_rows(&[0, 1]));
             } else {
-                [0, 1].into_iter().for_each(|row| publish(row, of_rows(&[row])));
+                for row in [0, 1] {
+                    publish(row, of_rows(&[row]));
+                }
             }
             return;
         }

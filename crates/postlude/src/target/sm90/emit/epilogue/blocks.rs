@@ -31,6 +31,13 @@ pub(super) struct PlacedBlock<'k> {
     across: u32,
 }
 
+impl<'k> PlacedBlock<'k> {
+    /// A partial result's register: of a unit of rows, and of a block's columns.
+    fn place(&self, register: u32, unit: Reg<'k, U32>, across: Reg<'k, U32>) -> SharedAddress<'k> {
+        self.start + 4 * self.words * register + unit.mad(self.across, across) * 4
+    }
+}
+
 /// The blocks of a tile.
 pub(super) struct Blocks<'k, C> {
     k: Kernel<'k, C>,
@@ -88,17 +95,6 @@ impl<'k, C: EpilogueChip> Blocks<'k, C> {
         self.k.sync_named(self.barrier, self.workers);
     }
 
-    /// A partial result's register: of a unit of rows, and of a block's columns.
-    fn place(
-        &self,
-        block: &PlacedBlock<'k>,
-        register: u32,
-        unit: Reg<'k, U32>,
-        across: Reg<'k, U32>,
-    ) -> SharedAddress<'k> {
-        block.start + 4 * block.words * register + unit.mad(block.across, across) * 4
-    }
-
     /// The block of columns that this many columns of the tile lie before, counted from a round's first.
     pub(super) fn across(
         &self,
@@ -132,7 +128,7 @@ impl<'k, C: EpilogueChip> Blocks<'k, C> {
         let unit = row / block.layout.unit;
         let write = || {
             for (register, word) in (0..).zip(&state) {
-                self.k.store_shared(self.place(block, register, unit, across), [*word]);
+                self.k.store_shared(block.place(register, unit, across), [*word]);
             }
         };
         match bits.iter().sum::<u32>() {
@@ -152,7 +148,7 @@ impl<'k, C: EpilogueChip> Blocks<'k, C> {
                 let words = 0..block.reduction.registers();
                 let unit = first + unit;
                 words
-                    .map(|each| k.load_shared::<F32, 1>(self.place(block, each, unit, across))[0])
+                    .map(|each| k.load_shared::<F32, 1>(block.place(each, unit, across))[0])
                     .collect()
             };
             let both =
@@ -163,7 +159,7 @@ impl<'k, C: EpilogueChip> Blocks<'k, C> {
                 Value::Integer(value) => value.cast(),
                 Value::Truth(_) => panic!("compiler bug: a reduction of conditions"),
             };
-            k.store_shared(self.place(block, 0, first, across), [bits]);
+            k.store_shared(block.place(0, first, across), [bits]);
         });
     }
 
@@ -176,7 +172,7 @@ impl<'k, C: EpilogueChip> Blocks<'k, C> {
         across: Reg<'k, U32>,
     ) -> [Value<'k>; N] {
         let first = row / block.layout.rows * block.layout.units();
-        let words = self.k.load_shared::<B32, N>(self.place(block, 0, first, across));
+        let words = self.k.load_shared::<B32, N>(block.place(0, first, across));
         words.map(|bits| match evaluator.plan.graph.ty(block.reduction.node).elem {
             Elem::F32 => Value::Float(self.k.bits_to_f32(bits)),
             Elem::I32 => Value::Integer(bits.cast()),
