@@ -186,9 +186,9 @@ def random_numbers(name, seed, offset, column, row, batch):
     if name == "philox":
         return wrapped(word(column))
     if name == "uniform":
-        return (word(column) >> 8) * 2.0**-24
-    radius = torch.sqrt(-2 * torch.log(((word(column & ~1) >> 8) + 1) * 2.0**-24))
-    angle = (word(column | 1) >> 8) * (2 * torch.pi * 2.0**-24)
+        return (word(column) >> 8).double() * 2.0**-24
+    radius = torch.sqrt(-2 * torch.log(((word(column & ~1) >> 8) + 1).double() * 2.0**-24))
+    angle = (word(column | 1) >> 8).double() * (2 * torch.pi * 2.0**-24)
     return radius * torch.where(column & 1 == 1, torch.sin(angle), torch.cos(angle))
 
 
@@ -571,7 +571,7 @@ class Evaluation:
 
     def stochastic(self, dtype, x, seed, offset):
         """One of both neighbours in the dtype, by how far it is from the one towards zero and by random bits."""
-        share = random_numbers("philox", seed, offset, *places(x, self.whole_dims)) % 2**32 / 2.0**32
+        share = random_numbers("philox", seed, offset, *places(x, self.whole_dims)).double() % 2**32 / 2.0**32
         data = as_float(x.data)
         unit = step(data, dtype)
         below = torch.trunc(data / unit)
