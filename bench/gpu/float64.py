@@ -186,17 +186,17 @@ def random_numbers(name, seed, offset, column, row, batch):
     if name == "philox":
         return wrapped(word(column))
     if name == "uniform":
-        return (word(column) >> 8) * 2.0**-24
-    radius = torch.sqrt(-2 * torch.log(((word(column & ~1) >> 8) + 1) * 2.0**-24))
-    angle = (word(column | 1) >> 8) * (2 * torch.pi * 2.0**-24)
+        return (word(column) >> 8).double() * 2.0**-24
+    radius = torch.sqrt(-2 * torch.log(((word(column & ~1) >> 8) + 1).double() * 2.0**-24))
+    angle = (word(column | 1) >> 8).double() * (2 * torch.pi * 2.0**-24)
     return radius * torch.where(column & 1 == 1, torch.sin(angle), torch.cos(angle))
 
 
-def places(value):
-    """Column, row and batch of every element of a value; 0 along dims that it lacks."""
+def places(value, whole):
+    """Column, row and batch of every element of a value; 0 along dims of the whole product that it lacks."""
     shape, found = value.data.shape, []
     names = [name for name, _ in value.dims]
-    for name in ("N", "M", "L"):
+    for name in [name for name, _ in reversed(whole)] + [None] * (3 - len(whole)):
         if name in names:
             at = names.index(name)
             index = torch.arange(shape[at], device=value.data.device)
@@ -404,8 +404,9 @@ class Evaluation:
         if name == "take":
             return self.take(*of)
         if name in ("philox", "uniform", "normal"):
-            whole = self.whole()
-            return Value(random_numbers(name, *of, *places(whole)), whole.dims, name == "normal", False)
+            data = random_numbers(name, *of, *places(self.whole(), self.whole_dims))
+            # Waves of an angle up to 2 * pi, times a radius up to 6.
+            return self.made(data, self.whole_dims, [], rounds=name == "normal", stated=2.0**-16)
         if name == "dropout":
             return self.dropout(*of)
         if name in ("bits", "float", "lshr"):
@@ -546,7 +547,7 @@ class Evaluation:
     def topk(self, value, count, tree):
         place = self.place(value, tree)
         data = as_float(value.data).movedim(place, -1)
-        values, indices = torch.sort(data, -1, descending=True, stable=True)
+        values, indices = torch.sort(data, dim=-1, descending=True, stable=True)
         dims = (*(dim for at, dim in enumerate(value.dims) if at != place), (str(count), 1))
         return [
             self.made(values[..., :count], dims, [value], rounds=False),
@@ -573,12 +574,12 @@ class Evaluation:
         return Value(torch.zeros(self.whole_shape, device=self.device), self.whole_dims, False, False)
 
     def dropout(self, x, p, seed, offset):
-        kept = random_numbers("uniform", seed, offset, *places(x)) >= as_float(p.data)
+        kept = random_numbers("uniform", seed, offset, *places(x, self.whole_dims)) >= as_float(p.data)
         return self.made(torch.where(kept, as_float(x.data) / (1 - as_float(p.data)), 0.0), x.dims, [x, p])
 
     def stochastic(self, dtype, x, seed, offset):
         """One of both neighbours in the dtype, by how far it is from the one towards zero and by random bits."""
-        share = random_numbers("philox", seed, offset, *places(x)) % 2**32 / 2.0**32
+        share = random_numbers("philox", seed, offset, *places(x, self.whole_dims)).double() % 2**32 / 2.0**32
         data = as_float(x.data)
         unit = step(data, dtype)
         below = torch.trunc(data / unit)

@@ -35,7 +35,7 @@ DTYPES = {
 }
 
 #: Sizes that every kernel of the library takes: M and N are multiples of the largest runs.
-SIZES = {"L": 2, "M": 128, "N": 256, "K": 40}
+SIZES = {"L": 2, "M": 128, "N": 384, "K": 40, "Q": 128, "KV": 128}
 
 #: Host scalars by name; all others are this number.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}
@@ -70,7 +70,7 @@ def random_array(rng: np.random.Generator, name: str, dtype: str, dims: list[str
     elif dtype == "i8":
         array = rng.integers(-128, 128, shape)
     elif dtype == "i32":
-        array = rng.integers(0, sizes["N"] if name == "target" else 9, shape)
+        array = rng.integers(0, sizes["N"] if name in ("target", "token") else 9, shape)
     elif "scale" in name or name == "rms":
         array = rng.uniform(0.5, 1.5, shape)
     else:
@@ -78,12 +78,17 @@ def random_array(rng: np.random.Generator, name: str, dtype: str, dims: list[str
     return np.asarray(array).astype(DTYPES[dtype])
 
 
+def scalar(name: str, dtype: str) -> Any:
+    """A number that the host passes."""
+    return SCALARS.get(name, OTHER_SCALAR) if dtype == "f32" else 3
+
+
 def operands(kernel: Any, seed: int = 0, sizes: dict[str, int] = SIZES) -> dict[str, Any]:
     """Random inputs of the dtypes and dims that a kernel declares."""
     rng = np.random.default_rng(seed)
     _, inputs, _ = kernel._native.signature
     return {
-        name: SCALARS.get(name, OTHER_SCALAR) if dims is None else random_array(rng, name, dtype, dims, sizes)
+        name: scalar(name, dtype) if dims is None else random_array(rng, name, dtype, dims, sizes)
         for name, dtype, dims in inputs
     }
 

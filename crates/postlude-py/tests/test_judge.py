@@ -38,6 +38,7 @@ OTHERS = {
     "threshold": ["0.25", "-2.0"],
     "leaky_relu": ["0.125"],
     "snake": ["(0.5 + abs(y))"],
+    "fmod": ["(0.5 + abs(y))"],
 }
 CONDITIONS = ["isnan", "isinf"]
 ELEMENTWISE = [name for name, _, _ in postlude._native.functions() if name in {**float64.FUNCTIONS, **float64.EXACT}]
@@ -120,11 +121,27 @@ VALUES = {
     "where(col <= row | x > 1.0 & row != 3, x, f32(row - 2 * col) / 4)": "[M, N]",
     "1 / 2 - x * -2": "[M, N]",
     "sum(where(x > 0, 1, 0), N)": "[M]",
+    "f32(argmax(x, N)) - f32(argmin(x, M))": "[M, N]",
+    "f32(argmax(x))": "[]",
+    "x / size(K) + f32(index(M))": "[M, N]",
+    "f32((bits(x) >> 20) & 7 | (~row ^ col << 3) & 5) + f32(lshr(bits(x), 30))": "[M, N]",
+    "float(bits(x) & -65536)": "[M, N]",
+    "f32(philox(t0, 3) >> 8)": "[M, N]",
+    "uniform(7, -1) + normal(7, 5)": "[M, N]",
+    "dropout(x, 0.25, t0, 4)": "[M, N]",
+    "bf16(x, 12, 1)": "[M, N]",
+    "f8e5m2(x, -3, 1)": "[M, N]",
+    "take(table, t) + take(table, 2)": "[M]",
 }
 STATEMENTS = {
     "a, b = halves(x); D = concat(b, a)": "[M, N]",
     "a, b = pairs(x); c, d = halves(a * b); D = join(c, d)": "[M, N/2]",
     "a, b = halves(x); D = sum(a - b, N/2)": "[M]",
+    "a, b, c, d = split(x, 4); D = concat(d, a, c, b)": "[M, N]",
+    "a, b = split(x, 2, 8); D = concat(b, a, 8)": "[M, N]",
+    "a, b = halves(x, 4); D = join(a, b, 8)": "[M, N]",
+    "v, i = topk(x, 3, N); D = sum(v * 2.0, 3) + max(f32(i), 3)": "[M]",
+    "v, i = topk(x, 3, N); D = softmax(v, 3)": "[M, 3]",
 }
 #: Casts of a value times this: some elements are too large for dtypes that saturate.
 SCALES: dict[str, float] = {
@@ -144,12 +161,14 @@ SCALES: dict[str, float] = {
 def random_given() -> list[Any]:
     generator = torch.Generator().manual_seed(0)
     t = torch.randint(-1, 17, (12,), generator=generator, dtype=torch.int32)
-    return [torch.randn(12, 8, generator=generator), torch.randn(16, 8, generator=generator) / 2, t]
+    seed, table = torch.tensor([5, -9], dtype=torch.int32), torch.randn(7, generator=generator)
+    return [torch.randn(12, 8, generator=generator), torch.randn(16, 8, generator=generator) / 2, t, seed, table]
 
 
 def assert_right(body: str, out: str) -> None:
     kernel = postlude.compile(
-        f"kernel one(A: f32[M, K], W: f32[N, K], t: i32[M]) -> D: {out} {{\n    x = A @ W.T\n    {body}\n}}"
+        f"def twice(x) = x + x\nkernel one(A: f32[M, K], W: f32[N, K], t: i32[M], t0: i32[2], table: f32[V]) -> D: {out} {{\n"
+        f"    x = 0.5 * twice(A @ W.T)\n    {body}\n}}"
     )
     _, wrong = judge.judge(kernel, random_given())
     assert not wrong
@@ -194,7 +213,7 @@ def test_a_wrong_element_is_found(name: str) -> None:
     ours = [one.clone() for one in (result if isinstance(result, tuple) else (result,))]
     _, _, outputs = kernel._native.signature
     for one, (_, dtype, _) in zip(ours, outputs):
-        place = (3, 5)
+        place = tuple(torch.nonzero(one.double())[40].tolist())
         moved = one[place] ^ 255 if dtype == "b1" else one[place] + 2 if dtype == "i8" else one[place] * 1.02
         one[place] = moved
     judged = float64.evaluate(kernel.text, given)

@@ -20,6 +20,7 @@ passes), and a dtype casts when it is called.
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _math
 import re as _re
 from inspect import Parameter as _Parameter
@@ -128,7 +129,7 @@ def _parameters(parameters: list[str]) -> list[_Parameter]:
         if name.endswith("..."):
             found.append(_Parameter("dims", _Parameter.VAR_POSITIONAL))
         else:
-            value = float(default) if default else _Parameter.empty
+            value = _builtins.float(default) if default else _Parameter.empty
             found.append(_Parameter(name, _Parameter.POSITIONAL_OR_KEYWORD, default=value))
     return found
 
