@@ -127,7 +127,7 @@ VALUES = {
     "f32((bits(x) >> 20) & 7 | (~row ^ col << 3) & 5) + f32(lshr(bits(x), 30))": "[M, N]",
     "float(bits(x) & -65536)": "[M, N]",
     "f32(philox(t0, 3) >> 8)": "[M, N]",
-    "uniform(7, -1) + normal(7, 5)": "[M, N]",
+    "bf16(uniform(7, -1) + normal(7, 5))": "[M, N]",
     "dropout(x, 0.25, t0, 4)": "[M, N]",
     "bf16(x, 12, 1)": "[M, N]",
     "f8e5m2(x, -3, 1)": "[M, N]",

@@ -329,11 +329,10 @@ impl Graph {
     /// Whether the partial results of a reduction begin with those of another.
     pub(crate) fn supplies(&self, from: NodeId, to: NodeId) -> bool {
         let Op::Reduce(wanted, along, of) = self[to].op else { return false };
-        let (fold, over, terms) = match self[from].op {
-            Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _) => {
-                (fold, over, terms)
-            }
-            _ => return false,
+        let (Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _)) =
+            self[from].op
+        else {
+            return false;
         };
         let begins = match (fold, wanted) {
             (Fold::Top(one), Fold::Top(other)) => one.of == other.of,

@@ -320,7 +320,7 @@ impl Planned {
     }
 
     /// Cycles as the model counts them, where a thread has this many bytes that its registers do not hold.
-    pub(crate) fn cycles(&self, spilled: u32) -> f64 {
+    pub fn cycles(&self, spilled: u32) -> f64 {
         match &self.0 {
             PlannedKind::Sm90(planned) => planned.cycles(spilled),
         }

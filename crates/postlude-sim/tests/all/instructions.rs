@@ -207,7 +207,7 @@ fn boxes_are_added_to_what_is_there() {
             "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;
 add.u32 %r1, %r1, %r2;\nst.shared.b32 [%r1], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;
 setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.b64 %rd2, map;\ncvta.param.u64 %rd3, %rd2;
-cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%rd3, {-4, 1}], [shared_memory];
+cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%rd3, {12, 1}], [shared_memory];
 cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\ncp.async.bulk.wait_group 0;\nret;",
         );
         let declared = ".param .u64 data, .param .align 64 .b8 map[128]";
@@ -222,11 +222,11 @@ cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\ncp.async.bulk.wai
             swizzle: Swizzle::None,
         }));
         plain.timing = timing;
-        plain.buffer[64] = 100;
-        // Row r and column c of the box hold 8 r + c; its first four columns and its last two rows are outside.
+        plain.buffer[112] = 100;
+        // Row r and column c of the box hold 8 r + c; its last four columns and its last two rows are outside.
         let all = plain.words();
-        assert_eq!(all[16..20], [104, 5, 6, 7], "{timing:?}");
-        assert_eq!((all[32], all[35], all[48], all[20]), (12, 15, 0, 0), "{timing:?}");
+        assert_eq!(all[28..32], [100, 1, 2, 3], "{timing:?}");
+        assert_eq!((all[44], all[47], all[48], all[24]), (8, 11, 0, 0), "{timing:?}");
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) const RULES: &[(&str, &str, &str)] = &[
     ("difference_that_cancels", "1.0 - square(tanh(x))", "where(abs(x) < 1.0, fma(-tanh(x), tanh(x), 1.0), 4.0 * exp(-(2.0 * abs(x))) / ((1.0 + exp(-(2.0 * abs(x)))) * (1.0 + exp(-(2.0 * abs(x))))))"),
     ("difference_that_cancels", "1.0 - softmax(x, N)", "where(softmax(x, N) < 0.6, 1.0 - softmax(x, N), 0.0 - expm1(log_softmax(x, N)))"),
     ("difference_from_logsumexp", "x - logsumexp(x, N)", "x - max(x, N) - logsumexp_above_max(x, N)"),
+    ("logsumexp_by_hand", "max(x, N) + log(sum(exp(x - max(x, N)), N))", "logsumexp(x, N)"),
     ("expm1_of_log_softmax", "expm1(log_softmax(x, N))", "-(1.0 - softmax(x, N))"),
     ("pick_of_log_softmax", "pick(log_softmax(x, N), t)", "pick(x, t) - max(x, N) - logsumexp_above_max(x, N)"),
     ("half_of_one_plus_tanh", "0.5 * (1.0 + tanh(x))", "sigmoid(2.0 * x)"),

@@ -7,7 +7,7 @@
 use super::reduction::Transcendental;
 
 /// Exponentials of what is as far below the largest term are nothing beside it.
-const VANISHED: f32 = -200.0;
+const VANISHED: f32 = -1000.0;
 
 /// What is folded of terms with weights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
