@@ -100,10 +100,12 @@ impl Part {
             "N" => self.columns.clone(),
             "N/2" => self.columns.iter().copied().filter(|column| *column < self.half).collect(),
             "K" => (0..self.inner).collect(),
-            number => match number.parse() {
-                Ok(size) => (0..size).collect(),
-                Err(_) => panic!("compiler bug: the suite has no dim `{dim}`"),
-            },
+            number => {
+                let Some(size) = number.parse().ok() else {
+                    panic!("compiler bug: the suite has no dim `{dim}`")
+                };
+                (0..size).collect()
+            }
         }
     }
 

@@ -100,7 +100,9 @@ impl Draw {
         if self.about(value) <= limit || self.random.chance(30) {
             return self.scaled(value, limit);
         }
-        let (ty, positive) = (self.ty(value), self.is_positive(value));
+        // Between floats an integer becomes one.
+        let ty = Type { elem: Elem::F32, ..self.ty(value) };
+        let positive = self.is_positive(value);
         let text = format!("clamp({{}}, -{limit:?}, {limit:?})");
         let bounded = self.assign(text, &[value], ty, limit);
         self.sketch.values[bounded].positive = positive;

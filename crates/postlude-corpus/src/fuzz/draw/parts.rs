@@ -218,7 +218,7 @@ impl Draw {
     fn head(&mut self, x: ValueId, align: u32) -> ValueId {
         let ty = self.ty(x);
         let dim = column_name(ty.axes.part);
-        if align % HEAD != 0 || ty.axes.kind() != Kind::Tile {
+        if !align.is_multiple_of(HEAD) || ty.axes.kind() != Kind::Tile {
             return x;
         }
         let about = self.about(x);
