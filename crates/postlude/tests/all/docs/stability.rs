@@ -93,8 +93,8 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         Op::Reduce(fold, over, _) => format!("{}({list}, {over:?})", fold.name()),
         Op::ReduceWeighted(fold, over, ..) => format!("{}({list}, {over:?})", fold.name()),
         Op::Pick(..) => format!("pick({list})"),
+        Op::Extent(axes) => format!("extent({axes:?})"),
         Op::Index(_)
-        | Op::Extent(_)
         | Op::Size(_)
         | Op::Cast(..)
         | Op::Round(..)
