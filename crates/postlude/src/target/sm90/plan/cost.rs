@@ -49,7 +49,8 @@ const LARGE_CLUSTER: f64 = 1190.0;
 const SPLIT_K: f64 = 870.0;
 const SPLIT_K_ELEMENT: f64 = 0.163;
 
-/// Cycles of a tile for each byte of a thread that its registers do not hold: a word is stored and loaded again.
+/// Cycles of a tile for each byte of a thread that its registers do not hold: a word is stored and loaded again. A guess
+/// that is not fitted.
 const SPILLED_BYTE: f64 = 16.0;
 
 /// Cycles for the whole problem, where a thread has this many bytes that its registers do not hold.
