@@ -187,8 +187,8 @@ fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
             if input.dtype == DType::B1 && stored.dtype == DType::U8 {
                 stored.unpack();
             }
-            if input.dtype == DType::F8E8M0 && stored.dtype == DType::U8 {
-                stored.dtype = DType::F8E8M0;
+            if input.dtype.is_stored_as(stored.dtype) {
+                stored.dtype = input.dtype;
             }
             match stored.wide_name().filter(|_| input.dtype != DType::I32) {
                 Some(wide) => {

@@ -54,9 +54,13 @@ fn nested(tensor: &Tensor, index: &mut Vec<usize>) -> Value {
 fn is_float(dtype: DType) -> bool {
     match dtype {
         DType::Bool | DType::B1 | DType::I32 | DType::I8 | DType::U8 => false,
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
-            true
-        }
+        DType::F32
+        | DType::TF32
+        | DType::F16
+        | DType::BF16
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::F8E8M0 => true,
     }
 }
 
@@ -64,9 +68,13 @@ fn element(dtype: DType, value: f64) -> Value {
     match dtype {
         DType::Bool | DType::B1 => Value::from(value != 0.0),
         DType::I32 | DType::I8 | DType::U8 => Value::from(value as i64),
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
-            Value::from(value)
-        }
+        DType::F32
+        | DType::TF32
+        | DType::F16
+        | DType::BF16
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::F8E8M0 => Value::from(value),
     }
 }
 
@@ -86,6 +94,7 @@ impl Words {
                 Words::Integers { width: width.unwrap_or(0) }
             }
             DType::F32
+            | DType::TF32
             | DType::F16
             | DType::BF16
             | DType::F8E4M3

@@ -56,6 +56,17 @@ impl Array {
         self.shape().contains(&0)
     }
 
+    /// As a declared type that is stored alike: packed bits are bytes, TF32 is float32.
+    pub(crate) fn read_as(mut self, dtype: DType) -> Array {
+        if dtype == DType::B1 {
+            return self.as_bits();
+        }
+        if dtype.is_stored_as(self.dtype) {
+            self.dtype = dtype;
+        }
+        self
+    }
+
     /// Packed bits: bytes along the last dim, eight to each.
     pub(crate) fn as_bits(mut self) -> Array {
         if self.dtype == DType::U8 && self.rank > 0 {
@@ -235,7 +246,7 @@ fn interface(object: &Bound<'_, PyAny>) -> PyResult<Array> {
 /// NumPy's name of a dtype; packed bits are bytes there.
 pub(crate) fn name_of(dtype: DType) -> &'static str {
     match dtype {
-        DType::F32 => "float32",
+        DType::F32 | DType::TF32 => "float32",
         DType::F16 => "float16",
         DType::BF16 => "bfloat16",
         DType::F8E4M3 => "float8_e4m3fn",

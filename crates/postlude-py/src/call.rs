@@ -68,7 +68,7 @@ pub(crate) fn call<'py>(
         let outputs = given_outputs(py, typed, out)?;
         for (output, object) in graph.outputs().iter().zip(&outputs) {
             let array = output_array(py, &output.name, object, place)?;
-            arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
+            arrays.outputs.push(array.read_as(output.dtype));
         }
         Made { objects: outputs, memory: false }
     } else {
@@ -86,11 +86,11 @@ pub(crate) fn call<'py>(
 
 impl Arrays {
     fn of(graph: &postlude::graph::Graph, given: &[Given<'_>]) -> Arrays {
-        let arrays = graph.inputs().iter().zip(given).map(|(input, given)| {
-            given
-                .array()
-                .map(|array| if input.dtype == DType::B1 { array.as_bits() } else { *array })
-        });
+        let arrays = graph
+            .inputs()
+            .iter()
+            .zip(given)
+            .map(|(input, given)| given.array().map(|array| array.read_as(input.dtype)));
         let scalars = given.iter().map(|given| match given {
             Given::Number { value, .. } => Some(*value),
             Given::Array(_) => None,
@@ -474,14 +474,18 @@ fn allocate<'py>(
             made.objects.push(object);
             array
         };
-        arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
+        arrays.outputs.push(array.read_as(output.dtype));
     }
     Ok(made)
 }
 
 fn own_memory(dtype: DType, shape: &[usize], place: Location) -> Result<(Array, Owned), Error> {
     // Packed bits are bytes to frameworks, and the shape counts them.
-    let dtype = if dtype == DType::B1 { DType::U8 } else { dtype };
+    let dtype = match dtype {
+        DType::B1 => DType::U8,
+        DType::TF32 => DType::F32,
+        other => other,
+    };
     let bytes = dtype.bytes_for(shape.iter().product()) as u64;
     let (address, owned) = match place {
         Location::Host => {
@@ -560,7 +564,7 @@ pub(crate) fn check(
             return Err(array::not_an_array(&output.name, object));
         };
         let array = array::read_named(&output.name, object, protocol)?.array;
-        arrays.outputs.push(if output.dtype == DType::B1 { array.as_bits() } else { array });
+        arrays.outputs.push(array.read_as(output.dtype));
     }
     let compare = || -> Result<Vec<(String, usize, usize, f64)>, Error> {
         let problem = arrays.problem(typed)?;

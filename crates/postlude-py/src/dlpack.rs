@@ -235,7 +235,7 @@ fn code(dtype: DType) -> DLDataType {
         DType::I32 => (0, 32),
         DType::U8 | DType::B1 => (1, 8),
         DType::F16 => (2, 16),
-        DType::F32 => (2, 32),
+        DType::F32 | DType::TF32 => (2, 32),
         DType::BF16 => (4, 16),
         DType::Bool => (6, 8),
         DType::F8E4M3 => (10, 8),

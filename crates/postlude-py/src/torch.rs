@@ -118,7 +118,7 @@ impl Torch {
     ) -> PyResult<bool> {
         for (object, given) in objects.iter().zip(given) {
             let complex = given.array().is_some_and(|array| match array.dtype {
-                DType::F32 | DType::F16 => true,
+                DType::F32 | DType::TF32 | DType::F16 => true,
                 DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => false,
                 DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => false,
             });

@@ -262,7 +262,8 @@ fn element(dtype: DType) -> i32 {
         DType::F16 => TYPE_16F,
         DType::BF16 => TYPE_16BF,
         DType::F32 => TYPE_32F,
-        DType::F8E4M3
+        DType::TF32
+        | DType::F8E4M3
         | DType::F8E5M2
         | DType::F8E8M0
         | DType::I8

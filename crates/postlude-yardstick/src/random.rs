@@ -39,7 +39,7 @@ impl Store {
         match dtype {
             DType::F16 => Some(Store::Halves(Half::F16)),
             DType::BF16 => Some(Store::Halves(Half::BF16)),
-            DType::F32 => Some(Store::Single),
+            DType::F32 | DType::TF32 => Some(Store::Single),
             DType::F8E4M3
             | DType::F8E5M2
             | DType::F8E8M0

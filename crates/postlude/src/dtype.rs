@@ -9,17 +9,21 @@ mod narrow;
 mod scale;
 mod slices;
 mod stochastic;
+mod tf32;
 
 pub use convert::{load, round_to, store};
 pub use slices::{load_f32, load_i32, store_f32, store_i32};
 pub(crate) use stochastic::precision;
 pub use stochastic::round_randomly;
+pub(crate) use tf32::truncated as truncate_tf32;
 
 /// An element type of a tensor in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DType {
     /// IEEE single precision.
     F32,
+    /// A single of which products read ten bits of the fraction.
+    TF32,
     /// IEEE half precision.
     F16,
     /// The upper half of an [`DType::F32`].
@@ -55,8 +59,9 @@ pub enum Elem {
 
 impl DType {
     /// Every element type, in the order of the documentation.
-    pub const ALL: [DType; 11] = [
+    pub const ALL: [DType; 12] = [
         DType::F32,
+        DType::TF32,
         DType::F16,
         DType::BF16,
         DType::F8E4M3,
@@ -70,12 +75,13 @@ impl DType {
     ];
 
     /// Names that mean something elsewhere and are refused with "not in this version".
-    pub const RESERVED: [&'static str; 2] = ["tf32", "i4"];
+    pub const RESERVED: [&'static str; 1] = ["i4"];
 
     /// The name in the language.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
+            DType::TF32 => "tf32",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
             DType::F8E4M3 => "f8e4m3",
@@ -97,7 +103,7 @@ impl DType {
     /// Bits of one element in memory.
     pub const fn bits(self) -> usize {
         match self {
-            DType::F32 | DType::I32 => 32,
+            DType::F32 | DType::TF32 | DType::I32 => 32,
             DType::F16 | DType::BF16 => 16,
             DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
                 8
@@ -115,6 +121,7 @@ impl DType {
     pub const fn elem(self) -> Elem {
         match self {
             DType::F32
+            | DType::TF32
             | DType::F16
             | DType::BF16
             | DType::F8E4M3
@@ -138,12 +145,24 @@ impl DType {
     /// What a product of two such operands accumulates in, if it may be an operand of `@`.
     pub const fn accumulator(self) -> Option<Elem> {
         match self {
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+            DType::F32 | DType::TF32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
                 Some(Elem::F32)
             }
             DType::I8 | DType::U8 => Some(Elem::I32),
             DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
+    }
+
+    /// Whether a product has an operand of this and one of the other type.
+    pub const fn multiplies(self, other: DType) -> bool {
+        let integers =
+            matches!(self, DType::I8 | DType::U8) && matches!(other, DType::I8 | DType::U8);
+        self as u8 == other as u8 || (self.is_fp8() && other.is_fp8()) || integers
+    }
+
+    /// Whether a tensor of the other type has the bytes of one of this, whole elements each.
+    pub const fn is_stored_as(self, other: DType) -> bool {
+        matches!((self, other), (DType::TF32, DType::F32) | (DType::F8E8M0, DType::U8))
     }
 
     /// Whether the type is one of the 8-bit floats that products take.

@@ -93,6 +93,30 @@ pub struct Product {
     pub inner: Dim,
     /// What it accumulates in.
     pub elem: Elem,
+    /// How sums of a tensor core become that.
+    pub accumulation: Accumulation,
+}
+
+/// How a tensor core's sums become the accumulator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Accumulation {
+    /// They are the accumulator.
+    Native,
+    /// Sums of 8-bit floats keep 13 fractional bits: those of every [`Accumulation::PROMOTED_DEPTH`] of K are added in f32.
+    Promoted,
+}
+
+impl Accumulation {
+    /// The K of a sum that is promoted.
+    pub const PROMOTED_DEPTH: u32 = 128;
+
+    /// That of operands of these dtypes, unless fast math is asked for.
+    pub(crate) const fn of(dtypes: [DType; 2]) -> Accumulation {
+        match dtypes {
+            [left, right] if left.is_fp8() && right.is_fp8() => Accumulation::Promoted,
+            _ => Accumulation::Native,
+        }
+    }
 }
 
 /// The dims that the body's values vary along: those of every product.
@@ -243,6 +267,14 @@ impl Graph {
 
     pub(crate) fn push_product(&mut self, product: Product) {
         self.products.push(product);
+    }
+
+    /// The same graph, whose accumulators are a tensor core's own sums.
+    pub(crate) fn with_native_sums(mut self) -> Graph {
+        for product in &mut self.products {
+            product.accumulation = Accumulation::Native;
+        }
+        self
     }
 
     /// Every node, operands before users.

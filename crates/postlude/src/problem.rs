@@ -211,7 +211,7 @@ impl Problem {
             .inputs()
             .iter()
             .map(|input| {
-                let argument = arguments.get(&input.name).map(Argument::borrowed);
+                let argument = arguments.get(&input.name).map(|given| given.declared(input.dtype));
                 argument.ok_or_else(|| BindError::Missing { name: input.name.clone() })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -423,7 +423,7 @@ pub fn collect_sizes(
 ) -> Result<(), BindError> {
     let name = || input.name.clone();
     let Some(dims) = &input.dims else { return Err(BindError::WantsScalar { name: name() }) };
-    if dtype != input.dtype {
+    if dtype != input.dtype && !input.dtype.is_stored_as(dtype) {
         return Err(BindError::DType { name: name(), declared: input.dtype, given: dtype });
     }
     if shape.len() != dims.len() {

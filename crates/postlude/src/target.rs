@@ -48,9 +48,7 @@ impl Chip {
     /// A GPU by its compute capability, SMs and the shared memory of a CTA in bytes; `None` where no target is for it.
     pub fn new(capability: (u32, u32), processors: u32, shared_bytes: u32) -> Option<Chip> {
         match capability {
-            (9, 0) => {
-                Some(Chip(ChipKind::Sm90(Sm90 { processors, shared_bytes, eight_bit: false })))
-            }
+            (9, 0) => Some(Chip(ChipKind::Sm90(Sm90 { processors, shared_bytes }))),
             _ => None,
         }
     }
@@ -66,15 +64,6 @@ impl Chip {
     pub fn together(self, blocks: u32) -> u32 {
         match self.0 {
             ChipKind::Sm90(chip) => chip.together(blocks),
-        }
-    }
-
-    /// The same chip with products of 8-bit operands, whose sums are exact for small numbers alone.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_eight_bit_operands(self) -> Chip {
-        match self.0 {
-            ChipKind::Sm90(chip) => Chip(ChipKind::Sm90(Sm90 { eight_bit: true, ..chip })),
         }
     }
 

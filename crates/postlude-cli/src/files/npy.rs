@@ -100,7 +100,7 @@ fn from_descr(descr: &str) -> Option<Elements> {
 /// What an element type is called; `None` where NumPy has none for it. Packed bits and exponents of scales are bytes.
 pub(super) fn descr(dtype: DType) -> Option<&'static str> {
     match dtype {
-        DType::F32 => Some("<f4"),
+        DType::F32 | DType::TF32 => Some("<f4"),
         DType::F16 => Some("<f2"),
         DType::I8 => Some("|i1"),
         DType::U8 | DType::B1 | DType::F8E8M0 => Some("|u1"),

@@ -168,7 +168,7 @@ fn from_format(dtype: &str) -> Option<Elements> {
 fn to_format(dtype: DType, shape: &[usize]) -> (Dtype, Vec<usize>) {
     let mut shape = shape.to_vec();
     let dtype = match dtype {
-        DType::F32 => Dtype::F32,
+        DType::F32 | DType::TF32 => Dtype::F32,
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::F8E4M3 => Dtype::F8_E4M3,

@@ -58,9 +58,13 @@ impl Corruption {
 
 const fn class(dtype: DType) -> &'static str {
     match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
-            "float"
-        }
+        DType::F32
+        | DType::TF32
+        | DType::F16
+        | DType::BF16
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::F8E8M0 => "float",
         DType::I8 | DType::U8 | DType::I32 => "integer",
         DType::Bool | DType::B1 => "bool",
     }
@@ -72,9 +76,13 @@ const fn range(dtype: DType) -> Option<[f64; 2]> {
         DType::I8 => Some([-128.0, 127.0]),
         DType::U8 => Some([0.0, 255.0]),
         DType::I32 => Some([i32::MIN as f64, i32::MAX as f64]),
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
-            None
-        }
+        DType::F32
+        | DType::TF32
+        | DType::F16
+        | DType::BF16
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::F8E8M0 => None,
         DType::Bool | DType::B1 => None,
     }
 }

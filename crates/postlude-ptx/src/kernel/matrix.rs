@@ -59,7 +59,8 @@ impl MatrixType {
         32 / self.bytes()
     }
 
-    const fn is_integer(self) -> bool {
+    /// Whether it is an integer, whose products are summed as integers.
+    pub const fn is_integer(self) -> bool {
         match self {
             MatrixType::S8 | MatrixType::U8 => true,
             MatrixType::F16

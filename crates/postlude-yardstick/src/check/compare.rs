@@ -82,6 +82,7 @@ fn ulp(dtype: DType, size: f64) -> f64 {
     let (fraction, smallest) = match dtype {
         DType::BF16 => (7, -126),
         DType::F16 => (10, -14),
+        DType::TF32 => (10, -126),
         DType::F8E4M3 => (3, -6),
         DType::F8E5M2 => (2, -14),
         DType::F8E8M0 => (0, -127),

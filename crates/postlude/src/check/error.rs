@@ -256,9 +256,9 @@ impl CheckError {
             E::OperandDType { dtype: DType::I32, .. } => {
                 "use i8 or u8 operands, which accumulate in i32".to_owned()
             }
-            E::OperandDType { .. } => "use f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
+            E::OperandDType { .. } => "use f32, tf32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
             E::OperandsDiffer { .. } => {
-                "declare both with one dtype (two fp8 dtypes may differ); `--dtype` gives a one-liner's"
+                "declare both with one dtype (two fp8 dtypes may differ, and i8 and u8); `--dtype` gives a one-liner's"
                     .to_owned()
             }
             E::InnerDisagree { fix, .. } => return fix.clone(),

@@ -189,7 +189,7 @@ fn multiply(
     // The right operand's contraction dim comes first.
     let (right_inner, column) = (right.outer.clone(), right.inner.clone());
     let (a, b) = (left.declaration.dtype, right.declaration.dtype);
-    if a != b && !(a.is_fp8() && b.is_fp8()) {
+    if !a.multiplies(b) {
         errors.push(operands_differ(left, right, a, b, span));
         return None;
     }

@@ -5,6 +5,8 @@
 //!
 //! Written without branches so that a loop over them is vectorised, which the general conversions are not.
 
+use crate::dtype;
+
 /// How one element type is read.
 pub(super) trait Decode {
     /// The bytes of one element.
@@ -19,6 +21,8 @@ pub(super) trait Decode {
 
 /// IEEE single precision.
 pub(super) struct F32;
+/// A single without the last bits of its fraction.
+pub(super) struct TF32;
 /// IEEE half precision.
 pub(super) struct F16;
 /// The upper half of a single.
@@ -40,6 +44,16 @@ impl Decode for F32 {
     #[inline(always)]
     fn decode(bytes: [u8; 4]) -> f32 {
         f32::from_le_bytes(bytes)
+    }
+}
+
+impl Decode for TF32 {
+    type Bytes = [u8; 4];
+    const SIZE: usize = 4;
+
+    #[inline(always)]
+    fn decode(bytes: [u8; 4]) -> f32 {
+        dtype::truncate_tf32(f32::from_le_bytes(bytes))
     }
 }
 
@@ -139,6 +153,7 @@ macro_rules! with_decoder {
     ($dtype:expr, $function:ident, ($($argument:expr),*)) => {
         match $dtype {
             DType::F32 => $function::<decode::F32>($($argument),*),
+            DType::TF32 => $function::<decode::TF32>($($argument),*),
             DType::F16 => $function::<decode::F16>($($argument),*),
             DType::BF16 => $function::<decode::BF16>($($argument),*),
             DType::F8E4M3 => $function::<decode::F8E4M3>($($argument),*),

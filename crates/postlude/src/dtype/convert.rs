@@ -4,12 +4,13 @@
 //! Invariant: `round_to` gives the value that a store followed by a load gives.
 
 use super::narrow::{BF16, F8E4M3, F8E5M2, F16};
-use super::{DType, scale};
+use super::{DType, scale, tf32};
 
 /// The value of element `index` of a contiguous buffer.
 pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
     match dtype {
         DType::F32 => f32::from_le_bytes(array(bytes, index)) as f64,
+        DType::TF32 => f64::from(tf32::truncated(f32::from_le_bytes(array(bytes, index)))),
         DType::F16 => F16.decode(u16::from_le_bytes(array(bytes, index))),
         DType::BF16 => BF16.decode(u16::from_le_bytes(array(bytes, index))),
         DType::F8E4M3 => F8E4M3.decode(bytes[index] as u16),
@@ -27,6 +28,7 @@ pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
 pub fn round_to(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => value as f32 as f64,
+        DType::TF32 => f64::from(tf32::encode(value)),
         DType::F16 => F16.decode(F16.encode(value)),
         DType::BF16 => BF16.decode(BF16.encode(value)),
         DType::F8E4M3 => F8E4M3.decode(F8E4M3.encode(value)),
@@ -44,6 +46,7 @@ pub fn round_to(dtype: DType, value: f64) -> f64 {
 pub fn store(dtype: DType, bytes: &mut [u8], index: usize, value: f64) {
     match dtype {
         DType::F32 => put(bytes, index, (value as f32).to_le_bytes()),
+        DType::TF32 => put(bytes, index, tf32::encode(value).to_le_bytes()),
         DType::F16 => put(bytes, index, F16.encode(value).to_le_bytes()),
         DType::BF16 => put(bytes, index, BF16.encode(value).to_le_bytes()),
         DType::F8E4M3 => bytes[index] = F8E4M3.encode(value) as u8,

@@ -8,7 +8,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::narrow::{BF16, F8E4M3, F8E5M2};
-use super::{DType, scale};
+use super::{DType, scale, tf32};
 
 /// Elements converted at a time through a buffer on the stack.
 const CHUNK: usize = 256;
@@ -20,6 +20,9 @@ static E5M2_VALUES: [f32; 256] = F8E5M2.table();
 pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
     match dtype {
         DType::F32 => read(bytes, start, out, f32::from_le_bytes),
+        DType::TF32 => {
+            read(bytes, start, out, |code| tf32::truncated(f32::from_le_bytes(code)));
+        }
         DType::F16 => load_f16(bytes, start, out),
         DType::BF16 => read(bytes, start, out, |code| {
             f32::from_bits(u32::from(u16::from_le_bytes(code)) << 16)
@@ -38,7 +41,13 @@ pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
 /// Loads elements `start..` as i32; floats round to the nearest and saturate, as a cast does.
 pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
     match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
+        DType::F32
+        | DType::TF32
+        | DType::F16
+        | DType::BF16
+        | DType::F8E4M3
+        | DType::F8E5M2
+        | DType::F8E8M0 => {
             let mut values = [0.0; CHUNK];
             for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
                 let values = &mut values[..out.len()];
@@ -60,6 +69,7 @@ pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
 pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
     match dtype {
         DType::F32 => write(bytes, start, values, f32::to_le_bytes),
+        DType::TF32 => write(bytes, start, values, |value| tf32::rounded(value).to_le_bytes()),
         DType::F16 => store_f16(bytes, start, values),
         DType::BF16 => write(bytes, start, values, |value| encode_bf16(value).to_le_bytes()),
         DType::F8E4M3 => write(bytes, start, values, |value| [encode_e4m3(value)]),
@@ -79,6 +89,9 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
 pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
     match dtype {
         DType::F32 => write(bytes, start, values, |value| (value as f32).to_le_bytes()),
+        DType::TF32 => {
+            write(bytes, start, values, |value| tf32::encode(f64::from(value)).to_le_bytes());
+        }
         DType::F16 => store_i32_as_f16(bytes, start, values),
         DType::BF16 => {
             write(bytes, start, values, |value| BF16.encode(f64::from(value)).to_le_bytes());

@@ -15,6 +15,7 @@ pub(crate) const fn precision(to: DType) -> Option<(i32, i32)> {
         DType::F8E4M3 => Some((-6, 3)),
         DType::F8E5M2 => Some((-14, 2)),
         DType::F32
+        | DType::TF32
         | DType::F8E8M0
         | DType::I8
         | DType::U8

@@ -10,7 +10,10 @@ use crate::shape::Dim;
 use super::op::{Call, Concat, Constant, Merge, Op, Over, Part, Run, Split};
 use super::ops::{Binary, Fold, IndexAxis, Top, Unary};
 use super::verify::Broken;
-use super::{Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space, Stack};
+use super::{
+    Accumulation, Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space,
+    Stack,
+};
 
 /// Why a text is not a graph.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -130,6 +133,10 @@ fn read_dims(list: &str) -> Vec<Dim> {
 }
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
+    let (text, native) = match text.trim().strip_suffix(" native") {
+        Some(text) => (text, true),
+        None => (text, false),
+    };
     let (left, right) = text.split_once(" @ ")?;
     let operand = |text: &str| {
         let text = text.trim();
@@ -140,7 +147,9 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
         let place = inputs.iter().position(|input| input.name == name)?;
         Some((InputId(place as u32), orientation))
     };
-    Product::of(inputs, operand(left)?, operand(right)?)
+    let (space, product) = Product::of(inputs, operand(left)?, operand(right)?)?;
+    let accumulation = if native { Accumulation::Native } else { product.accumulation };
+    Some((space, Product { accumulation, ..product }))
 }
 
 impl Product {
@@ -172,7 +181,9 @@ impl Product {
             && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
         let batch = left_batch.or(right_batch);
         let space = Space { batch, row, column, parts: Vec::new(), splits: Vec::new() };
-        agree.then_some((space, Product { left, right, inner, elem }))
+        let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
+        let accumulation = Accumulation::of(dtypes);
+        agree.then_some((space, Product { left, right, inner, elem, accumulation }))
     }
 }
 

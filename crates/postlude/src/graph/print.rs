@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::op::{Concat, Constant, Op, Over, Part, Run};
 use super::ops::Fold;
-use super::{Columns, Graph, Input, Orientation, ProductId, Type};
+use super::{Accumulation, Columns, Graph, Input, Orientation, ProductId, Type};
 use crate::shape;
 
 impl fmt::Display for Graph {
@@ -19,7 +19,11 @@ impl fmt::Display for Graph {
             }
         };
         for product in self.products() {
-            writeln!(f, "    product {} @ {}", operand(product.left), operand(product.right))?;
+            let [left, right] = [product.left, product.right].map(operand);
+            let dtypes = [product.left, product.right];
+            let dtypes = dtypes.map(|(input, _)| self.inputs()[input.0 as usize].dtype);
+            let asked = product.accumulation != Accumulation::of(dtypes);
+            writeln!(f, "    product {left} @ {right}{}", if asked { " native" } else { "" })?;
         }
         for split in &self.space().splits {
             let dim = |columns: &Columns| self.space().column_dim(*columns);

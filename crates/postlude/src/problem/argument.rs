@@ -1,5 +1,6 @@
 //! What a caller gives for an input.
 
+use crate::dtype::DType;
 use crate::tensor::{Tensor, TensorView};
 
 /// An argument of a call: a tensor, owned or borrowed, or a number.
@@ -39,6 +40,16 @@ impl<'a> Argument<'a> {
         match self {
             Argument::Scalar(value) => Some(*value),
             Argument::Tensor(_) | Argument::View(_) => None,
+        }
+    }
+
+    /// The same argument, borrowed, its elements read as a declared type that is stored alike.
+    pub(crate) fn declared(&'a self, dtype: DType) -> Argument<'a> {
+        match self.borrowed() {
+            Argument::View(view) if dtype.is_stored_as(view.dtype()) => {
+                Argument::View(view.read_as(dtype))
+            }
+            other => other,
         }
     }
 

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::dtype::{self, Elem};
 use crate::graph::fold::{lowest_bit, sums_exactly};
-use crate::graph::{InputId, Orientation, ProductId, Value};
+use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Value};
 use crate::problem::input_tensor;
 
 use super::array::{Frame, Places};
@@ -14,6 +14,14 @@ use super::progress::Progress;
 /// Each step of a tensor core may lose a unit in the last place of the largest term, and there is at most one step a term:
 /// twice the half unit of a rounded sum (docs/numerics.md, "The accumulator").
 const STEP: f64 = 1.0 / (1u32 << 23) as f64;
+/// What an instruction of a tensor core may lose of 8-bit products, for each unit of its largest term: it truncates 32
+/// products and the sum before at 13 fractional bits of the largest, and the total again (docs/numerics.md). Two more
+/// units cover what the sums that this is computed from have lost themselves.
+const EIGHT_BIT_STEP: f64 = 36.0 / (1u32 << 13) as f64;
+/// The K of such an instruction.
+const EIGHT_BIT_DEPTH: usize = 32;
+/// Sums of 8-bit products are exact up to as many units in their last place.
+const EIGHT_BIT_UNITS: i32 = 14;
 /// Rows that are computed together, so that the right operand is brought from memory once for all of them.
 const ROWS: usize = 8;
 /// Chains of additions that do not wait for one another.
@@ -38,6 +46,7 @@ pub(super) fn accumulate(
 ) -> Vec<Value> {
     let product = call.graph.product(product);
     let (columns, inner) = (frame.columns.len(), call.problem.inner);
+    let eight_bit_depth = eight_bit_depth(call, product);
     let mut all = Vec::with_capacity(frame.len());
     for batch in 0..frame.batches {
         let left = matrix(call, product.left, batch, &frame.rows, Side::Left);
@@ -46,7 +55,8 @@ pub(super) fn accumulate(
         let rows_from = |(at, out): (usize, &mut [Value])| {
             for column in 0..columns {
                 for (row, out) in out.chunks_exact_mut(columns).enumerate() {
-                    out[column] = dot(&left, at * ROWS + row, &right, column, product.elem);
+                    let (left, right) = ((&left, at * ROWS + row), (&right, column));
+                    out[column] = dot(left, right, product.elem, eight_bit_depth);
                 }
             }
             progress.add((out.len() * inner) as u64);
@@ -101,7 +111,27 @@ fn matrix(
     Matrix { values, inner, lowest_bits }
 }
 
-fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> Value {
+/// The K of the sums that a tensor core makes of 8-bit floats; `None` for other operands.
+fn eight_bit_depth(call: Call<'_>, product: &Product) -> Option<usize> {
+    let is_fp8 =
+        |(input, _): (InputId, Orientation)| call.graph.inputs()[input.0 as usize].dtype.is_fp8();
+    if !is_fp8(product.left) || !is_fp8(product.right) {
+        return None;
+    }
+    match (call.math, product.accumulation) {
+        (MathMode::Fast, _) | (_, Accumulation::Native) => Some(call.problem.inner.max(1)),
+        (MathMode::Default | MathMode::Accurate, Accumulation::Promoted) => {
+            Some(Accumulation::PROMOTED_DEPTH as usize)
+        }
+    }
+}
+
+fn dot(
+    (left, row): (&Matrix, usize),
+    (right, column): (&Matrix, usize),
+    elem: Elem,
+    eight_bit_depth: Option<usize>,
+) -> Value {
     let a = &left.values[row * left.inner..(row + 1) * left.inner];
     let b = &right.values[column * right.inner..(column + 1) * right.inner];
     if elem == Elem::I32 {
@@ -124,12 +154,35 @@ fn dot(left: &Matrix, row: usize, right: &Matrix, column: usize, elem: Elem) -> 
         return Value::exact(nominal);
     }
     let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
-    if magnitude == 0.0 || sums_exactly(bits, magnitude) {
+    let truncated = eight_bit_depth.map_or(0.0, |depth| eight_bit_loss(a, b, bits, depth));
+    if magnitude == 0.0 || (truncated == 0.0 && sums_exactly(bits, magnitude)) {
         return Value::exact(nominal);
     }
     // Terms below the smallest normal f32 may be lost whole.
     let lost = left.inner as f64 * (f32::MIN_POSITIVE as f64);
-    Value::exact(nominal).widen(left.inner as f64 * STEP * magnitude + lost.min(magnitude))
+    let rounded = left.inner as f64 * STEP * magnitude + lost.min(magnitude);
+    Value::exact(nominal).widen(rounded + truncated)
+}
+
+/// What sums of 8-bit products over as much of K may lose before they are added in f32. All products are multiples of the
+/// unit in this place.
+fn eight_bit_loss(a: &[f64], b: &[f64], unit: Option<i32>, depth: usize) -> f64 {
+    let of_sum = |(a, b): (&[f64], &[f64])| {
+        let magnitude: f64 = a.iter().zip(b).map(|(a, b)| (a * b).abs()).sum();
+        if unit.is_none_or(|unit| magnitude < 2f64.powi(unit + EIGHT_BIT_UNITS)) {
+            return 0.0;
+        }
+        let (mut sum, mut lost) = (0.0f64, 0.0f64);
+        for (a, b) in a.chunks(EIGHT_BIT_DEPTH).zip(b.chunks(EIGHT_BIT_DEPTH)) {
+            let products = || a.iter().zip(b).map(|(a, b)| a * b);
+            let after = sum + products().sum::<f64>();
+            let largest = products().fold(0.0f64, |largest, term| largest.max(term.abs()));
+            lost += EIGHT_BIT_STEP * largest.max(sum.abs() + lost).max(after.abs() + lost);
+            sum = after;
+        }
+        lost
+    };
+    a.chunks(depth).zip(b.chunks(depth)).map(of_sum).sum()
 }
 
 /// The sum of products, and the sum of the magnitudes of the finite ones.

@@ -32,6 +32,13 @@ pub struct TensorViewMut<'a> {
 }
 
 impl<'a> TensorView<'a> {
+    /// The same elements, read as another type of as many bytes.
+    pub(crate) fn read_as(mut self, dtype: DType) -> TensorView<'a> {
+        assert!(dtype.is_stored_as(self.layout.dtype), "compiler bug: {dtype} is stored otherwise");
+        self.layout.dtype = dtype;
+        self
+    }
+
     /// Numbers in row-major order.
     pub fn new<T: Element>(
         values: &'a [T],

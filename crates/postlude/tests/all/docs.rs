@@ -145,6 +145,9 @@ fn the_dtype_table_has_every_dtype() {
 fn note(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "",
+        DType::TF32 => {
+            "an `f32` in memory, of which ten bits of the fraction are read; overflows to infinity"
+        }
         DType::F16 => "IEEE half; overflows to infinity",
         DType::BF16 => "the upper half of an `f32`; overflows to infinity",
         DType::F8E4M3 => "finite only, largest 448; saturates",

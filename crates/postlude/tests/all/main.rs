@@ -3,10 +3,10 @@
 
 mod define;
 mod docs;
-mod eight_bit;
 mod functions;
 mod layering;
 mod library;
+mod operand_types;
 mod resources;
 mod simulated;
 mod sizes;

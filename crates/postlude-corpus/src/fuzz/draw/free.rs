@@ -200,6 +200,7 @@ impl Draw {
             DType::I8 | DType::U8 => self.about(x).min(127.0),
             DType::Bool | DType::B1 => 1.0,
             DType::F32
+            | DType::TF32
             | DType::F16
             | DType::BF16
             | DType::F8E4M3

@@ -56,6 +56,7 @@ fn holds(site: &Site<'_>, to: DType, node: NodeId, depth: u32) -> bool {
 fn includes(to: DType, from: DType) -> bool {
     match to {
         DType::F32 => from.is_float(),
+        DType::TF32 => from.is_narrow_float() || matches!(from, DType::TF32 | DType::F8E8M0),
         // Eight-bit floats have fewer bits of exponent and of fraction than either.
         DType::F16 | DType::BF16 => from == to || from.is_fp8(),
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => from == to,

@@ -13,6 +13,7 @@ mod launch;
 mod load;
 mod machine;
 mod memory;
+mod mma;
 mod multiply;
 mod operand;
 mod parameters;

@@ -38,8 +38,8 @@ pub(crate) use chip::Sm90;
 pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
 pub(crate) use operand::{
-    MOVED_DEPTH, Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER,
-    STAGGERED_ROW_BYTES, STAGING_SLOTS, operands,
+    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,
+    STAGING_SLOTS, operands,
 };
 pub(crate) use place::EpilogueTransfer;
 pub(crate) use rank::{Candidate, candidates, fitted, schedules};

@@ -1,35 +1,19 @@
 //! The multiply role: a warpgroup's rows of every tile, from the ring to the epilogue.
 
-use postlude_ptx::kernel::{
-    Descriptor, DescriptorLayout, Kernel, Major, MatrixType, Reg, Var, WgmmaForm,
-};
+use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{OperandElement, OperandLoad, STAGE_ROW_BYTES, Sm90Schedule};
 use crate::target::tile::Tile;
 
 use super::epilogue::Epilogue;
+use super::mma::Mma;
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::split_k::SplitK;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::warpgroup::WarpgroupIndex;
-
-/// How an operand lies in a stage: as a descriptor says it, and the bytes that one instruction's depth takes.
-fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
-    match load {
-        OperandLoad::TmaMnMajor => (Major::MN, DescriptorLayout::mn_major_128(BLOCK_BYTES), 2048),
-        OperandLoad::TmaKMajor
-        | OperandLoad::Staggered
-        | OperandLoad::ElementsKMajor
-        | OperandLoad::ElementsMnMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
-    }
-}
-
-/// Bytes of 64 rows of a stage, or of a slab.
-const BLOCK_BYTES: u32 = 64 * STAGE_ROW_BYTES;
 
 pub(super) fn multiply<'k>(
     k: Kernel<'k, Sm90a>,
@@ -39,13 +23,10 @@ pub(super) fn multiply<'k>(
     ring: &Ring<'k, Sm90a>,
     in_cta: Reg<'k, U32>,
 ) {
-    let schedule = plan.schedule;
-    let tile = schedule.tile;
+    let tile = plan.schedule.tile;
     let rank = k.thread() & 127;
     let warpgroup = WarpgroupIndex::new(k, tile, in_cta);
-    let products = Products::new(k, plan, warpgroup);
-    let blocks: Vec<Vec<Var<'k, F32>>> =
-        (0..tile.blocks()).map(|_| (0..tile.columns / 2).map(|_| k.unset()).collect()).collect();
+    let mma = Mma::new(k, plan, warpgroup);
     let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
     let number = in_cta.mad(128, rank);
     let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, scheduler, number));
@@ -62,32 +43,23 @@ pub(super) fn multiply<'k>(
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
-        let step = |first: bool| {
-            let issue = |stage| products.issue(&blocks, stage, first);
-            match schedule.wgmma_in_flight {
-                0 => ring.consume(&at, issue),
-                _ => ring.consume_behind(&at, issue),
-            }
-        };
         // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
         // those registers.
-        step(true);
-        k.for_(1, scheduler.steps, 1, |_| step(false));
+        mma.multiply(ring, &at, true);
+        k.for_(1, scheduler.steps, 1, |_| mma.multiply(ring, &at, false));
         if let Some(ordered) = &ordered {
             k.when(work_tile.followed, || ordered.arrive());
         }
-        k.wgmma_wait(0);
-        if schedule.wgmma_in_flight > 0 {
-            ring.release_held(&at);
-        }
+        mma.wait(ring, &at);
         if tile.is_ping_pong() {
             ring.skip(&at, &others);
         }
-        if let Some(split_k) = &split_k {
-            split_k.gather(&blocks, |sums| epilogue.finish(work_tile, prefetched, sums));
-        } else {
-            epilogue.finish(work_tile, prefetched, &blocks);
-        }
+        mma.with_sums(|sums| match &split_k {
+            Some(split_k) => {
+                split_k.gather(sums, |sums| epilogue.finish(work_tile, prefetched, sums));
+            }
+            None => epilogue.finish(work_tile, prefetched, sums),
+        });
     };
     if epilogue.answers_later() {
         let after = |real: Reg<'k, Pred>| {
@@ -100,52 +72,6 @@ pub(super) fn multiply<'k>(
         scheduler.for_own(warpgroup.order, tile_of);
     }
     epilogue.drain();
-}
-
-/// The matrix products of one stage.
-struct Products<'a, 'k> {
-    k: Kernel<'k, Sm90a>,
-    schedule: &'a Sm90Schedule,
-    form: WgmmaForm,
-    /// The first stage of A's rows and of B, and the bytes that one instruction's depth takes of each.
-    left: (Descriptor<'k>, u32),
-    right: (Descriptor<'k>, u32),
-}
-
-impl<'a, 'k> Products<'a, 'k> {
-    fn new(k: Kernel<'k, Sm90a>, plan: &'a Plan<'a>, warpgroup: WarpgroupIndex<'k>) -> Self {
-        let (schedule, tile) = (plan.schedule, plan.schedule.tile);
-        let operand = match OperandElement::of_product(plan.graph) {
-            OperandElement::F16 => MatrixType::F16,
-            OperandElement::BF16 => MatrixType::BF16,
-            OperandElement::E4M3 => MatrixType::E4M3,
-        };
-        let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
-            schedule.needs.operands.map(layout);
-        let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(tile.columns, operand, operand) };
-        let stages = k.region(&plan.stages);
-        let own_rows = stages + warpgroup.in_tile * (tile.blocks() * BLOCK_BYTES);
-        let columns = stages + tile.rows * STAGE_ROW_BYTES;
-        let left = (k.descriptor(own_rows, left_layout), left_step);
-        let right = (k.descriptor(columns, right_layout), right_step);
-        Products { k, schedule, form, left, right }
-    }
-
-    /// Issues those of a stage; those of a tile's first do not keep what the accumulators held.
-    fn issue(&self, blocks: &[Vec<Var<'k, F32>>], stage: Reg<'k, U32>, first: bool) {
-        let (k, bytes) = (self.k, self.schedule.stage_bytes());
-        let [left, right] = [self.left.0, self.right.0].map(|first| first.element(stage, bytes));
-        k.wgmma_fence();
-        for step in 0..self.schedule.depth() / self.form.k() {
-            for (block, accumulators) in blocks.iter().enumerate() {
-                let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
-                let b = right.advance(step * self.right.1);
-                k.wgmma(&self.form, accumulators, a, b, !(first && step == 0));
-            }
-        }
-        k.wgmma_commit();
-        k.wgmma_wait(self.schedule.wgmma_in_flight);
-    }
 }
 
 /// The order of mainloops in ping-pong. Without it a warpgroup could read a slot before it was filled: it waits for a

@@ -118,6 +118,7 @@ pub(super) fn half_of(dtype: DType) -> Option<Half> {
         DType::F16 => Some(Half::F16),
         DType::BF16 => Some(Half::BF16),
         DType::F32
+        | DType::TF32
         | DType::F8E4M3
         | DType::F8E5M2
         | DType::F8E8M0

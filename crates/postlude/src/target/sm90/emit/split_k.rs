@@ -4,7 +4,10 @@
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::Alignment;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, Pred, U32};
+use postlude_ptx::types::{F32, Pred, S32, U32};
+
+use crate::dtype::Elem;
+use crate::graph::ProductId;
 
 use super::plan::Plan;
 use super::tile_scheduler::TileScheduler;
@@ -20,6 +23,8 @@ pub(super) struct SplitK<'k> {
     /// This thread's place, and the bytes from its sums to its next ones.
     own: SharedAddress<'k>,
     stride: u32,
+    /// Whether sums are integers.
+    integers: bool,
 }
 
 impl<'k> SplitK<'k> {
@@ -34,7 +39,8 @@ impl<'k> SplitK<'k> {
         let own = k.region(&plan.partials) + number * bytes;
         let stride = 128 * plan.schedule.math_warpgroups() * bytes;
         let count = plan.schedule.tile.cluster.split_k();
-        SplitK { k, count, rank: scheduler.rank(), own, stride }
+        let integers = plan.graph.product(ProductId::FIRST).elem == Elem::I32;
+        SplitK { k, count, rank: scheduler.rank(), own, stride, integers }
     }
 
     /// Whether this CTA is the first, which adds all partial sums.
@@ -61,7 +67,9 @@ impl<'k> SplitK<'k> {
                     let chunks = all.chunks_exact_mut(AT_ONCE);
                     for (chunk, offset) in chunks.zip(places(own.len() / AT_ONCE)) {
                         let more = k.load_cluster::<F32, AT_ONCE>(theirs.advance(offset));
-                        chunk.iter_mut().zip(more).for_each(|(sum, more)| *sum = *sum + more);
+                        for (sum, more) in chunk.iter_mut().zip(more) {
+                            *sum = self.add(*sum, more);
+                        }
                     }
                 }
                 // From here on the other CTAs may overwrite their partial sums.
@@ -79,6 +87,16 @@ impl<'k> SplitK<'k> {
                 sync(k);
             },
         );
+    }
+}
+
+impl<'k> SplitK<'k> {
+    fn add(&self, a: Reg<'k, F32>, b: Reg<'k, F32>) -> Reg<'k, F32> {
+        if !self.integers {
+            return a + b;
+        }
+        let [a, b] = [a, b].map(|sum| self.k.f32_to_bits(sum).cast::<S32>());
+        self.k.bits_to_f32((a + b).cast())
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn accept(
     chip: Sm90,
 ) -> Result<(), Sm90Refusal> {
     let (program, problem) = (bound.program(), bound.problem());
-    let needs = accepted_needs(bound, chip)?;
+    let needs = accepted_needs(bound)?;
     if !schedule.needs.covers(&needs)
         || !schedule.needs.counts_agree(&needs, SlotCounts::of(program, &schedule.needs))
     {

@@ -81,6 +81,9 @@ const LONG_ROWS: [Tile; 3] = [
 /// Columns of the widest product that ptxas compiles for four warpgroups.
 const WIDEST_OF_FOUR: u32 = 192;
 
+/// Registers of a thread that promotes, beside its sums: addresses, barriers and loop counters.
+const PROMOTING_REGISTERS: u32 = 32;
+
 impl Tile {
     /// Whether planning may take this tile by itself; the others wait for a schedule that names them.
     ///
@@ -135,7 +138,9 @@ impl Tile {
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
+        let promotes = !needs.promoted || self.promotes(needs);
         roomy
+            && promotes
             && splits
             && self.columns.is_multiple_of(needs.products)
             && self.row_columns(needs) >= needs.whole_columns
@@ -150,6 +155,20 @@ impl Tile {
                     && (self.cluster == Cluster::ONE || needs.operands == [OperandLoad::Staggered; 2])
                     && !self.is_ping_pong()
                     && self.math_warpgroups <= 2))
+    }
+
+    /// Columns whose sums are promoted at a time: half of a wide tile's, so that registers hold them beside the tile's.
+    pub(super) const fn promoted_columns(self) -> u32 {
+        if self.columns > 128 { self.columns / 2 } else { self.columns }
+    }
+
+    /// Whether registers hold sums that are promoted beside the tile's. In ping-pong one warpgroup multiplies at a time, and
+    /// the tensor core would wait for its additions.
+    fn promotes(self, needs: &Needs) -> bool {
+        let columns = self.promoted_columns();
+        !self.is_ping_pong()
+            && columns.is_multiple_of(8)
+            && self.accumulators() + columns / 2 + PROMOTING_REGISTERS <= self.registers(needs)[1]
     }
 
     /// Columns of the tiles that a cluster has side by side: as many hold whole rows.

@@ -7,14 +7,11 @@ pub(crate) struct Sm90 {
     pub(crate) processors: u32,
     /// Shared memory that one CTA may ask for, in bytes.
     pub(crate) shared_bytes: u32,
-    /// Whether products of 8-bit operands are planned. Their sums have 13 fractional bits, and no kernel adds them to f32
-    /// registers on the way yet, so only tests with exact sums ask for them.
-    pub(crate) eight_bit: bool,
 }
 
 impl Sm90 {
     /// An H200 or H100 SXM.
-    pub(crate) const H200: Sm90 = Sm90 { processors: 132, shared_bytes: 232_448, eight_bit: false };
+    pub(crate) const H200: Sm90 = Sm90 { processors: 132, shared_bytes: 232_448 };
 
     /// CTAs, one an SM, that run at a time in clusters of this many. A cluster stays within a group of SMs: larger ones
     /// leave some of each group idle, on an H200 twelve of all.

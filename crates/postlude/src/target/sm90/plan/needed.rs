@@ -1,6 +1,6 @@
 //! What a tile program needs of a schedule at the sizes and placements of a call.
 
-use crate::graph::Kind;
+use crate::graph::{Accumulation, Kind, ProductId};
 use crate::lower::{Reduction, TileProgram};
 use crate::placement::Placements;
 use crate::problem::Problem;
@@ -21,7 +21,8 @@ pub(super) fn needed(
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
         operands: operand::operand_loads(program.graph(), problem, placements),
-        operand_bytes: operand::OperandElement::of_product(program.graph()).bytes(),
+        operand_bytes: operand::OperandElement::of_product(program.graph())[0].bytes(),
+        promoted: program.graph().product(ProductId::FIRST).accumulation == Accumulation::Promoted,
         epilogue_loads: place::epilogue_loads(program, problem, placements, windows),
         epilogue_stores: place::epilogue_stores(program, problem, placements, windows),
         slots: SlotCounts::default(),

@@ -32,6 +32,8 @@ pub(crate) struct Needs {
     pub(crate) operands: [OperandLoad; 2],
     /// Bytes of an element of A or B.
     pub(crate) operand_bytes: u32,
+    /// Whether a stage's sums are added to the tile's in f32.
+    pub(crate) promoted: bool,
     /// How each tile operand is loaded, in the order of the signature.
     pub(crate) epilogue_loads: Vec<EpilogueTransfer>,
     /// How each output is stored, in the order of the signature.
@@ -75,6 +77,7 @@ impl Needs {
         Needs {
             operands,
             operand_bytes,
+            promoted: false,
             epilogue_loads,
             epilogue_stores,
             slots,
@@ -142,6 +145,7 @@ impl Needs {
         let loads = self.operands.iter().zip(other.operands);
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
             && self.operand_bytes == other.operand_bytes
+            && self.promoted == other.promoted
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values

@@ -71,6 +71,10 @@ pub(crate) enum OperandElement {
     F16,
     BF16,
     E4M3,
+    E5M2,
+    I8,
+    U8,
+    TF32,
 }
 
 impl OperandElement {
@@ -80,14 +84,11 @@ impl OperandElement {
             DType::F16 => Some(OperandElement::F16),
             DType::BF16 => Some(OperandElement::BF16),
             DType::F8E4M3 => Some(OperandElement::E4M3),
-            DType::F32
-            | DType::F8E5M2
-            | DType::F8E8M0
-            | DType::I8
-            | DType::U8
-            | DType::I32
-            | DType::Bool
-            | DType::B1 => None,
+            DType::F8E5M2 => Some(OperandElement::E5M2),
+            DType::I8 => Some(OperandElement::I8),
+            DType::U8 => Some(OperandElement::U8),
+            DType::TF32 => Some(OperandElement::TF32),
+            DType::F32 | DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
     }
 
@@ -95,19 +96,31 @@ impl OperandElement {
     pub(crate) const fn bytes(self) -> u32 {
         match self {
             OperandElement::F16 | OperandElement::BF16 => 2,
-            OperandElement::E4M3 => 1,
+            OperandElement::E4M3
+            | OperandElement::E5M2
+            | OperandElement::I8
+            | OperandElement::U8 => 1,
+            OperandElement::TF32 => 4,
         }
     }
 
-    /// That of the product's operands; planning refuses others.
-    pub(crate) fn of_product(graph: &Graph) -> OperandElement {
-        let dtype = graph.inputs()[graph.product(ProductId::FIRST).left.0.0 as usize].dtype;
-        OperandElement::of(dtype)
-            .unwrap_or_else(|| panic!("compiler bug: planning let operands of {dtype} through"))
+    /// Whether wgmma reads it MN-major, too.
+    const fn transposes(self) -> bool {
+        matches!(self, OperandElement::F16 | OperandElement::BF16)
+    }
+
+    /// Those of the product's operands, which have one width; planning refuses others.
+    pub(crate) fn of_product(graph: &Graph) -> [OperandElement; 2] {
+        let product = graph.product(ProductId::FIRST);
+        [product.left, product.right].map(|(input, _)| {
+            let dtype = graph.inputs()[input.0 as usize].dtype;
+            OperandElement::of(dtype)
+                .unwrap_or_else(|| panic!("compiler bug: planning let operands of {dtype} through"))
+        })
     }
 }
 
-/// Bytes of the elements that threads move themselves: staggered rows, and elements one by one.
+/// Bytes of the elements of staggered rows.
 pub(crate) const MOVED_BYTES: u32 = 2;
 
 /// Classes of rows of a staggered operand: 16 bytes are this many 16-bit elements.
@@ -115,7 +128,7 @@ pub(crate) const STAGGER: u32 = 8;
 
 /// Bytes of a row of a stage: one swizzled row of shared memory.
 pub(crate) const STAGE_ROW_BYTES: u32 = 128;
-/// K of one stage of elements that threads move.
+/// K of one stage of 16-bit elements.
 pub(crate) const MOVED_DEPTH: u32 = STAGE_ROW_BYTES / MOVED_BYTES;
 /// Slots of staggered operands: TMA fills one while load warps empty the other.
 pub(crate) const STAGING_SLOTS: u32 = 2;
@@ -199,7 +212,20 @@ pub(super) fn operand_loads(
         .map(|load| if load == OperandLoad::Staggered { OperandLoad::ElementsKMajor } else { load })
 }
 
+/// How an operand is loaded: wgmma reads only 16-bit elements MN-major, and threads move only 16-bit staggered rows.
 fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
+    let load = placed_load(operand, problem);
+    if OperandElement::of(operand.dtype).is_none_or(OperandElement::transposes) {
+        return load;
+    }
+    match load {
+        OperandLoad::TmaMnMajor => OperandLoad::ElementsMnMajor,
+        OperandLoad::Staggered => OperandLoad::ElementsKMajor,
+        OperandLoad::TmaKMajor | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => load,
+    }
+}
+
+fn placed_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
     if problem.inner == 0 {
         // Nothing is read.
         return OperandLoad::TmaKMajor;

@@ -42,12 +42,11 @@ const POWERS: usize = 8;
 const FEW: usize = 4;
 
 /// What a program needs, or why no schedule runs it.
-pub(super) fn accepted_needs(bound: &BoundProgram, chip: Sm90) -> Result<Needs, Sm90Refusal> {
+pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
     let (program, problem) = (bound.program(), bound.problem());
-    refuse::refuse_operands(program, chip)?;
+    refuse::refuse_operands(program)?;
     place::refuse(problem)?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
-    refuse::refuse_layout(&needs)?;
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;
     Ok(needs)
@@ -55,7 +54,7 @@ pub(super) fn accepted_needs(bound: &BoundProgram, chip: Sm90) -> Result<Needs, 
 
 /// Every candidate in the order of the table, or why the problem is refused whatever the tile.
 pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
-    let needs = accepted_needs(bound, chip)?;
+    let needs = accepted_needs(bound)?;
     parameters::refuse(bound.program(), &needs)?;
     judged(bound.problem(), &needs, chip)
 }
@@ -134,7 +133,7 @@ pub(crate) fn schedules(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
-    let needs = accepted_needs(bound, chip)?;
+    let needs = accepted_needs(bound)?;
     parameters::refuse(bound.program(), &needs)?;
     let problem = bound.problem();
     let candidates = judged(problem, &needs, chip)?;
@@ -162,7 +161,7 @@ pub(crate) fn fitted(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
-    Ok(fit(tile, &accepted_needs(bound, chip)?, chip))
+    Ok(fit(tile, &accepted_needs(bound)?, chip))
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use crate::lower::{TileProgram, first, needing};
 use crate::target::tile::Tile;
 
 use super::candidates::CANDIDATES;
-use super::chip::Sm90;
 use super::needs::Needs;
-use super::operand::{OperandElement, OperandLoad};
+use super::operand::OperandElement;
 use super::refusal::Sm90Refusal;
 
 /// Refuses rows, runs of columns and products that no tile of the table holds.
@@ -63,13 +62,12 @@ fn refuse_height(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal
 }
 
 /// Refuses operands of dtypes that wgmma does not multiply.
-pub(super) fn refuse_operands(program: &TileProgram, chip: Sm90) -> Result<(), Sm90Refusal> {
+pub(super) fn refuse_operands(program: &TileProgram) -> Result<(), Sm90Refusal> {
     let graph = program.graph();
     let operands = graph.products().iter().flat_map(|product| [product.left, product.right]);
     for (input, _) in operands {
         let declared = &graph.inputs()[input.0 as usize];
-        let element = OperandElement::of(declared.dtype);
-        if element.is_none_or(|element| element.bytes() == 1 && !chip.eight_bit) {
+        if OperandElement::of(declared.dtype).is_none() {
             let at = first(graph, |op| matches!(op, Op::Accumulator(_)));
             return Err(Sm90Refusal::OperandDType {
                 name: declared.name.clone(),
@@ -79,10 +77,4 @@ pub(super) fn refuse_operands(program: &TileProgram, chip: Sm90) -> Result<(), S
         }
     }
     Ok(())
-}
-
-/// Refuses 8-bit operands that TMA does not load K-major: threads move 16-bit elements, and wgmma transposes no others.
-pub(super) fn refuse_layout(needs: &Needs) -> Result<(), Sm90Refusal> {
-    let mapped = needs.operands == [OperandLoad::TmaKMajor; 2];
-    if needs.operand_bytes == 1 && !mapped { Err(Sm90Refusal::OperandTile) } else { Ok(()) }
 }

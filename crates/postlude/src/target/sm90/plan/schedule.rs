@@ -60,6 +60,11 @@ impl Sm90Schedule {
         STAGE_ROW_BYTES / self.needs.operand_bytes
     }
 
+    /// Columns of the sums that are promoted at a time, where a stage's are.
+    pub(crate) fn promoted_columns(&self) -> Option<u32> {
+        self.needs.promoted.then(|| self.tile.promoted_columns())
+    }
+
     /// Math warpgroups of a CTA.
     pub(crate) fn math_warpgroups(&self) -> u32 {
         self.tile.math_warpgroups

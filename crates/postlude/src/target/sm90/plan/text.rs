@@ -72,6 +72,9 @@ impl Needs {
     fn print_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [left, right] = self.operands.map(OperandLoad::name);
         writeln!(f, "    operands {left} {right}")?;
+        if self.promoted {
+            writeln!(f, "    promoted 1")?;
+        }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
             write!(f, "    {word}")?;
@@ -101,7 +104,8 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 23] = [
+const NUMBERS: [&str; 24] = [
+    "promoted",
     "math_warpgroups",
     "split_k",
     "stages",
@@ -197,7 +201,7 @@ impl Knobs {
                 let [rows, columns, depth] = sizes(value)?;
                 self.tile = Some([rows, columns]);
                 self.operand_bytes = STAGE_ROW_BYTES.checked_div(depth);
-                [64, 128].contains(&depth).then_some(())?;
+                [32, 64, 128].contains(&depth).then_some(())?;
             }
             "cluster" => {
                 let cluster = sizes(value)?;
@@ -246,6 +250,7 @@ impl Knobs {
         let needs = Needs {
             operands: self.operands.ok_or(missing("operands"))?,
             operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
+            promoted: given("promoted").unwrap_or(0) > 0,
             epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
             epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,

@@ -48,7 +48,7 @@ pub(super) fn store<'k, C: EpilogueChip>(
         byte(k.widen_u16(pair.cast::<U16>()));
     };
     let store = || match dtype {
-        DType::F32 => k.store_global(to, [value.float()]),
+        DType::F32 | DType::TF32 => k.store_global(to, [value.float()]),
         DType::F16 => k.store_global(to, [k.half_of_f32(Half::F16, value.float())]),
         DType::BF16 => k.store_global(to, [k.half_of_f32(Half::BF16, value.float())]),
         DType::F8E4M3 => eighth(Packed8::E4M3),

@@ -217,7 +217,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let pack = |row: usize| k.pack_halves(half, floats[row], floats[row + 1]);
                 Converted::Packed([pack(0), pack(2)])
             }
-            (_, DType::F32 | DType::F16 | DType::BF16) => {
+            (_, DType::F32 | DType::TF32 | DType::F16 | DType::BF16) => {
                 Converted::Whole(values.map(Value::float))
             }
             (_, DType::F8E4M3) => eighth(Packed8::E4M3),

@@ -1,24 +1,27 @@
 //! An operand that no tensor map describes: the load warpgroup's threads read it, whatever its strides.
 //!
-//! A thread brings in chunks of eight elements along the contraction, 16 bytes of a swizzled row. Its warp reads along
-//! whichever side lies without gaps.
+//! A thread brings in chunks of elements along the contraction, 16 bytes of a swizzled row. Its warp reads along whichever
+//! side lies without gaps.
 
-use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B16, B32, U32};
+use postlude_ptx::types::{B16, B32, Pred, Scalar, U32};
 
-use crate::target::sm90::plan::{MOVED_DEPTH, OperandLoad};
+use crate::target::sm90::plan::OperandLoad;
 
 use super::super::memory::Memory;
 use super::part::{LINE_BYTES, Part, Piece};
 
-/// Elements of a chunk.
-const CHUNK: u32 = 8;
+/// Bytes of a chunk.
+const CHUNK_BYTES: u32 = 16;
 /// Chunks of a row.
-const CHUNKS: u32 = MOVED_DEPTH / CHUNK;
-/// Chunks that a thread asks for before it stores the first.
-const AT_ONCE: u32 = 2;
+const CHUNKS: u32 = LINE_BYTES / CHUNK_BYTES;
+/// Elements that a thread asks for before it stores the first chunk.
+const AT_ONCE: u32 = 16;
+/// Of two words, the lowest byte of each as the two lowest; and the two lowest bytes of each.
+const BYTE_OF_EACH: u32 = 0x0040;
+const TWO_OF_EACH: u32 = 0x5410;
 /// Threads of the load warpgroup, and warps.
 const THREADS: u32 = 128;
 const WARPS: u32 = 4;
@@ -48,16 +51,21 @@ impl<'a, 'k> Elements<'a, 'k> {
     /// Brings in this thread's chunks of a stage.
     pub(crate) fn bring(&self, stage: SharedAddress<'k>, at: Piece<'k>) {
         let turns = self.part.size * CHUNKS / THREADS;
-        let k = self.k;
-        k.for_(0, turns, AT_ONCE, |turn| {
+        let (k, at_once) = (self.k, AT_ONCE / self.chunk());
+        k.for_(0, turns, at_once, |turn| {
             let chunks: Vec<_> =
-                (0..AT_ONCE).map(|next| self.read(self.place(turn + next), at)).collect();
+                (0..at_once).map(|next| self.read(self.place(turn + next), at)).collect();
             for ([row, chunk], values) in chunks {
-                let swizzled = (chunk ^ (row & (CHUNKS - 1))) * (2 * CHUNK);
+                let swizzled = (chunk ^ (row & (CHUNKS - 1))) * CHUNK_BYTES;
                 let to = stage + self.part.offset + row.mad(LINE_BYTES, swizzled);
                 k.store_shared(to, values);
             }
         });
+    }
+
+    /// Elements of a chunk.
+    fn chunk(&self) -> u32 {
+        self.part.depth / CHUNKS
     }
 
     /// The row and the chunk that this thread brings in at a turn.
@@ -77,21 +85,64 @@ impl<'a, 'k> Elements<'a, 'k> {
         at: Piece<'k>,
     ) -> ([Reg<'k, U32>; 2], [Reg<'k, B32>; 4]) {
         let (k, [row, chunk]) = (self.k, place);
-        let (row, depth) = (at.first + row, chunk.mad(CHUNK, at.depth));
+        let (row, depth) = (at.first + row, chunk.mad(self.chunk(), at.depth));
         let [rows, inner] = self.limits;
         let left = inner.max(depth) - depth;
         let left = left.select(0, row.lt(rows));
         let first = self.memory.element(k, [at.batch, row, depth]);
-        let values: Vec<Reg<'k, B16>> = (0..CHUNK)
-            .map(|element| {
-                let from = self.memory.beyond(first, element).pointer();
-                let inside = left.gt(element);
-                let [value] = k.load_global_if(inside, from, LoadCache::ReadOnly, 0_u16);
-                value
-            })
-            .collect();
-        let pairs: Vec<Reg<'k, B32>> =
-            values.chunks_exact(2).map(|pair| k.pack16(pair[0], pair[1])).collect();
-        (place, [pairs[0], pairs[1], pairs[2], pairs[3]])
+        let place_of = |element: u32| {
+            let from = self.memory.beyond(first, element).pointer();
+            (from, left.gt(element))
+        };
+        let words = match self.chunk() {
+            4 => self.words(place_of),
+            8 => self.halves(place_of),
+            16 => self.bytes(place_of),
+            elements => panic!("compiler bug: {elements} elements in 16 bytes"),
+        };
+        (place, words)
+    }
+
+    /// Four elements of 32 bits.
+    fn words(
+        &self,
+        place: impl Fn(u32) -> (GlobalPointer<'k>, Reg<'k, Pred>),
+    ) -> [Reg<'k, B32>; 4] {
+        [0, 1, 2, 3].map(|element| {
+            let (from, inside) = place(element);
+            let [value] = self.k.load_global_if(inside, from, LoadCache::ReadOnly, 0_u32);
+            value
+        })
+    }
+
+    /// Eight elements of 16 bits.
+    fn halves(
+        &self,
+        place: impl Fn(u32) -> (GlobalPointer<'k>, Reg<'k, Pred>),
+    ) -> [Reg<'k, B32>; 4] {
+        let element = |element: u32| {
+            let (from, inside) = place(element);
+            let [value] = self.k.load_global_if(inside, from, LoadCache::ReadOnly, 0_u16);
+            value
+        };
+        let values: Vec<Reg<'k, B16>> = (0..8).map(element).collect();
+        [0, 2, 4, 6].map(|first| self.k.pack16(values[first], values[first + 1]))
+    }
+
+    /// Sixteen elements of 8 bits.
+    fn bytes(
+        &self,
+        place: impl Fn(u32) -> (GlobalPointer<'k>, Reg<'k, Pred>),
+    ) -> [Reg<'k, B32>; 4] {
+        let element = |element: u32| {
+            let (from, inside) = place(element);
+            self.k.load_global_narrow_if(inside, Scalar::U8, from, LoadCache::ReadOnly)
+        };
+        let values: Vec<Reg<'k, B32>> = (0..16).map(|place| element(place).cast()).collect();
+        [0, 4, 8, 12].map(|first| {
+            let selector = self.k.imm::<B32>(BYTE_OF_EACH);
+            let pair = |first: usize| values[first].permute(values[first + 1], selector);
+            pair(first).permute(pair(first + 2), self.k.imm::<B32>(TWO_OF_EACH))
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Half, Packed8, Reg};
 use postlude_ptx::modifier::{Compare, Rounding, Saturation};
-use postlude_ptx::types::{B32, F32, Pred, S32};
+use postlude_ptx::types::{B32, F32, Pred, S32, U32};
 
 use crate::dtype::DType;
 use crate::target::sm90::emit::chip::EpilogueChip;
@@ -23,6 +23,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     fn cast_float(&self, to: DType, a: Reg<'k, F32>) -> Value<'k> {
         match to {
             DType::F32
+            | DType::TF32
             | DType::F16
             | DType::BF16
             | DType::F8E4M3
@@ -38,9 +39,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     fn cast_integer(&self, to: DType, a: Reg<'k, S32>) -> Value<'k> {
         match to {
             DType::F32 => Value::Float(self.k.float_of_s32(a)),
-            DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => {
-                Value::Float(self.rounded(to, self.odd_float(a)))
-            }
+            DType::TF32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0 => Value::Float(self.rounded(to, self.odd_float(a))),
             DType::I32 => Value::Integer(a),
             DType::I8 => Value::Integer(a.max(i32::from(i8::MIN)).min(i32::from(i8::MAX))),
             DType::U8 => Value::Integer(a.max(0).min(i32::from(u8::MAX))),
@@ -51,7 +55,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// 0 and 1 are exact in every type but that of scales.
     fn cast_truth(&self, to: DType, a: Reg<'k, Pred>) -> Value<'k> {
         match to {
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
+            DType::F32 | DType::TF32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => {
                 Value::Float(self.k.imm::<F32>(1.0).select(0.0, a))
             }
             DType::F8E8M0 => {
@@ -80,10 +84,18 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::F8E5M2 => eighth(Packed8::E5M2),
             DType::F8E8M0 => scale_value(self.k, scale_code(self.k, a)),
             DType::F32 => a,
+            DType::TF32 => self.rounded_tf32(a),
             DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => {
                 panic!("compiler bug: {to} is no type of floats")
             }
         }
+    }
+
+    /// The nearest with ten bits of the fraction, ties to even.
+    fn rounded_tf32(&self, a: Reg<'k, F32>) -> Reg<'k, F32> {
+        let bits = self.k.f32_to_bits(a).cast::<U32>();
+        let nearest = (bits + ((bits >> 13) & 1) + 0xfff) & 0xffff_e000;
+        self.k.bits_to_f32(nearest.cast()).select(a, a.compare(Compare::Eq, a))
     }
 
     /// An integer as a float, rounded to odd: rounding that again, to fewer than 23 bits, is as good as rounding once.

@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::modifier::{Rounding, Saturation};
 use postlude_ptx::types::{F32, Pred, U64};
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Elem};
 use crate::functions::Accuracy;
 use crate::graph::{Axes, Binary, Constant, IndexAxis, Kind, NodeId, Op, Unary};
 use crate::lower::ReductionScope;
@@ -148,7 +148,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
         let accuracy = self.plan.accuracies[id.index()];
         match &self.plan.graph[id].op {
-            Op::Accumulator(product) => Value::Float(accumulator(accumulators, product.0 as usize)),
+            Op::Accumulator(product) => {
+                let sum = accumulator(accumulators, product.0 as usize);
+                match self.plan.graph.product(*product).elem {
+                    Elem::I32 => Value::Integer(self.k.f32_to_bits(sum).cast()),
+                    Elem::F32 | Elem::Bool => Value::Float(sum),
+                }
+            }
             Op::Input(input) => self.input(*input, place),
             Op::Constant(constant) => self.constant(*constant),
             Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),

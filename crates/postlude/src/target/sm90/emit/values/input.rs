@@ -1,7 +1,7 @@
 //! Inputs of every type, loaded element by element.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, Src};
-use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::modifier::{Compare, LoadCache};
 use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
@@ -123,6 +123,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         };
         match dtype {
             DType::F32 => Value::Float(self.whole::<F32>(from, 0.0)),
+            DType::TF32 => {
+                let value = self.whole::<F32>(from, 0.0);
+                let read = self.k.f32_to_bits(value).cast::<U32>() & 0xffff_e000;
+                let number = value.compare(Compare::Eq, value);
+                Value::Float(self.k.bits_to_f32(read.cast()).select(value, number))
+            }
             DType::F16 => half(Half::F16),
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
