@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::dtype::{self, Elem};
+use crate::dtype::{self, DType, Elem};
 use crate::graph::fold::{lowest_bit, sums_exactly};
 use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Value};
 use crate::problem::input_tensor;
@@ -14,6 +14,10 @@ use super::progress::Progress;
 /// Each step of a tensor core may lose a unit in the last place of the largest term, and there is at most one step a term:
 /// twice the half unit of a rounded sum (docs/numerics.md, "The accumulator").
 const STEP: f64 = 1.0 / (1u32 << 23) as f64;
+/// The same for a product of f32 operands, which tensor cores multiply as high and low parts: three steps for eight terms,
+/// each of which may lose 3.25 units, and what parts lose of a term, 12 units.
+const SPLIT_STEPS: f64 = 1.25;
+const SPLIT_LOSS: f64 = 12.0;
 /// What an instruction of a tensor core may lose of 8-bit products, for each unit of its largest term: it truncates 32
 /// products and the sum before at 13 fractional bits of the largest, and the total again (docs/numerics.md). Two more
 /// units cover what the sums that this is computed from have lost themselves.
@@ -35,6 +39,8 @@ struct Matrix {
     inner: usize,
     /// Of each row.
     lowest_bits: Vec<Option<i32>>,
+    /// Of each row, whether it has numbers that a tensor core multiplies in parts.
+    split: Vec<bool>,
 }
 
 /// The accumulator of a product at the needed rows and columns of every batch.
@@ -103,12 +109,21 @@ fn matrix(
         }
     }
     let of_row = |row: &[f64]| lowest_bit(row.iter().copied().filter(|x| x.is_finite()));
+    let is_split = |row: &[f64]| {
+        let f32s = tensor.dtype() == DType::F32;
+        f32s && row.iter().any(|x| dtype::round_to(DType::TF32, *x) != *x && x.is_finite())
+    };
+    let split = if inner == 0 {
+        vec![false; outer]
+    } else {
+        values.chunks_exact(inner).map(is_split).collect()
+    };
     let lowest_bits = if inner == 0 {
         vec![None; outer]
     } else {
         values.chunks_exact(inner).map(of_row).collect()
     };
-    Matrix { values, inner, lowest_bits }
+    Matrix { values, inner, lowest_bits, split }
 }
 
 /// The K of the sums that a tensor core makes of 8-bit floats; `None` for other operands.
@@ -155,12 +170,16 @@ fn dot(
     }
     let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
     let truncated = eight_bit_depth.map_or(0.0, |depth| eight_bit_loss(a, b, bits, depth));
-    if magnitude == 0.0 || (truncated == 0.0 && sums_exactly(bits, magnitude)) {
+    let split = left.split[row] || right.split[column];
+    if magnitude == 0.0 || (truncated == 0.0 && !split && sums_exactly(bits, magnitude)) {
         return Value::exact(nominal);
     }
     // Terms below the smallest normal f32 may be lost whole.
-    let lost = left.inner as f64 * (f32::MIN_POSITIVE as f64);
-    let rounded = left.inner as f64 * STEP * magnitude + lost.min(magnitude);
+    let parts = if split { 3.0 } else { 1.0 };
+    let lost = parts * left.inner as f64 * (f32::MIN_POSITIVE as f64);
+    let steps = left.inner as f64;
+    let steps = if split { SPLIT_STEPS * steps + SPLIT_LOSS } else { steps };
+    let rounded = steps * STEP * magnitude + lost.min(magnitude);
     Value::exact(nominal).widen(rounded + truncated)
 }
 

@@ -10,7 +10,7 @@ use postlude::{
 };
 use postlude_corpus::Random;
 
-const PAIRS: [(&str, &str); 9] = [
+const PAIRS: [(&str, &str); 10] = [
     ("f8e4m3", "f8e4m3"),
     ("f8e4m3", "f8e5m2"),
     ("f8e5m2", "f8e4m3"),
@@ -20,6 +20,7 @@ const PAIRS: [(&str, &str); 9] = [
     ("u8", "i8"),
     ("u8", "u8"),
     ("tf32", "tf32"),
+    ("f32", "f32"),
 ];
 /// Dims and orientations of both operands.
 const LAYOUTS: [[(&str, &str); 2]; 4] = [
@@ -147,6 +148,31 @@ fn promoted_and_native_sums_are_within_the_reference_bounds() {
             losses.push(worst);
         }
         assert!(losses.iter().all(|loss| *loss > 0.0), "{source}: {losses:?}");
+    }
+}
+
+#[test]
+fn parts_of_f32_are_within_bounds_and_infinities_stay() {
+    let kernel =
+        Kernel::parse("kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }")
+            .expect("it types");
+    let mut random = Random::new(5);
+    let sim = Options { backend: Backend::Sim, ..Options::default() };
+    for at in [[64, 64, 1], [70, 40, 9], [64, 128, 160], [8, 8, 0]].map(sizes) {
+        for special in [false, true] {
+            let element = |_, random: &mut Random| match random.below(30) {
+                0 if special => f64::INFINITY,
+                1 if special => 1e-30,
+                2 if special => 0.0,
+                _ => f64::from((random.below(1 << 24) as f32 - 8e6) / 3e6),
+            };
+            let arguments = operands(&kernel, &at, &mut random, element);
+            let outputs = run(&kernel, &sim, &at, &arguments);
+            let compiled = kernel.compile(&sim);
+            let problem = compiled.problem(&at).expect("sizes of every dim");
+            let found = compiled.check(&problem, &arguments, &outputs).expect("it fits");
+            assert!(found[0].worst <= 1.0, "{at:?}: {:?}", found[0]);
+        }
     }
 }
 

@@ -30,7 +30,8 @@ fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
         OperandLoad::TmaKMajor
         | OperandLoad::Staggered
         | OperandLoad::ElementsKMajor
-        | OperandLoad::ElementsMnMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
+        | OperandLoad::ElementsMnMajor
+        | OperandLoad::VectorsKMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
     }
 }
 
@@ -42,7 +43,7 @@ fn matrix_type(element: OperandElement) -> MatrixType {
         OperandElement::E5M2 => MatrixType::E5M2,
         OperandElement::I8 => MatrixType::S8,
         OperandElement::U8 => MatrixType::U8,
-        OperandElement::TF32 => MatrixType::TF32,
+        OperandElement::TF32 | OperandElement::F32 => MatrixType::TF32,
     }
 }
 
@@ -136,12 +137,15 @@ impl<'a, 'k> Mma<'a, 'k> {
     /// Issues those of a stage; those of a tile's first do not keep what the accumulators held.
     fn issue<T: Accumulator>(&self, blocks: &Blocks<'k, T>, stage: Reg<'k, U32>, first: bool) {
         let (k, [left, right]) = (self.k, self.stage(stage));
+        let parts = self.parts();
         k.wgmma_fence();
         for step in 0..self.schedule.depth() / self.form.k() {
-            for (block, accumulators) in blocks.iter().enumerate() {
-                let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
-                let b = right.advance(step * self.right.1);
-                k.wgmma(&self.form, accumulators, a, b, !(first && step == 0));
+            for (place, [low_a, low_b]) in parts.iter().enumerate() {
+                for (block, accumulators) in blocks.iter().enumerate() {
+                    let a = low_a + step * self.left.1 + block as u32 * BLOCK_BYTES;
+                    let (a, b) = (left.advance(a), right.advance(low_b + step * self.right.1));
+                    k.wgmma(&self.form, accumulators, a, b, !(first && step == 0 && place == 0));
+                }
             }
         }
         k.wgmma_commit();
@@ -172,6 +176,14 @@ impl<'a, 'k> Mma<'a, 'k> {
                 }
             }
         }
+    }
+
+    /// The bytes from A and from B to the parts of them that are multiplied: the high ones, or each low one with a high one
+    /// first. Small numbers have low parts that are nothing beside a sum that is not zero (see `operand::elements`), and
+    /// the sum of the high parts' products decides last whether it is.
+    fn parts(&self) -> Vec<[u32; 2]> {
+        let low = self.schedule.part_bytes();
+        if self.schedule.needs.split { vec![[low, 0], [0, low], [0, 0]] } else { vec![[0, 0]] }
     }
 
     /// A's rows and B in a stage.

@@ -42,9 +42,9 @@ impl<'k> Operand<'k> {
         let given = match part.load {
             OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
             OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),
-            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
-                Given::Memory(Memory::declare(k, name, dtype, None))
-            }
+            OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => Given::Memory(Memory::declare(k, name, dtype, None)),
         };
         Operand { part, given, batched: k.parameter_u32(&format!("{name}_batched")) }
     }

@@ -124,7 +124,8 @@ impl Tile {
             OperandLoad::TmaMnMajor
             | OperandLoad::Staggered
             | OperandLoad::ElementsKMajor
-            | OperandLoad::ElementsMnMajor => size % 64 == 0,
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => size % 64 == 0,
         };
         let written = needs.operands.iter().any(|load| load.is_written());
         // Many accumulators leave the load warpgroup few registers.

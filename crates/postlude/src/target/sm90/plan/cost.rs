@@ -34,6 +34,8 @@ const L2_STAGGERED_ROWS: f64 = 18.3;
 /// element by element.
 const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
 const ELEMENTS_ROW: f64 = 40.0;
+/// The same for 16 bytes at a time. A guess that is not fitted.
+const VECTORS_ROW: f64 = 8.0;
 /// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
 const FINISH: f64 = 170.0;
 const FINISH_SLOT: f64 = 210.0;
@@ -127,8 +129,11 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64, part: f64) -> f
         (false, _) => COOPERATIVE,
         (true, _) => PING_PONG,
     };
-    let products =
-        f64::from(tile.rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES * waits * part;
+    let each = if schedule.needs.split { 3.0 } else { 1.0 };
+    let products = f64::from(tile.rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES
+        * each
+        * waits
+        * part;
     let products_of_a = schedule.needs.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
@@ -144,7 +149,8 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64, part: f64) -> f
             OperandLoad::TmaKMajor
             | OperandLoad::TmaMnMajor
             | OperandLoad::ElementsKMajor
-            | OperandLoad::ElementsMnMajor => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
         drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
         threads += f64::from(size)
@@ -152,6 +158,7 @@ fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64, part: f64) -> f
                 OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => 0.0,
                 OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
+                OperandLoad::VectorsKMajor => VECTORS_ROW,
             };
     }
     let received = f64::from(tile.rows + tile.columns) * ROW;

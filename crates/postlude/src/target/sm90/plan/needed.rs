@@ -22,6 +22,7 @@ pub(super) fn needed(
     let mut needs = Needs {
         operands: operand::operand_loads(program.graph(), problem, placements),
         operand_bytes: operand::OperandElement::of_product(program.graph())[0].bytes(),
+        split: operand::OperandElement::of_product(program.graph())[0].is_split(),
         promoted: program.graph().product(ProductId::FIRST).accumulation == Accumulation::Promoted,
         epilogue_loads: place::epilogue_loads(program, problem, placements, windows),
         epilogue_stores: place::epilogue_stores(program, problem, placements, windows),

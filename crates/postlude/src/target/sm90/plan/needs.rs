@@ -32,6 +32,8 @@ pub(crate) struct Needs {
     pub(crate) operands: [OperandLoad; 2],
     /// Bytes of an element of A or B.
     pub(crate) operand_bytes: u32,
+    /// Whether a stage has low parts of A and B behind the high ones.
+    pub(crate) split: bool,
     /// Whether a stage's sums are added to the tile's in f32.
     pub(crate) promoted: bool,
     /// How each tile operand is loaded, in the order of the signature.
@@ -77,6 +79,7 @@ impl Needs {
         Needs {
             operands,
             operand_bytes,
+            split: false,
             promoted: false,
             epilogue_loads,
             epilogue_stores,
@@ -146,6 +149,7 @@ impl Needs {
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
             && self.operand_bytes == other.operand_bytes
             && self.promoted == other.promoted
+            && self.split == other.split
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values

@@ -21,16 +21,19 @@ pub(crate) enum OperandLoad {
     ElementsKMajor,
     /// Element by element; the threads of a warp read along rows of A, or columns of B.
     ElementsMnMajor,
+    /// By threads, 16 bytes at a time along K.
+    VectorsKMajor,
 }
 
 impl OperandLoad {
     /// Every one, best first.
-    pub(crate) const ALL: [OperandLoad; 5] = [
+    pub(crate) const ALL: [OperandLoad; 6] = [
         OperandLoad::TmaKMajor,
         OperandLoad::TmaMnMajor,
         OperandLoad::Staggered,
         OperandLoad::ElementsKMajor,
         OperandLoad::ElementsMnMajor,
+        OperandLoad::VectorsKMajor,
     ];
 
     /// The word in a printed schedule.
@@ -41,26 +44,27 @@ impl OperandLoad {
             OperandLoad::Staggered => "staggered",
             OperandLoad::ElementsKMajor => "elements_k_major",
             OperandLoad::ElementsMnMajor => "elements_mn_major",
+            OperandLoad::VectorsKMajor => "vectors_k_major",
         }
     }
 
-    /// Whether threads read it element by element.
+    /// Whether threads of the load warpgroup read it from memory.
     pub(crate) const fn is_by_elements(self) -> bool {
-        matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
+        matches!(
+            self,
+            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor | OperandLoad::VectorsKMajor
+        )
     }
 
     /// Whether threads of the load warpgroup write it to its stage, and not TMA.
     pub(crate) const fn is_written(self) -> bool {
-        matches!(
-            self,
-            OperandLoad::Staggered | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor
-        )
+        matches!(self, OperandLoad::Staggered) || self.is_by_elements()
     }
 
     /// Whether a kernel that loads it so can be used where `other` was planned.
     pub(crate) fn covers(self, other: OperandLoad) -> bool {
         self == other
-            || self.is_by_elements()
+            || matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
             || (self == OperandLoad::Staggered && other == OperandLoad::TmaKMajor)
     }
 }
@@ -75,6 +79,8 @@ pub(crate) enum OperandElement {
     I8,
     U8,
     TF32,
+    /// Multiplied as two TF32 numbers, a high and a low part.
+    F32,
 }
 
 impl OperandElement {
@@ -88,7 +94,8 @@ impl OperandElement {
             DType::I8 => Some(OperandElement::I8),
             DType::U8 => Some(OperandElement::U8),
             DType::TF32 => Some(OperandElement::TF32),
-            DType::F32 | DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
+            DType::F32 => Some(OperandElement::F32),
+            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
     }
 
@@ -100,8 +107,13 @@ impl OperandElement {
             | OperandElement::E5M2
             | OperandElement::I8
             | OperandElement::U8 => 1,
-            OperandElement::TF32 => 4,
+            OperandElement::TF32 | OperandElement::F32 => 4,
         }
+    }
+
+    /// Whether threads write a low part of it beside the high one.
+    pub(crate) const fn is_split(self) -> bool {
+        matches!(self, OperandElement::F32)
     }
 
     /// Whether wgmma reads it MN-major, too.
@@ -219,9 +231,17 @@ fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
         return load;
     }
     match load {
+        // Without a contraction nothing is read, but threads write zeros.
+        OperandLoad::TmaKMajor if operand.dtype == DType::F32 => match problem.inner {
+            0 => OperandLoad::ElementsKMajor,
+            _ => OperandLoad::VectorsKMajor,
+        },
         OperandLoad::TmaMnMajor => OperandLoad::ElementsMnMajor,
         OperandLoad::Staggered => OperandLoad::ElementsKMajor,
-        OperandLoad::TmaKMajor | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => load,
+        OperandLoad::TmaKMajor
+        | OperandLoad::ElementsKMajor
+        | OperandLoad::ElementsMnMajor
+        | OperandLoad::VectorsKMajor => load,
     }
 }
 

@@ -52,7 +52,9 @@ impl Parameters {
                 // What is before each class, and two selectors.
                 self.words(classes + 2);
             }
-            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => self.memory(),
+            OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => self.memory(),
         }
         // Whether it has batches.
         self.words(1);

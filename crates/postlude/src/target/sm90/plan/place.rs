@@ -146,7 +146,7 @@ pub(super) fn epilogue_stores(
             let [first, columns] = columns(problem, windows, program.output_window(place));
             // The TMA unit stores no box that begins before its tensor (an illegal instruction): none may lie across the
             // first column of a part.
-            let mapped = (output.dtype.bits() == 8 || is_mapped(output.dtype))
+            let mapped = (matches!(output.dtype.bits(), 8 | 32) || is_mapped(output.dtype))
                 && program.output_row_run(output) == 1
                 && first.is_multiple_of(SLOT_COLUMNS);
             let lies = (strides, [first, columns]);

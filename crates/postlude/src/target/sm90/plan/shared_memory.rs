@@ -7,6 +7,11 @@ use super::slots::SLOT_ROWS;
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
     pub(crate) fn stage_bytes(&self) -> u32 {
+        self.part_bytes() * if self.needs.split { 2 } else { 1 }
+    }
+
+    /// Bytes of A and B in one stage, or of their high or low parts.
+    pub(crate) fn part_bytes(&self) -> u32 {
         (self.tile.rows + self.tile.columns) * STAGE_ROW_BYTES
     }
 

@@ -75,6 +75,9 @@ impl Needs {
         if self.promoted {
             writeln!(f, "    promoted 1")?;
         }
+        if self.split {
+            writeln!(f, "    split 1")?;
+        }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
             write!(f, "    {word}")?;
@@ -104,8 +107,9 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 24] = [
+const NUMBERS: [&str; 25] = [
     "promoted",
+    "split",
     "math_warpgroups",
     "split_k",
     "stages",
@@ -251,6 +255,7 @@ impl Knobs {
             operands: self.operands.ok_or(missing("operands"))?,
             operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
             promoted: given("promoted").unwrap_or(0) > 0,
+            split: given("split").unwrap_or(0) > 0,
             epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
             epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,

@@ -227,6 +227,10 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let pack = |row: usize| codes[row].permute(codes[row + 1], 0x40);
                 Converted::Bytes([pack(0), pack(2)].map(Reg::cast))
             }
+            (Destination::Map(_), DType::I32) => {
+                let bits = |value: Value<'k>| k.bits_to_f32(value.integer().cast());
+                Converted::Whole(values.map(bits))
+            }
             (_, DType::I32) => Converted::Integers(values.map(Value::integer)),
             (_, DType::I8 | DType::U8) => {
                 let integers = values.map(|value| value.integer().cast::<B32>());

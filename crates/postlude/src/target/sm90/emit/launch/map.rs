@@ -7,13 +7,14 @@ use crate::dtype::DType;
 /// The element type of a map.
 pub(super) fn element(dtype: DType) -> Element {
     match dtype {
-        DType::F32 | DType::TF32 => Element::F32,
+        // Of i32 the bits are moved.
+        DType::F32 | DType::TF32 | DType::I32 => Element::F32,
         DType::F16 => Element::F16,
         DType::BF16 => Element::BF16,
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
             Element::U8
         }
-        DType::I32 | DType::B1 => panic!("compiler bug: a tensor map of {dtype}"),
+        DType::B1 => panic!("compiler bug: a tensor map of {dtype}"),
     }
 }
 

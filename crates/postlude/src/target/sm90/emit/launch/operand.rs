@@ -31,7 +31,7 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
             let selectors = shifts.iter().take(2).map(|[_, selector]| *selector);
             maps.into_iter().chain(before.chain(selectors).map(Parameter::U32)).collect()
         }
-        OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
+        OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor | OperandLoad::VectorsKMajor => {
             let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
             let strides = [strides.batch, strides.outer, strides.inner];
             let bytes = strides.map(|stride| Parameter::U64(view.bytes(stride) as u64));

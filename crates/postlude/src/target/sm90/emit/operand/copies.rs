@@ -56,7 +56,10 @@ impl<'k> Copies<'k> {
                     copy(place, slab * BLOCK * LINE_BYTES);
                 }
             }
-            OperandLoad::Staggered | OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
+            OperandLoad::Staggered
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => {
                 panic!("compiler bug: copies of what threads write")
             }
         }

@@ -19,6 +19,13 @@ const CHUNK_BYTES: u32 = 16;
 const CHUNKS: u32 = LINE_BYTES / CHUNK_BYTES;
 /// Elements that a thread asks for before it stores the first chunk.
 const AT_ONCE: u32 = 16;
+/// The bits of an f32 that a tensor core reads, and half of the last of them.
+const TF32_BITS: u32 = 0xffff_e000;
+const TF32_HALF: u32 = 0x1000;
+/// What numbers are multiplied by that have no low part, from this one on and below.
+const SCALED: f32 = f32::from_bits((127 - 100) << 23);
+const LEAST_SCALED: f32 = f32::from_bits((127 - 36) << 23);
+const SLIGHTLY_SCALED: f32 = f32::from_bits((127 - 24) << 23);
 /// Of two words, the lowest byte of each as the two lowest; and the two lowest bytes of each.
 const BYTE_OF_EACH: u32 = 0x0040;
 const TWO_OF_EACH: u32 = 0x5410;
@@ -59,6 +66,9 @@ impl<'a, 'k> Elements<'a, 'k> {
                 let swizzled = (chunk ^ (row & (CHUNKS - 1))) * CHUNK_BYTES;
                 let to = stage + self.part.offset + row.mad(LINE_BYTES, swizzled);
                 k.store_shared(to, values);
+                if let Some(low) = self.part.low {
+                    k.store_shared(to + low, values.map(|value| self.low_part(value)));
+                }
             }
         });
     }
@@ -90,6 +100,9 @@ impl<'a, 'k> Elements<'a, 'k> {
         let left = inner.max(depth) - depth;
         let left = left.select(0, row.lt(rows));
         let first = self.memory.element(k, [at.batch, row, depth]);
+        if self.part.load == OperandLoad::VectorsKMajor {
+            return (place, self.vector(first.pointer(), left));
+        }
         let place_of = |element: u32| {
             let from = self.memory.beyond(first, element).pointer();
             (from, left.gt(element))
@@ -101,6 +114,43 @@ impl<'a, 'k> Elements<'a, 'k> {
             elements => panic!("compiler bug: {elements} elements in 16 bytes"),
         };
         (place, words)
+    }
+
+    /// Four elements of 32 bits that lie next to one another, as many as there are; the first one is aligned.
+    fn vector(&self, from: GlobalPointer<'k>, left: Reg<'k, U32>) -> [Reg<'k, B32>; 4] {
+        let k = self.k;
+        let all: [Reg<'k, B32>; 4] = k.load_global_if(left.ge(4), from, LoadCache::ReadOnly, 0_u32);
+        k.if_(left.lt(4), || {
+            for (element, value) in (0..).zip(all) {
+                k.when(left.gt(element), || {
+                    k.load_global_into(
+                        [value],
+                        from + k.imm(4 * u64::from(element)),
+                        LoadCache::ReadOnly,
+                    );
+                });
+            }
+        });
+        all
+    }
+
+    /// What the tensor core does not read of an f32: TF32 too, and never zero but for zero.
+    ///
+    /// A part that was zero would make infinity beside it no number. Where there is nothing to add, it is what nothing
+    /// would show beside a sum: the number times 2^-100. It has the number's sign: the tensor core reads numbers toward
+    /// zero.
+    fn low_part(&self, value: Reg<'k, B32>) -> Reg<'k, B32> {
+        let k = self.k;
+        let number = k.bits_to_f32(value);
+        let high = k.bits_to_f32(value & TF32_BITS);
+        let rest = number - high;
+        let large = number.abs().ge(LEAST_SCALED);
+        let nothing = number * k.imm(SCALED).select(SLIGHTLY_SCALED, large);
+        let rest = nothing.select(rest, rest.eq(0.0));
+        // To nearest: the tensor core drops what is behind.
+        let low = k.f32_to_bits(rest).cast::<U32>() + TF32_HALF;
+        let finite = number.abs().lt(f32::INFINITY);
+        low.cast::<B32>().select(value, finite)
     }
 
     /// Four elements of 32 bits.

@@ -27,6 +27,8 @@ pub(crate) struct Part {
     pub(crate) offset: u32,
     /// K of the stage.
     pub(crate) depth: u32,
+    /// Bytes from a row to its low part, where threads write one.
+    pub(crate) low: Option<u32>,
 }
 
 /// Which CTAs of a cluster an operand is multicast to.
@@ -42,6 +44,7 @@ impl Part {
         let (tile, size, depth) = (schedule.tile, schedule.width(), schedule.depth());
         let [left, load] = schedule.needs.operands;
         let grid = grid(tile.cluster);
+        let low = schedule.needs.split.then(|| schedule.part_bytes());
         let left = Part {
             load: left,
             size: tile.rows,
@@ -49,6 +52,7 @@ impl Part {
             along: Along::Row(grid),
             offset: 0,
             depth,
+            low,
         };
         let right = |product: u32| Part {
             load,
@@ -57,6 +61,7 @@ impl Part {
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
             depth,
+            low,
         };
         [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
     }
@@ -95,7 +100,9 @@ impl Part {
             OperandLoad::TmaKMajor => [self.depth, self.size / self.multicast],
             OperandLoad::TmaMnMajor => [BLOCK, self.depth / self.multicast],
             OperandLoad::Staggered => [self.depth + STAGGER, self.size / STAGGER],
-            OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => {
+            OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => {
                 panic!("compiler bug: a box of what no map copies")
             }
         }
