@@ -33,7 +33,7 @@ pub use program::TileProgram;
 pub(crate) use program::table_dim;
 pub(crate) use reductions::{Batches, How, Reduction, ReductionScope, Source};
 pub use refusal::LowerRefusal;
-pub(crate) use refusal::{first, needing};
+pub(crate) use refusal::needing;
 pub(crate) use refuse::packed_major;
 pub(crate) use runs::least_common_multiple;
 pub use text::TileTextError;

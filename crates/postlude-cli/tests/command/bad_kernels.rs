@@ -31,7 +31,6 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = shape(A)", "size(N)"),
     ("D = xyzzy(A @ B)", "unknown function `xyzzy`"),
     ("D = grad(xyzzy)(A @ B)", "unknown function `xyzzy`"),
-    ("D = tf32(A @ B)", "unknown function `tf32`"),
     ("D = rsqt(A @ B)", "rsqrt"),
     ("D = Relu(A @ B)", "relu"),
     // Dims as values.
@@ -191,7 +190,6 @@ const LINES: &[(&[&str], &str)] = &[
     (&["run", "x, y = halves(A @ B); D = x", "--size", "M=2,N=7,K=2"], "not even"),
     (&["run", "D = A @ B", "--schedule", "/nowhere"], "nowhere"),
     (&["emit", "D = A @ W.T"], "sizes of"),
-    (&["emit", "D = A @ W.T", "--dtype", "f32", "--size", "M=8,N=8,K=8"], "multiplies f16 and bf16"),
     (&["emit", "D = softmax(A @ W.T, N)", "--size", "M=8,N=2048,K=8"], "at most 1024 columns"),
     (&["emit", "z = A @ W.T; D = z - mean(z, M)", "--size", "M=8,N=8,K=8"], "two launches"),
     (&["explain", "D = A @ B", "--stage", "nothing"], "schedule"),

@@ -282,7 +282,7 @@ pub enum SyntaxError {
         /// Its place.
         at: Span,
     },
-    /// `tf32`, `i4`.
+    /// `i4`.
     #[error("the dtype `{name}` is not in this version")]
     DtypeNotInThisVersion {
         /// As written.

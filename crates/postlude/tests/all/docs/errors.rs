@@ -89,7 +89,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("MissingSeparator", "Z = A @ B D = relu(Z)"),
     ("LeadingOperator", "D = A @ B\n+ C"),
     ("UnknownDtype", "kernel k(A: float[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
-    ("DtypeNotInThisVersion", "kernel k(A: tf32[M, K], B: tf32[K, N]) -> D: f32[M, N] { D = A @ B }"),
+    ("DtypeNotInThisVersion", "kernel k(A: i4[M, K], B: i4[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("MissingType", "kernel k(A, B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("MissingArrow", "kernel k(A: f32[M, K], B: f32[K, N]) { D = A @ B }"),
     ("TrailingText", "kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B } E = D"),

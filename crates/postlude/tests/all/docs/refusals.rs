@@ -58,7 +58,6 @@ type Example = (&'static str, &'static [(&'static str, usize)], &'static str);
 /// Whole kernels.
 #[rustfmt::skip]
 const KERNELS: &[Example] = &[
-    ("kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }", &[], "multiplies f16 and bf16"),
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, L) }", &[], "the batch alone"),
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> s: f32[M] { s = sum(A @ W.T, L, N) }", &[("L", 0)], "size 0"),
     ("kernel k(A: f16[L, M, K], W: f16[N/2, K], C: f32[M, N/2]) -> s: f32[N] { s = max(concat(A @ W.T, C), L, M) }", &[], "share a part"),

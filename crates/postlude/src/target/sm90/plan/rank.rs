@@ -44,7 +44,6 @@ const FEW: usize = 4;
 /// What a program needs, or why no schedule runs it.
 pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
     let (program, problem) = (bound.program(), bound.problem());
-    refuse::refuse_operands(program)?;
     place::refuse(problem)?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
     refuse::refuse(program, &needs)?;

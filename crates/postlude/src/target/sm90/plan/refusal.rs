@@ -1,21 +1,10 @@
 //! Why a kernel is not run on Hopper: named rules, so that `explain` can say why.
 
-use crate::dtype::DType;
 use crate::lower::LowerRefusal;
 
 /// Why a kernel is not run on Hopper.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Sm90Refusal {
-    /// Operands of a dtype that sm90 kernels do not multiply.
-    #[error("sm90 multiplies f16 and bf16; `{name}` is {dtype}")]
-    OperandDType {
-        /// The operand.
-        name: String,
-        /// Its element type.
-        dtype: DType,
-        /// The statement in the source.
-        bytes: Option<(u32, u32)>,
-    },
     /// What no launch computes.
     #[error(transparent)]
     Lower(#[from] LowerRefusal),
@@ -172,8 +161,7 @@ impl Sm90Refusal {
     pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
         match self {
             Sm90Refusal::Lower(refusal) => refusal.bytes(),
-            Sm90Refusal::OperandDType { bytes, .. }
-            | Sm90Refusal::LongRows { bytes, .. }
+            Sm90Refusal::LongRows { bytes, .. }
             | Sm90Refusal::LongGroups { bytes, .. }
             | Sm90Refusal::LongBlocks { bytes, .. } => *bytes,
             Sm90Refusal::TooLarge
@@ -197,12 +185,6 @@ impl Sm90Refusal {
     /// What to do about it.
     pub(crate) fn fix(&self) -> &'static str {
         match self {
-            Sm90Refusal::OperandDType { dtype: DType::F32, .. } => {
-                "convert the operands to bf16 or f16; the CPU multiplies f32"
-            }
-            Sm90Refusal::OperandDType { .. } => {
-                "convert the operands to bf16 or f16; the CPU multiplies every dtype"
-            }
             Sm90Refusal::Lower(refusal) => refusal.fix(),
             Sm90Refusal::TooLarge => "split the batch, the rows or the columns over several calls",
             Sm90Refusal::Knob { .. }
@@ -258,7 +240,6 @@ mod tests {
             | Sm90Refusal::LongCode { .. }
             | Sm90Refusal::NoCandidate => true,
             Sm90Refusal::Lower(_)
-            | Sm90Refusal::OperandDType { .. }
             | Sm90Refusal::TooLarge
             | Sm90Refusal::LongRows { .. }
             | Sm90Refusal::LongGroups { .. }

@@ -1,13 +1,11 @@
-//! What no Hopper kernel runs: operands, rows, runs of columns and products that no tile of the table holds.
+//! What no Hopper kernel runs: rows, runs of columns and products that no tile of the table holds.
 
-use crate::graph::Op;
-use crate::lower::{TileProgram, first, needing};
+use crate::lower::{TileProgram, needing};
 
 use crate::target::tile::Tile;
 
 use super::candidates::CANDIDATES;
 use super::needs::Needs;
-use super::operand::OperandElement;
 use super::refusal::Sm90Refusal;
 
 /// Refuses rows, runs of columns and products that no tile of the table holds.
@@ -59,22 +57,4 @@ fn refuse_height(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal
     let statement = program.graph().statement_needing_rows(longest);
     let bytes = statement.map(|statement| statement.bytes);
     Err(Sm90Refusal::LongBlocks { run: needs.block_rows, bytes })
-}
-
-/// Refuses operands of dtypes that wgmma does not multiply.
-pub(super) fn refuse_operands(program: &TileProgram) -> Result<(), Sm90Refusal> {
-    let graph = program.graph();
-    let operands = graph.products().iter().flat_map(|product| [product.left, product.right]);
-    for (input, _) in operands {
-        let declared = &graph.inputs()[input.0 as usize];
-        if OperandElement::of(declared.dtype).is_none() {
-            let at = first(graph, |op| matches!(op, Op::Accumulator(_)));
-            return Err(Sm90Refusal::OperandDType {
-                name: declared.name.clone(),
-                dtype: declared.dtype,
-                bytes: at.and_then(|node| graph.statement(node)).map(|statement| statement.bytes),
-            });
-        }
-    }
-    Ok(())
 }
