@@ -89,7 +89,7 @@ impl Kernel {
         }
         let kernel = postlude::Kernel::parse(&text).map_err(fail)?;
         keeps_known(&kernel, &options)?;
-        let names = kernel.defined().inputs().iter().map(|input| input.name.clone()).collect();
+        let names = kernel.defined().passed_inputs().map(|input| input.name.clone()).collect();
         let compiled = Typed::new(kernel, &options);
         let typed = Mutex::new(vec![(Vec::new(), compiled)]);
         Ok(Kernel { text, names, declared, options, typed })

@@ -24,7 +24,7 @@ pub(crate) type Described = (String, Option<Vec<usize>>);
 pub(crate) fn signature(kernel: &Kernel) -> Signature {
     let graph = kernel.defined();
     let dims = |dims: &Vec<Dim>| dims.iter().map(Dim::to_string).collect();
-    let inputs = graph.inputs().iter();
+    let inputs = graph.passed_inputs();
     let inputs =
         inputs.map(|one| (one.name.clone(), one.dtype.name(), one.dims.as_ref().map(dims)));
     let outputs = graph.outputs().iter();
@@ -53,7 +53,7 @@ pub(crate) fn bindings(inputs: &[Shaped]) -> Vec<Binding> {
 
 fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
     let graph = typed.compiled.defined();
-    let shaped = graph.inputs().iter().zip(inputs).map(|(declared, (dtype, shape))| {
+    let shaped = graph.passed_inputs().zip(inputs).map(|(declared, (dtype, shape))| {
         let mut shape = shape.clone()?;
         let bits = declared.dtype == DType::B1 && *dtype == DType::U8;
         if let (true, Some(last)) = (bits, shape.last_mut()) {

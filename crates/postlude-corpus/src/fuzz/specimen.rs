@@ -98,7 +98,7 @@ impl Specimen {
         let sizes = self.named_sizes(compiled);
         let problem = Problem::new(graph, &sizes)?;
         let mut arguments = Arguments::new();
-        for input in graph.inputs() {
+        for input in graph.passed_inputs() {
             let argument = match &input.dims {
                 None => Argument::Scalar(self.set.get(&input.name).copied().unwrap_or(1.0)),
                 Some(dims) => {

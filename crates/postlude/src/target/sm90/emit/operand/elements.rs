@@ -81,7 +81,7 @@ impl<'a, 'k> Elements<'a, 'k> {
         let [rows, inner] = self.limits;
         let left = inner.max(depth) - depth;
         let left = left.select(0, row.lt(rows));
-        let first = self.memory.element(k, [at.batch, row, depth]);
+        let first = self.memory.element(k, (at.batch, row, depth));
         let values: Vec<Reg<'k, B16>> = (0..CHUNK)
             .map(|element| {
                 let from = self.memory.beyond(first, element).pointer();
