@@ -266,8 +266,8 @@ impl<'a> Body<'a> {
         };
         let axes = self.graph.output_axes(&declared);
         let Some(axes) = axes.filter(|_| declared.stack.is_some() == is_stacked) else {
-            let known = if is_stacked {
-                shape::list(&self.stored_dims(&values, true))
+            let known = if is_stacked || !self.graph.space().has_whole_batch(dims) {
+                shape::list(&self.stored_dims(&values, is_stacked))
             } else {
                 shape::list(&self.graph.space().dims(self.graph.space().accumulator_axes()))
             };
