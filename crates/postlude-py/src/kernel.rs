@@ -119,6 +119,12 @@ impl Kernel {
         self.only().map(|typed| tools::signature(&typed.kernel))
     }
 
+    /// Inputs that have a second name: the place of the input that is passed, and its dims under that name.
+    #[getter]
+    fn second_dims(&self) -> Vec<(usize, Vec<String>)> {
+        self.only().map_or_else(Vec::new, |typed| tools::second_dims(&typed.kernel))
+    }
+
     /// Runs the kernel.
     #[pyo3(signature = (*args, out = None, **kwargs))]
     fn __call__<'py>(

@@ -115,7 +115,14 @@ fn can_spread(sketch: &Sketch) -> bool {
         let function = statement.text.split('(').next().unwrap_or_default();
         !has_word(&statement.text) || FOLDS.contains(&function)
     };
-    sketch.statements.iter().all(lists)
+    // A table has one dim.
+    let is_table = |value: ValueId| {
+        let takes = |one: &Statement| one.text.starts_with("take(") && one.operands[0] == value;
+        sketch.statements.iter().any(takes)
+    };
+    let mut tables = sketch.inputs.iter().filter(|input| is_table(input.value));
+    let batched = tables.any(|table| table.dims.as_deref() == Some(&[Dim::name("L")]));
+    !batched && sketch.statements.iter().all(lists)
 }
 
 fn has_word(text: &str) -> bool {
