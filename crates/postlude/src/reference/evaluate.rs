@@ -69,6 +69,16 @@ pub(super) fn evaluate(
     outputs.into_iter().flatten().collect()
 }
 
+/// The number of an element along an axis.
+fn index(axis: IndexAxis, problem: &Problem, [batch, row, column]: [usize; 3]) -> usize {
+    match axis {
+        IndexAxis::Row => row,
+        IndexAxis::Column => column,
+        IndexAxis::Batch => batch,
+        IndexAxis::BatchDim(dim) => problem.batch_place(batch)[dim as usize],
+    }
+}
+
 fn last_uses(graph: &Graph) -> Vec<Option<NodeId>> {
     let mut last = vec![None; graph.len()];
     for (id, node) in graph.nodes() {
@@ -106,14 +116,9 @@ impl Evaluation<'_> {
                 let size = problem.shape(std::slice::from_ref(dim))[0];
                 vec![Value::exact(size as i32 as f64); frame.len()]
             }
-            Op::Index(axis) => each(&frame, |[batch, row, column]| match axis {
-                IndexAxis::Row => Value::exact(row as f64),
-                IndexAxis::Column => Value::exact(column as f64),
-                IndexAxis::Batch => Value::exact(batch as f64),
-                IndexAxis::BatchDim(dim) => {
-                    Value::exact(problem.batch_place(batch)[*dim as usize] as f64)
-                }
-            }),
+            Op::Index(axis) => {
+                each(&frame, |place| Value::exact(index(*axis, problem, place) as f64))
+            }
             Op::Unary(op, a) => {
                 return self.map(frame, [*a], |[x]| op.apply(elem(a), accuracy, x));
             }
