@@ -203,7 +203,20 @@ def places(value, whole):
             found.append(index.reshape([-1 if place == at else 1 for place in range(len(shape))]))
         else:
             found.append(torch.zeros((), dtype=torch.int64, device=value.data.device))
-    return found
+    # Several batch dims number the batches together, the last one fastest.
+    column, row, batch, *others = found
+    apart = 1
+    for other, (name, _) in zip(others, reversed(whole[1:-2])):
+        apart *= shape[names.index(name)] if name in names else 1
+        batch = batch + apart * other
+    return [column, row, batch]
+
+
+def with_batch(value, batch):
+    """An operand of the product with all batch dims, of size 1 where it has them not."""
+    own = [name for name, _ in value.dims[:-2]]
+    places = [slice(None) if name in own else None for name, _ in batch]
+    return value._replace(data=value.data[(*places, ...)] if batch else value.data, dims=(*batch, *value.dims[-2:]))
 
 
 def substituted(tree, given):
@@ -245,12 +258,14 @@ class Evaluation:
                 self.known[name] = Value(read(exact, dtype), (), False, False)
             else:
                 self.known[name] = Value(read(given, dtype), dims, False, False)
+        for (name, _, dims), of in program.second:
+            self.known[name] = Value(self.known[of].data, dims, False, False)
         operands = next(found for _, tree in program.statements for found in products(tree))
         left, right = (self.evaluate(one) for one in operands)
         #: Rows and columns of the product, with their sizes.
         self.rows, self.columns = left.dims[-2], right.dims[-1]
         self.sizes = (left.data.shape[-2], right.data.shape[-1])
-        batch = left if len(left.dims) > 2 else right
+        batch = left if len(left.dims) >= len(right.dims) else right
         self.whole_dims = (*batch.dims[:-2], self.rows, self.columns)
         self.whole_shape = (*batch.data.shape[:-2], *self.sizes)
         #: Dims that splits name, and what was split into which.
@@ -333,7 +348,9 @@ class Evaluation:
         return Value(torch.arange(self.sizes[place], device=self.device), (dim,), False, False)
 
     def product(self, left, right):
-        dims = (*(left.dims[:-2] or right.dims[:-2]), left.dims[-2], right.dims[-1])
+        batch = self.whole_dims[:-2]
+        left, right = (with_batch(one, batch) for one in (left, right))
+        dims = (*batch, left.dims[-2], right.dims[-1])
         if left.data.dtype == torch.int64:
             # Sums of products of bytes are exact in f64, and every device multiplies it.
             return Value(wrapped((left.data.double() @ right.data.double()).long()), dims, False, False)

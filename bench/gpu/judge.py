@@ -31,8 +31,8 @@ from float64 import Noise, evaluate, products  # noqa: E402
 from rounding import DTYPES, read, step, store  # noqa: E402
 from text_parser import parse  # noqa: E402
 
-SIZES = {"L": 2, "M": 256, "N": 384, "K": 136, "D": 128, "Q": 128, "KV": 128}
-SMALL = {"L": 2, "M": 12, "N": 384, "K": 40, "D": 16, "Q": 128, "KV": 128}
+SIZES = {"L": 2, "B": 2, "G": 2, "H": 3, "M": 256, "N": 384, "K": 136, "D": 128, "Q": 128, "KV": 128}
+SMALL = {"L": 2, "B": 2, "G": 2, "H": 3, "M": 12, "N": 384, "K": 40, "D": 16, "Q": 128, "KV": 128}
 SIGNS = (1, -1, 0)
 #: Host scalars by name; all others are 0.75.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}

@@ -19,7 +19,7 @@ BEFORE = time.perf_counter()
 import postlude  # noqa: E402
 
 IMPORT = time.perf_counter() - BEFORE
-SIZES = {"L": 3, "M": 384, "N": 768, "K": 192, "D": 128}
+SIZES = {"L": 3, "B": 2, "G": 2, "H": 3, "M": 384, "N": 768, "K": 192, "D": 128}
 
 
 def library(report, device="cuda"):

@@ -29,6 +29,8 @@ class Program(NamedTuple):
     statements: list[tuple[list[str], tuple]]
     #: Parameters and expression of each function that is defined before the kernel.
     definitions: dict[str, tuple[list[str], tuple]]
+    #: Inputs that are others under other dims, which a call does not pass, and what they are.
+    second: list[tuple[Declaration, str]]
 
 
 class Parser:
@@ -36,6 +38,7 @@ class Parser:
         self.tokens = [token for token in TOKEN.findall(text) if token] + [""]
         self.at = 0
         self.depth = 0
+        self.second = []
 
     def peek(self):
         """The next token; newlines inside of parentheses and after operators are none."""
@@ -85,7 +88,7 @@ class Parser:
         # Newlines mean nothing in a signature.
         self.depth += 1
         self.take("(")
-        inputs = self.several(self.declaration, ")")
+        inputs = [one for one in self.several(self.declaration, ")") if one is not None]
         self.take("->")
         outputs = self.several(self.declaration, ")") if self.taken("(") else [self.declaration()]
         self.take("{")
@@ -94,13 +97,17 @@ class Parser:
         while not self.taken("}"):
             if not self.taken("\n") and not self.taken(";"):
                 statements.append(self.statement())
-        return Program(name, inputs, outputs, statements, definitions)
+        return Program(name, inputs, outputs, statements, definitions, self.second)
 
     def declaration(self):
         name = self.take()
         self.take(":")
         dtype = self.take()
-        return Declaration(name, dtype, tuple(self.several(self.dim, "]")) if self.taken("[") else None)
+        declared = Declaration(name, dtype, tuple(self.several(self.dim, "]")) if self.taken("[") else None)
+        if self.taken("="):
+            self.second.append((declared, self.take()))
+            return None
+        return declared
 
     def dim(self):
         name = self.take()

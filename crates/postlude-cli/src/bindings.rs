@@ -66,6 +66,12 @@ impl Loaded {
         diagnose::warn(&source, &kernel.warnings());
         for (name, given) in &mut given {
             match kernel.defined().inputs().iter().find(|input| input.name == *name) {
+                Some(input) if input.same_as.is_some() => {
+                    let of = &kernel.defined().passed_as(input).name;
+                    return Err(Mistake::new(format!("`{name}` is `{of}` under other dims"))
+                        .fix(format!("give `{of}` only"))
+                        .into());
+                }
                 Some(input) => fit(input, given)?,
                 None => return Err(unknown_input(&kernel, name).into()),
             }
@@ -225,7 +231,7 @@ fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
 
 fn unknown_input(kernel: &Kernel, name: &str) -> Mistake {
     let names: Vec<&str> =
-        kernel.defined().inputs().iter().map(|input| input.name.as_str()).collect();
+        kernel.defined().passed_inputs().map(|input| input.name.as_str()).collect();
     let fix = nearest(name, names.iter().copied()).map_or_else(
         || format!("its inputs are {}", names.join(", ")),
         |near| format!("did you mean `{near}`?"),

@@ -22,7 +22,8 @@ pub(crate) fn make(
     let graph = loaded.kernel.defined();
     let labels = label_counts(graph, problem);
     let mut arguments = Arguments::new();
-    for (place, input) in graph.inputs().iter().enumerate() {
+    let inputs = graph.inputs().iter().enumerate();
+    for (place, input) in inputs.filter(|(_, input)| input.same_as.is_none()) {
         let argument = match (loaded.given.get(&input.name), &input.dims) {
             (Some(Given::File(stored)), Some(dims)) => {
                 Argument::Tensor(stored.load_as(&problem.shape(dims))?)

@@ -40,7 +40,7 @@ pub fn bind(
     let graph = compiled.defined();
     let sized = Problem::new(graph, &case.sizes).map_err(postlude::Error::from)?;
     let mut arguments = Arguments::new();
-    for input in graph.inputs() {
+    for input in graph.passed_inputs() {
         let argument = match &input.dims {
             None => Argument::Scalar(case.set.get(&input.name).copied().unwrap_or(1.0)),
             Some(dims) => {
@@ -85,7 +85,7 @@ fn tensor(
 fn check_names(case: &Case, compiled: &Compiled) -> Result<(), CaseError> {
     let graph = compiled.defined();
     let find = |name: &String| {
-        let found = graph.inputs().iter().find(|input| input.name == *name);
+        let found = graph.passed_inputs().find(|input| input.name == *name);
         found.ok_or_else(|| CaseError::NoInput(name.clone()))
     };
     for name in case.fills.keys().chain(case.data.keys()).chain(case.layouts.keys()) {

@@ -87,8 +87,7 @@ pub(crate) fn call<'py>(
 impl Arrays {
     fn of(graph: &postlude::graph::Graph, given: &[Given<'_>]) -> Arrays {
         let arrays = graph
-            .inputs()
-            .iter()
+            .passed_inputs()
             .zip(given)
             .map(|(input, given)| given.array().map(|array| array.read_as(input.dtype)));
         let scalars = given.iter().map(|given| match given {
@@ -152,7 +151,7 @@ impl Arrays {
         typed: &Typed,
     ) -> (BTreeMap<String, DeviceArgument>, BTreeMap<String, DeviceTensor>) {
         let graph = typed.compiled.defined();
-        let inputs = graph.inputs().iter().enumerate().map(|(place, input)| {
+        let inputs = graph.passed_inputs().enumerate().map(|(place, input)| {
             let argument = match (&self.inputs[place], self.scalars[place]) {
                 (Some(array), _) => DeviceArgument::Tensor(array.described()),
                 (None, value) => DeviceArgument::Scalar(value.unwrap_or(0.0)),
@@ -309,7 +308,7 @@ fn whole_numbers(
     graph: &postlude::graph::Graph,
     scalars: &[Option<f64>],
 ) -> PyResult<()> {
-    for (input, scalar) in graph.inputs().iter().zip(scalars) {
+    for (input, scalar) in graph.passed_inputs().zip(scalars) {
         let Some(value) = scalar else { continue };
         let fits =
             value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value);
@@ -570,7 +569,7 @@ pub(crate) fn check(
         let problem = arrays.problem(typed)?;
         // SAFETY: callers hold every array, and nothing writes while they are compared.
         let inputs = unsafe { arrays.arguments()? };
-        let names = graph.inputs().iter().map(|input| input.name.clone());
+        let names = graph.passed_inputs().map(|input| input.name.clone());
         let arguments: Arguments<'_> = names.zip(inputs).collect();
         // SAFETY: as above.
         let results =

@@ -89,7 +89,7 @@ impl Kernel {
         }
         let kernel = postlude::Kernel::parse(&text).map_err(fail)?;
         keeps_known(&kernel, &options)?;
-        let names = kernel.defined().inputs().iter().map(|input| input.name.clone()).collect();
+        let names = kernel.defined().passed_inputs().map(|input| input.name.clone()).collect();
         let compiled = Typed::new(kernel, &options);
         let typed = Mutex::new(vec![(Vec::new(), compiled)]);
         Ok(Kernel { text, names, declared, options, typed })
@@ -117,6 +117,12 @@ impl Kernel {
     #[getter]
     fn signature(&self) -> Option<tools::Signature> {
         self.only().map(|typed| tools::signature(&typed.kernel))
+    }
+
+    /// Inputs that have a second name: the place of the input that is passed, and its dims under that name.
+    #[getter]
+    fn second_dims(&self) -> Vec<(usize, Vec<String>)> {
+        self.only().map_or_else(Vec::new, |typed| tools::second_dims(&typed.kernel))
     }
 
     /// Runs the kernel.

@@ -1,6 +1,7 @@
 //! What becomes of a kernel, and what this machine has, as text and plain values.
 
 use postlude::check::Bound as Binding;
+use postlude::graph::Input;
 use postlude::placement::Placements;
 use postlude::runtime::Device;
 use postlude::shape::Dim;
@@ -24,12 +25,24 @@ pub(crate) type Described = (String, Option<Vec<usize>>);
 pub(crate) fn signature(kernel: &Kernel) -> Signature {
     let graph = kernel.defined();
     let dims = |dims: &Vec<Dim>| dims.iter().map(Dim::to_string).collect();
-    let inputs = graph.inputs().iter();
+    let inputs = graph.passed_inputs();
     let inputs =
         inputs.map(|one| (one.name.clone(), one.dtype.name(), one.dims.as_ref().map(dims)));
     let outputs = graph.outputs().iter();
     let outputs = outputs.map(|one| (one.name.clone(), one.dtype.name(), Some(dims(&one.dims))));
     (graph.name().to_owned(), inputs.collect(), outputs.collect())
+}
+
+/// Inputs that have a second name: the place of the input that is passed, and its dims under that name.
+pub(crate) fn second_dims(kernel: &Kernel) -> Vec<(usize, Vec<String>)> {
+    let graph = kernel.defined();
+    let place = |one: &Input| {
+        let passed = &graph.passed_as(one).name;
+        graph.passed_inputs().position(|input| input.name == *passed)
+    };
+    let dims = |dims: &Vec<Dim>| dims.iter().map(Dim::to_string).collect();
+    let same = graph.inputs().iter().filter(|one| one.same_as.is_some());
+    same.filter_map(|one| Some((place(one)?, one.dims.as_ref().map(dims)?))).collect()
 }
 
 /// Dtypes by the language's names or NumPy's.
@@ -53,7 +66,7 @@ pub(crate) fn bindings(inputs: &[Shaped]) -> Vec<Binding> {
 
 fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
     let graph = typed.compiled.defined();
-    let shaped = graph.inputs().iter().zip(inputs).map(|(declared, (dtype, shape))| {
+    let shaped = graph.passed_inputs().zip(inputs).map(|(declared, (dtype, shape))| {
         let mut shape = shape.clone()?;
         let bits = declared.dtype == DType::B1 && *dtype == DType::U8;
         if let (true, Some(last)) = (bits, shape.last_mut()) {

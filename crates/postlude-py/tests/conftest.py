@@ -35,7 +35,7 @@ DTYPES = {
 }
 
 #: Sizes that every kernel of the library takes: M and N are multiples of the largest runs.
-SIZES = {"L": 2, "M": 128, "N": 384, "K": 40, "Q": 128, "KV": 128}
+SIZES = {"L": 2, "B": 2, "G": 2, "H": 3, "M": 128, "N": 384, "K": 40, "Q": 128, "KV": 128}
 
 #: Host scalars by name; all others are this number.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}
@@ -95,7 +95,9 @@ def operands(kernel: Any, seed: int = 0, sizes: dict[str, int] = SIZES) -> dict[
 
 def empty_outputs(kernel: Any, sizes: dict[str, int] = SIZES) -> tuple[Any, ...]:
     """Arrays that a kernel's outputs fit into, filled with a pattern that no kernel leaves behind."""
-    _, _, outputs = kernel._native.signature
+    _, inputs, outputs = kernel._native.signature
+    for place, second in kernel._native.second_dims:
+        sizes = {**sizes, **{dim: sizes[own] for dim, own in zip(second, inputs[place][2] or ())}}
     made = []
     for _, dtype, dims in outputs:
         array = np.empty(stored_shape(dtype, dims, sizes), DTYPES[dtype])

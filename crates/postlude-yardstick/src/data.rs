@@ -122,7 +122,7 @@ impl Data {
             buffers: Vec::new(),
         };
         let (mut inputs, mut scalars) = (Vec::new(), Vec::new());
-        for input in graph.inputs() {
+        for input in graph.passed_inputs() {
             if let Some(dims) = &input.dims {
                 inputs.push(placed(&input.name, input.dtype, dims));
             } else {
@@ -210,7 +210,7 @@ impl Data {
             .map(|input| (input.name.clone(), DeviceArgument::Tensor(input.tensor(set))));
         let scalars =
             self.scalars.iter().map(|(name, value)| (name.clone(), DeviceArgument::Scalar(*value)));
-        let known = |name: &String| graph.inputs().iter().any(|input| input.name == *name);
+        let known = |name: &String| graph.passed_inputs().any(|input| input.name == *name);
         tensors.chain(scalars).filter(|(name, _)| known(name)).collect()
     }
 

@@ -74,7 +74,7 @@ impl Asked {
             PeerTensor { name, dtype: dtype.to_string(), shape, addresses: Vec::new() }
         };
         let (mut inputs, mut scalars) = (Vec::new(), BTreeMap::new());
-        for input in graph.inputs() {
+        for input in graph.passed_inputs() {
             if let Some(dims) = &input.dims {
                 inputs.push(tensor(&input.name, input.dtype, dims));
             } else {

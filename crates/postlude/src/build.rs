@@ -122,6 +122,30 @@ impl KernelBuilder {
         self.declare(name.into(), dtype, Some(dims.into_dims()))
     }
 
+    /// Declares an input that is an earlier one under other dims: the caller passes that one only.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::{BF16, F32}};
+    /// let k = KernelBuilder::new("gram");
+    /// let a = k.input("A", BF16, ["M", "K"]);
+    /// let b = k.input_as("B", BF16, ["N", "K"], "A");
+    /// k.output("D", F32, ["M", "N"], a.matmul(b.t()));
+    /// assert!(k.finish().to_string().starts_with("kernel gram(A: bf16[M, K], B: bf16[N, K] = A)"));
+    /// ```
+    pub fn input_as(
+        &self,
+        name: impl Into<String>,
+        dtype: DType,
+        dims: impl IntoDims,
+        other: impl Into<String>,
+    ) -> Expr<'_> {
+        let name = name.into();
+        let same_as = Some(Name::new(other, Span::default()));
+        let declared = declaration(name.clone(), dtype, Some(dims.into_dims()));
+        self.parts.borrow_mut().inputs.push(Declaration { same_as, ..declared });
+        self.push(ExprKind::Name(name))
+    }
+
     /// Declares a scalar that the host passes.
     ///
     /// ```
@@ -263,7 +287,7 @@ impl KernelBuilder {
 
 fn declaration(name: String, dtype: DType, dims: Option<Vec<Dim>>) -> Declaration {
     let name = Name::new(name, Span::default());
-    Declaration { name, dtype, dims, type_span: Span::default() }
+    Declaration { name, dtype, dims, same_as: None, type_span: Span::default() }
 }
 
 impl fmt::Display for Expr<'_> {

@@ -24,7 +24,7 @@ mod whole;
 use std::collections::HashMap;
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Graph, Input, NodeId, Output, Stage};
+use crate::graph::{Graph, Input, InputId, NodeId, Output, Stage};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, Exprs, Signature, Span};
 
@@ -112,12 +112,45 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
             errors.push(CheckError::HostOutput { dtype: output.dtype, at: output.type_span });
         }
     }
+    check_same(signature, errors);
     if signature.outputs.is_empty() {
         errors.push(CheckError::NoOutputs { at: signature.name.span });
     }
     for declaration in signature.inputs.iter().chain(&signature.outputs) {
         if declaration.dtype == DType::B1 && declaration.dims.as_ref().is_some_and(Vec::is_empty) {
             errors.push(CheckError::BitsWithoutDims { at: declaration.type_span });
+        }
+    }
+}
+
+/// Inputs that are others under other dims.
+fn check_same(signature: &Signature, errors: &mut Vec<CheckError>) {
+    for (place, input) in signature.inputs.iter().enumerate() {
+        let Some(other) = &input.same_as else { continue };
+        let (name, of, at) = (input.name.text.clone(), other.text.clone(), other.span);
+        let before = &signature.inputs[..place];
+        let Some(found) = before.iter().find(|input| input.name.text == of) else {
+            errors.push(CheckError::SameAsUnknown { name, of, at });
+            continue;
+        };
+        let rank = |input: &Declaration| input.dims.as_ref().map(Vec::len);
+        if let Some(instead) = &found.same_as {
+            let instead = instead.text.clone();
+            errors.push(CheckError::SameAsSame { name, of, instead, at });
+        } else if (input.dtype, rank(input)) != (found.dtype, rank(found)) || rank(input).is_none()
+        {
+            let text = |input: &Declaration| match &input.dims {
+                Some(dims) => format!("{}[{}]", input.dtype, shape::list(dims)),
+                None => input.dtype.to_string(),
+            };
+            let (own, other) = (text(input), text(found));
+            errors.push(CheckError::SameAsDiffers { name, of, own, other, at });
+        }
+    }
+    for output in &signature.outputs {
+        if let Some(other) = &output.same_as {
+            let name = output.name.text.clone();
+            errors.push(CheckError::SameAsOutput { name, at: other.span });
         }
     }
 }
@@ -154,6 +187,8 @@ struct Body<'a> {
     /// The call that the expression at hand comes from.
     call: Option<UseOfDefinition>,
     errors: Vec<CheckError>,
+    /// The batch dims that nodes truly vary along, in bits; as far as asked for.
+    batch_dims: Vec<u8>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
 }
@@ -177,6 +212,7 @@ impl<'a> Body<'a> {
             calls: None,
             call: None,
             errors,
+            batch_dims: Vec::new(),
             blamed_inputs: Vec::new(),
         }
     }
@@ -230,8 +266,8 @@ impl<'a> Body<'a> {
         };
         let axes = self.graph.output_axes(&declared);
         let Some(axes) = axes.filter(|_| declared.stack.is_some() == is_stacked) else {
-            let known = if is_stacked {
-                shape::list(&self.stored_dims(&values, true))
+            let known = if is_stacked || !self.graph.space().has_whole_batch(dims) {
+                shape::list(&self.stored_dims(&values, is_stacked))
             } else {
                 shape::list(&self.graph.space().dims(self.graph.space().accumulator_axes()))
             };
@@ -277,6 +313,14 @@ impl<'a> Body<'a> {
 fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
     declarations
         .iter()
-        .map(|d| Input { name: d.name.text.clone(), dtype: d.dtype, dims: d.dims.clone() })
+        .map(|d| Input {
+            name: d.name.text.clone(),
+            dtype: d.dtype,
+            dims: d.dims.clone(),
+            same_as: d.same_as.as_ref().and_then(|other| {
+                let place = declarations.iter().position(|d| d.name.text == other.text)?;
+                Some(InputId(place as u32))
+            }),
+        })
         .collect()
 }

@@ -9,6 +9,7 @@ mod op;
 mod ops;
 mod output;
 mod parse;
+mod passed;
 mod print;
 mod rewrite;
 mod types;
@@ -62,6 +63,8 @@ pub struct Input {
     pub dtype: DType,
     /// Its dims as declared; `None` for a scalar that the host passes.
     pub dims: Option<Vec<Dim>>,
+    /// The earlier input that it is, under other dims: a call passes that one only.
+    pub same_as: Option<InputId>,
 }
 
 /// Whether an operand of the product is read with its last two dims swapped.
@@ -122,8 +125,9 @@ impl Accumulation {
 /// The dims that the body's values vary along: those of every product.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// The leading dim of either operand.
-    pub batch: Option<Dim>,
+    /// The leading dims of either operand. Values vary along all of them or none: together they number the batches, the
+    /// last one fastest.
+    pub batch: Vec<Dim>,
     /// The dim of the left operand that stays.
     pub row: Dim,
     /// The dim of the right operand that stays.
@@ -380,7 +384,8 @@ impl Graph {
 
     /// What the values of an output have to fit.
     pub fn output_axes(&self, output: &Output) -> Option<Axes> {
-        self.space.axes(&output.without_stack(&output.dims))
+        let dims = output.without_stack(&output.dims);
+        self.space.axes(&dims).filter(|_| self.space.has_whole_batch(&dims))
     }
 
     /// Whether any node varies with the batch, the rows or the columns: the type of `op`'s result.
@@ -477,12 +482,17 @@ impl fmt::Display for NodeId {
 }
 
 impl Space {
+    /// The most leading dims of an operand: a tensor map has five dims, and two of them are the matrix's.
+    pub const MOST_BATCH_DIMS: usize = 3;
+
     /// The axes a value with these dims has, whatever their order; `None` when a dim is not the product's or stands twice.
+    /// A tensor with some of several batch dims is repeated along the others.
     pub fn axes(&self, dims: &[Dim]) -> Option<Axes> {
         let mut axes = Axes::SCALAR;
-        for dim in dims {
-            let fresh = if self.batch.as_ref() == Some(dim) {
-                !std::mem::replace(&mut axes.batch, true)
+        for (place, dim) in dims.iter().enumerate() {
+            let fresh = if self.batch.contains(dim) {
+                axes.batch = true;
+                !dims[..place].contains(dim)
             } else if let Some(run) = self.row_run(dim) {
                 axes.row.replace(run).is_none()
             } else {
@@ -580,15 +590,21 @@ impl Space {
 
     /// The axes of the accumulator.
     pub fn accumulator_axes(&self) -> Axes {
-        Axes { batch: self.batch.is_some(), ..Axes::ROWS }
+        Axes { batch: !self.batch.is_empty(), ..Axes::ROWS }
             .along(Some(Columns::of_product(self.column.divisor())))
     }
 
     /// The dims of a value with these axes, in the order batch, row, column.
     pub fn dims(&self, axes: Axes) -> Vec<Dim> {
-        let batch = self.batch.clone().filter(|_| axes.batch);
+        let batch = self.batch.iter().filter(|_| axes.batch).cloned();
         let row = axes.row.map(|run| self.row_dim(run));
         let column = axes.columns().map(|columns| self.column_dim(columns));
-        [batch, row, column].into_iter().flatten().collect()
+        batch.chain(row).chain(column).collect()
+    }
+
+    /// Whether dims have all batch dims or none, as a value has.
+    pub fn has_whole_batch(&self, dims: &[Dim]) -> bool {
+        let own = self.batch.iter().filter(|dim| dims.contains(dim)).count();
+        own == 0 || own == self.batch.len()
     }
 }

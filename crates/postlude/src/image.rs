@@ -21,7 +21,8 @@ pub(crate) fn placement(tensor: TensorView<'_>) -> Placement {
 /// Where the tensors of a call on host memory would lie, outputs without gaps.
 pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Placements {
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
-    let inputs = graph.inputs().iter().map(|input| argument(&input.name).map(placement));
+    let passed = |input| &graph.passed_as(input).name;
+    let inputs = graph.inputs().iter().map(|input| argument(passed(input)).map(placement));
     let outputs = graph.outputs().iter();
     let packed = outputs.map(|output| Placement::packed(&problem.shape(&output.dims)));
     Placements { inputs: inputs.collect(), outputs: packed.collect() }

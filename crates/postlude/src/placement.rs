@@ -44,11 +44,6 @@ impl Placement {
         1 << self.start.trailing_zeros().min(Placement::PERIOD.trailing_zeros())
     }
 
-    /// Whether an operand of the product has batches of its own: one that does not step along them is the same for all.
-    pub(crate) fn is_batched(&self) -> bool {
-        self.strides.len() == 3 && self.strides[0] != 0
-    }
-
     /// Rows without gaps, in memory of its own.
     pub fn packed(shape: &[usize]) -> Placement {
         Placement::at(crate::tensor::contiguous(shape), 0)

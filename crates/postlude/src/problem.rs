@@ -5,6 +5,7 @@
 mod argument;
 mod checks;
 mod error;
+mod same;
 mod split;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::tensor::{TensorView, TensorViewMut, has_own_places};
 
 pub use argument::Argument;
 pub use error::BindError;
+use same::with_same_sizes;
 use split::{check_splits, with_split_sizes};
 
 /// Named arguments of a call.
@@ -32,6 +34,8 @@ const MOST_ELEMENTS: usize = isize::MAX as usize / 64;
 pub struct Problem {
     /// How many products; 1 without a batch dim.
     pub(crate) batch: usize,
+    /// The sizes of the batch dims.
+    pub(crate) batch_sizes: Vec<usize>,
     /// Rows of the product.
     pub(crate) rows: usize,
     /// The size of the column dim's name; a value's columns are this divided by its divisor.
@@ -55,7 +59,7 @@ impl Problem {
                 return Err(BindError::UnknownDim { dim: dim.clone() });
             }
         }
-        let sizes = &with_split_sizes(graph, sizes);
+        let sizes = &with_split_sizes(graph, &with_same_sizes(graph, sizes)?);
         let known = |dim: &&str| sizes.contains_key(*dim);
         let missing = dim_names(graph).into_iter().filter(|dim| !known(dim));
         let dims: Vec<String> = missing.map(str::to_owned).collect();
@@ -111,14 +115,15 @@ impl Problem {
         }
     }
 
-    /// The sizes that dtypes and shapes of the inputs tell, in the order of the signature; `None` for a number.
+    /// The sizes that dtypes and shapes of the inputs tell, in the order of the signature; `None` for a number. Inputs that
+    /// are others are not among them.
     #[doc(hidden)]
     pub fn of_shapes(
         graph: &Graph,
         inputs: &[Option<(DType, &[usize])>],
     ) -> Result<Problem, BindError> {
         let mut sizes = Sizes::new();
-        for (input, given) in graph.inputs().iter().zip(inputs) {
+        for (input, given) in graph.passed_inputs().zip(inputs) {
             let name = || input.name.clone();
             match (&input.dims, given) {
                 (None, None) => {}
@@ -130,7 +135,7 @@ impl Problem {
             }
         }
         let problem = Problem::new(graph, &sizes)?;
-        for (input, given) in graph.inputs().iter().zip(inputs) {
+        for (input, given) in graph.passed_inputs().zip(inputs) {
             if let (Some(dims), Some((_, shape))) = (&input.dims, given) {
                 problem.check_shape(&input.name, dims, shape)?;
             }
@@ -146,8 +151,13 @@ impl Problem {
             Dim::Name { name, .. } => size(&Dim::name(name.clone()))?,
             Dim::Size(size) => *size as usize,
         };
+        let batch_sizes = space.batch.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        // Sizes that multiply to nothing or to little may be beyond all counts on the way.
+        let count = batch_sizes.iter().try_fold(1, |all: usize, size| all.checked_mul(*size));
+        let none = batch_sizes.contains(&0).then_some(0);
         Ok(Problem {
-            batch: space.batch.as_ref().map_or(Ok(1), size)?,
+            batch: none.or(count).ok_or(BindError::TooLarge)?,
+            batch_sizes,
             rows: size(&space.row)?,
             columns,
             inner: size(&product.inner)?,
@@ -161,15 +171,11 @@ impl Problem {
     #[doc(hidden)]
     pub fn bind(graph: &Graph, arguments: &Arguments, given: &Sizes) -> Result<Problem, BindError> {
         let mut sizes = given.clone();
-        for name in arguments.keys() {
-            if !graph.inputs().iter().any(|input| input.name == *name) {
-                return Err(BindError::Unknown { name: name.clone() });
-            }
-        }
+        arguments.keys().try_for_each(|name| check_passed(graph, name))?;
         for input in graph.inputs() {
-            let argument = arguments
-                .get(&input.name)
-                .ok_or_else(|| BindError::Missing { name: input.name.clone() })?;
+            let passed = &graph.passed_as(input).name;
+            let argument =
+                arguments.get(passed).ok_or_else(|| BindError::Missing { name: passed.clone() })?;
             match (&input.dims, argument) {
                 (None, Argument::Scalar(_)) => {}
                 (None, Argument::Tensor(_) | Argument::View(_)) => {
@@ -188,7 +194,7 @@ impl Problem {
         }
         let problem = Problem::new(graph, &sizes)?;
         for input in graph.inputs() {
-            let argument = arguments.get(&input.name).and_then(Argument::tensor);
+            let argument = arguments.get(&graph.passed_as(input).name).and_then(Argument::tensor);
             if let (Some(dims), Some(tensor)) = (&input.dims, argument) {
                 problem.check_shape(&input.name, dims, tensor.shape())?;
             }
@@ -202,17 +208,14 @@ impl Problem {
         graph: &Graph,
         arguments: &'a Arguments<'_>,
     ) -> Result<Vec<Argument<'a>>, BindError> {
-        for name in arguments.keys() {
-            if !graph.inputs().iter().any(|input| input.name == *name) {
-                return Err(BindError::Unknown { name: name.clone() });
-            }
-        }
+        arguments.keys().try_for_each(|name| check_passed(graph, name))?;
         let inputs = graph
             .inputs()
             .iter()
             .map(|input| {
-                let argument = arguments.get(&input.name).map(|given| given.declared(input.dtype));
-                argument.ok_or_else(|| BindError::Missing { name: input.name.clone() })
+                let passed = &graph.passed_as(input).name;
+                let argument = arguments.get(passed).map(|given| given.declared(input.dtype));
+                argument.ok_or_else(|| BindError::Missing { name: passed.clone() })
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.check_owner(graph)?;
@@ -305,6 +308,21 @@ impl Problem {
         self.batch
     }
 
+    /// The place of a batch along each batch dim; the last one advances fastest.
+    pub(crate) fn batch_place(&self, batch: usize) -> [usize; Space::MOST_BATCH_DIMS] {
+        let mut place = [0; Space::MOST_BATCH_DIMS];
+        if self.batch_sizes.len() <= 1 {
+            place[0] = batch;
+            return place;
+        }
+        let mut rest = batch;
+        for (at, size) in place.iter_mut().zip(&self.batch_sizes).rev() {
+            *at = rest % size.max(&1);
+            rest /= size.max(&1);
+        }
+        place
+    }
+
     /// Rows of the product.
     pub fn rows(&self) -> usize {
         self.rows
@@ -372,6 +390,18 @@ impl Problem {
     #[doc(hidden)]
     pub fn product_columns(&self) -> usize {
         self.columns / self.column_divisor as usize
+    }
+}
+
+/// Whether a call passes an input of this name.
+pub(crate) fn check_passed(graph: &Graph, name: &str) -> Result<(), BindError> {
+    let name = || name.to_owned();
+    match graph.inputs().iter().find(|input| input.name == name()) {
+        None => Err(BindError::Unknown { name: name() }),
+        Some(input) if input.same_as.is_some() => {
+            Err(BindError::SameAs { name: name(), of: graph.passed_as(input).name.clone() })
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -450,20 +480,58 @@ pub fn collect_sizes(
     Ok(())
 }
 
-/// How an operand of the body reads a tensor: the strides of batch, row and column in elements; 0 where it does not vary.
-pub fn body_strides(space: &Space, dims: &[Dim], strides: &[isize]) -> [isize; 3] {
-    let mut result = [0; 3];
-    for (dim, stride) in dims.iter().zip(strides) {
-        let place = if space.batch.as_ref() == Some(dim) {
-            0
-        } else if space.row_run(dim).is_some() {
-            1
-        } else {
-            2
-        };
-        result[place] = *stride;
+/// How the body steps through a tensor, in elements; 0 where the tensor does not vary.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BodyStrides {
+    /// Along each batch dim, in the order of [`Space::batch`].
+    pub batch: [isize; Space::MOST_BATCH_DIMS],
+    /// Along rows.
+    pub row: isize,
+    /// Along columns.
+    pub column: isize,
+}
+
+impl BodyStrides {
+    /// Those of a tensor with these dims.
+    pub fn new(space: &Space, dims: &[Dim], strides: &[isize]) -> BodyStrides {
+        let mut result = BodyStrides::default();
+        for (dim, stride) in dims.iter().zip(strides) {
+            if let Some(place) = space.batch.iter().position(|batch| batch == dim) {
+                result.batch[place] = *stride;
+            } else if space.row_run(dim).is_some() {
+                result.row = *stride;
+            } else {
+                result.column = *stride;
+            }
+        }
+        result
     }
-    result
+
+    /// Those of an operand of a product; its rows and columns are as declared, the contraction among them.
+    pub(crate) fn of_operand(space: &Space, dims: &[Dim], strides: &[isize]) -> BodyStrides {
+        let leading = dims.len() - 2;
+        let batch = BodyStrides::new(space, &dims[..leading], strides).batch;
+        BodyStrides { batch, row: strides[leading], column: strides[leading + 1] }
+    }
+
+    /// Every stride changed.
+    #[must_use]
+    pub(crate) fn map(self, change: impl Fn(isize) -> isize) -> BodyStrides {
+        let batch = self.batch.map(&change);
+        BodyStrides { batch, row: change(self.row), column: change(self.column) }
+    }
+
+    /// The steps to a batch, given its place along each batch dim.
+    pub(crate) fn to_batch(self, place: [usize; Space::MOST_BATCH_DIMS]) -> isize {
+        place.iter().zip(self.batch).map(|(at, stride)| *at as isize * stride).sum()
+    }
+
+    /// The steps to an element: batch, row, column.
+    pub(crate) fn to_element(self, problem: &Problem, [batch, row, column]: [usize; 3]) -> isize {
+        self.to_batch(problem.batch_place(batch))
+            + row as isize * self.row
+            + column as isize * self.column
+    }
 }
 
 /// The tensor bound to an input of a validated call.

@@ -35,7 +35,7 @@ pub(crate) fn emitted(
     };
     let scalars: Vec<Option<f64>> = graph.inputs().iter().map(scalar).collect();
     let launch = planned.launch(&scalars);
-    let inputs = graph.inputs().iter().map(|input| &input.name);
+    let inputs = graph.inputs().iter().map(|input| &graph.passed_as(input).name);
     let names: Vec<&String> =
         inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
     let name = |buffer: &Buffer| match *buffer {
@@ -102,7 +102,8 @@ fn buffers(
     let graph = problem.compiled.optimised();
     let mut buffers = BTreeMap::new();
     let labels = inputs::label_counts(graph, &problem.problem);
-    for (place, input) in graph.inputs().iter().enumerate() {
+    let inputs = graph.inputs().iter().enumerate();
+    for (place, input) in inputs.filter(|(_, input)| input.same_as.is_none()) {
         let (Some(dims), Some(placement)) = (&input.dims, &problem.placements.inputs[place]) else {
             continue;
         };

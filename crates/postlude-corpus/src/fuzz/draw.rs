@@ -5,6 +5,7 @@
 //! every function of the catalogue on every kind of value. Magnitudes are kept where functions neither overflow nor lose
 //! all accuracy, for the reference allows nearly anything of what did.
 
+mod batches;
 mod columns;
 mod data;
 mod defined;
@@ -100,8 +101,11 @@ impl Draw {
         let free = random.one_in(2);
         let batched = random.chance(25);
         let shared = if batched { random.below(4) } else { 0 };
-        let factor =
-            |random: &mut Random, batched| Factor { batched, inner_first: random.one_in(2) };
+        let factor = |random: &mut Random, batched| Factor {
+            batched,
+            lacks: 0,
+            inner_first: random.one_in(2),
+        };
         let factors = [
             factor(&mut random, batched && shared != 1),
             factor(&mut random, batched && shared != 2),
@@ -125,6 +129,8 @@ impl Draw {
             operands: operands(&mut random, free),
             base,
             factors,
+            further_batches: Vec::new(),
+            shares_operand: false,
             named: None,
             inputs: Vec::new(),
             values: Vec::new(),

@@ -94,7 +94,7 @@ pub fn wanted() -> BTreeSet<String> {
 const PLACELESS: [&str; 4] = ["philox", "uniform", "normal", "index"];
 
 /// What is neither a function nor a dtype.
-const OTHERS: [&str; 30] = [
+const OTHERS: [&str; 34] = [
     "a split of a split",
     "a split of an input",
     "a split of an input's fraction",
@@ -117,6 +117,10 @@ const OTHERS: [&str; 30] = [
     "a batch on A alone",
     "a batch on B alone",
     "a batch on both",
+    "several batch dims",
+    "an operand with some batch dims",
+    "an input with some batch dims",
+    "one tensor twice",
     "A transposed",
     "B transposed",
     "no batches",
@@ -291,14 +295,20 @@ impl Found<'_> {
             };
             let axes = sketch.values[input.value].ty.axes;
             self.add(format!("{} input {}", input.dtype, shape(dims.len(), axes)));
-            if *dims != super::sketch::dims_of(axes) {
+            let batches = sketch.batch_names();
+            let own = dims.iter().filter(|dim| batches.contains(&dim.to_string().as_str())).count();
+            if (1..batches.len()).contains(&own) {
+                self.add("an input with some batch dims");
+            }
+            if sketch.further_batches.is_empty() && *dims != super::sketch::dims_of(axes) {
                 self.add("an input with its dims in another order");
             }
         }
         for output in &sketch.outputs {
             let known = &sketch.values[output.value];
             let axes = known.ty.axes;
-            let extra = output.dims.len() > axes.rank();
+            let further = if axes.batch { sketch.further_batches.len() } else { 0 };
+            let extra = output.dims.len() > axes.rank() + further;
             // What is repeated along rows and columns is stored as a tile.
             let tile = output.dims.iter().any(|dim| dim.to_string() == "M")
                 && output.dims.iter().any(|dim| dim.to_string().starts_with('N'));
@@ -306,7 +316,7 @@ impl Found<'_> {
             self.add(format!("{} output {what}", output.dtype));
             if extra {
                 self.add("an output with more dims than its value");
-            } else if output.dims != super::sketch::dims_of(axes) {
+            } else if further == 0 && output.dims != super::sketch::dims_of(axes) {
                 self.add("an output with its dims in another order");
             }
             if self.made_by(output.value).is_none() {
@@ -335,6 +345,15 @@ impl Found<'_> {
             (true, false) => self.add("a batch on A alone"),
             (false, true) => self.add("a batch on B alone"),
             (false, false) => {}
+        }
+        if !sketch.further_batches.is_empty() {
+            self.add("several batch dims");
+        }
+        if a.lacks | b.lacks != 0 {
+            self.add("an operand with some batch dims");
+        }
+        if sketch.shares_operand {
+            self.add("one tensor twice");
         }
         if a.inner_first {
             self.add("A transposed");

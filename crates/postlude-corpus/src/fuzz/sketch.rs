@@ -81,6 +81,8 @@ impl Statement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Factor {
     pub(super) batched: bool,
+    /// Of several batch dims, those that it does not have, in bits.
+    pub(super) lacks: u8,
     /// Whether K comes before the rows or columns in its declaration.
     pub(super) inner_first: bool,
 }
@@ -111,6 +113,10 @@ pub struct Sketch {
     /// What N is divided by to give the product's columns.
     pub(super) base: u32,
     pub(super) factors: [Factor; 2],
+    /// Batch dims before L, and their sizes.
+    pub(super) further_batches: Vec<(&'static str, usize)>,
+    /// Whether B is A under other dims.
+    pub(super) shares_operand: bool,
     /// The split into dims with names, where there is one.
     pub(super) named: Option<Named>,
     pub(super) inputs: Vec<Declared>,
@@ -174,12 +180,26 @@ impl Sketch {
     }
 
     fn factor(&self, which: usize) -> String {
-        let Factor { batched, inner_first } = self.factors[which];
+        let Factor { inner_first, .. } = self.factors[which];
         let columns = Dim::Name { name: "N".to_owned(), divisor: self.base };
         let outer = [Dim::name("M"), columns][which].to_string();
         let dims = if inner_first { format!("K, {outer}") } else { format!("{outer}, K") };
-        let batch = if batched { "L, " } else { "" };
-        format!("{}: {}[{batch}{dims}]", ["A", "B"][which], self.operands[which])
+        let batch = self.factor_batches(which).into_iter().map(|(_, name)| format!("{name}, "));
+        let batch: String = batch.collect();
+        let same = if which == 1 && self.shares_operand { " = A" } else { "" };
+        format!("{}: {}[{batch}{dims}]{same}", ["A", "B"][which], self.operands[which])
+    }
+
+    /// The batch dims, where there are some.
+    pub(super) fn batch_names(&self) -> Vec<&'static str> {
+        self.further_batches.iter().map(|(name, _)| *name).chain(["L"]).collect()
+    }
+
+    /// The batch dims of a factor, with their places among all.
+    pub(super) fn factor_batches(&self, which: usize) -> Vec<(usize, &'static str)> {
+        let Factor { batched, lacks, .. } = self.factors[which];
+        let all = self.batch_names().into_iter().enumerate();
+        all.filter(|(place, _)| batched && lacks >> place & 1 == 0).collect()
     }
 
     /// The matrix product; B is declared the way that needs no `.T` when K comes first.

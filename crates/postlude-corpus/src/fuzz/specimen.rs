@@ -59,11 +59,10 @@ impl Specimen {
 
     /// The dtypes and numbers of dims that a one-liner takes from its data.
     fn bindings(&self) -> Bindings {
-        let Sketch { factors, operands, inputs, values, .. } = &self.sketch;
-        let factors =
-            factors.iter().zip(operands).zip(["A", "B"]).map(|((factor, dtype), name)| {
-                (name.to_owned(), Bound::Tensor(*dtype, 2 + usize::from(factor.batched)))
-            });
+        let Sketch { operands, inputs, values, .. } = &self.sketch;
+        let factors = operands.iter().zip(["A", "B"]).enumerate().map(|(place, (dtype, name))| {
+            (name.to_owned(), Bound::Tensor(*dtype, 2 + self.sketch.factor_batches(place).len()))
+        });
         let inputs = inputs.iter().map(|input| {
             let bound = match &input.dims {
                 Some(dims) => Bound::Tensor(input.dtype, dims.len()),
@@ -86,6 +85,7 @@ impl Specimen {
     /// The size of every dim, those of named parts included.
     fn all_sizes(&self) -> Vec<(&'static str, usize)> {
         let mut all: Vec<(&'static str, usize)> = DIMS.into_iter().zip(self.sizes).collect();
+        all.extend(&self.sketch.further_batches);
         if let Some(named) = &self.sketch.named {
             all.extend(named.sizes(self.sizes[2]));
         }
@@ -98,7 +98,7 @@ impl Specimen {
         let sizes = self.named_sizes(compiled);
         let problem = Problem::new(graph, &sizes)?;
         let mut arguments = Arguments::new();
-        for input in graph.inputs() {
+        for input in graph.passed_inputs() {
             let argument = match &input.dims {
                 None => Argument::Scalar(self.set.get(&input.name).copied().unwrap_or(1.0)),
                 Some(dims) => {
@@ -140,8 +140,11 @@ impl Specimen {
             if factor.inner_first {
                 shape.swap(0, 1);
             }
-            if factor.batched {
-                shape.insert(0, self.sizes[0]);
+            let batches = self.sketch.factor_batches(place).into_iter();
+            let batches = batches.map(|(_, name)| postlude::shape::Dim::name(name));
+            shape.splice(0..0, self.shape(&batches.collect::<Vec<_>>()));
+            if place == 1 && self.sketch.shares_operand {
+                continue;
             }
             all.push((["A", "B"][place].to_owned(), shape));
         }

@@ -14,7 +14,8 @@ pub(super) fn schedule(
 ) -> Option<Schedule> {
     let graph = compiled.optimised();
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
-    let inputs = graph.inputs().iter().map(|input| argument(&input.name).map(placement));
+    let inputs = graph.inputs().iter();
+    let inputs = inputs.map(|input| argument(&graph.passed_as(input).name).map(placement));
     let outputs = outputs.iter().map(|tensor| placement(tensor.view()));
     let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
     let planning = compiled.planning(problem, &placements, Chip::STANDARD).ok()?;

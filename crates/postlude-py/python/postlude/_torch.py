@@ -224,6 +224,8 @@ class Signature(NamedTuple):
 
     inputs: list[tuple[str, str, Optional[Dims]]]
     outputs: list[tuple[str, str, Dims]]
+    #: Other dims of inputs: the place of an input, and what the kernel calls its dims as well.
+    same: list[tuple[int, Dims]]
 
 
 def _typed(kernel: Kernel, kinds: Kinds) -> tuple[Signature, str]:
@@ -241,7 +243,7 @@ def _typed(kernel: Kernel, kinds: Kinds) -> tuple[Signature, str]:
         raise InternalError("a typed kernel has no signature")
     kept = set(native.outputs)
     outputs = [(name, dtype, dims or []) for name, dtype, dims in declared[2] if name in kept]
-    return Signature(declared[1], outputs), told
+    return Signature(declared[1], outputs, native.second_dims), told
 
 
 def _make(kernel: Kernel, kinds: Kinds) -> Operator:
@@ -361,7 +363,9 @@ def _symbolic(signature: Signature, shapes: list[Any]) -> list[tuple[list[Any], 
     """Shapes of outputs where sizes are not known yet: dims are bound to what ``torch.compile`` calls them."""
     sizes: dict[str, Any] = {}
     bound: list[tuple[str, str, int, Any]] = []
-    for (name, dtype, dims), shape in zip(signature.inputs, shapes):
+    same = [(*signature.inputs[place][:2], dims, shapes[place]) for place, dims in signature.same]
+    declared = [(*one, shape) for one, shape in zip(signature.inputs, shapes)]
+    for name, dtype, dims, shape in [*declared, *same]:
         if dims is None:
             continue
         given = list(shape[1])

@@ -216,7 +216,10 @@ def _declared(place: str, annotation: Any) -> str:
         return annotation.name
     if isinstance(annotation, TensorType):
         dims = [_dim(dim, f"a dim of {place}").text for dim in annotation.dims]
-        return f"{annotation.dtype.name}[{', '.join(dims)}]"
+        same = annotation.same
+        if same is not None and not (isinstance(same, str) and same.isascii() and same.isidentifier()):
+            refuse(f"{place} is the same as {same!r}, which is no name", 'name a parameter before it: `same_as("A")`')
+        return f"{annotation.dtype.name}[{', '.join(dims)}]" + (f" = {same}" if same else "")
     shown = getattr(annotation, "__name__", None) or repr(annotation)
     meant = _TYPES.get(shown, 'write a dtype of `postlude.lang` with dims, such as `bf16["M", "K"]`')
     refuse(f"{place} is annotated with `{shown}`, which is not a type of the language", meant)

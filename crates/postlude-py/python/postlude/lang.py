@@ -59,14 +59,33 @@ class TensorType:
     f32[M, N/2]
     """
 
-    __slots__ = ("dtype", "dims")
+    __slots__ = ("dtype", "dims", "same")
 
-    def __init__(self, dtype: DType, dims: tuple[Any, ...]) -> None:
+    def __init__(self, dtype: DType, dims: tuple[Any, ...], same: Optional[str] = None) -> None:
         self.dtype = dtype
         self.dims = dims
+        self.same = same
+
+    def same_as(self, parameter: str) -> TensorType:
+        """The annotation of a parameter that is an earlier one under other dims; a call does not pass it.
+
+        >>> from postlude import kernel
+        >>> from postlude.lang import bf16, f32
+        >>> @kernel
+        ... def gram(A: bf16["M", "K"], B: bf16["N", "K"].same_as("A")) -> f32["M", "N"]:
+        ...     return A @ B.T
+        >>> print(gram)
+        kernel gram(A: bf16[M, K], B: bf16[N, K] = A) -> D: f32[M, N] {
+            D = A @ B.T
+        }
+        >>> gram.inputs
+        ('A',)
+        """
+        return TensorType(self.dtype, self.dims, parameter)
 
     def __repr__(self) -> str:
-        return f"{self.dtype.name}[{', '.join(map(str, self.dims))}]"
+        same = "" if self.same is None else f" = {self.same}"
+        return f"{self.dtype.name}[{', '.join(map(str, self.dims))}]{same}"
 
     def __call__(self, *args: Any) -> Any:
         # Python 3.10 lets a named tuple have callable annotations only.
@@ -263,7 +282,7 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Names that a kernel can neither declare nor assign.
 _RESERVED = {
-    *_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "tf32", "i4",
+    *_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "i4",
 } - set(_native.contextual())  # fmt: skip
 #: Functions whose first argument is no value, or whose names mean other methods elsewhere.
 _NO_METHODS = {"where", "size", "index", "philox", "uniform", "normal", "float"}

@@ -184,7 +184,7 @@ fn compare_part(
     stream: &Stream,
 ) -> Result<Verdict, YardstickError> {
     let mut arguments = Arguments::new();
-    for input in graph.inputs() {
+    for input in graph.passed_inputs() {
         let placed = data.inputs.iter().find(|placed| placed.name == input.name);
         let argument = match placed {
             Some(placed) => Argument::Tensor(part.gather(placed, set, stream)?),

@@ -28,7 +28,17 @@ pub enum CheckError {
     SecondProduct { instead: &'static str, at: Span },
     #[error("operands of `@` must be inputs, with or without `.T`")]
     OperandNotInput { at: Span },
-    #[error("`{name}` has {rank} dims; an operand of `@` has two, or three with a batch")]
+    #[error("`{name}` is `{of}`, and no input before it is called so")]
+    SameAsUnknown { name: String, of: String, at: Span },
+    #[error("`{name}` is `{of}`, which is another input itself")]
+    SameAsSame { name: String, of: String, instead: String, at: Span },
+    #[error("`{name}` is `{of}`, but one is declared {own} and the other {other}")]
+    SameAsDiffers { name: String, of: String, own: String, other: String, at: Span },
+    #[error("output `{name}` cannot be another tensor")]
+    SameAsOutput { name: String, at: Span },
+    #[error(
+        "`{name}` has {rank} dims; an operand of `@` has two, and up to three batch dims before them"
+    )]
     OperandRank { name: String, rank: usize, at: Span },
     #[error("{dtype} cannot be an operand of `@`")]
     OperandDType { dtype: DType, at: Span },
@@ -41,7 +51,9 @@ pub enum CheckError {
     #[error(
         "the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names"
     )]
-    SameDims { row: String, column: String, inner: String, at: Span },
+    SameDims { row: String, column: String, inner: String, twice: Option<String>, at: Span },
+    #[error("the batch dims [{dims}] of `@` need names of their own")]
+    SameBatchDims { dims: String, at: Span },
     #[error("`{name}` varies along `{dim}`, but values of this body have dims among [{known}]")]
     NotBodyDims { name: String, dim: String, known: String, at: Span },
     #[error("`{name}` varies along `{dim}` twice")]
@@ -125,6 +137,12 @@ pub enum CheckError {
     DimExpected { at: Span },
     #[error("a value with dims [{has}] has no dim `{dim}`")]
     NoSuchDim { dim: String, has: String, at: Span },
+    #[error("a reduction folds all batch dims or none: [{dims}], not {folded} alone")]
+    SomeBatchDims { folded: String, dims: String, at: Span },
+    #[error(
+        "this varies along some of the batch dims [{dims}] only, and is not reduced along them"
+    )]
+    ReducesShared { dims: String, at: Span },
     #[error("dim `{dim}` is reduced twice")]
     DimTwice { dim: String, at: Span },
     #[error("`{function}` reduces one value along dims and does not compare two")]
@@ -199,7 +217,8 @@ impl CheckError {
         match self {
             E::NoSignature | E::NoOutput => None,
             E::Within { error, .. } => error.span(),
-            E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
+            E::SameAsUnknown { at, .. } | E::SameAsSame { at, .. } | E::SameAsDiffers { at, .. } | E::SameAsOutput { at, .. } | E::SameBatchDims { at, .. } | E::SomeBatchDims { at, .. } | E::ReducesShared { at, .. }
+            | E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
             | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
             | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
@@ -262,6 +281,7 @@ impl CheckError {
                     .to_owned()
             }
             E::InnerDisagree { fix, .. } => return fix.clone(),
+            E::SameDims { twice: Some(fix), .. } => fix.clone(),
             E::SameDims { .. } => {
                 "give each its own name: what an operand is follows from its dims".to_owned()
             }
@@ -343,6 +363,37 @@ impl CheckError {
         })
     }
 
+    /// The same of batch dims, and of inputs that are others.
+    fn fix_of_inputs(&self) -> Option<String> {
+        use CheckError as E;
+        Some(match self {
+            E::BatchDisagree { .. } => {
+                "give one operand all batch dims, and the other all or some of them in the same order"
+                    .to_owned()
+            }
+            E::OperandRank { rank, .. } if *rank > 5 => "make neighbouring batch dims one".to_owned(),
+            E::SameBatchDims { .. } => "call each its own name, as in `[B, H, M, K]`".to_owned(),
+            E::SomeBatchDims { dims, .. } => {
+                format!("fold all of them, `{dims}`, or store the value and fold it afterwards")
+            }
+            E::ReducesShared { .. } => {
+                "reduce it along its rows and columns only, or before the kernel".to_owned()
+            }
+            E::SameAsUnknown { .. } => {
+                "name an input that is declared before it, as in `A: bf16[M, K], B: bf16[N, K] = A`"
+                    .to_owned()
+            }
+            E::SameAsSame { instead, .. } => format!("write `= {instead}`"),
+            E::SameAsDiffers { .. } => {
+                "declare both tensors, with one dtype and as many dims".to_owned()
+            }
+            E::SameAsOutput { .. } => {
+                "remove the `= ...`; a call may pass the memory of a tile operand".to_owned()
+            }
+            _ => return None,
+        })
+    }
+
     /// The same of functions with two results.
     fn results_fix(&self) -> Option<String> {
         use CheckError as E;
@@ -358,7 +409,7 @@ impl CheckError {
             E::StackFunction { .. } => {
                 "`sum mean max min absmax prod softmax` run along it".to_owned()
             }
-            _ => return None,
+            _ => return self.fix_of_inputs(),
         })
     }
 }

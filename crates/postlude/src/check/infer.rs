@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Fold, Kind, Orientation, ProductId};
+use crate::graph::{Fold, Kind, Orientation, ProductId, Space};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
@@ -154,6 +154,7 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
                 name: Name::new(seen.name, seen.span),
                 dtype,
                 dims,
+                same_as: None,
                 type_span: seen.span,
             }),
             Err(error) => errors.push(error),
@@ -211,6 +212,15 @@ fn dim_arguments(ast: &Ast) -> BTreeSet<ExprId> {
     skipped
 }
 
+/// Dims of a matrix with as many batch dims as an operand may have.
+const LEADING_MOST: usize = 2 + Space::MOST_BATCH_DIMS;
+
+/// Batch dims of a one-liner: the last one is L, the one before it L2, so that fewer of them are the last ones.
+fn batch_dims(count: usize) -> Vec<Dim> {
+    let name = |place: usize| if place == 1 { "L".to_owned() } else { format!("L{place}") };
+    (1..=count).rev().map(|place| Dim::name(name(place))).collect()
+}
+
 type Declared = (DType, Option<Vec<Dim>>);
 
 fn declare(
@@ -229,8 +239,7 @@ fn declare(
             None => (bindings.dtype, 2),
         };
         let dims = match rank {
-            2 => dims,
-            3 => [vec![Dim::name("L")], dims].concat(),
+            2..=LEADING_MOST => [batch_dims(rank - 2), dims].concat(),
             _ => {
                 return Err(CheckError::OperandRank {
                     name: seen.name.to_owned(),
@@ -244,9 +253,8 @@ fn declare(
     match (bound, seen.dims) {
         (Some(Bound::Tensor(dtype, _)), Some(dims)) => Ok((dtype, Some(dims.to_vec()))),
         (Some(Bound::Tensor(dtype, 0)), None) => Ok((dtype, Some(Vec::new()))),
-        (Some(Bound::Tensor(dtype, 2)), None) => Ok((dtype, Some(seen.oriented(["M", "N"])))),
-        (Some(Bound::Tensor(dtype, 3)), None) => {
-            Ok((dtype, Some([vec![Dim::name("L")], seen.oriented(["M", "N"])].concat())))
+        (Some(Bound::Tensor(dtype, rank @ 2..=LEADING_MOST)), None) => {
+            Ok((dtype, Some([batch_dims(rank - 2), seen.oriented(["M", "N"])].concat())))
         }
         (Some(Bound::Tensor(_, rank)), None) => {
             Err(CheckError::BoundRank { name: seen.name.to_owned(), rank, at: seen.span })
@@ -331,6 +339,7 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
                 name: target.clone(),
                 dtype,
                 dims: Some(dims),
+                same_as: None,
                 type_span: target.span,
             });
         }

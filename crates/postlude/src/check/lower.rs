@@ -183,9 +183,9 @@ impl<'a> Body<'a> {
         }
         let space = self.graph.space();
         let inner = &self.graph.product(ProductId::FIRST).inner;
-        let dims = [space.batch.as_ref(), Some(&space.row), Some(&space.column), Some(inner)];
-        if dims.into_iter().flatten().chain(&space.parts).any(|dim| dim.same_base(&Dim::name(name)))
-        {
+        let dims = [&space.row, &space.column, inner].into_iter();
+        let dims = dims.chain(&space.batch).chain(&space.parts);
+        if dims.into_iter().any(|dim| dim.same_base(&Dim::name(name))) {
             let divides = product::divided_sum(self.exprs, &name_text, at);
             return self.report(CheckError::DimAsValue { name: name_text, divides, at });
         }

@@ -104,11 +104,7 @@ fn name_parts(exprs: &Exprs, graph: &mut Graph) {
 pub(super) fn is_other_dim(graph: &Graph, dim: &Dim) -> bool {
     let (space, inner) = (graph.space(), &graph.products()[0].inner);
     let named = matches!(dim, Dim::Name { .. });
-    named
-        && [Some(&space.row), space.batch.as_ref(), Some(inner)]
-            .into_iter()
-            .flatten()
-            .any(|it| it.same_base(dim))
+    named && [&space.row, inner].into_iter().chain(&space.batch).any(|it| it.same_base(dim))
 }
 
 fn body_span(ast: &Ast) -> Span {
@@ -125,7 +121,7 @@ fn body_span(ast: &Ast) -> Span {
 struct Matrix<'a> {
     declaration: &'a Declaration,
     operand: (InputId, Orientation),
-    batch: Option<Dim>,
+    batch: Vec<Dim>,
     outer: Dim,
     inner: Dim,
     span: Span,
@@ -154,8 +150,9 @@ fn resolve<'a>(
     }
     let dims = declaration.dims.as_deref().unwrap_or_default();
     let (batch, pair) = match dims {
-        [first, second] => (None, (first, second)),
-        [batch, first, second] => (Some(batch.clone()), (first, second)),
+        [batch @ .., first, second] if batch.len() <= Space::MOST_BATCH_DIMS => {
+            (batch.to_vec(), (first, second))
+        }
         _ => {
             errors.push(CheckError::OperandRank {
                 name: operand.name.to_owned(),
@@ -216,34 +213,50 @@ fn multiply(
         });
         return None;
     }
-    if let (Some(a), Some(b)) = (&left.batch, &right.batch)
-        && a != b
-    {
-        errors.push(CheckError::BatchDisagree {
-            left: a.to_string(),
-            right: b.to_string(),
-            at: span,
-        });
-        return None;
-    }
     let row = &left.outer;
-    let batch = left.batch.as_ref().or(right.batch.as_ref());
     let clash =
         row.same_base(&column) || row.same_base(&left.inner) || column.same_base(&left.inner);
-    if clash
-        || batch.is_some_and(|batch| {
-            batch.same_base(row) || batch.same_base(&column) || batch.same_base(&left.inner)
-        })
-    {
+    let batch = if left.batch.len() >= right.batch.len() { &left.batch } else { &right.batch };
+    let matrix = [row, &column, &left.inner];
+    if clash || batch.iter().any(|batch| matrix.iter().any(|dim| dim.same_base(batch))) {
         errors.push(CheckError::SameDims {
             row: row.to_string(),
             column: column.to_string(),
             inner: left.inner.to_string(),
+            twice: (left.operand.0 == right.operand.0 && row == &column)
+                .then(|| declared_twice(left)),
             at: left.span.to(right.span),
         });
         return None;
     }
-    Product::of(&inputs_of(declarations), left.operand, right.operand)
+    let repeats = |(place, dim): (usize, &Dim)| batch[..place].iter().any(|it| it.same_base(dim));
+    if batch.iter().enumerate().any(repeats) {
+        errors.push(CheckError::SameBatchDims { dims: shape::list(batch), at: span });
+        return None;
+    }
+    let product = Product::of(&inputs_of(declarations), left.operand, right.operand);
+    if product.is_none() {
+        let (left, right) = (shape::list(&left.batch), shape::list(&right.batch));
+        errors.push(CheckError::BatchDisagree { left, right, at: span });
+    }
+    product
+}
+
+/// The fix where one tensor is both operands.
+fn declared_twice(matrix: &Matrix<'_>) -> String {
+    let Declaration { name, dtype, dims, .. } = matrix.declaration;
+    let dims = dims.as_deref().unwrap_or_default();
+    let other = if dims.iter().any(|dim| dim.same_base(&Dim::name("N"))) { "N2" } else { "N" };
+    let renamed =
+        dims.iter().map(|dim| if *dim == matrix.outer { Dim::name(other) } else { dim.clone() });
+    let list = shape::list(&renamed.collect::<Vec<_>>());
+    let second = match matrix.operand.1 {
+        Orientation::Plain => format!("{name} @ {name}2.T"),
+        Orientation::Transposed => format!("{name}.T @ {name}2"),
+    };
+    format!(
+        "declare it once more under another dim, `{name}2: {dtype}[{list}] = {name}`, and write `{second}`"
+    )
 }
 
 /// The fix that swaps an operand's dims.

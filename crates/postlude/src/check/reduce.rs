@@ -2,8 +2,8 @@
 
 use crate::catalogue::Entry;
 use crate::dtype::Elem;
-use crate::graph::{Binary, Call, Fold, NodeId, Op, Over, Run};
-use crate::shape::Dim;
+use crate::graph::{Binary, Call, Fold, IndexAxis, NodeId, Op, Over, Run};
+use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Number, Span};
 
 use super::error::CheckError;
@@ -101,9 +101,11 @@ impl Body<'_> {
             return None;
         }
         if arguments.is_empty() {
-            return Some(Over::all(axes));
+            let over = Over::all(axes);
+            return self.folds_batches(node, &[], over, at).then_some(over);
         }
         let mut over = Over::NOTHING;
+        let mut batches = Vec::new();
         let mut previous = Dimension::Batch;
         for argument in arguments {
             let at = self.exprs[*argument].span;
@@ -116,7 +118,7 @@ impl Body<'_> {
                 _ => None,
             };
             let Some(length) = length else {
-                previous = self.fold_dim(node, *argument, &mut over)?;
+                previous = self.fold_dim(node, *argument, &mut over, &mut batches)?;
                 continue;
             };
             match previous {
@@ -130,6 +132,9 @@ impl Body<'_> {
                 }
             }
             previous = Dimension::Batch;
+        }
+        if !self.folds_batches(node, &batches, over, at) {
+            return None;
         }
         // A run of one row beside other terms folds nothing.
         let rest = Over { row: None, ..over };
@@ -150,8 +155,14 @@ impl Body<'_> {
         None
     }
 
-    /// Adds one dim to what is folded; which it was.
-    fn fold_dim(&mut self, node: NodeId, argument: ExprId, over: &mut Over) -> Option<Dimension> {
+    /// Adds one dim to what is folded; which it was. Those of the batch are listed.
+    fn fold_dim(
+        &mut self,
+        node: NodeId,
+        argument: ExprId,
+        over: &mut Over,
+        batches: &mut Vec<Dim>,
+    ) -> Option<Dimension> {
         let at = self.exprs[argument].span;
         let Some(dim) = dims::read(self.exprs, argument) else {
             self.report(CheckError::DimExpected { at });
@@ -159,8 +170,11 @@ impl Body<'_> {
         };
         let space = self.graph.space();
         let axes = self.graph.ty(node).axes;
-        let (has, already, dimension) = if space.batch.as_ref() == Some(&dim) {
-            (axes.batch, std::mem::replace(&mut over.batch, true), Dimension::Batch)
+        let (has, already, dimension) = if space.batch.contains(&dim) {
+            let already = batches.contains(&dim);
+            over.batch = true;
+            batches.push(dim.clone());
+            (axes.batch, already, Dimension::Batch)
         } else if let Some(run) = space.row_run(&dim) {
             (axes.row == Some(run), over.row.replace(Run::All).is_some(), Dimension::Row)
         } else {
@@ -181,6 +195,52 @@ impl Body<'_> {
             return None;
         }
         Some(dimension)
+    }
+
+    /// Whether a reduction may fold the batch as it does; reported where not. `listed` are the batch dims that it names,
+    /// none where it folds all dims.
+    fn folds_batches(&mut self, node: NodeId, listed: &[Dim], over: Over, at: Span) -> bool {
+        let batch = &self.graph.space().batch;
+        if !over.batch || batch.len() < 2 {
+            return true;
+        }
+        let dims = shape::list(batch);
+        let all = (1 << batch.len()) - 1;
+        if !listed.is_empty() && listed.len() < batch.len() {
+            let folded = shape::list(listed);
+            self.report(CheckError::SomeBatchDims { folded, dims, at });
+            return false;
+        }
+        if self.batch_dims(node) != all {
+            self.report(CheckError::ReducesShared { dims, at });
+            return false;
+        }
+        true
+    }
+
+    /// The batch dims that a value varies along where it is written, in bits. The graph repeats a value of some of them
+    /// along the others, which a reduction along them would count.
+    fn batch_dims(&mut self, node: NodeId) -> u8 {
+        let space = self.graph.space();
+        let all = (1 << space.batch.len()) - 1;
+        for (id, each) in self.graph.nodes().skip(self.batch_dims.len()) {
+            let own = match &each.op {
+                _ if !each.ty.axes.batch => 0,
+                Op::Accumulator(_) | Op::Index(IndexAxis::Batch) => all,
+                Op::Index(IndexAxis::BatchDim(place)) => 1 << place,
+                Op::Input(input) => {
+                    let dims = self.graph.inputs()[input.0 as usize].dims.as_deref();
+                    let has = |dim: &Dim| dims.is_some_and(|dims| dims.contains(dim));
+                    let bits =
+                        (0..).zip(&space.batch).map(|(place, dim)| u8::from(has(dim)) << place);
+                    bits.sum()
+                }
+                op => op.operands().fold(0, |all, operand| all | self.batch_dims[operand.index()]),
+            };
+            debug_assert_eq!(id.index(), self.batch_dims.len());
+            self.batch_dims.push(own);
+        }
+        self.batch_dims[node.index()]
     }
 
     pub(super) fn lower_composite(

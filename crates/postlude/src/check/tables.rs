@@ -114,8 +114,12 @@ impl Body<'_> {
             return self.report(CheckError::DimExpected { at: self.exprs[id].span });
         };
         let space = self.graph.space();
-        let axis = if space.batch.as_ref() == Some(&dim) {
-            IndexAxis::Batch
+        let batch = space.batch.iter().position(|batch| *batch == dim);
+        let axis = if let Some(place) = batch {
+            match space.batch.len() {
+                1 => IndexAxis::Batch,
+                _ => IndexAxis::BatchDim(place as u8),
+            }
         } else if space.row == dim {
             IndexAxis::Row
         } else if space.column == dim {

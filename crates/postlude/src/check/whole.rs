@@ -79,6 +79,9 @@ pub(super) fn warnings(ast: &Ast) -> Vec<Warning> {
             read.insert(name);
         }
     }
+    // Where an input is another one under other dims, both are one tensor.
+    let same = signature.inputs.iter().filter_map(|input| input.same_as.as_ref());
+    read.extend(same.map(|name| name.text.as_str()));
     let unread = |name: &&Name| !read.contains(name.text.as_str());
     let is_output =
         |name: &Name| signature.outputs.iter().any(|output| output.name.text == name.text);

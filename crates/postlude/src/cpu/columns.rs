@@ -93,6 +93,11 @@ fn finish(
         Op::Index(IndexAxis::Batch) => {
             each_line(array, &mut memory.line, |batch, _, out| leaves::count_from(batch, out));
         }
+        Op::Index(IndexAxis::BatchDim(dim)) => {
+            each_line(array, &mut memory.line, |batch, _, out| {
+                leaves::count_from(context.problem.batch_place(batch)[*dim as usize], out);
+            });
+        }
         Op::Take(table, index) => {
             let (table, index) = (input_tensor(context.inputs, *table), operand(finished, *index));
             let rows = array.extents[1];
@@ -105,7 +110,7 @@ fn finish(
                 return array.data.set_single(value);
             }
             let axes = context.leaves[input.0 as usize];
-            let leaf = Leaf::new(input_tensor(context.inputs, *input), axes);
+            let leaf = Leaf::new(input_tensor(context.inputs, *input), axes, context.problem);
             each_line(array, &mut memory.line, |batch, row, out| leaf.load(batch, row, 0, out));
         }
         Op::Reduce(fold, over, of) if over.crosses_rows() => {

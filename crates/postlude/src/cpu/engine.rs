@@ -13,7 +13,7 @@ use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, ProductId, accuracies};
 use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
-use crate::problem::{Argument, Problem, input_tensor};
+use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
 use crate::tensor::TensorViewMut;
 
 use super::buffer::{Array, Buffer, View};
@@ -359,9 +359,11 @@ fn operand<'a>(
 ) -> Operand<'a> {
     let tensor = input_tensor(context.inputs, input);
     let strides = tensor.strides();
-    let rank = strides.len();
-    let start = if rank == 3 { batch as isize * strides[0] } else { 0 };
-    let (first, second) = (strides[rank - 2], strides[rank - 1]);
+    let (graph, problem) = (context.graph, context.problem);
+    let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
+    let strides = BodyStrides::of_operand(graph.space(), dims, strides);
+    let start = strides.to_batch(problem.batch_place(batch));
+    let (first, second) = (strides.row, strides.column);
     let (row_stride, column_stride) =
         if orientation == outer_first { (first, second) } else { (second, first) };
     Operand {

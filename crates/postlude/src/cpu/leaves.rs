@@ -2,45 +2,52 @@
 
 use crate::dtype::{self, Elem};
 use crate::graph::{Graph, InputId};
-use crate::problem::{Argument, body_strides};
+use crate::problem::{Argument, BodyStrides, Problem};
+use crate::shape::Dim;
 use crate::tensor::TensorView;
 
 use super::buffer::Buffer;
 use super::elementwise;
 
-/// Which dim of an input's tensor runs along the batch, the rows and the columns of the body.
+/// Which dim of an input's tensor runs along each of the body's, counted from 1; 0 for none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeafAxes([Option<u8>; 3]);
+pub(super) struct LeafAxes(BodyStrides);
 
 impl LeafAxes {
     pub(super) fn new(graph: &Graph, input: InputId) -> LeafAxes {
         let dims = graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
         let numbers: Vec<isize> = (1..=dims.len() as isize).collect();
-        let places = body_strides(graph.space(), dims, &numbers);
-        LeafAxes(places.map(|place| (place > 0).then(|| place as u8 - 1)))
+        LeafAxes::of_dims(graph, dims, &numbers)
+    }
+
+    /// Those of a tensor with these dims, each of which has a number.
+    pub(super) fn of_dims(graph: &Graph, dims: &[Dim], numbers: &[isize]) -> LeafAxes {
+        LeafAxes(BodyStrides::new(graph.space(), dims, numbers))
+    }
+
+    /// A tensor's strides along the body's dims; 0 where it has none.
+    pub(super) fn strides(self, tensor: TensorView<'_>) -> BodyStrides {
+        self.0.map(|dim| if dim == 0 { 0 } else { tensor.strides()[dim as usize - 1] })
     }
 }
 
 /// An input as the body reads it.
 pub(super) struct Leaf<'a> {
     tensor: TensorView<'a>,
-    /// Elements between neighbours along batch, rows and columns.
-    strides: [isize; 3],
+    strides: BodyStrides,
+    problem: &'a Problem,
 }
 
 impl<'a> Leaf<'a> {
-    pub(super) fn new(tensor: TensorView<'a>, axes: LeafAxes) -> Leaf<'a> {
-        let strides = axes.0.map(|dim| dim.map_or(0, |dim| tensor.strides()[dim as usize]));
-        Leaf { tensor, strides }
+    pub(super) fn new(tensor: TensorView<'a>, axes: LeafAxes, problem: &'a Problem) -> Leaf<'a> {
+        Leaf { tensor, strides: axes.strides(tensor), problem }
     }
 
     /// The columns from `column` on of a row, as many as `out` holds.
     pub(super) fn load(&self, batch: usize, row: usize, column: usize, out: &mut Buffer) {
-        let [batches, rows, columns] = self.strides;
+        let columns = self.strides.column;
         let start = self.tensor.offset() as isize
-            + batch as isize * batches
-            + row as isize * rows
-            + column as isize * columns;
+            + self.strides.to_element(self.problem, [batch, row, column]);
         let (dtype, bytes) = (self.tensor.dtype(), self.tensor.bytes());
         if columns == 1 || out.len() <= 1 {
             if out.len() > 0 {

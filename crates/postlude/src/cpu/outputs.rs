@@ -4,11 +4,12 @@
 
 use crate::dtype::{self, DType};
 use crate::graph::{Axes, Graph, Output};
-use crate::problem::{Problem, body_strides};
+use crate::problem::Problem;
 use crate::tensor::{TensorView, TensorViewMut};
 
 use super::buffer::{Array, View};
 use super::elementwise;
+use super::leaves::LeafAxes;
 
 /// A tile output that regions write in parallel, each its own rows and columns.
 ///
@@ -91,8 +92,10 @@ pub(super) struct Destination {
     pub(super) extents: [usize; 3],
     /// Whether regions store it.
     pub(super) is_tile: bool,
-    /// Which dim of its tensor runs along the batch, the rows and the columns of the body.
-    dims: [Option<u8>; 3],
+    /// The sizes of the call.
+    problem: Problem,
+    /// Which dim of its tensor runs along each of the body's.
+    dims: LeafAxes,
     /// Which one its values are stacked along.
     stacked: Option<usize>,
 }
@@ -105,28 +108,30 @@ impl Destination {
         let value = graph.ty(output.value).axes;
         let numbers: Vec<isize> = (1..=output.dims.len() as isize).collect();
         let dims = output.without_stack(&output.dims);
-        let places = body_strides(graph.space(), &dims, &output.without_stack(&numbers));
+        let numbers = output.without_stack(&numbers);
         Destination {
             axes,
             extents: problem.extents(axes),
             is_tile: value.has_each_row() && value.column.is_some(),
-            dims: places.map(|place| (place > 0).then(|| place as u8 - 1)),
+            problem: problem.clone(),
+            dims: LeafAxes::of_dims(graph, &dims, &numbers),
             stacked: output.stack.as_ref().map(|stack| stack.dim),
         }
-    }
-
-    fn strides(&self, tensor: TensorView<'_>) -> [isize; 3] {
-        self.dims.map(|dim| dim.map_or(0, |dim| tensor.strides()[dim as usize]))
     }
 
     /// Whether a tensor's memory is the tile row after row.
     pub(super) fn is_natural(&self, tensor: TensorView<'_>) -> bool {
         let [_, rows, columns] = self.extents;
-        let strides = self.strides(tensor);
+        let strides = self.dims.strides(tensor);
+        // Batches follow one another, the last dim of them fastest.
+        let sizes = &self.problem.batch_sizes;
+        let apart = |place: usize| sizes[place + 1..].iter().product::<usize>() * rows * columns;
+        let in_order =
+            |place: usize| sizes[place] == 1 || strides.batch[place] == apart(place) as isize;
         tensor.is_contiguous()
-            && strides[2] == 1
-            && strides[1] == columns as isize
-            && (strides[0] == (rows * columns) as isize || strides[0] == 0)
+            && strides.column == 1
+            && strides.row == columns as isize
+            && (!self.axes.batch || (0..sizes.len()).all(in_order))
     }
 
     /// Writes any finished value to a tensor of any layout: of several it is that of this number.
@@ -155,7 +160,7 @@ impl Destination {
         tensor: &mut TensorViewMut<'_>,
         value: impl Fn([usize; 3]) -> f64,
     ) {
-        let strides = self.strides(tensor.view());
+        let strides = self.dims.strides(tensor.view());
         let apart = self.stacked.map_or(0, |dim| tensor.strides()[dim]);
         let (dtype, offset) = (tensor.dtype(), tensor.offset() as isize + number as isize * apart);
         let [batches, rows, columns] = self.extents;
@@ -163,8 +168,7 @@ impl Destination {
             for row in 0..rows {
                 for column in 0..columns {
                     let place = [batch, row, column];
-                    let steps: isize =
-                        place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
+                    let steps = strides.to_element(&self.problem, place);
                     let value = value(place);
                     dtype::store(dtype, tensor.bytes_mut(), (offset + steps) as usize, value);
                 }

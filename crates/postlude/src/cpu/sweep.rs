@@ -311,7 +311,8 @@ impl Sweep<'_> {
                     let own = Some(self.context.problem.own_columns());
                     let is_own = self.context.graph.ty(*node).axes.columns() == own;
                     let start = if is_own { place.region.columns.start } else { 0 };
-                    Leaf::new(tensor, axes).load(self.batch, place.row, start, &mut out);
+                    let leaf = Leaf::new(tensor, axes, self.context.problem);
+                    leaf.load(self.batch, place.row, start, &mut out);
                 }
                 Op::Index(IndexAxis::Row) => count_from(place.row, &mut out),
                 Op::Take(table, _) => {

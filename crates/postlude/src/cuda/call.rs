@@ -95,8 +95,8 @@ impl PreparedCall {
     }
 
     /// The same on tensors that differ from the call's in their addresses alone, and with these scalars: both by place in
-    /// the signature, outputs behind inputs; no address for a number or a tensor without elements. Nothing is remembered,
-    /// so threads may launch one call at the same time.
+    /// the signature, outputs behind inputs that are passed; no address for a number or a tensor without elements. Nothing is
+    /// remembered, so threads may launch one call at the same time.
     ///
     /// The caller has validated the tensors.
     ///
@@ -110,7 +110,12 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
         let Some(launch) = &self.launch else { return Ok(()) };
-        let given = addresses.iter().zip(&self.addresses);
+        let graph = &self.kernel.defined;
+        let (inputs, outputs) = addresses.split_at(graph.passed_inputs().count());
+        let places = graph.passed_places();
+        let inputs = places.iter().map(|place| &inputs[*place]);
+        let scalars: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
+        let given = inputs.chain(outputs).zip(&self.addresses);
         let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
         let starts = |all: &[u64]| -> Vec<u64> {
             all.iter().map(|address| address % Placement::PERIOD).collect()
@@ -129,7 +134,7 @@ impl PreparedCall {
         if self.scalars == scalars {
             return Ok(launch.launch_at(stream, address)?);
         }
-        let mut facts = self.planned.launch(scalars);
+        let mut facts = self.planned.launch(&scalars);
         facts.grid[0] = launch.facts().grid[0];
         let buffers = (0..addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();

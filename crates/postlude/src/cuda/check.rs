@@ -53,7 +53,7 @@ impl Checked {
             is_empty: results().all(DeviceTensor::is_empty),
         };
         for input in graph.inputs() {
-            match &inputs[&input.name] {
+            match &inputs[&graph.passed_as(input).name] {
                 DeviceArgument::Scalar(value) => {
                     call.scalars.push(Some(*value));
                     call.placements.inputs.push(None);

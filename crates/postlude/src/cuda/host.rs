@@ -52,7 +52,8 @@ impl HostCall {
         let stream = Stream::new(device)?;
         let graph = &kernel.defined;
         let (mut buffers, mut inputs) = (Vec::new(), BTreeMap::new());
-        for (input, argument) in graph.inputs().iter().zip(arguments) {
+        let given = graph.inputs().iter().zip(arguments);
+        for (input, argument) in given.filter(|(input, _)| input.same_as.is_none()) {
             let argument = match (argument, argument.tensor()) {
                 (Argument::Scalar(value), _) => DeviceArgument::Scalar(*value),
                 (_, None) => continue,

@@ -102,8 +102,17 @@ fn read_header(text: &str) -> Option<(String, Vec<Input>)> {
     let list = rest.strip_suffix('{')?.trim().strip_suffix(')')?;
     let mut inputs = Vec::new();
     for declaration in split_outside_brackets(list) {
+        let (declaration, other) = match declaration.split_once(" = ") {
+            Some((declaration, other)) => (declaration, Some(other.trim())),
+            None => (declaration, None),
+        };
         let (name, dtype, dims) = read_declaration(declaration)?;
-        inputs.push(Input { name, dtype, dims });
+        let same_as = match other {
+            Some(other) => Some(inputs.iter().position(|input: &Input| input.name == other)?),
+            None => None,
+        };
+        let same_as = same_as.map(|place| InputId(place as u32));
+        inputs.push(Input { name, dtype, dims, same_as });
     }
     Some((name.trim().to_owned(), inputs))
 }
@@ -161,25 +170,28 @@ impl Product {
     ) -> Option<(Space, Product)> {
         let matrix = |(input, orientation): (InputId, Orientation)| {
             let dims = inputs.get(input.0 as usize)?.dims.as_ref()?;
-            let (batch, rest) = match dims.len() {
-                2 => (None, &dims[..]),
-                3 => (Some(dims[0].clone()), &dims[1..]),
-                _ => return None,
-            };
+            let [batch @ .., first, second] = dims.as_slice() else { return None };
             Some(match orientation {
-                Orientation::Plain => (batch, rest[0].clone(), rest[1].clone()),
-                Orientation::Transposed => (batch, rest[1].clone(), rest[0].clone()),
+                Orientation::Plain => (batch, first.clone(), second.clone()),
+                Orientation::Transposed => (batch, second.clone(), first.clone()),
             })
         };
         let (left_batch, row, inner) = matrix(left)?;
         let (right_batch, right_inner, column) = matrix(right)?;
-        let batches_agree =
-            left_batch.is_none() || right_batch.is_none() || left_batch == right_batch;
+        let (batch, other) = if left_batch.len() >= right_batch.len() {
+            (left_batch, right_batch)
+        } else {
+            (right_batch, left_batch)
+        };
+        // The other operand has some of them, in the same order.
+        let mut rest = batch.iter();
+        let batches_agree = other.iter().all(|dim| rest.any(|own| own == dim));
         let elem = inputs[left.0.0 as usize].dtype.accumulator()?;
         let agree = batches_agree
+            && batch.len() <= Space::MOST_BATCH_DIMS
             && inner == right_inner
             && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
-        let batch = left_batch.or(right_batch);
+        let batch = batch.to_vec();
         let space = Space { batch, row, column, parts: Vec::new(), splits: Vec::new() };
         let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
         let accumulation = Accumulation::of(dtypes);
@@ -226,7 +238,12 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
         "extent" => return Some(Op::Extent(graph.space().axes(&read_dims(rest))?)),
         "row" => return Some(Op::Index(IndexAxis::Row)),
         "col" => return Some(Op::Index(IndexAxis::Column)),
-        "batch" => return Some(Op::Index(IndexAxis::Batch)),
+        "batch" if rest.is_empty() => return Some(Op::Index(IndexAxis::Batch)),
+        "batch" => {
+            let dim = Dim::from(rest.trim());
+            let place = graph.space().batch.iter().position(|own| *own == dim)?;
+            return Some(Op::Index(IndexAxis::BatchDim(place as u8)));
+        }
         "size" => return Some(Op::Size(Dim::from(rest.trim()))),
         "call" => return read_call(operand_text, over, names),
         _ => {}

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use super::op::{Concat, Constant, Op, Over, Part, Run};
-use super::ops::Fold;
+use super::ops::{Fold, IndexAxis};
 use super::{Accumulation, Columns, Graph, Input, Orientation, ProductId, Type};
 use crate::shape;
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inputs: Vec<String> = self.inputs().iter().map(Input::to_string).collect();
+        let inputs: Vec<String> =
+            self.inputs().iter().map(|input| self.declaration_text(input)).collect();
         writeln!(f, "graph {}({}) {{", self.name(), inputs.join(", "))?;
         let operand = |(input, orientation): (super::InputId, Orientation)| {
             let name = &self.inputs()[input.0 as usize].name;
@@ -49,6 +50,14 @@ impl fmt::Display for Graph {
 }
 
 impl Graph {
+    /// An input as the signature declares it.
+    pub(crate) fn declaration_text(&self, input: &Input) -> String {
+        match input.same_as {
+            Some(other) => format!("{input} = {}", self.inputs()[other.0 as usize].name),
+            None => input.to_string(),
+        }
+    }
+
     /// A type in the user's words.
     pub fn type_text(&self, ty: Type) -> String {
         format!("{}[{}]", ty.elem, shape::list(&self.space().dims(ty.axes)))
@@ -62,6 +71,9 @@ impl Graph {
             Op::Accumulator(ProductId(number)) => format!("accumulator:{number}"),
             Op::Input(input) => format!("input {}", self.inputs()[input.0 as usize].name),
             Op::Constant(constant) => constant.to_string(),
+            Op::Index(IndexAxis::BatchDim(place)) => {
+                format!("batch {}", self.space().batch[*place as usize])
+            }
             Op::Index(axis) => axis.name().to_owned(),
             Op::Extent(axes) => format!("extent {}", shape::list(&self.space().dims(*axes))),
             Op::Size(dim) => format!("size {dim}"),

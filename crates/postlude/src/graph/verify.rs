@@ -172,7 +172,9 @@ impl Graph {
         let axes = match axis {
             IndexAxis::Row => Axes::ROWS,
             IndexAxis::Column => Axes::SCALAR.along(self.space().accumulator_axes().columns()),
-            IndexAxis::Batch => Axes { batch: self.space().batch.is_some(), ..Axes::SCALAR },
+            IndexAxis::Batch | IndexAxis::BatchDim(_) => {
+                Axes { batch: !self.space().batch.is_empty(), ..Axes::SCALAR }
+            }
         };
         Type { elem: Elem::I32, axes }
     }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::kernel::{Backend, Compiled};
 use crate::plan::Schedule;
-use crate::problem::{Argument, Arguments, Problem};
+use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
@@ -119,6 +119,8 @@ pub struct Prepared {
     /// What each input has to be, in the order of the signature; `None` for a number.
     inputs: Arc<[Option<Vec<usize>>]>,
     outputs: Arc<[Vec<usize>]>,
+    /// How many inputs a call passes.
+    passed: usize,
 }
 
 impl Prepared {
@@ -135,12 +137,26 @@ impl Prepared {
             engine: Arc::new(Engine::new(graph.clone(), problem, schedule, math)?),
             inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(shape)).collect(),
             outputs: graph.outputs().iter().map(|output| shape(&output.dims)).collect(),
+            passed: graph.passed_inputs().count(),
             graph: graph.clone(),
         })
     }
 
-    /// Runs one call: arguments and outputs in the order of the signature. They are validated first.
+    /// Runs one call: arguments and outputs in the order of the signature. They are validated first. An input that is
+    /// another one under other dims is not passed.
     pub fn run(
+        &self,
+        inputs: &[Argument<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<(), Error> {
+        if self.passed < self.inputs.len() {
+            return self.run_all(&self.spread(inputs)?, outputs);
+        }
+        self.run_all(inputs, outputs)
+    }
+
+    /// The same with an argument for every declared input.
+    fn run_all(
         &self,
         inputs: &[Argument<'_>],
         outputs: &mut [TensorViewMut<'_>],
@@ -153,6 +169,15 @@ impl Prepared {
         }
         self.engine.run(inputs, outputs);
         Ok(())
+    }
+
+    /// Arguments for all inputs of those that a call passes: an input that is another one has that one's.
+    fn spread<'a>(&self, inputs: &'a [Argument<'_>]) -> Result<Vec<Argument<'a>>, BindError> {
+        let (wanted, given) = (self.passed, inputs.len());
+        if wanted != given {
+            return Err(BindError::InputCount { wanted, given });
+        }
+        Ok(self.graph.passed_places().into_iter().map(|place| inputs[place].borrowed()).collect())
     }
 
     /// Whether everything is as declared and outputs are contiguous, without looking up a single name.

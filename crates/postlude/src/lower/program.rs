@@ -200,7 +200,7 @@ impl TileProgram {
     pub(crate) fn is_shared(&self, output: &Output) -> bool {
         let space = self.graph.space();
         let own = space.axes(&output.dims).is_some_and(|axes| axes.batch);
-        space.batch.is_some() && !own
+        !space.batch.is_empty() && !own
     }
 
     /// Where an output lives that is neither a tile nor made of reductions; `None` for all others.

@@ -217,7 +217,7 @@ pub(crate) fn packed_major(space: &Space, dims: &[Dim]) -> Option<Major> {
     let last = dims.last();
     if last == Some(&space.row) {
         Some(Major::Column)
-    } else if space.batch.is_some() && last == space.batch.as_ref() {
+    } else if last.is_some_and(|last| space.batch.contains(last)) {
         None
     } else {
         Some(Major::Row)

@@ -10,6 +10,8 @@ pub enum BindError {
     Missing { name: String },
     #[error("the kernel has no input `{name}`")]
     Unknown { name: String },
+    #[error("`{name}` is `{of}` under other dims, and is not passed itself")]
+    SameAs { name: String, of: String },
     #[error("`{name}` is a scalar passed by the host; a tensor was given")]
     WantsScalar { name: String },
     #[error("`{name}` is a tensor; a number was given")]
@@ -60,6 +62,7 @@ impl BindError {
             | BindError::NoIndex { bytes, .. }
             | BindError::TooFew { bytes, .. } => *bytes,
             BindError::Missing { .. }
+            | BindError::SameAs { .. }
             | BindError::SplitSize { .. }
             | BindError::Unknown { .. }
             | BindError::WantsScalar { .. }
@@ -101,6 +104,7 @@ impl BindError {
                 Some(format!("ask for at most {count}, or give the columns a larger size"))
             }
             BindError::NoIndex { .. } => Some("give every dim that is folded a size".to_owned()),
+            BindError::SameAs { of, .. } => Some(format!("pass `{of}` only")),
             BindError::OtherProblem => {
                 Some("bind the arguments with the kernel that runs them".to_owned())
             }

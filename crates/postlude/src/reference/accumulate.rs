@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::dtype::{self, DType, Elem};
 use crate::graph::fold::{lowest_bit, sums_exactly};
 use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Value};
-use crate::problem::input_tensor;
+use crate::problem::{BodyStrides, input_tensor};
 
 use super::array::{Frame, Places};
 use super::evaluate::Call;
@@ -98,8 +98,9 @@ fn matrix(
     let outer_first = (side == Side::Left) == (operand.1 == Orientation::Plain);
     let (outer_dim, inner_dim) = if outer_first { (first, second) } else { (second, first) };
     let outer = places.len();
-    let start =
-        tensor.offset() as isize + if rank == 3 { batch as isize * tensor.strides()[0] } else { 0 };
+    let dims = call.graph.inputs()[operand.0.0 as usize].dims.as_deref().unwrap_or_default();
+    let strides = BodyStrides::of_operand(call.graph.space(), dims, tensor.strides());
+    let start = tensor.offset() as isize + strides.to_batch(call.problem.batch_place(batch));
     let (outer_stride, inner_stride) = (tensor.strides()[outer_dim], tensor.strides()[inner_dim]);
     let mut values = Vec::with_capacity(outer * inner);
     for row in &places.chosen {

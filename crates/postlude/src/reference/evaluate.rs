@@ -6,7 +6,7 @@ use crate::graph::{
     Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
     philox_of, rounded_by,
 };
-use crate::problem::{Argument, Problem, body_strides, input_tensor};
+use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
 
 use super::alternatives::{self, Alternatives};
 use super::array::{Array, Assumed, Frame, View, each, each_row};
@@ -69,6 +69,16 @@ pub(super) fn evaluate(
     outputs.into_iter().flatten().collect()
 }
 
+/// The number of an element along an axis.
+fn index(axis: IndexAxis, problem: &Problem, [batch, row, column]: [usize; 3]) -> usize {
+    match axis {
+        IndexAxis::Row => row,
+        IndexAxis::Column => column,
+        IndexAxis::Batch => batch,
+        IndexAxis::BatchDim(dim) => problem.batch_place(batch)[dim as usize],
+    }
+}
+
 fn last_uses(graph: &Graph) -> Vec<Option<NodeId>> {
     let mut last = vec![None; graph.len()];
     for (id, node) in graph.nodes() {
@@ -106,11 +116,9 @@ impl Evaluation<'_> {
                 let size = problem.shape(std::slice::from_ref(dim))[0];
                 vec![Value::exact(size as i32 as f64); frame.len()]
             }
-            Op::Index(axis) => each(&frame, |[batch, row, column]| match axis {
-                IndexAxis::Row => Value::exact(row as f64),
-                IndexAxis::Column => Value::exact(column as f64),
-                IndexAxis::Batch => Value::exact(batch as f64),
-            }),
+            Op::Index(axis) => {
+                each(&frame, |place| Value::exact(index(*axis, problem, place) as f64))
+            }
             Op::Unary(op, a) => {
                 return self.map(frame, [*a], |[x]| op.apply(elem(a), accuracy, x));
             }
@@ -272,18 +280,17 @@ impl Evaluation<'_> {
     }
 
     fn input(&self, input: InputId, frame: &Frame) -> Vec<Value> {
-        let Call { graph, inputs, .. } = self.call;
+        let Call { graph, problem, inputs, .. } = self.call;
         let declared = &graph.inputs()[input.0 as usize];
         if let Argument::Scalar(value) = &inputs[input.0 as usize] {
             return vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()];
         }
         let tensor = input_tensor(inputs, input);
         let dims = declared.dims.as_deref().unwrap_or_default();
-        let strides = body_strides(graph.space(), dims, tensor.strides());
+        let strides = BodyStrides::new(graph.space(), dims, tensor.strides());
         each(frame, |place| {
-            let steps: isize =
-                place.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
-            let at = (tensor.offset() as isize + steps) as usize;
+            let at = tensor.offset() as isize + strides.to_element(problem, place);
+            let at = at as usize;
             Value::exact(dtype::load(tensor.dtype(), tensor.bytes(), at))
         })
     }

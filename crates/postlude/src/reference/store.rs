@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::problem::body_strides;
+use crate::problem::BodyStrides;
 use crate::tensor;
 
 use super::alternatives::{self, Alternatives, MOST_INDICES};
@@ -19,7 +19,7 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, arrays: &[&Array]) -> Evalu
     let strides = tensor::contiguous(&shape);
     let apart = output.stack.as_ref().map_or(0, |stack| strides[stack.dim]);
     let dims = output.without_stack(&output.dims);
-    let strides = body_strides(graph.space(), &dims, &output.without_stack(&strides));
+    let strides = BodyStrides::new(graph.space(), &dims, &output.without_stack(&strides));
     let Some(axes) = graph.space().axes(&dims) else {
         panic!("compiler bug: output `{}` has foreign dims", output.name)
     };
@@ -32,9 +32,7 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, arrays: &[&Array]) -> Evalu
     for batch in 0..batches {
         for (row, row_place) in frame.rows.chosen.iter().enumerate() {
             for (column, column_place) in frame.columns.chosen.iter().enumerate() {
-                let place = [batch, *row_place, *column_place];
-                let steps = place.iter().zip(strides).map(|(at, stride)| *at as isize * stride);
-                let first = steps.sum::<isize>();
+                let first = strides.to_element(problem, [batch, *row_place, *column_place]);
                 for (number, view) in (0..).zip(&views) {
                     let index = view.index([batch, row, column]);
                     elements.push(((first + number * apart) as usize, number as usize, index));

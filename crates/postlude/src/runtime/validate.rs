@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::dtype::DType;
 use crate::graph::{Graph, Input, InputId, Kind, ProductId};
-use crate::problem::{self, BindError, Problem, Sizes};
+use crate::problem::{self, BindError, BodyStrides, Problem, Sizes};
 use crate::runtime::device::Device;
 use crate::runtime::driver;
 use crate::runtime::error::RuntimeError;
@@ -36,7 +36,8 @@ pub fn validate(
     sizes: &Sizes,
 ) -> Result<Problem, RuntimeError> {
     let problem = bind(graph, inputs, sizes)?;
-    for (input, argument) in graph.inputs().iter().filter_map(|input| tensor(input, inputs)) {
+    let tensors = graph.inputs().iter().filter_map(|input| tensor(graph, input, inputs));
+    for (input, argument) in tensors {
         if let Some(dims) = &input.dims {
             problem.check_shape(&input.name, dims, &argument.shape)?;
         }
@@ -92,14 +93,11 @@ fn bind(
     given: &Sizes,
 ) -> Result<Problem, BindError> {
     let mut sizes = given.clone();
-    for name in inputs.keys() {
-        if !graph.inputs().iter().any(|input| input.name == *name) {
-            return Err(BindError::Unknown { name: name.clone() });
-        }
-    }
+    inputs.keys().try_for_each(|name| problem::check_passed(graph, name))?;
     for input in graph.inputs() {
-        let name = || input.name.clone();
-        match (&input.dims, inputs.get(&input.name)) {
+        let passed = &graph.passed_as(input).name;
+        let name = || passed.clone();
+        match (&input.dims, inputs.get(passed)) {
             (_, None) => return Err(BindError::Missing { name: name() }),
             (None, Some(DeviceArgument::Scalar(_))) => {}
             (None, Some(DeviceArgument::Tensor(_))) => {
@@ -117,10 +115,11 @@ fn bind(
 }
 
 fn tensor<'a>(
+    graph: &'a Graph,
     input: &'a Input,
     inputs: &'a BTreeMap<String, DeviceArgument>,
 ) -> Option<(&'a Input, &'a DeviceTensor)> {
-    match inputs.get(&input.name)? {
+    match inputs.get(&graph.passed_as(input).name)? {
         DeviceArgument::Tensor(tensor) => Some((input, tensor)),
         DeviceArgument::Scalar(_) => None,
     }
@@ -173,7 +172,7 @@ fn check_overlaps(
     for (output, memory) in outputs {
         for (place, input) in graph.inputs().iter().enumerate() {
             let id = InputId(place as u32);
-            let Some((_, operand)) = tensor(input, inputs) else { continue };
+            let Some((_, operand)) = tensor(graph, input, inputs) else { continue };
             if !overlap::overlap(memory, operand) {
                 continue;
             }
@@ -212,20 +211,21 @@ fn is_same_tile(
     let (Some(output), Some(dims)) = (output, &declared.dims) else { return false };
     let along = |dims: &[Dim], tensor: &DeviceTensor| {
         let sizes: Vec<isize> = tensor.shape.iter().map(|size| *size as isize).collect();
-        let sizes = problem::body_strides(space, dims, &sizes);
-        let strides = problem::body_strides(space, dims, &tensor.strides);
+        let one = |axis: usize| if sizes[axis] > 1 { tensor.strides[axis] } else { 0 };
         // An axis of one element is never stepped along.
-        [0, 1, 2].map(|axis| (sizes[axis], if sizes[axis] > 1 { strides[axis] } else { 0 }))
+        let strides: Vec<isize> = (0..sizes.len()).map(one).collect();
+        [&sizes, &strides].map(|all| BodyStrides::new(space, dims, all))
     };
     // Where columns are split one way and put together another, an element is read where another one is written.
     !graph.moves_columns()
         && graph.input_axes(input) == space.axes(&output.dims)
+        && space.has_whole_batch(dims)
         // What all batches read would be overwritten by the first.
         && graph.input_axes(input).is_some_and(|axes| {
             // So would what a run of rows reads.
             axes.kind() == Kind::Tile
                 && axes.has_each_row()
-                && axes.batch == space.batch.is_some()
+                && axes.batch != space.batch.is_empty()
         })
         && memory.address == operand.address
         && memory.dtype == operand.dtype

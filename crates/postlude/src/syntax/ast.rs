@@ -50,7 +50,8 @@ pub struct Definition {
     pub value: ExprId,
 }
 
-/// `name: dtype[dims]`, or `name: dtype` for a scalar that the host passes.
+/// `name: dtype[dims]`, with `= other` where it is another input under other dims, or `name: dtype` for a scalar that the
+/// host passes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Declaration {
     /// The declared name.
@@ -59,6 +60,8 @@ pub struct Declaration {
     pub dtype: DType,
     /// Its dims; `None` for a scalar passed by the host.
     pub dims: Option<Vec<Dim>>,
+    /// The input that it is, under other dims.
+    pub same_as: Option<Name>,
     /// The type as written.
     pub type_span: Span,
 }
@@ -307,7 +310,11 @@ impl fmt::Display for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.dtype)?;
         match &self.dims {
-            Some(dims) => write!(f, "[{}]", crate::shape::list(dims)),
+            Some(dims) => write!(f, "[{}]", crate::shape::list(dims))?,
+            None => {}
+        }
+        match &self.same_as {
+            Some(other) => write!(f, " = {other}"),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! The library's tests that need no GPU in one program, which is built and linked once: `cargo test -p postlude --test all
 //! layering` runs one module of them. Tests for a GPU are programs of their own, for `cargo xtask gpu` carries them.
 
+mod batches;
 mod define;
 mod docs;
 mod functions;

@@ -21,7 +21,11 @@ const WIDEST_ROWS: usize = 256;
 impl Draw {
     /// The kernel with data.
     pub(super) fn finish(mut self, seed: u64, extent: Extent) -> Specimen {
-        let sizes = self.sizes(extent);
+        let mut sizes = self.sizes(extent);
+        // By numbers of their own: what else is drawn stays as it is.
+        let random = &mut Random::new(!seed);
+        self.spread_batch(random);
+        self.share_operand(random, &mut sizes);
         let mut specimen = Specimen {
             seed,
             sizes,
@@ -69,12 +73,14 @@ impl Draw {
 
     fn fill(&mut self, specimen: &mut Specimen) {
         let floats = self.float_fills();
-        for name in ["A", "B"] {
+        for (place, name) in ["A", "B"].into_iter().enumerate() {
             // One nan in a row of A would be all that its row shows.
             let kind = *self.random.pick(&floats);
             let kind =
                 if matches!(kind, Fill::Special | Fill::Large) { Fill::Normal } else { kind };
-            specimen.fills.insert(name.to_owned(), kind);
+            if place == 0 || !self.sketch.shares_operand {
+                specimen.fills.insert(name.to_owned(), kind);
+            }
         }
         for input in self.sketch.inputs.clone() {
             let name = self.sketch.values[input.value].name.clone();
@@ -123,7 +129,7 @@ impl Draw {
 
     fn place(&mut self, specimen: &mut Specimen) {
         let plain = self.random.one_in(4);
-        let factor = |place: usize| 2 + usize::from(self.sketch.factors[place].batched);
+        let factor = |place: usize| 2 + self.sketch.factor_batches(place).len();
         let mut all: Vec<(String, usize, bool)> =
             vec![("A".to_owned(), factor(0), true), ("B".to_owned(), factor(1), true)];
         for input in &self.sketch.inputs {
@@ -137,7 +143,8 @@ impl Draw {
         all.extend(outputs.map(|output| (output.name.clone(), output.dims.len(), false)));
         for (name, rank, read) in all {
             let place = Place::any(&mut self.random, rank, read);
-            if !plain && !place.is_packed() {
+            let passed = name != "B" || !self.sketch.shares_operand;
+            if !plain && !place.is_packed() && passed {
                 specimen.places.insert(name, place);
             }
         }

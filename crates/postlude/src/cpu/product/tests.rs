@@ -83,7 +83,7 @@ fn element(dtype: DType, bits: &mut Bits) -> Vec<u8> {
     let random = bits.next();
     let float = (random % 4096) as f32 / 1024.0 - 2.0;
     match dtype {
-        DType::F32 => float.to_le_bytes().to_vec(),
+        DType::F32 | DType::TF32 => float.to_le_bytes().to_vec(),
         DType::F16 => half::f16::from_f32(float).to_le_bytes().to_vec(),
         DType::BF16 => half::bf16::from_f32(float).to_le_bytes().to_vec(),
         // Exponents up to that of 1.0, both signs.

@@ -9,6 +9,8 @@ pub enum IndexAxis {
     Column,
     /// The number of the batch, i32.
     Batch,
+    /// The place along one of several batch dims, i32.
+    BatchDim(u8),
 }
 
 impl IndexAxis {
@@ -17,7 +19,7 @@ impl IndexAxis {
         match self {
             IndexAxis::Row => "row",
             IndexAxis::Column => "col",
-            IndexAxis::Batch => "batch",
+            IndexAxis::Batch | IndexAxis::BatchDim(_) => "batch",
         }
     }
 }

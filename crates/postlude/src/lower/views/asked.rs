@@ -177,7 +177,7 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         | Op::Constant(_)
         | Op::Extent(_)
         | Op::Size(_)
-        | Op::Index(IndexAxis::Row | IndexAxis::Batch) => Some(0),
+        | Op::Index(IndexAxis::Row | IndexAxis::Batch | IndexAxis::BatchDim(_)) => Some(0),
         Op::Part(part, a) => of(*a, slice.of_part(*part)),
         Op::Merge(merge, a, b) => {
             let (place, inner) = slice.of_merge(*merge)?;

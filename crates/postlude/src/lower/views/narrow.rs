@@ -101,9 +101,7 @@ impl Inputs<'_> {
     fn column(&self, dims: &[Dim]) -> usize {
         let space = self.old.space();
         let is_column = |dim: &Dim| {
-            *dim != space.row
-                && space.batch.as_ref() != Some(dim)
-                && space.column_divisor(dim).is_some()
+            *dim != space.row && !space.batch.contains(dim) && space.column_divisor(dim).is_some()
         };
         let place = dims.iter().position(is_column);
         place.unwrap_or_else(|| panic!("compiler bug: a view of a tensor without columns"))
@@ -125,7 +123,7 @@ impl Inputs<'_> {
     fn is_ambiguous(&self, new: &Graph) -> bool {
         let space = new.space();
         let fixed = matches!(space.column, Dim::Size(_));
-        let other = |dim: &Dim| *dim == space.row || space.batch.as_ref() == Some(dim);
+        let other = |dim: &Dim| *dim == space.row || space.batch.contains(dim);
         let views = &new.inputs()[self.old.inputs().len()..];
         let columns = self.views.iter().zip(views).filter_map(|(view, input)| {
             let (column, _) = view.columns?;
@@ -239,7 +237,7 @@ impl Narrowing<'_> {
             Op::Concat(..) => panic!("compiler bug: {id} has parts that are no slices"),
             op @ (Op::Constant(_)
             | Op::Size(_)
-            | Op::Index(IndexAxis::Row | IndexAxis::Batch)
+            | Op::Index(IndexAxis::Row | IndexAxis::Batch | IndexAxis::BatchDim(_))
             | Op::Unary(..)
             | Op::Binary(..)
             | Op::Fma(..)

@@ -172,7 +172,8 @@ impl<'a> Placing<'a> {
         let dims = declared.dims.as_deref().unwrap_or_default();
         let dims = Some(self.whole_dims(dims, context, id)?);
         let name = format!("{}.{}", declared.name, context.unwrap_or(0));
-        let placed = self.new.push_input(Input { name, dtype: declared.dtype, dims });
+        let placed =
+            self.new.push_input(Input { name, dtype: declared.dtype, dims, same_as: None });
         self.views.push(View::windowed(input.0 as usize, context));
         self.placed.insert((input, context), placed);
         Ok(placed)
@@ -186,7 +187,7 @@ impl<'a> Placing<'a> {
         id: NodeId,
     ) -> Result<Vec<Dim>, LowerRefusal> {
         let space = self.old.space();
-        let is_other = |dim: &Dim| *dim == space.row || space.batch.as_ref() == Some(dim);
+        let is_other = |dim: &Dim| *dim == space.row || space.batch.contains(dim);
         let place = |dim: &Dim| -> Result<Dim, LowerRefusal> {
             let Some(columns) = space.columns(dim).filter(|_| !is_other(dim)) else {
                 return Ok(dim.clone());
@@ -209,7 +210,7 @@ impl<'a> Placing<'a> {
                 Number::Product(_) => DType::F32,
             };
             let name = format!("number.{}", self.numbers.len());
-            let input = self.new.push_input(Input { name, dtype, dims: None });
+            let input = self.new.push_input(Input { name, dtype, dims: None, same_as: None });
             self.views.push(View::of_number(number.clone()));
             self.numbers.insert(number, input);
             input

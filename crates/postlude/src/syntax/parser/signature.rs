@@ -137,7 +137,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `name: dtype[dims]` or `name: dtype`.
+    /// `name: dtype[dims]`, `name: dtype[dims] = other` or `name: dtype`.
     fn declaration(&mut self) -> Parsed<Declaration> {
         let token = self.peek();
         if token.kind != TokenKind::Name {
@@ -166,7 +166,18 @@ impl Parser<'_> {
         } else {
             (None, written)
         };
-        Ok(Declaration { name, dtype, dims, type_span: written.to(end) })
+        let same_as = if self.eat(TokenKind::Assign) { Some(self.other_input()?) } else { None };
+        Ok(Declaration { name, dtype, dims, same_as, type_span: written.to(end) })
+    }
+
+    /// The name behind `=`.
+    fn other_input(&mut self) -> Parsed<Name> {
+        let token = self.peek();
+        if token.kind != TokenKind::Name {
+            return Err(self.unexpected(Wanted::Name));
+        }
+        self.advance();
+        Ok(Name::new(self.text(token.span), token.span))
     }
 
     /// A dtype. An unknown one is reported and read as any, so that what follows is still read.

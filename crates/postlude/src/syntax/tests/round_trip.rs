@@ -114,6 +114,7 @@ fn declaration() -> impl Strategy<Value = Declaration> {
         name: Name::new(name, Span::default()),
         dtype: DType::ALL[dtype],
         dims,
+        same_as: None,
         type_span: Span::default(),
     })
 }

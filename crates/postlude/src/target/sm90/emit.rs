@@ -5,6 +5,7 @@
 //! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
 //! alone.
 
+mod batch;
 mod chip;
 mod epilogue;
 mod fragment;

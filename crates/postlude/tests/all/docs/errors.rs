@@ -30,8 +30,8 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 }
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
-    NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput OperandRank OperandDType
-    OperandsDiffer InnerDisagree BatchDisagree SameDims NotBodyDims SameDimTwice SummedDim UnknownName
+    NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
+    OperandsDiffer InnerDisagree BatchDisagree SameDims SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
@@ -42,7 +42,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
-    Missing Unknown WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
+    Missing Unknown SameAs WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
     InputCount OutputCount SelfOverlap Moved OtherProblem
 }
 
@@ -186,6 +186,13 @@ const KERNELS: &[(&str, &str)] = &[
     ("OperandsDiffer", "kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("BatchDisagree", "kernel k(A: f32[L, M, K], B: f32[P, K, N]) -> D: f32[L, M, N] { D = A @ B }"),
     ("SameDims", "kernel k(A: f32[M, K], B: f32[K, M]) -> D: f32[M, M] { D = A @ B }"),
+    ("SameAsUnknown", "kernel k(A: f32[M, K], B: f32[N, K] = C) -> D: f32[M, N] { D = A @ B.T }"),
+    ("SameAsSame", "kernel k(A: f32[M, K], B: f32[N, K] = A, C: f32[M, N] = B) -> D: f32[M, N] { D = A @ B.T + C }"),
+    ("SameAsDiffers", "kernel k(A: f32[M, K], B: f16[N, K] = A) -> D: f32[M, N] { D = A @ B.T }"),
+    ("SameAsOutput", "kernel k(A: f32[M, K], B: f32[N, K]) -> D: f32[M, N] = A { D = A @ B.T }"),
+    ("SameBatchDims", "kernel k(A: f32[B, B, M, K], W: f32[K, N]) -> D: f32[B, B, M, N] { D = A @ W }"),
+    ("SomeBatchDims", "kernel k(A: f32[B, H, M, K], W: f32[K, N]) -> D: f32[H, M, N] { D = sum(A @ W, B) }"),
+    ("ReducesShared", "kernel k(A: f32[B, H, M, K], W: f32[K, N], b: f32[H]) -> D: f32[B, H, M, N] { D = A @ W / sum(b) }"),
     ("NotBodyDims", "kernel k(A: f32[M, K], B: f32[K, N], p: f32[P]) -> D: f32[M, N] { D = A @ B + p }"),
     ("SameDimTwice", "kernel k(A: f32[M, K], B: f32[K, N], S: f32[M, M]) -> D: f32[M, N] { D = A @ B + S }"),
     ("OutputNotACondition", "kernel k(A: f32[M, K], B: f32[K, N]) -> mask: bool[M, N] { mask = A @ B }"),
@@ -320,6 +327,7 @@ pub(crate) fn bind_rows() -> Vec<Row> {
     let rows = vec![
         row("Missing", "no `A`".into(), call(|a, _| _ = a.remove("A"))),
         row("Unknown", "a `bias` that the kernel does not have".into(), call(|a, _| _ = a.insert("bias".into(), Argument::Scalar(0.0)))),
+        row("SameAs", "`B` of `kernel gram(A: f32[M, K], B: f32[N, K] = A)`".into(), found(&BindError::SameAs { name: "B".into(), of: "A".into() })),
         row("WantsScalar", "a tensor as `alpha`".into(), call(|a, _| _ = a.insert("alpha".into(), zeros(DType::F32, &[])))),
         row("WantsTensor", "a number as `B`".into(), call(|a, _| _ = a.insert("B".into(), Argument::Scalar(0.0)))),
         row("DType", "bf16 data as `A`".into(), call(|a, _| _ = a.insert("A".into(), zeros(DType::BF16, &[2, 3])))),

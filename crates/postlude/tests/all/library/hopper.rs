@@ -53,8 +53,10 @@ const PLANNED: &[&str] = &[
     "gelu_tanh_fp8_amax",
     "glu",
     "gradient_f8e5m2",
+    "gram",
     "greedy_statistics",
     "greedy_token",
+    "grouped_query_statistics",
     "gumbel_token",
     "gumbel_token_philox",
     "huber_loss",
@@ -88,8 +90,10 @@ const PLANNED: &[&str] = &[
     "mse_loss",
     "mse_loss_gradient",
     "multi_margin_loss_scored",
+    "multihead_causal_scores",
     "mxfp8_quantise",
     "nearest_code",
+    "pairwise_distances",
     "per_head_rms_norm",
     "per_head_rms_norm_rotary",
     "philox_dropout",
@@ -171,7 +175,7 @@ fn planned(name: &str, source: &str) -> Result<(), String> {
     let size = |dim: &str| match dim {
         "Q" => 2048,
         "KV" => 1024,
-        "L" => 3,
+        "L" | "B" | "G" | "H" => 3,
         _ => 4096,
     };
     let names = names.into_iter().filter(|dim| *dim != "N" || !is_split);

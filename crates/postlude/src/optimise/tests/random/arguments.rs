@@ -28,7 +28,7 @@ pub(super) fn arguments(random: &mut Random, graph: &Graph) -> (Problem, Argumen
     put("M", random.of(&[3, 1, 2, 0, 4]).max(least));
     put("N", if random.one_in(16) { 0 } else { 16 }.max(16 * least));
     put("K", random.of(&[4, 1, 0, 7]));
-    if graph.space().batch.is_some() {
+    if !graph.space().batch.is_empty() {
         put("L", random.of(&[2, 1, 3]));
     }
     let problem = match Problem::new(graph, &sizes) {

@@ -11,6 +11,7 @@ fn tensor(name: &str, dtype: DType, dims: &[&str]) -> Input {
         name: name.to_owned(),
         dtype,
         dims: Some(dims.iter().map(|dim| Dim::from(*dim)).collect()),
+        same_as: None,
     }
 }
 
@@ -39,8 +40,8 @@ pub(super) fn signature(random: &mut Random) -> Graph {
     inputs.push(tensor("blocks", DType::F32, &["M", "N/4"]));
     inputs.push(tensor("half", DType::F32, &["N/2"]));
     inputs.push(tensor("loose", DType::F32, &[]));
-    inputs.push(Input { name: "alpha".to_owned(), dtype: DType::F32, dims: None });
-    inputs.push(Input { name: "offset".to_owned(), dtype: DType::I32, dims: None });
+    inputs.push(Input { name: "alpha".to_owned(), dtype: DType::F32, dims: None, same_as: None });
+    inputs.push(Input { name: "offset".to_owned(), dtype: DType::I32, dims: None, same_as: None });
     if batched {
         inputs.push(tensor("each", DType::F32, &["L"]));
         inputs.push(tensor("shift", DType::F32, &["L", "N"]));

@@ -154,14 +154,14 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let (k, evaluator, length) = (self.k, self.evaluator(), self.plan.graph.len());
         let mut scalars: Environment<'k> = vec![None; length];
         let zero = k.imm(0);
-        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
+        let whole = Place { at: (work_tile.batch, zero, zero), inside: None };
         evaluator.issue_loads(&mut scalars, Kind::Scalar, &whole);
         let tile = self.plan.schedule.tile;
         let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
             let inside = Some(row.lt(self.parameters.rows));
-            let place = Place { at: [work_tile.batch, row, zero], inside };
+            let place = Place { at: (work_tile.batch, row, zero), inside };
             let mut environment: Environment<'k> = vec![None; length];
             evaluator.issue_loads(&mut environment, Kind::AlongRows, &place);
             (place, environment)
@@ -185,7 +185,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let (k, evaluator) = (self.k, self.evaluator());
         let Prefetched { mut scalars, rows, columns } = prefetched;
         let zero = k.imm(0);
-        let whole = Place { at: [work_tile.batch, zero, zero], inside: None };
+        let whole = Place { at: (work_tile.batch, zero, zero), inside: None };
         evaluator.extend(&mut scalars, Kind::Scalar, &whole, &[]);
         self.columns.share(&evaluator, columns, &scalars);
         self.write_plain(&evaluator, work_tile, &scalars);
@@ -327,7 +327,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         places: &[Place<'k>; 2],
         before: Option<Reg<'k, U32>>,
     ) -> ThreadCoordinate<'k> {
-        let rows = places.map(|place| place.at[1]);
+        let rows = places.map(|place| place.at.1);
         let tile_column = before.map_or(work_tile.column, |before| work_tile.column + before);
         let column = tile_column + self.column;
         let mut thread = ThreadCoordinate {
@@ -512,7 +512,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             }
             let column =
                 if self.indexed { thread.column + (offset + column as u32) } else { thread.column };
-            let place = Place { at: [thread.batch, thread.rows[row], column], inside: None };
+            let place = Place { at: (thread.batch, thread.rows[row], column), inside: None };
             for (node, from) in &exchanged {
                 let before = |id: NodeId| only[id.index()] && id < *node;
                 evaluator.extend_some(&mut all, Kind::Tile, &place, &own, before);

@@ -8,7 +8,7 @@ use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::lower::BoundProgram;
 use crate::placement::Major;
-use crate::problem::{Problem, body_strides};
+use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
     EpilogueTransfer, RasterOrder, Sm90, Sm90Schedule, Workspace, operands,
 };
@@ -16,7 +16,7 @@ use crate::target::sm90::plan::{
 use super::host;
 use super::operand::Part;
 use super::slot::SlotLayout;
-use map::{element, map_strides};
+use map::{MapDims, batch_sizes, declared_dims, element};
 
 /// The launch of a program at the sizes of a call. Buffers are the inputs in the order of the signature, then the
 /// outputs; each begins with its tensor's first element. `scalars` are what the host passes, by place in the signature.
@@ -52,6 +52,8 @@ fn facts(
     }
     let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
     parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
+    let batches = problem.batch_sizes.iter().skip(1).rev();
+    parameters.extend(batches.map(|size| Parameter::U32(*size as u32)));
     let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
     parameters.extend(raster.map(Parameter::U32));
     let sizes = problem.shape(&program.sizes);
@@ -69,7 +71,7 @@ fn facts(
             parameters.push(host::parameter(declared.dtype, value));
             continue;
         };
-        let strides = body_strides(space, dims, &placements.input(input).strides);
+        let strides = BodyStrides::new(space, dims, &placements.input(input).strides);
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
             .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);
@@ -86,7 +88,7 @@ fn facts(
     for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
     {
         let buffer = Buffer(first_output + place as u32);
-        let strides = body_strides(space, &output.dims, &placement.strides);
+        let strides = BodyStrides::new(space, &output.dims, &placement.strides);
         let transfer = schedule.needs.epilogue_stores[place];
         let lies = (strides, width(program.output_window(place)));
         facts.push(&mut parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
@@ -120,7 +122,7 @@ impl Facts<'_> {
         parameters: &mut Vec<Parameter>,
         buffer: Buffer,
         dtype: DType,
-        (strides, columns): ([isize; 3], usize),
+        (strides, columns): (BodyStrides, usize),
         transfer: EpilogueTransfer,
         layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
@@ -145,7 +147,10 @@ impl Facts<'_> {
                     DType::B1 => stride,
                     _ => stride.wrapping_mul(dtype.bits() as isize) / 8,
                 };
-                parameters.extend(strides.map(|stride| Parameter::U64(apart(stride) as u64)));
+                let strides = strides.map(apart);
+                let batches = strides.batch[..declared_dims(self.problem)].iter().rev();
+                let all = batches.chain([&strides.row, &strides.column]);
+                parameters.extend(all.map(|stride| Parameter::U64(*stride as u64)));
             }
         }
     }
@@ -155,24 +160,23 @@ impl Facts<'_> {
         &self,
         buffer: Buffer,
         dtype: DType,
-        (strides, columns): ([isize; 3], usize),
+        (strides, columns): (BodyStrides, usize),
         layout: SlotLayout,
     ) -> Parameter {
-        let (problem, [batch, row, column]) = (self.problem, strides);
-        let rows = problem.rows;
+        let rows = self.problem.rows;
         let (inner, outer, stride) = match layout.major {
-            Major::Row => (columns, rows, row),
-            Major::Column => (rows, columns, column),
+            Major::Row => (columns, rows, strides.row),
+            Major::Column => (rows, columns, strides.column),
         };
-        let sizes = [inner, outer, problem.batch].map(|size| size.max(1));
-        let [box_inner, box_outer] = layout.box_sizes();
+        let batches = batch_sizes(self.problem);
+        let lies = MapDims::new([inner, outer], stride, (&batches, &strides.batch));
         Parameter::Map(TensorMap {
             buffer,
             offset: 0,
             element: element(dtype),
-            sizes: sizes.map(|size| size as u64).to_vec(),
-            strides: map_strides(dtype, [stride, batch], sizes),
-            box_sizes: vec![box_inner, box_outer, 1],
+            strides: lies.strides(dtype),
+            box_sizes: lies.boxes(layout.box_sizes()),
+            sizes: lies.sizes,
             swizzle: layout.swizzle(),
         })
     }

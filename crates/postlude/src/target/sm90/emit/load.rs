@@ -13,6 +13,7 @@ use postlude_ptx::types::{Pred, U32};
 
 use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER};
 
+use super::batch::Batch;
 use super::operand::{Copies, Elements, Mover, Piece, Staggered};
 use super::parameters::{MappedTile, Parameters, Source};
 use super::plan::Plan;
@@ -41,13 +42,16 @@ fn for_steps<'k>(
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
     let first = k.imm(stage_depth).select(0, parameters.inner.eq(0));
     let first = scheduler.first_step().map_or(first, |step| step.mad(stage_depth, first));
-    let batched: Vec<_> =
-        parameters.operands.iter().map(|operand| operand.batched.load()).collect();
+    let batched: Vec<Vec<_>> = parameters
+        .operands
+        .iter()
+        .map(|operand| operand.batched.iter().map(|has| has.load()).collect())
+        .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
-        let batches: Vec<_> = batched.iter().map(|batched| work_tile.batch * *batched).collect();
+        let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
         k.for_(0, scheduler.steps, 1, |step| {
             let depth = step.mad(stage_depth, first);
-            let piece = |(place, batch): (usize, &Reg<'k, U32>)| {
+            let piece = |(place, batch): (usize, &Batch<'k>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
                 Piece { first, depth, batch: *batch }
             };

@@ -7,12 +7,17 @@ use postlude_ptx::types::{Pred, U32, U64};
 use crate::dtype::DType;
 use crate::target::sm90::plan::EpilogueTransfer;
 
+use super::batch::{Coordinate, parameter_name};
+
 /// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns; of packed bits, the
 /// bits.
 pub(super) struct Memory<'k> {
     pub(super) dtype: DType,
     pointer: PointerParameter<'k>,
-    strides: [NumberParameter<'k, U64>; 3],
+    /// Along each batch dim, the last one first.
+    batches: Vec<NumberParameter<'k, U64>>,
+    row: NumberParameter<'k, U64>,
+    column: NumberParameter<'k, U64>,
     /// The columns of the product, or runs of them, that the tensor's are: the first, and how many.
     window: Option<ColumnWindow<'k>>,
 }
@@ -68,31 +73,34 @@ impl<'k> Location<'k> {
 }
 
 impl<'k> Memory<'k> {
+    /// Declares the parameters of a tensor in a kernel of this many batch dims.
     pub(super) fn declare<C: Architecture>(
         k: Kernel<'k, C>,
         name: &str,
-        dtype: DType,
+        (dtype, dims): (DType, usize),
         window: Option<ColumnWindow<'k>>,
     ) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
-        let strides =
-            ["batch", "row", "column"].map(|along| k.parameter_u64(&format!("{name}_{along}")));
-        Memory { dtype, pointer, strides, window }
+        let stride = |along: &str| k.parameter_u64(&format!("{name}_{along}"));
+        let batches = (0..dims).rev().map(|dim| stride(&parameter_name("batch", dim, dims)));
+        let batches = batches.collect();
+        let [row, column] = ["row", "column"].map(stride);
+        Memory { dtype, pointer, batches, row, column, window }
     }
 
     /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
     pub(super) fn element<C: Architecture>(
         &self,
         k: Kernel<'k, C>,
-        place: [Reg<'k, U32>; 3],
+        (batch, row, column): Coordinate<'k>,
     ) -> Location<'k> {
         let start = self.pointer.load();
         // A column may lie before the window, and others that are found from it inside.
-        let [batch, row, column] = place;
-        let place = [batch, row, self.window.map_or(column, |window| window.folded(column))];
+        let column = self.window.map_or(column, |window| window.folded(column));
         let first = self.window.map(|window| window.folded(window.first));
-        let first = first.map(|first| (k.imm(0) - k.widen(first)) * self.strides[2].load());
-        let steps = place.into_iter().zip(self.strides);
+        let first = first.map(|first| (k.imm(0) - k.widen(first)) * self.column.load());
+        let steps = batch.places().zip(self.batches.iter().copied());
+        let steps = steps.chain([(row, self.row), (column, self.column)]);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let steps = steps.chain(first);
         if self.dtype == DType::B1 {
@@ -133,7 +141,7 @@ impl<'k> Memory<'k> {
         transfer: EpilogueTransfer,
         columns: u32,
     ) -> Location<'k> {
-        let strided = || self.strides[2].load() * u64::from(columns);
+        let strided = || self.column.load() * u64::from(columns);
         match (transfer, from) {
             (EpilogueTransfer::Tma | EpilogueTransfer::Contiguous, Location::Bytes(pointer)) => {
                 let bytes = i64::from(columns) * self.dtype.bits() as i64 / 8;

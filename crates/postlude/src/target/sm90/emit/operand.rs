@@ -15,6 +15,7 @@ use postlude_ptx::types::U32;
 use crate::dtype::DType;
 use crate::target::sm90::plan::OperandLoad;
 
+use super::batch::parameter_name;
 use super::memory::Memory;
 pub(super) use copies::Copies;
 pub(super) use elements::Elements;
@@ -33,20 +34,29 @@ pub(super) enum Given<'k> {
 pub(super) struct Operand<'k> {
     pub(super) part: Part,
     pub(super) given: Given<'k>,
-    /// 1 where it has the batch dim, else 0: what a batch's number is multiplied by.
-    pub(super) batched: NumberParameter<'k, U32>,
+    /// 1 for each batch dim that it has, else 0: what a batch's place is multiplied by. The last dim comes first.
+    pub(super) batched: Vec<NumberParameter<'k, U32>>,
 }
 
 impl<'k> Operand<'k> {
-    pub(super) fn declare<C: Tma>(k: Kernel<'k, C>, name: &str, part: Part, dtype: DType) -> Self {
+    pub(super) fn declare<C: Tma>(
+        k: Kernel<'k, C>,
+        name: &str,
+        part: Part,
+        (dtype, dims): (DType, usize),
+    ) -> Self {
         let given = match part.load {
             OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
             OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),
             OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
-            | OperandLoad::VectorsKMajor => Given::Memory(Memory::declare(k, name, dtype, None)),
+            | OperandLoad::VectorsKMajor => {
+                Given::Memory(Memory::declare(k, name, (dtype, dims), None))
+            }
         };
-        Operand { part, given, batched: k.parameter_u32(&format!("{name}_batched")) }
+        let name = format!("{name}_batched");
+        let batched = (0..dims).rev().map(|dim| k.parameter_u32(&parameter_name(&name, dim, dims)));
+        Operand { part, given, batched: batched.collect() }
     }
 
     pub(super) fn prefetch(&self) {

@@ -9,6 +9,7 @@ use crate::lower::TileProgram;
 use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
 
+use super::batch::{BatchDims, declared_dims};
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
 use super::slot::SlotLayout;
@@ -60,6 +61,7 @@ pub(super) struct Parameters<'k> {
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
+    pub(super) batch_dims: BatchDims<'k>,
     /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
     pub(super) along_m: Reg<'k, U32>,
@@ -105,7 +107,8 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
             }
             (Some(_), None) => {
                 let window = self.window(window, program.input_run(input));
-                Source::Memory(Memory::declare(k, &name, declared.dtype, window))
+                let dims = declared_dims(program.graph().space());
+                Source::Memory(Memory::declare(k, &name, (declared.dtype, dims), window))
             }
         }
     }
@@ -120,7 +123,8 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
             return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, window });
         }
         let window = self.window(window, program.output_run(output));
-        Destination::Direct(Memory::declare(k, &name, output.dtype, window))
+        let dims = declared_dims(program.graph().space());
+        Destination::Direct(Memory::declare(k, &name, (output.dtype, dims), window))
     }
 }
 
@@ -133,7 +137,8 @@ impl<'k> Parameters<'k> {
         let graph = program.graph();
         let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
         let product = graph.product(ProductId::FIRST);
-        let (left, right) = (dtype(product.left.0), dtype(product.right.0));
+        let dims = declared_dims(graph.space());
+        let (left, right) = ((dtype(product.left.0), dims), (dtype(product.right.0), dims));
         let operands = Part::of(schedule)
             .into_iter()
             .enumerate()
@@ -146,6 +151,7 @@ impl<'k> Parameters<'k> {
             .collect();
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
+        let batch_dims = BatchDims::declare(k, graph.space());
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let sizes = program.sizes.iter().enumerate();
         let sizes =
@@ -167,6 +173,7 @@ impl<'k> Parameters<'k> {
             columns,
             inner,
             batches,
+            batch_dims,
             group,
             along_m,
             sizes,

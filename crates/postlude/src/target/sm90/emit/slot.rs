@@ -14,6 +14,7 @@ use crate::dtype::DType;
 use crate::placement::Major;
 use crate::target::sm90::plan::{SLOT_ROWS, Sm90Schedule};
 
+use super::batch::Batch;
 use super::fragment::Fragment;
 
 /// Bytes of a row of a column-major tile's slot: the widest that is swizzled.
@@ -35,7 +36,7 @@ pub(super) struct SlotBox<'k> {
     pub(super) offset: u32,
     pub(super) bytes: u32,
     /// Innermost first.
-    pub(super) coordinates: [Src<'k, U32>; 3],
+    pub(super) coordinates: Vec<Src<'k, U32>>,
 }
 
 impl SlotLayout {
@@ -97,17 +98,18 @@ impl SlotLayout {
         self,
         row: Reg<'k, U32>,
         column: Reg<'k, U32>,
-        batch: Reg<'k, U32>,
+        batch: Batch<'k>,
     ) -> impl Iterator<Item = SlotBox<'k>> {
         let (rows, bytes) =
             (self.box_rows(), self.box_rows() * self.columns() * self.element_bytes);
         (0..SLOT_ROWS / rows).map(move |place| {
             let row = if place == 0 { row } else { row + place * rows };
             let coordinates = match self.major {
-                Major::Row => [column, row, batch],
-                Major::Column => [row, column, batch],
+                Major::Row => [column, row],
+                Major::Column => [row, column],
             };
-            SlotBox { offset: place * bytes, bytes, coordinates: coordinates.map(Into::into) }
+            let coordinates = coordinates.into_iter().chain(batch.places()).map(Into::into);
+            SlotBox { offset: place * bytes, bytes, coordinates: coordinates.collect() }
         })
     }
 }

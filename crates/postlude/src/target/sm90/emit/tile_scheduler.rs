@@ -7,6 +7,7 @@ use postlude_ptx::types::{Pred, U32};
 use crate::target::sm90::plan::{EpilogueTransfer, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
+use super::batch::{Batch, BatchDims};
 use super::operand::grid;
 use super::parameters::Parameters;
 
@@ -23,6 +24,7 @@ pub(super) struct TileScheduler<'k, C> {
     /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
     tiles: [Reg<'k, U32>; 2],
     per_batch: Reg<'k, U32>,
+    batch_dims: BatchDims<'k>,
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
     place: [Reg<'k, U32>; 2],
@@ -34,7 +36,7 @@ pub(super) struct TileScheduler<'k, C> {
 pub(super) struct WorkTile<'k> {
     pub(super) row: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
-    pub(super) batch: Reg<'k, U32>,
+    pub(super) batch: Batch<'k>,
     /// Its number along rows and along columns.
     pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
@@ -78,6 +80,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             total,
             tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
             per_batch,
+            batch_dims: parameters.batch_dims,
             rank,
             place: grid(tile.cluster).place(rank),
             steps,
@@ -181,7 +184,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             column: column * self.schedule.width(),
             index: [row, column],
             within,
-            batch,
+            batch: self.batch_dims.batch(batch),
             followed,
         }
     }

@@ -1,9 +1,9 @@
 //! Where the operands of the product lie in memory, and how each is therefore loaded into shared memory.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Orientation, ProductId};
+use crate::graph::{Graph, InputId, Orientation, ProductId, Space};
 use crate::placement::{Placement, Placements};
-use crate::problem::Problem;
+use crate::problem::{BodyStrides, Problem};
 
 use super::place::{MAP_ALIGNMENT, fits_map};
 
@@ -149,8 +149,8 @@ pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * MOVED_BY
 /// Elements between neighbours of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OperandStrides {
-    /// 0 where all batches have the same.
-    pub(crate) batch: isize,
+    /// Along each batch dim; 0 where all batches have the same.
+    pub(crate) batch: [isize; Space::MOST_BATCH_DIMS],
     /// Along rows of A, or columns of B.
     pub(crate) outer: isize,
     /// Along the contraction.
@@ -176,15 +176,14 @@ pub(crate) fn operands<'a>(
 ) -> Vec<Operand<'a>> {
     let operand = |(input, orientation): (InputId, Orientation), last: Orientation, size| {
         let placement = placements.input(input);
-        let [.., first, second] = placement.strides[..] else {
-            panic!("compiler bug: an operand of fewer than two dims")
-        };
+        let declared = &graph.inputs()[input.0 as usize];
+        let dims = declared.dims.as_deref().unwrap_or_default();
+        let strides = BodyStrides::of_operand(graph.space(), dims, &placement.strides);
+        let (first, second) = (strides.row, strides.column);
         // The contraction is the last dim as A stands, and as B stands transposed.
         let (outer, inner) = if orientation == last { (first, second) } else { (second, first) };
-        let batch = if placement.strides.len() == 3 { placement.strides[0] } else { 0 };
-        let dtype = graph.inputs()[input.0 as usize].dtype;
-        let strides = OperandStrides { batch, outer, inner };
-        Operand { input, dtype, placement, strides, size }
+        let strides = OperandStrides { batch: strides.batch, outer, inner };
+        Operand { input, dtype: declared.dtype, placement, strides, size }
     };
     let columns = problem.product_columns();
     let left = graph.product(ProductId::FIRST).left;
@@ -252,7 +251,8 @@ fn placed_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
     }
     let OperandStrides { batch, outer, inner } = operand.strides;
     let fits = |stride: isize| fits_map(stride, operand.dtype);
-    let batches_fit = problem.batch <= 1 || batch == 0 || fits(batch);
+    let mut batches = problem.batch_sizes.iter().zip(batch);
+    let batches_fit = batches.all(|(size, stride)| *size <= 1 || stride == 0 || fits(stride));
     let (inner_unit, outer_unit) =
         (problem.inner == 1 || inner == 1, operand.size <= 1 || outer == 1);
     if batches_fit && operand.placement.alignment().is_multiple_of(MAP_ALIGNMENT) {

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::graph::{InputId, Kind};
 use crate::lower::TileProgram;
 use crate::placement::{Major, Placements};
-use crate::problem::{Problem, body_strides};
+use crate::problem::{BodyStrides, Problem};
 
 use super::refusal::Sm90Refusal;
 
@@ -109,7 +109,7 @@ pub(super) fn epilogue_loads(
         let declared = &graph.inputs()[input.0 as usize];
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
-        let strides = body_strides(graph.space(), dims, &placement.strides);
+        let strides = BodyStrides::new(graph.space(), dims, &placement.strides);
         let mapped = is_mapped(declared.dtype);
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
@@ -142,7 +142,7 @@ pub(super) fn epilogue_stores(
             {
                 return EpilogueTransfer::Finished;
             }
-            let strides = body_strides(graph.space(), &output.dims, &placement.strides);
+            let strides = BodyStrides::new(graph.space(), &output.dims, &placement.strides);
             let [first, columns] = columns(problem, windows, program.output_window(place));
             // The TMA unit stores no box that begins before its tensor (an illegal instruction): none may lie across the
             // first column of a part.
@@ -187,17 +187,19 @@ fn is_mapped(dtype: DType) -> bool {
 fn transfer(
     dtype: DType,
     mapped: bool,
-    (strides, [first, columns]): ([isize; 3], [usize; 2]),
+    (strides, [first, columns]): (BodyStrides, [usize; 2]),
     alignment: u64,
     problem: &Problem,
 ) -> EpilogueTransfer {
-    let [batch, row, column] = strides;
+    let BodyStrides { batch, row, column } = strides;
+    let mut batches = problem.batch_sizes.iter().zip(batch);
+    let batches_fit = batches.all(|(size, stride)| *size <= 1 || fits_map(stride, dtype));
     // No map has an empty dim, and a tile of nothing must touch nothing.
     let mappable = problem.rows > 0
         && columns > 0
         && mapped
         && alignment.is_multiple_of(MAP_ALIGNMENT)
-        && (problem.batch <= 1 || fits_map(batch, dtype));
+        && batches_fit;
     // A single column lies next to itself, unless it is counted from before the tensor begins.
     if column == 1 || columns <= 1 && first == 0 {
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));

@@ -50,7 +50,7 @@ impl<'k, C: EpilogueChip> BitLane<'k, C> {
             }
         };
         ByteTarget {
-            location: memory.element(self.k, [thread.batch, row, column]),
+            location: memory.element(self.k, (thread.batch, row, column)),
             inside_rows: row.lt(parameters.rows),
             remaining: parameters.columns.max(column) - column,
         }

@@ -107,7 +107,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             let counts = counts(run, self.column, offset, column);
             let value = counts.choose(four[2 * row + column as usize], nothing);
             evaluator.fold_at(reduction, value, None, || {
-                [thread.batch, thread.rows[row], thread.column + (offset + column)]
+                (thread.batch, thread.rows[row], thread.column + (offset + column))
             })
         };
         let rows = thread.tile_rows();

@@ -70,7 +70,7 @@ impl<'a, 'k, C: EpilogueChip> Columns<'a, 'k, C> {
             let column = work_tile.column + within;
             let in_tile = within.lt(self.plan.schedule.width());
             let inside = column.lt(limit) & in_tile;
-            let at = [work_tile.batch, self.k.imm(0), column];
+            let at = (work_tile.batch, self.k.imm(0), column);
             let place = Place { at, inside: Some(inside) };
             let mut environment = vec![None; self.plan.graph.len()];
             evaluator.issue_loads(&mut environment, Kind::AlongColumns, &place);

@@ -4,12 +4,10 @@
 //! In: a scope, all of whose partial results are written or about to be, in the threads of the warpgroup that arrived
 //! last. A warpgroup that finishes a block of rows or columns may write a partial result of what it finished.
 
-use postlude_ptx::kernel::Reg;
-use postlude_ptx::types::U32;
-
 use crate::graph::Kind;
 use crate::lower::{Reduction, ReductionScope};
 
+use super::super::batch::Coordinate;
 use super::super::chip::EpilogueChip;
 use super::super::parameters::Destination;
 use super::super::values::{Environment, Evaluator, Place, State};
@@ -54,11 +52,11 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
         k.for_(self.exchange.rank, length, THREADS, |within| {
             let number = block.mad(length, within);
             let inside = number.lt(extent);
-            let zero = k.imm(0);
+            let (zero, batch) = (k.imm(0), parameters.batch_dims.batch(index.batch));
             let (at, of) = if along_rows {
-                ([index.batch, number, zero], ResultOf::Row(number))
+                ((batch, number, zero), ResultOf::Row(number))
             } else {
-                ([index.batch, zero, number], ResultOf::Column(number))
+                ((batch, zero, number), ResultOf::Column(number))
             };
             let place = Place { at, inside: Some(inside) };
             let environment = self.environment(scope.kind, &place);
@@ -100,7 +98,8 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
             let result = |one: Numbered| (one.1, self.exchange.load_scalar(one));
             let results: Vec<_> = self.reductions.in_scope(scope).map(result).collect();
             let zero = k.imm(0);
-            let place = Place { at: [index.batch, zero, zero], inside: None };
+            let batch = self.evaluator.parameters.batch_dims.batch(index.batch);
+            let place = Place { at: (batch, zero, zero), inside: None };
             let environment = self.environment(Kind::Scalar, &place);
             let environment = self.store_outputs(scope, &place, environment, &results);
             self.leave_finished(scope, index, (&environment, place.at), ResultOf::Scalar);
@@ -112,7 +111,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
         &self,
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
-        (environment, at): (&Environment<'k>, [Reg<'k, U32>; 3]),
+        (environment, at): (&Environment<'k>, Coordinate<'k>),
         of: ResultOf<'k>,
     ) {
         let from = self.reductions.from(scope);

@@ -95,7 +95,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             let group = |place: u32| {
                 let number = first + (offset + place * run.max(CHUNK)) / run;
                 let places = [0, 1].map(|row| Place {
-                    at: [thread.batch, thread.rows[row], number],
+                    at: (thread.batch, thread.rows[row], number),
                     inside: Some(thread.inside_rows[row] & number.lt(count)),
                 });
                 Group { places, environment: environment.clone() }
@@ -138,7 +138,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                             let weight = weights.map(|four| four[2 * row + column]);
                             evaluator.fold_at(*one, four[2 * row + column], weight, || {
                                 let column = thread.column + (offset + column as u32);
-                                [thread.batch, thread.rows[row], column]
+                                (thread.batch, thread.rows[row], column)
                             })
                         });
                         let after = evaluator.fold_more(*one, &before, &own);
@@ -175,8 +175,8 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         Counts::Where(first) => inside & first,
                         Counts::Always | Counts::Never => inside,
                     };
-                    let inside = memory.inside(|| place.at[2], Some(inside));
-                    let inside = self.written(declared, thread.batch, inside);
+                    let inside = memory.inside(|| place.at.2, Some(inside));
+                    let inside = self.written(declared, thread.batch.number, inside);
                     let (at, inside) = self.at_run_of_rows(declared, place.at, inside);
                     store(k, declared.dtype, memory.element(k, at), value, inside);
                 }

@@ -123,7 +123,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
                 let memory = self.parameters.memory(*input);
                 let run = self.plan.program.input_row_run(*input);
                 Some(thread.rows.map(|row| {
-                    memory.element(self.k, [thread.batch, run_of_row(row, run), thread.column])
+                    memory.element(self.k, (thread.batch, run_of_row(row, run), thread.column))
                 }))
             }
         };

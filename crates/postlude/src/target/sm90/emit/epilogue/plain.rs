@@ -6,6 +6,7 @@ use postlude_ptx::types::{Pred, U32};
 
 use crate::graph::{Kind, Output};
 
+use super::super::batch::Coordinate;
 use super::super::chip::EpilogueChip;
 use super::super::memory::Memory;
 use super::super::parameters::Destination;
@@ -37,7 +38,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                 k.for_(self.rank, self.plan.schedule.width(), THREADS, |within| {
                     let column = work_tile.column + within;
                     let inside = column.lt(self.parameters.columns);
-                    let at = [work_tile.batch, zero, column];
+                    let at = (work_tile.batch, zero, column);
                     let place = Place { at, inside: Some(inside) };
                     let mut environment = scalars.clone();
                     evaluator.extend_column(&mut environment, &place);
@@ -48,7 +49,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         if !single.is_empty() {
             let first = first_row & work_tile.index[1].eq(0) & self.rank.eq(0);
             k.if_(first, || {
-                let place = Place { at: [work_tile.batch, zero, zero], inside: None };
+                let place = Place { at: (work_tile.batch, zero, zero), inside: None };
                 self.write_all(&single, work_tile, &place, scalars);
             });
         }
@@ -79,7 +80,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                 panic!("compiler bug: an output without a value")
             };
             let run = self.plan.program.output_run(output);
-            let inside = self.written(output, work_tile.batch, place.inside);
+            let inside = self.written(output, work_tile.batch.number, place.inside);
             store_at(self.k, (output, memory, run), place.at, value, inside);
         }
     }
@@ -88,16 +89,16 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
     pub(super) fn at_run_of_rows(
         &self,
         output: &Output,
-        [batch, row, column]: [Reg<'k, U32>; 3],
+        (batch, row, column): Coordinate<'k>,
         inside: Option<Reg<'k, Pred>>,
-    ) -> ([Reg<'k, U32>; 3], Option<Reg<'k, Pred>>) {
+    ) -> (Coordinate<'k>, Option<Reg<'k, Pred>>) {
         let run = self.plan.program.output_row_run(output);
         if run == 1 {
-            return ([batch, row, column], inside);
+            return ((batch, row, column), inside);
         }
         let first = begins_run(row, run);
         let inside = inside.map_or(first, |inside| inside & first);
-        ([batch, row / run, column], Some(inside))
+        ((batch, row / run, column), Some(inside))
     }
 
     /// Where a value that is inside is written: in the first batch only, if it is that of all.

@@ -180,7 +180,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     let value = counts.choose(values[place], nothing);
                     let weight = weights.map(|(four, none)| counts.choose(four[place], none));
                     evaluator.fold_at(*reduction, value, weight, || {
-                        [thread.batch, thread.rows[row], thread.column + (offset + column)]
+                        (thread.batch, thread.rows[row], thread.column + (offset + column))
                     })
                 });
                 states[place] = evaluator.fold_more(*reduction, &states[place], &own);
@@ -212,7 +212,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                     // The first of the four lanes that have the row, in the tile that has its columns.
                     let first = self.column.eq(0) & work_tile.index[1].eq(0);
                     let inside = place.inside.map_or(first, |inside| inside & first);
-                    let inside = self.written(output, work_tile.batch, Some(inside));
+                    let inside = self.written(output, work_tile.batch.number, Some(inside));
                     let (at, inside) = self.at_run_of_rows(output, place.at, inside);
                     store(k, output.dtype, memory.element(k, at), value, inside);
                 }

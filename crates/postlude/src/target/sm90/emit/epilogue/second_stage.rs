@@ -7,6 +7,7 @@ use postlude_ptx::types::{Pred, U32};
 use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope};
 
+use super::super::batch::Coordinate;
 use super::super::chip::EpilogueChip;
 use super::super::values::{Environment, Evaluator};
 use super::partials::Partial;
@@ -33,7 +34,7 @@ impl<'k> SecondStage<'k> {
     pub(super) fn add<C: EpilogueChip>(
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
-        (environment, at): (&Environment<'k>, [Reg<'k, U32>; 3]),
+        (environment, at): (&Environment<'k>, Coordinate<'k>),
         counts: impl Fn(Reduction) -> Reg<'k, Pred>,
     ) {
         for ((_, reduction), partial) in &self.0 {

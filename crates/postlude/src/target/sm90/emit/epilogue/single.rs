@@ -6,6 +6,7 @@ use postlude_ptx::types::{Pred, Scalar, U16, U32};
 use super::super::chip::EpilogueChip;
 use crate::dtype::DType;
 use crate::graph::Output;
+use crate::target::sm90::emit::batch::Coordinate;
 use crate::target::sm90::emit::memory::{Location, Memory};
 use crate::target::sm90::emit::values::{Value, scale_code};
 
@@ -18,18 +19,18 @@ pub(super) fn begins_run(column: Reg<'_, U32>, run: u32) -> Reg<'_, Pred> {
 pub(super) fn store_at<'k, C: EpilogueChip>(
     k: Kernel<'k, C>,
     (output, memory, run): (&Output, &Memory<'k>, u32),
-    [batch, row, column]: [Reg<'k, U32>; 3],
+    (batch, row, column): Coordinate<'k>,
     value: Value<'k>,
     inside: Option<Reg<'k, Pred>>,
 ) {
     if run == 1 {
         let inside = memory.inside(|| column, inside);
-        return store(k, output.dtype, memory.element(k, [batch, row, column]), value, inside);
+        return store(k, output.dtype, memory.element(k, (batch, row, column)), value, inside);
     }
     let first = begins_run(column, run);
     let inside = inside.map_or(first, |inside| inside & first);
     let inside = memory.inside(|| column / run, Some(inside));
-    let to = memory.element(k, [batch, row, column / run]);
+    let to = memory.element(k, (batch, row, column / run));
     store(k, output.dtype, to, value, inside);
 }
 

@@ -12,6 +12,7 @@ use crate::lower::packed_major;
 use crate::placement::Major;
 use crate::target::sm90::plan::{EpilogueTransfer, Hints, SLOT_ROWS};
 
+use super::super::batch::Batch;
 use super::super::chip::EpilogueChip;
 use super::super::fragment::Fragment;
 use super::super::memory::{Location, Memory};
@@ -128,7 +129,7 @@ struct TileStore<'k> {
     /// Where the slot's first element belongs.
     row: Reg<'k, U32>,
     column: Reg<'k, U32>,
-    batch: Reg<'k, U32>,
+    batch: Batch<'k>,
     /// Where the slot is an operand's.
     borrowed: Option<Borrowed<'k>>,
 }
@@ -178,7 +179,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             Destination::Direct(memory) => {
                 let run = self.row_run(output);
                 let location = |row| {
-                    memory.element(self.k, [thread.batch, run_of_row(row, run), thread.column])
+                    memory.element(self.k, (thread.batch, run_of_row(row, run), thread.column))
                 };
                 Some(StoreTarget::Elements(thread.rows.map(location)))
             }
@@ -285,7 +286,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 // A tile that all batches share is written by the first; where there are more, no map writes it.
                 let program = self.plan.program;
                 if program.is_shared(&program.graph().outputs()[output]) {
-                    self.k.if_(thread.batch.eq(0), store);
+                    self.k.if_(thread.batch.number.eq(0), store);
                 } else {
                     store();
                 }
@@ -400,7 +401,8 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 StoreUnit::Warp { row } => {
                     // A warp has the same part of a slot whatever its layout: no other warp's stores read it.
                     let bytes = self.plan.schedule.slot_bytes() / SLOT_ROWS;
-                    let coordinates = [column, first + row, batch].map(Into::into);
+                    let coordinates = [column, first + row].into_iter().chain(batch.places());
+                    let coordinates: Vec<_> = coordinates.map(Into::into).collect();
                     k.tensor_store(map, &coordinates, start + row * bytes, self.policy);
                 }
                 StoreUnit::Warpgroup { .. } => {

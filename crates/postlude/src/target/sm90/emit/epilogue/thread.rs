@@ -4,11 +4,12 @@ use postlude_ptx::kernel::Reg;
 use postlude_ptx::types::{Pred, U32};
 
 use crate::placement::Major;
+use crate::target::sm90::emit::batch::Batch;
 use crate::target::sm90::emit::memory::Location;
 
 /// The coordinate of a thread in a 64-row block of a tile.
 pub(super) struct ThreadCoordinate<'k> {
-    pub(super) batch: Reg<'k, U32>,
+    pub(super) batch: Batch<'k>,
     pub(super) block_row: Reg<'k, U32>,
     pub(super) tile_column: Reg<'k, U32>,
     pub(super) rows: [Reg<'k, U32>; 2],

@@ -134,7 +134,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         {
             let first = first();
             let own = [0, 1].map(|row| {
-                let at = || [thread.batch, thread.rows[row], self.k.imm(0)];
+                let at = || (thread.batch, thread.rows[row], self.k.imm(0));
                 let term = evaluator.fold_term_of(&environment[row], reduction, at);
                 evaluator.fold_where(reduction, term, first & thread.inside_rows[row])
             });
@@ -144,7 +144,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
             let of_all = self.workspace.first_of(one.1.scope, index);
             self.k.if_(first(), || {
                 for (row, environment) in thread.rows.iter().zip(environment) {
-                    let at = || [thread.batch, *row, self.k.imm(0)];
+                    let at = || (thread.batch, *row, self.k.imm(0));
                     let term = evaluator.fold_term_of(environment, one.1, at);
                     let state = evaluator.fold_some(one.1, &[term]);
                     self.workspace.write(one, of_all, (index.batch, ResultOf::Row(*row)), &state);
@@ -306,7 +306,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
                 let value = counts.choose(four[element], nothing);
                 let weight = weights.map(|(four, none)| counts.choose(four[element], none));
                 evaluator.fold_at(reduction, value, weight, || {
-                    [thread.batch, thread.rows[element / 2], thread.column + (chunk + column)]
+                    (thread.batch, thread.rows[element / 2], thread.column + (chunk + column))
                 })
             };
             [0, 1, 2, 3].map(element)

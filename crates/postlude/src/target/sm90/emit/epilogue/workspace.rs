@@ -91,7 +91,7 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let [row, tile] = work_tile.index;
         let unit = row.mad(per_tile, warpgroup);
         let [rows, tiles] = self.tiles;
-        WorkspaceIndex { batch: work_tile.batch, unit, units: rows * per_tile, tile, tiles }
+        WorkspaceIndex { batch: work_tile.batch.number, unit, units: rows * per_tile, tile, tiles }
     }
 
     /// The index of a batch, or of the first of all batches: partial results of the others follow it.

@@ -3,6 +3,7 @@
 use postlude_ptx::launch::Element;
 
 use crate::dtype::DType;
+use crate::problem::Problem;
 
 /// The element type of a map.
 pub(super) fn element(dtype: DType) -> Element {
@@ -18,16 +19,56 @@ pub(super) fn element(dtype: DType) -> Element {
     }
 }
 
-/// Strides of a map in bytes. A dim of one element is never stepped along, whatever its stride; the map still wants one
-/// that it could step by.
-pub(super) fn map_strides(dtype: DType, strides: [isize; 2], sizes: [usize; 3]) -> Vec<u64> {
-    let bytes = dtype.bits() as u64 / 8;
-    let mut least = (sizes[0] as u64 * bytes).next_multiple_of(16);
-    let mut result = Vec::new();
-    for (stride, size) in strides.into_iter().zip(&sizes[1..]) {
-        let stride = if *size > 1 && stride > 0 { stride as u64 * bytes } else { least };
-        result.push(stride);
-        least = stride * *size as u64;
+/// Strides of tensor maps are below this.
+const STRIDE_LIMIT: u64 = 1 << 40;
+
+/// The dims of a map, innermost first: two of a matrix, then the batch dims, the last one first.
+pub(super) struct MapDims {
+    pub(super) sizes: Vec<u64>,
+    /// Elements between neighbours along all but the innermost dim.
+    strides: Vec<isize>,
+}
+
+impl MapDims {
+    /// Those of matrices of `[inner, outer]` elements, whose lines are this far apart.
+    pub(super) fn new(
+        matrix: [usize; 2],
+        stride: isize,
+        (sizes, strides): (&[usize], &[isize]),
+    ) -> MapDims {
+        let sizes = matrix.iter().chain(sizes.iter().rev()).map(|size| (*size).max(1) as u64);
+        let sizes: Vec<u64> = sizes.collect();
+        let batches = strides[..sizes.len() - 2].iter().rev();
+        MapDims { strides: [stride].iter().chain(batches).copied().collect(), sizes }
     }
-    result
+
+    /// Strides in bytes. A dim of one element is never stepped along, whatever its stride; the map still wants one that it
+    /// could step by.
+    pub(super) fn strides(&self, dtype: DType) -> Vec<u64> {
+        let bytes = dtype.bits() as u64 / 8;
+        let mut least = (self.sizes[0] * bytes).next_multiple_of(16);
+        let mut result = Vec::new();
+        for (stride, size) in self.strides.iter().zip(&self.sizes[1..]) {
+            let stride = if *size > 1 && *stride > 0 { *stride as u64 * bytes } else { least };
+            result.push(stride);
+            least = stride.saturating_mul(*size).min(STRIDE_LIMIT - 16);
+        }
+        result
+    }
+
+    /// The sizes of a box of this many elements of one batch.
+    pub(super) fn boxes(&self, matrix: [u32; 2]) -> Vec<u32> {
+        let batches = std::iter::repeat_n(1, self.sizes.len() - 2);
+        matrix.into_iter().chain(batches).collect()
+    }
+}
+
+/// How many batch dims tensors are declared with: one where there is none.
+pub(super) fn declared_dims(problem: &Problem) -> usize {
+    problem.batch_sizes.len().max(1)
+}
+
+/// Their sizes.
+pub(super) fn batch_sizes(problem: &Problem) -> Vec<usize> {
+    if problem.batch_sizes.is_empty() { vec![1] } else { problem.batch_sizes.clone() }
 }

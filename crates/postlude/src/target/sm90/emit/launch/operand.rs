@@ -6,18 +6,21 @@ use crate::problem::Problem;
 use crate::target::sm90::plan::{Operand, OperandLoad, STAGGER};
 
 use super::super::operand::{Part, shift};
-use super::map::{element, map_strides};
+use super::map::{MapDims, batch_sizes, declared_dims, element};
 
 /// What tensor maps want of addresses, in bytes.
 const ALIGNMENT: u64 = 16;
 
 /// The parameters of an operand, in the order in which the kernel declares them.
 pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -> Vec<Parameter> {
-    let batched = operand.placement.is_batched();
-    // Without a contraction nothing is read, and strides may be anything.
-    let batches = if batched && problem.inner > 0 { problem.batch } else { 1 };
-    let view = View { operand, part, batches };
     let strides = operand.strides;
+    // An operand that does not step along a batch dim is the same for all of its batches.
+    let has: Vec<bool> =
+        strides.batch[..declared_dims(problem)].iter().map(|stride| *stride != 0).collect();
+    // Without a contraction nothing is read, and strides may be anything.
+    let size = |(size, has): (usize, &bool)| if *has && problem.inner > 0 { size } else { 1 };
+    let batches = batch_sizes(problem).into_iter().zip(&has).map(size).collect();
+    let view = View { operand, part, batches };
     let mut parameters = match part.load {
         // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
         OperandLoad::TmaKMajor if problem.inner == 0 => vec![view.map(0, [1, operand.size], 0)],
@@ -33,34 +36,34 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         }
         OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor | OperandLoad::VectorsKMajor => {
             let pointer = Parameter::Pointer { buffer: Buffer(operand.input.0), offset: 0 };
-            let strides = [strides.batch, strides.outer, strides.inner];
-            let bytes = strides.map(|stride| Parameter::U64(view.bytes(stride) as u64));
+            let batches = strides.batch[..has.len()].iter().rev();
+            let all = batches.chain([&strides.outer, &strides.inner]);
+            let bytes = all.map(|stride| Parameter::U64(view.bytes(*stride) as u64));
             [pointer].into_iter().chain(bytes).collect()
         }
     };
-    parameters.push(Parameter::U32(batched.into()));
+    parameters.extend(has.iter().rev().map(|has| Parameter::U32((*has).into())));
     parameters
 }
 
 struct View<'a> {
     operand: &'a Operand<'a>,
     part: Part,
-    batches: usize,
+    batches: Vec<usize>,
 }
 
 impl View<'_> {
     /// A map of [batches, lines, elements], which begins this many bytes from the first element.
     fn map(&self, offset: i64, [elements, lines]: [usize; 2], stride: isize) -> Parameter {
         let Operand { dtype, input, strides, .. } = *self.operand;
-        let sizes = [elements, lines, self.batches].map(|size| size.max(1));
-        let [inner, outer] = self.part.box_sizes();
+        let lies = MapDims::new([elements, lines], stride, (&self.batches, &strides.batch));
         Parameter::Map(TensorMap {
             buffer: Buffer(input.0),
             offset,
             element: element(dtype),
-            sizes: sizes.map(|size| size as u64).to_vec(),
-            strides: map_strides(dtype, [stride, strides.batch], sizes),
-            box_sizes: vec![inner, outer, 1],
+            strides: lies.strides(dtype),
+            box_sizes: lies.boxes(self.part.box_sizes()),
+            sizes: lies.sizes,
             swizzle: self.part.swizzle(),
         })
     }

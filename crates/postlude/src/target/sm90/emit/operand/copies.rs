@@ -35,24 +35,19 @@ impl<'k> Copies<'k> {
         let beside = |from: Reg<'k, U32>| own.map_or(from, |rank| rank.mad(outer, from));
         let to = stage + part.offset;
         let to = own.map_or(to, |rank| to + rank * part_bytes);
-        let copy = |coordinates: [Reg<'k, U32>; 3], offset: u32| {
-            slot.load(
-                to + offset,
-                self.map,
-                &coordinates.map(Into::into),
-                bytes,
-                receivers,
-                self.policy,
-            );
+        let copy = |matrix: [Reg<'k, U32>; 2], offset: u32| {
+            let coordinates = matrix.into_iter().chain(at.batch.places());
+            let coordinates: Vec<_> = coordinates.map(Into::into).collect();
+            slot.load(to + offset, self.map, &coordinates, bytes, receivers, self.policy);
         };
         match part.load {
             OperandLoad::TmaKMajor => {
-                copy([at.depth, beside(at.first), at.batch], 0);
+                copy([at.depth, beside(at.first)], 0);
             }
             OperandLoad::TmaMnMajor => {
                 let depth = beside(at.depth);
                 for slab in 0..part.size / BLOCK {
-                    let place = [at.first + slab * BLOCK, depth, at.batch];
+                    let place = [at.first + slab * BLOCK, depth];
                     copy(place, slab * BLOCK * LINE_BYTES);
                 }
             }

@@ -99,7 +99,7 @@ impl<'a, 'k> Elements<'a, 'k> {
         let [rows, inner] = self.limits;
         let left = inner.max(depth) - depth;
         let left = left.select(0, row.lt(rows));
-        let first = self.memory.element(k, [at.batch, row, depth]);
+        let first = self.memory.element(k, (at.batch, row, depth));
         if self.part.load == OperandLoad::VectorsKMajor {
             return (place, self.vector(first.pointer(), left));
         }

@@ -6,6 +6,7 @@ use postlude_ptx::ring::{Grid, Receivers};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
+use crate::target::sm90::emit::batch::Batch;
 use crate::target::sm90::plan::{OperandLoad, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
 use crate::target::tile::Cluster;
 
@@ -116,7 +117,7 @@ pub(crate) struct Piece<'k> {
     pub(crate) first: Reg<'k, U32>,
     /// The first element along the contraction.
     pub(crate) depth: Reg<'k, U32>,
-    pub(crate) batch: Reg<'k, U32>,
+    pub(crate) batch: Batch<'k>,
 }
 
 /// The CTAs of a cluster as loads are multicast to them.

@@ -84,7 +84,8 @@ impl<'k> Staggered<'_, 'k> {
         move |slot, start, at| {
             let first = at.first >> STAGGER.trailing_zeros();
             let copy = |class: u32, receivers| {
-                let place = [at.depth, first, at.batch].map(Into::into);
+                let place = [at.depth, first].into_iter().chain(at.batch.places());
+                let place: Vec<_> = place.map(Into::into).collect();
                 let to = start + self.class_offset(class);
                 let map = self.classes.maps[class as usize].address();
                 slot.load(to, map, &place, bytes, receivers, None);

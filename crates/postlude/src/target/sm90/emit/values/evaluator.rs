@@ -54,9 +54,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         place: &Place<'k>,
         chosen: impl Fn(NodeId) -> bool,
     ) {
-        let [batch, row, column] = place.at;
+        let (batch, row, column) = place.at;
         for (run, nodes) in &self.plan.program.column_runs {
-            let of_run = Place { at: [batch, row, column / *run], ..*place };
+            let of_run = Place { at: (batch, row, column / *run), ..*place };
             self.extend_group(environment, *run, &of_run, |id| nodes.contains(&id) && chosen(id));
         }
     }
@@ -157,9 +157,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             }
             Op::Input(input) => self.input(*input, place),
             Op::Constant(constant) => self.constant(*constant),
-            Op::Index(IndexAxis::Row) => Value::Integer(place.at[1].cast()),
-            Op::Index(IndexAxis::Column) => Value::Integer(place.at[2].cast()),
-            Op::Index(IndexAxis::Batch) => Value::Integer(place.at[0].cast()),
+            Op::Index(IndexAxis::Row) => Value::Integer(place.at.1.cast()),
+            Op::Index(IndexAxis::Column) => Value::Integer(place.at.2.cast()),
+            Op::Index(IndexAxis::Batch) => Value::Integer(place.at.0.number.cast()),
+            Op::Index(IndexAxis::BatchDim(dim)) => {
+                Value::Integer(place.at.0.along(*dim as usize).cast())
+            }
             Op::Size(dim) => Value::Integer(self.size(dim).cast()),
             Op::Round(to, a, bits) => {
                 Value::Float(self.round_randomly(*to, value(*a).float(), value(*bits).integer()))

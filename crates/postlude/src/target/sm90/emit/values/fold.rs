@@ -14,6 +14,7 @@ use crate::graph::fold::{
 };
 use crate::graph::{Kind, NodeId, Op, Over, Run, Unary};
 use crate::lower::{How, Reduction};
+use crate::target::sm90::emit::batch::Coordinate;
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
@@ -82,7 +83,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         &self,
         environment: &Environment<'k>,
         reduction: Reduction,
-        at: impl FnOnce() -> [Reg<'k, U32>; 3],
+        at: impl FnOnce() -> Coordinate<'k>,
     ) -> Term<'k> {
         let known = |node: NodeId| match environment[node.index()] {
             Some(value) => self.fold_term(value),
@@ -97,7 +98,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         reduction: Reduction,
         value: Reg<'k, F32>,
         weight: Option<Reg<'k, F32>>,
-        at: impl FnOnce() -> [Reg<'k, U32>; 3],
+        at: impl FnOnce() -> Coordinate<'k>,
     ) -> Term<'k> {
         let index = || self.k.bits_to_f32(self.fold_index(reduction, at()).cast());
         Term { value, index: reduction.uses_index().then(index), weight }
@@ -107,7 +108,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     fn fold_index(
         &self,
         reduction: Reduction,
-        [batch, row, column]: [Reg<'k, U32>; 3],
+        (batch, row, column): Coordinate<'k>,
     ) -> Reg<'k, U32> {
         let Op::Reduce(_, over, _) = self.plan.graph[reduction.node].op else {
             panic!("compiler bug: an index without a reduction")
@@ -128,12 +129,12 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             Over { batch: false, row: None, .. } => None,
             Over { batch: false, row: Some(Run::All), .. } => Some(row),
             Over { batch: false, row: Some(Run::Group(length)), .. } => Some(row % length),
-            Over { batch: true, row: None, .. } => Some(batch),
+            Over { batch: true, row: None, .. } => Some(batch.number),
             Over { batch: true, row: Some(Run::All), .. } => {
-                Some(batch.mad(self.parameters.rows, row))
+                Some(batch.number.mad(self.parameters.rows, row))
             }
             Over { batch: true, row: Some(Run::Group(length)), .. } => {
-                Some(batch.mad(self.k.imm(length), row % length))
+                Some(batch.number.mad(self.k.imm(length), row % length))
             }
         };
         match (line, within, width) {

@@ -35,18 +35,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
             Some(Source::Memory(memory)) => {
-                let [batch, row, column] = place.at;
+                let (batch, row, column) = place.at;
                 let row = run_of_row(row, self.plan.program.input_row_run(input));
-                let location = memory.element(self.k, [batch, row, column]);
+                let location = memory.element(self.k, (batch, row, column));
                 // No output overlaps a vector or a scalar; one may lie where a tile does.
                 let tile = self.plan.graph.input_axes(input).map(Axes::kind) == Some(Kind::Tile);
                 let cache = if tile { LoadCache::Default } else { LoadCache::ReadOnly };
-                self.load(
-                    memory.dtype,
-                    location,
-                    memory.inside(|| place.at[2], place.inside),
-                    cache,
-                )
+                self.load(memory.dtype, location, memory.inside(|| place.at.2, place.inside), cache)
             }
             Some(Source::Map(_)) | None => {
                 panic!("compiler bug: input {} is not read directly", input.0)
@@ -76,7 +71,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         };
         // A tensor of one dim has one stride; the others are 0.
         let place = at.cast::<U32>();
-        let location = memory.element(self.k, [place; 3]);
+        let location = memory.element(self.k, (self.parameters.batch_dims.at(place), place, place));
         let certain = match (dim, &self.plan.graph[index].op) {
             (Dim::Size(size), Op::Constant(Constant::I32(index))) => {
                 u32::try_from(*index).is_ok_and(|index| index < *size)

@@ -1,7 +1,9 @@
 //! Values in registers, and where they are known.
 
 use postlude_ptx::kernel::Reg;
-use postlude_ptx::types::{F32, Pred, S32, U32};
+use postlude_ptx::types::{F32, Pred, S32};
+
+use crate::target::sm90::emit::batch::Coordinate;
 
 /// A value in a register.
 #[derive(Clone, Copy)]
@@ -53,7 +55,7 @@ pub(crate) fn fill<'k>(environment: &mut Environment<'k>, wider: &Environment<'k
 /// Where a scope is: coordinates, and whether they are inside the problem.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'k> {
-    pub(crate) at: [Reg<'k, U32>; 3],
+    pub(crate) at: Coordinate<'k>,
     pub(crate) inside: Option<Reg<'k, Pred>>,
 }
 
