@@ -140,9 +140,20 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         from: GlobalPointer<'k>,
     ) -> Reg<'k, T> {
         let d = self.code.fresh::<T>();
-        let (ty, address) = (T::CLASS.declared(), from.slot());
-        self.code.push(Inst::LoadOrdered { order, scope, ty, d: d.def(), address });
+        self.load_ordered_into(order, scope, Var(d), from);
         d
+    }
+
+    /// Reads with memory order into a variable.
+    pub fn load_ordered_into<T: Type>(
+        self,
+        order: Order,
+        scope: Scope,
+        to: Var<'k, T>,
+        from: GlobalPointer<'k>,
+    ) {
+        let (ty, d, address) = (T::CLASS.declared(), to.0.def(), from.slot());
+        self.code.push(Inst::LoadOrdered { order, scope, ty, d, address });
     }
 
     /// Writes with memory order.

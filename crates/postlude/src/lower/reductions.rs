@@ -8,7 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
-use crate::graph::fold::{Extreme, Words};
+use crate::graph::fold::{Extreme, Weighted, Words};
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
 
 use super::blocks::is_block;
@@ -166,6 +166,41 @@ impl Reduction {
     /// Words of a partial result in memory: an integer term needs all its bits, and one more to say that it is there.
     pub(crate) fn words(self) -> u32 {
         if self.is_integer() { self.registers() + 1 } else { self.registers() }
+    }
+
+    /// How many of the largest elements of a row it keeps, where tiles may drop elements below a bound that all share.
+    pub(crate) fn bounded(self) -> Option<u32> {
+        let rows = ReductionScope { kind: Kind::AlongRows, batches: Batches::Each };
+        let bounded = self.is_of_elements() && self.scope == rows && !self.is_integer();
+        match self.partial_words() {
+            Words::Ranked(count) if bounded => Some(count),
+            Words::One
+            | Words::Exponentials(_)
+            | Words::Ordered(_)
+            | Words::Indexed(_)
+            | Words::Ranked(_)
+            | Words::Weighted(_) => None,
+        }
+    }
+
+    /// Whether a partial result is relative to its largest term, and is rescaled where it meets a larger one.
+    pub(crate) fn rescales(self) -> bool {
+        match self.partial_words() {
+            Words::Exponentials(_) => true,
+            Words::Weighted(weighted) => match weighted {
+                Weighted::Exponentials
+                | Weighted::ExponentialsBelowMax
+                | Weighted::ExponentialsBelowOwnMax => true,
+                Weighted::Deviations => false,
+            },
+            Words::One | Words::Ordered(_) | Words::Indexed(_) | Words::Ranked(_) => false,
+        }
+    }
+
+    /// Words of the workspace for each tile and result: those of a partial result, and where there is a bound, how many
+    /// pairs the tile has written, and a slot.
+    pub(crate) fn workspace_words(self) -> u32 {
+        self.words() + if self.bounded().is_some() { 2 } else { 0 }
     }
 
     /// Whether its terms are elements of tiles.

@@ -11,6 +11,7 @@ mod arrivals;
 mod bits;
 mod block_pass;
 mod blocks;
+mod bounds;
 mod cluster_reduction;
 mod columns;
 mod elements;
@@ -197,8 +198,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let mut rows = rows.into_iter();
         let mut prepare = |sums| {
             let Some(rows) = rows.next() else { panic!("compiler bug: a block without rows") };
-            let block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
+            let mut block = self.prepare(&evaluator, work_tile, rows, &scalars, sums);
             if let (Some((reductions, index)), Some(partials)) = (reductions, &partials) {
+                block.rows = Some(reductions.begin_block(&block.thread, index));
                 reductions.visit_rows(&block.thread, index, &block.environment, partials);
             }
             self.write_rows(work_tile, &block.places, &block.environment);
@@ -255,8 +257,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             &mut environment,
             (sums, &accumulators),
         );
-        let rows = self.reductions.as_ref().map(TileReductions::begin_block);
-        Block { places, thread, environment, sums, accumulators, rows }
+        Block { places, thread, environment, sums, accumulators, rows: None }
     }
 
     /// Visits every element of some blocks: of one whose neighbours come before it or behind, or of all.

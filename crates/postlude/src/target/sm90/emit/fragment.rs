@@ -36,6 +36,8 @@ impl Fragment {
     pub(crate) const GROUP_COLUMNS: u32 = 8;
     /// A thread's accumulators of a group.
     pub(crate) const GROUP_ELEMENTS: usize = 4;
+    /// Lanes of a warp that hold columns of the same row.
+    pub(crate) const LANES_OF_ROW: usize = 4;
     /// Lanes of a warp that hold rows of the same columns.
     pub(crate) const LANES_OF_COLUMN: usize = 8;
     /// The bits in which the numbers of lanes differ that hold columns of the same row.

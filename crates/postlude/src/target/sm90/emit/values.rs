@@ -3,6 +3,7 @@
 //! Scalars once a kernel, values along rows once for each of a thread's rows, values along columns once for each of its
 //! columns, tiles once an element.
 
+mod candidate;
 mod cast;
 mod evaluator;
 mod float;

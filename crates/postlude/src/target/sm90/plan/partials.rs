@@ -1,9 +1,9 @@
-//! Partial results: their words, and their bytes in shared memory.
+//! Partial results: their words in the workspace, and their bytes in shared memory.
 
 use crate::graph::Kind;
 use crate::lower::{Reduction, TileProgram};
 
-/// Words of all partial results: of those along rows, along columns, and of scalars.
+/// Words of the workspace for all partial results: of those along rows, along columns, and of scalars.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct FoldWords {
     /// For each row.
@@ -16,7 +16,7 @@ pub(crate) struct FoldWords {
 
 impl FoldWords {
     pub(crate) fn of(program: &TileProgram) -> FoldWords {
-        let words = |kind| program.reductions_of(kind).map(Reduction::words).sum();
+        let words = |kind| program.reductions_of(kind).map(Reduction::workspace_words).sum();
         FoldWords {
             rows: words(Kind::AlongRows),
             columns: words(Kind::AlongColumns),

@@ -10,7 +10,11 @@ use super::chip::Sm90;
 use super::hints::Hints;
 use super::needs::Needs;
 use super::operand::STAGE_ROW_BYTES;
+use super::partials::FoldWords;
 use super::raster::Raster;
+
+/// Words of partial results along rows of which two blocks' do not fit into registers beside the accumulators.
+const MANY_ROW_WORDS: u32 = 16;
 
 /// How a product is run on Hopper.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -92,10 +96,12 @@ impl Sm90Schedule {
     }
 
     /// Whether a warpgroup visits the same columns of all its blocks before the next columns, so that its warps combine
-    /// a column's reduction once for all blocks. Not where row passes come first, and not where many words would wait
-    /// for the next block.
+    /// a column's reduction once for all blocks. Not where row passes come first, and not where many words of columns
+    /// would wait for the next block, or many of rows for the next columns.
     pub(crate) fn visits_columns(&self) -> bool {
-        self.epilogue_loop && self.needs.whole_columns == 0 && self.needs.folds.columns <= 1
+        let FoldWords { rows, columns, .. } = self.needs.folds;
+        let few_words = columns <= 1 && rows <= MANY_ROW_WORDS;
+        self.epilogue_loop && self.needs.whole_columns == 0 && few_words
     }
 
     /// Rows and columns of the product that one cluster computes.

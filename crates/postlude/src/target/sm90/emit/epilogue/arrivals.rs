@@ -16,10 +16,14 @@ use crate::graph::Kind;
 use crate::lower::{Batches, Reduction, ReductionScope, Source};
 
 use super::super::chip::EpilogueChip;
+use super::bounds;
 use super::reductions::Reductions;
 use super::warp_exchange::WarpExchange;
 use super::workspace::{Workspace, WorkspaceIndex};
 
+/// The scope of rows that have bounds.
+const ROWS_OF_BATCH: ReductionScope =
+    ReductionScope { kind: Kind::AlongRows, batches: Batches::Each };
 /// The flag word for scopes of all batches, behind the flags of each batch's.
 const ALL_FLAGS: u32 = 3;
 
@@ -105,11 +109,16 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
         self.k.if_(self.exchange.rank.eq(0), || {
             for (scope, _) in self.counters(before) {
                 let wanted = self.workspace.tiles_of(scope, before);
-                self.set_flag(scope, deferred.answer(scope).get().eq(wanted - 1));
+                let last = deferred.answer(scope).get().eq(wanted - 1);
+                self.set_flag(scope, last);
+                if scope == ROWS_OF_BATCH {
+                    self.order_slots(before, Some(last));
+                }
             }
         });
         self.exchange.sync();
         self.k.if_(arrives & self.exchange.rank.eq(0), || {
+            self.order_slots(index, None);
             for (scope, counter) in self.counters(index) {
                 let answer = self.count_up(counter, self.workspace.tiles_of(scope, index));
                 deferred.answer(scope).set(answer);
@@ -128,9 +137,11 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
         self.exchange.sync();
         for turn in self.reductions.turns() {
             self.k.if_(self.exchange.rank.eq(0), || {
+                self.order_slots(index, None);
                 for scope in &turn {
                     self.arrive_at(*scope, index);
                 }
+                self.order_slots(index, None);
             });
             self.exchange.sync();
             for scope in &turn {
@@ -143,6 +154,16 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
         }
         // No flag is set for the next tile before all threads have read those of this one.
         self.exchange.sync();
+    }
+
+    /// Orders changes of slots before the arrival, and the arrival of the last before it zeroes them: a slot does not say
+    /// itself whether all tiles have changed it. One thread orders those of its warpgroup, between barriers, where this
+    /// is so.
+    fn order_slots(&self, index: WorkspaceIndex<'k>, only: Option<Reg<'k, Pred>>) {
+        if let Some(applies) = bounds::applies(self.reductions, index) {
+            let applies = only.map_or(applies, |only| applies & only);
+            self.k.when(applies, || self.k.fence(Order::AcqRel, Scope::Gpu));
+        }
     }
 
     /// Arrives for a tile, if it has partial results, and for what this warpgroup just finished.

@@ -11,6 +11,8 @@ use super::super::batch::Coordinate;
 use super::super::chip::EpilogueChip;
 use super::super::parameters::Destination;
 use super::super::values::{Environment, Evaluator, Place, State};
+use super::bounds::Bounds;
+use super::partials::Partial;
 use super::reductions::{Numbered, Reductions};
 use super::second_stage::SecondStage;
 use super::single::{begins_run, store_at};
@@ -69,7 +71,18 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
                     workspace.count(one.1, index)
                 };
                 let parts = Parts { count, apart, first: k.imm(0), step: 1 };
-                (one.1, workspace.gather(one, index, of, parts))
+                let gather = || workspace.gather(one, index, of, parts);
+                let (Some(_), ResultOf::Row(row)) = (one.1.bounded(), of) else {
+                    return (one.1, gather());
+                };
+                let total = Partial::begin(&self.evaluator, one.1);
+                let bounds = Bounds { workspace: *workspace, rank: self.exchange.rank };
+                k.if_else(
+                    bounds.apply(one.1, index),
+                    || bounds.gather(one, index, row, count, &total),
+                    || total.set(gather()),
+                );
+                (one.1, total.state())
             };
             let results: Vec<_> = self.reductions.in_scope(scope).map(result).collect();
             let environment = self.store_outputs(scope, &place, environment, &results);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use postlude_ptx::kernel::{Kernel, Var};
-use postlude_ptx::types::F32;
+use postlude_ptx::kernel::{Kernel, Reg, Var};
+use postlude_ptx::types::{F32, Pred};
 
 use crate::graph::NodeId;
 use crate::lower::Reduction;
@@ -15,7 +15,19 @@ use super::super::values::{Evaluator, State, Term, Value};
 pub(super) type ScalarPartials<'k> = Vec<Partial<'k>>;
 
 /// Partial results of a block's rows, of which each thread has two.
-pub(super) type RowPartials<'k> = [Vec<Partial<'k>>; 2];
+pub(super) struct RowPartials<'k> {
+    pub(super) states: [Vec<Partial<'k>>; 2],
+    /// Of each reduction, where its elements may be below bounds.
+    pub(super) bounds: Vec<Option<RowBounds<'k>>>,
+}
+
+/// The bounds of a thread's two rows of a block.
+#[derive(Clone, Copy)]
+pub(super) struct RowBounds<'k> {
+    /// Whether there are bounds at this size.
+    pub(super) applies: Reg<'k, Pred>,
+    pub(super) rows: [Var<'k, F32>; 2],
+}
 
 /// Partial results of a thread's columns over some blocks, by the first column and by the reduction's first word.
 pub(super) type ColumnPartials<'k> = HashMap<(u32, u32), Vec<Partial<'k>>>;

@@ -27,7 +27,7 @@ impl<'a> Reductions<'a> {
     pub(super) fn of(self, kind: Kind) -> impl Iterator<Item = Numbered> + 'a {
         self.0.reductions_of(kind).scan(0, |next, reduction| {
             let first = *next;
-            *next += reduction.words();
+            *next += reduction.workspace_words();
             Some((first, reduction))
         })
     }

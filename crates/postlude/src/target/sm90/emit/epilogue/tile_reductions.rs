@@ -21,6 +21,7 @@ use super::super::tile_scheduler::{TileScheduler, WorkTile};
 use super::super::values::{Environment, Evaluator, Term};
 use super::super::warpgroup::WarpgroupIndex;
 use super::arrivals::{Arrivals, Deferred};
+use super::bounds::{Bounds, Element};
 use super::elements::counts;
 use super::finishing::Finisher;
 use super::partials::{ColumnPartials, Partial, RowPartials, ScalarPartials, Terms, Turn};
@@ -109,8 +110,23 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         self.begin_of(Kind::Scalar)
     }
 
-    pub(super) fn begin_block(&self) -> RowPartials<'k> {
-        [(); 2].map(|()| self.begin_of(Kind::AlongRows))
+    pub(super) fn begin_block(
+        &self,
+        thread: &ThreadCoordinate<'k>,
+        index: WorkspaceIndex<'k>,
+    ) -> RowPartials<'k> {
+        let bounds = self.reductions.of(Kind::AlongRows).map(|one| {
+            let bounded = one.1.bounded().is_some();
+            bounded.then(|| self.bounds().load(one, index, thread))
+        });
+        RowPartials {
+            bounds: bounds.collect(),
+            states: [(); 2].map(|()| self.begin_of(Kind::AlongRows)),
+        }
+    }
+
+    fn bounds(&self) -> Bounds<'a, 'k, C> {
+        Bounds { workspace: self.workspace, rank: self.exchange.rank }
     }
 
     fn begin_of(&self, kind: Kind) -> Vec<Partial<'k>> {
@@ -199,10 +215,28 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         let evaluator = &self.evaluator;
         let values = |reduction| self.values(groups, whole, reduction);
         for (place, (_, reduction)) in self.rows_of_elements() {
-            let values = values(reduction);
-            for (row, states) in partials.rows.iter().enumerate() {
-                let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
-                states[place].more(evaluator, reduction, &own.collect::<Vec<_>>());
+            let states = partials.rows.states.each_ref().map(|states| &states[place]);
+            let all = || {
+                let values = values(reduction);
+                for (row, state) in states.iter().enumerate() {
+                    let own = values.iter().flat_map(|four| [four[2 * row], four[2 * row + 1]]);
+                    state.more(evaluator, reduction, &own.collect::<Vec<_>>());
+                }
+            };
+            let Some(bounds) = &partials.rows.bounds[place] else {
+                all();
+                continue;
+            };
+            let bounded = || {
+                let elements = self.elements(groups, whole, reduction);
+                let elements = elements.each_ref().map(Vec::as_slice);
+                self.bounds().fold(reduction, groups.thread, bounds, states, elements);
+            };
+            if !whole && groups.thread.whole.is_some() {
+                // Few tiles are at an edge: they have the shorter code, at any size.
+                bounded();
+            } else {
+                self.k.if_else(bounds.applies, bounded, all);
             }
         }
         let scalars = partials.scalars.iter().zip(self.reductions.of(Kind::Scalar));
@@ -314,6 +348,31 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         groups.terms.iter().enumerate().map(group).collect()
     }
 
+    /// The elements of a thread's two rows, those outside the problem replaced by nothing.
+    fn elements(
+        &self,
+        groups: VisitedGroups<'_, 'k>,
+        whole: bool,
+        reduction: Reduction,
+    ) -> [Vec<Element<'k>>; 2] {
+        let (evaluator, VisitedGroups { thread, first, .. }) = (&self.evaluator, groups);
+        let nothing = evaluator.fold_nothing(reduction);
+        let run = evaluator.plan.program.runs[reduction.terms.index()];
+        [0, 1].map(|row| {
+            let of_group = |(group, terms): (usize, &Terms<'k>)| {
+                let four = evaluator.folded_four(terms, reduction.terms);
+                let chunk = first + 8 * group as u32;
+                [0, 1].map(|column| {
+                    let offset = chunk + column;
+                    let inside = (!whole).then(|| thread.remaining.gt(offset));
+                    let counts = counts(run, self.exchange.column, chunk, column).and(inside);
+                    (counts.choose(four[2 * row + column as usize], nothing), offset)
+                })
+            };
+            groups.terms.iter().enumerate().flat_map(of_group).collect()
+        })
+    }
+
     /// The rows of a block are complete for this tile.
     pub(super) fn end_block(
         &self,
@@ -322,13 +381,23 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         rows: &RowPartials<'k>,
     ) {
         for (place, one) in self.rows_of_elements() {
-            for (row, states) in thread.rows.iter().zip(rows) {
-                let state = states[place].state();
-                let state = self.evaluator.fold_lanes(one.1, state, Fragment::ROW_BITS);
-                let state = self.workspace.once(one.1, index, state);
-                self.k.if_(Fragment::is_first_of_row(self.exchange.rank), || {
-                    self.workspace.write(one, index, (index.tile, ResultOf::Row(*row)), &state);
-                });
+            let states = rows.states.each_ref().map(|states| &states[place]);
+            let all = || {
+                for (row, state) in thread.rows.iter().zip(states) {
+                    let state = state.state();
+                    let state = self.evaluator.fold_lanes(one.1, state, Fragment::ROW_BITS);
+                    let state = self.workspace.once(one.1, index, state);
+                    self.k.if_(Fragment::is_first_of_row(self.exchange.rank), || {
+                        self.workspace.write(one, index, (index.tile, ResultOf::Row(*row)), &state);
+                    });
+                }
+            };
+            match &rows.bounds[place] {
+                Some(bounds) => {
+                    let bounded = || self.bounds().write(one, index, thread, states);
+                    self.k.if_else(bounds.applies, bounded, all);
+                }
+                None => all(),
             }
         }
     }

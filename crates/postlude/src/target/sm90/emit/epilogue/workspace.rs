@@ -7,9 +7,11 @@
 //! so that no thread waits for a fence, and the reader polls words that are not there yet. It leaves words at zero for
 //! the next launch.
 
+use std::iter::successors;
+
 use postlude_ptx::kernel::{GlobalPointer, Reg, Var};
 use postlude_ptx::modifier::{Order, Scope};
-use postlude_ptx::types::{B32, Pred, U32, U64};
+use postlude_ptx::types::{B32, F32, Pred, U32, U64};
 
 use crate::graph::{Fold, Kind};
 use crate::lower::{Batches, How, Reduction, ReductionScope, Source};
@@ -26,6 +28,10 @@ use super::reductions::Numbered;
 const SCALARS_IN_FLIGHT: u32 = 8;
 /// Words of the largest terms and their indices whose loads are in flight at a time.
 const RANKED_IN_FLIGHT: u32 = 16;
+/// Words whose loads are in flight at a time where registers are plenty.
+const MOST_IN_FLIGHT: u32 = 16;
+/// The same of sums of exponentials.
+const RESCALED_IN_FLIGHT: u32 = 32;
 /// Words of a partial result that each have a pointer.
 const FEW_WORDS: u32 = 4;
 /// Registers beside the accumulators that hold many words and where they come from.
@@ -63,6 +69,9 @@ pub(super) enum ResultOf<'k> {
     Column(Reg<'k, U32>),
     Scalar,
 }
+
+/// Words at these addresses, where they count.
+pub(super) type Written<'k> = (Reg<'k, Pred>, Vec<GlobalPointer<'k>>);
 
 /// Partial results that one thread combines: every `step`th of `count` from the first on, and their distance in bytes.
 #[derive(Clone, Copy)]
@@ -257,10 +266,15 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
                 0 if reduction.is_integer() => (bits(0) & 0xffff) | THERE,
                 1 if reduction.is_integer() => (bits(0) >> 16) | THERE,
                 2.. if reduction.is_integer() => bits(each as usize - 1) ^ u32::MAX,
-                _ => (bits(each as usize) ^ u32::MAX).max(1),
+                _ => self.written(state[each as usize]),
             };
             k.store_ordered(Order::Relaxed, Scope::Gpu, to, word);
         }
+    }
+
+    /// A word as it is written: never zero.
+    pub(super) fn written(&self, word: Reg<'k, F32>) -> Reg<'k, U32> {
+        (self.evaluator.k.f32_to_bits(word).cast::<U32>() ^ u32::MAX).max(1)
     }
 
     /// Reads partial results of one result, and combines them in order.
@@ -290,6 +304,11 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
                 next.iter().map(|next| GlobalPointer::from_register(next.copy())).collect();
             let place = |turn: u32| {
                 let here = match plane {
+                    // Multiples of the distance would be registers of a loop that has few to spare.
+                    Some(plane) if reduction.bounded().is_some() => {
+                        let all = successors(Some(words[0]), |word| Some(*word + plane));
+                        all.take(reduction.words() as usize).collect()
+                    }
                     Some(plane) => (0..reduction.words())
                         .map(|each| words[0] + plane * u64::from(each))
                         .collect(),
@@ -302,7 +321,14 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
             };
             let places: Vec<_> = (0..at_once).map(place).collect();
             next.iter().zip(&words).for_each(|(next, word)| next.set(word.register()));
-            let found = self.collect(&places).into_iter().map(|words| self.read(reduction, &words));
+            let found = if reduction.bounded().is_some() || self.has_many_in_flight(reduction) {
+                let found = self.poll(&places);
+                self.clear(&places);
+                found
+            } else {
+                self.collect(&places)
+            };
+            let found = found.into_iter().map(|words| self.read(reduction, &words));
             let found: Vec<State<'k>> = found.collect();
             let one = |((counts, _), state): (&(Reg<'k, Pred>, _), State<'k>)| {
                 let words = state.into_iter().zip(&nothing);
@@ -325,9 +351,17 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
             }
             // Behind a tile no accumulators are live.
             How::Fold(Fold::Top(_)) if self.finishes_later => RANKED_IN_FLIGHT,
+            How::Fold(_) if self.has_many_in_flight(reduction) => RESCALED_IN_FLIGHT,
             How::Fold(_) => self.words_in_flight(),
         };
         (words / reduction.words()).max(1)
+    }
+
+    /// Whether a row's partial results are sums of exponentials that are read where no accumulators are live: a vocabulary
+    /// has a thousand of them in each row.
+    fn has_many_in_flight(&self, reduction: Reduction) -> bool {
+        let along_rows = reduction.scope.kind == Kind::AlongRows;
+        along_rows && reduction.rescales() && self.words_in_flight() == MOST_IN_FLIGHT
     }
 
     /// Words whose loads are in flight at a time: latency is long, and many are worth having in flight.
@@ -336,16 +370,45 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let [_, registers] = schedule.tile.registers(&schedule.needs);
         match registers - schedule.tile.accumulators() {
             free if free < MANY_REGISTERS => 4,
-            _ if self.finishes_later && schedule.epilogue_loop => 16,
+            _ if self.finishes_later && schedule.epilogue_loop => MOST_IN_FLIGHT,
             _ => 8,
         }
     }
 
+    /// The words that count, once they are written, in the registers that are polled; others are 1.
+    ///
+    /// A register that is first written under a guard is live in the whole loop over tiles, as ptxas sees it.
+    pub(super) fn poll(&self, places: &[Written<'k>]) -> Vec<Vec<Reg<'k, U32>>> {
+        let k = self.evaluator.k;
+        let found: Vec<Vec<Var<'k, U32>>> =
+            places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
+        k.do_while(|| {
+            for ((counts, words), found) in places.iter().zip(&found) {
+                for (from, found) in words.iter().zip(found) {
+                    let (order, scope) = (Order::Relaxed, Scope::Gpu);
+                    k.when(*counts, || k.load_ordered_into(order, scope, *found, *from));
+                }
+            }
+            let least = found.iter().flatten().map(|word| word.get()).reduce(Reg::min);
+            least.map_or(k.imm(false), |least| least.eq(0))
+        });
+        found.iter().map(|words| words.iter().map(|word| word.get()).collect()).collect()
+    }
+
+    /// Zeroes words that count for the next launch.
+    pub(super) fn clear(&self, places: &[Written<'k>]) {
+        let k = self.evaluator.k;
+        let zero = k.imm::<U32>(0);
+        for (counts, words) in places {
+            let clear = |to: &GlobalPointer<'k>| {
+                k.store_ordered(Order::Relaxed, Scope::Gpu, *to, zero);
+            };
+            k.when(*counts, || words.iter().for_each(clear));
+        }
+    }
+
     /// The words of the partial results that count: polls until they are written, and zeroes them for the next launch.
-    fn collect(
-        &self,
-        places: &[(Reg<'k, Pred>, Vec<GlobalPointer<'k>>)],
-    ) -> Vec<Vec<Reg<'k, U32>>> {
+    fn collect(&self, places: &[Written<'k>]) -> Vec<Vec<Reg<'k, U32>>> {
         let k = self.evaluator.k;
         let found: Vec<Vec<Var<'k, U32>>> =
             places.iter().map(|(_, words)| words.iter().map(|_| k.var(1)).collect()).collect();
@@ -371,12 +434,17 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
     /// The partial result that words encode. Of all NaN one is read as another; integers keep all their bits.
     fn read(&self, reduction: Reduction, words: &[Reg<'k, U32>]) -> State<'k> {
         let k = self.evaluator.k;
-        let read = |word: &Reg<'k, U32>| k.bits_to_f32((*word ^ u32::MAX).cast::<B32>());
+        let read = |word: &Reg<'k, U32>| self.read_word(*word);
         if reduction.is_integer() {
             let bits = (words[0] & 0xffff) | (words[1] << 16);
             let first = k.bits_to_f32(bits.cast::<B32>());
             return std::iter::once(first).chain(words[2..].iter().map(read)).collect();
         }
         words.iter().map(read).collect()
+    }
+
+    /// The word that was written.
+    pub(super) fn read_word(&self, word: Reg<'k, U32>) -> Reg<'k, F32> {
+        self.evaluator.k.bits_to_f32((word ^ u32::MAX).cast::<B32>())
     }
 }

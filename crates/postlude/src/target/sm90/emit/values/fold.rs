@@ -360,14 +360,14 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         self.k.bits_to_f32(a | b)
     }
 
-    fn floats(&self, reduction: Reduction) -> Floats<'_, 'k, C> {
+    pub(super) fn floats(&self, reduction: Reduction) -> Floats<'_, 'k, C> {
         let accuracy = self.plan.accuracies[reduction.node.index()];
         Floats { evaluator: self, accuracy }
     }
 }
 
 /// The arithmetic of f32 registers.
-struct Floats<'e, 'k, C> {
+pub(super) struct Floats<'e, 'k, C> {
     evaluator: &'e Evaluator<'e, 'k, C>,
     accuracy: Accuracy,
 }
@@ -541,7 +541,7 @@ fn extend<A: Selection>(
 }
 
 /// A thread visits the elements of a row or column in the order of their indices, but not those of several rows.
-fn arrival(reduction: Reduction) -> Arrival {
+pub(super) fn arrival(reduction: Reduction) -> Arrival {
     match reduction.scope.kind {
         Kind::Scalar => Arrival::Any,
         Kind::AlongRows | Kind::AlongColumns | Kind::Tile => Arrival::Ascending,
@@ -549,7 +549,7 @@ fn arrival(reduction: Reduction) -> Arrival {
 }
 
 /// The integer that travels as a float.
-fn integer<'k, C: EpilogueChip>(k: Kernel<'k, C>, word: Reg<'k, F32>) -> Reg<'k, S32> {
+pub(super) fn integer<'k, C: EpilogueChip>(k: Kernel<'k, C>, word: Reg<'k, F32>) -> Reg<'k, S32> {
     k.f32_to_bits(word).cast()
 }
 
