@@ -13,12 +13,11 @@ impl Graph {
         let mut passed = 0;
         let mut places: Vec<usize> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
-            match input.same_as {
-                Some(other) => places.push(places[other.0 as usize]),
-                None => {
-                    places.push(passed);
-                    passed += 1;
-                }
+            if let Some(other) = input.same_as {
+                places.push(places[other.0 as usize]);
+            } else {
+                places.push(passed);
+                passed += 1;
             }
         }
         places

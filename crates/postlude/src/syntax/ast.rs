@@ -309,9 +309,8 @@ impl fmt::Display for Name {
 impl fmt::Display for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.dtype)?;
-        match &self.dims {
-            Some(dims) => write!(f, "[{}]", crate::shape::list(dims))?,
-            None => {}
+        if let Some(dims) = &self.dims {
+            write!(f, "[{}]", crate::shape::list(dims))?;
         }
         match &self.same_as {
             Some(other) => write!(f, " = {other}"),

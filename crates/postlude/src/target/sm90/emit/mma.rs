@@ -193,6 +193,6 @@ impl<'a, 'k> Mma<'a, 'k> {
     }
 }
 
-fn unset<'k, T: Accumulator>(k: Kernel<'k, Sm90a>, blocks: u32, each: u32) -> Blocks<'k, T> {
+fn unset<T: Accumulator>(k: Kernel<'_, Sm90a>, blocks: u32, each: u32) -> Blocks<'_, T> {
     (0..blocks).map(|_| (0..each).map(|_| k.unset()).collect()).collect()
 }

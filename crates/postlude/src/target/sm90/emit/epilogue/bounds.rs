@@ -60,7 +60,7 @@ impl<'a, 'k, C: EpilogueChip> Bounds<'a, 'k, C> {
     }
 
     /// Whether there are bounds of this reduction at this size.
-    pub(super) fn apply(&self, reduction: Reduction, index: WorkspaceIndex<'k>) -> Reg<'k, Pred> {
+    pub(super) fn apply(reduction: Reduction, index: WorkspaceIndex<'k>) -> Reg<'k, Pred> {
         applies_to(kept(reduction), index)
     }
 
@@ -95,7 +95,7 @@ impl<'a, 'k, C: EpilogueChip> Bounds<'a, 'k, C> {
         thread: &ThreadCoordinate<'k>,
     ) -> RowBounds<'k> {
         let (k, kept) = (self.evaluator().k, kept(one.1));
-        let applies = self.apply(one.1, index);
+        let applies = Self::apply(one.1, index);
         let bounds = [(); 2].map(|()| k.var(f32::NAN));
         k.if_(applies, || {
             let lane = Fragment::lane_in_row(self.rank);
@@ -168,7 +168,7 @@ impl<'a, 'k, C: EpilogueChip> Bounds<'a, 'k, C> {
                     offset = k.imm(*behind).select(offset, here);
                 }
                 left.set(all & (all - 1));
-                let at = || [thread.batch, thread.rows[row], thread.column + offset];
+                let at = || (thread.batch, thread.rows[row], thread.column + offset);
                 let term: Term<'k> = evaluator.fold_at(reduction, value, None, at);
                 let state = partial.state();
                 partial.set(evaluator.fold_candidate(reduction, &state, &term, all.ne(0)));

@@ -78,7 +78,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
                 let total = Partial::begin(&self.evaluator, one.1);
                 let bounds = Bounds { workspace: *workspace, rank: self.exchange.rank };
                 k.if_else(
-                    bounds.apply(one.1, index),
+                    Bounds::<C>::apply(one.1, index),
                     || bounds.gather(one, index, row, count, &total),
                     || total.set(gather()),
                 );
