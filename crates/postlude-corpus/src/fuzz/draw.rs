@@ -315,17 +315,18 @@ fn is_in(known: &Known, scope: u16) -> bool {
     known.is_plain() && own
 }
 
-/// Operands of the product: mostly dtypes that Hopper kernels multiply, sometimes any pair that types.
+/// Operands of the product: often those that most kernels have, else any pair that types.
 fn operands(random: &mut Random, free: bool) -> [DType; 2] {
     let both = |dtype| [dtype; 2];
-    if !random.one_in(if free { 4 } else { 16 }) {
+    if random.one_in(2) {
         return both(*random.pick(&[DType::BF16, DType::F16]));
     }
-    let eight = [DType::F8E4M3, DType::F8E5M2];
+    let mut pair = |dtypes: [DType; 2]| [*random.pick(&dtypes), *random.pick(&dtypes)];
+    let (floats, integers) = (pair([DType::F8E4M3, DType::F8E5M2]), pair([DType::I8, DType::U8]));
     match random.below(if free { 6 } else { 4 }) {
-        0 | 1 => both(DType::F32),
-        2 | 3 => [*random.pick(&eight), *random.pick(&eight)],
-        4 => both(DType::I8),
-        _ => both(DType::U8),
+        0 => both(DType::F32),
+        1 => both(DType::TF32),
+        2 | 3 => floats,
+        _ => integers,
     }
 }

@@ -17,7 +17,8 @@ const INTEGERS: [&str; 6] = ["1", "2", "-3", "7", "0", "64"];
 const COMPARISONS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
 /// Casts whose result goes on as a float.
-const FLOATS: [DType; 5] = [DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2, DType::F32];
+const FLOATS: [DType; 6] =
+    [DType::BF16, DType::F16, DType::F8E4M3, DType::F8E5M2, DType::F32, DType::TF32];
 const INTEGER_CASTS: [DType; 3] = [DType::I32, DType::I8, DType::U8];
 
 impl Draw {

@@ -7,9 +7,11 @@ use postlude::graph::Axes;
 use super::super::sketch::{Form, Stored, ValueId, dims_of};
 use super::{Draw, Fits};
 
-const FLOATS: [DType; 5] = [DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2];
-const NUMBERS: [DType; 9] = [
+const FLOATS: [DType; 6] =
+    [DType::F32, DType::TF32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2];
+const NUMBERS: [DType; 10] = [
     DType::F32,
+    DType::TF32,
     DType::F16,
     DType::BF16,
     DType::F8E4M3,

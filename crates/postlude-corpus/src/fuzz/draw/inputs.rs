@@ -8,7 +8,7 @@ use super::super::sketch::{Declared, Form, Known, ValueId, dims_of};
 use super::Draw;
 
 const FLOATS: [DType; 7] =
-    [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F16, DType::F8E4M3, DType::F8E5M2];
+    [DType::F32, DType::TF32, DType::BF16, DType::F16, DType::F16, DType::F8E4M3, DType::F8E5M2];
 const INTEGERS: [DType; 3] = [DType::I32, DType::I8, DType::U8];
 const TRUTHS: [DType; 2] = [DType::Bool, DType::B1];
 

@@ -7,9 +7,10 @@ use postlude::graph::Axes;
 use super::super::sketch::{Stored, ValueId, dims_of};
 use super::Draw;
 
-const FLOATS: [DType; 11] = [
+const FLOATS: [DType; 12] = [
     DType::F32,
     DType::F32,
+    DType::TF32,
     DType::BF16,
     DType::BF16,
     DType::F16,
@@ -87,7 +88,7 @@ impl Draw {
         }
         let dtype = match ty.elem {
             Elem::F32 if narrow => *self.random.pick(&NARROW),
-            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..10]),
+            Elem::F32 if coarse && self.random.chance(90) => *self.random.pick(&FLOATS[..11]),
             Elem::F32 => *self.random.pick(&FLOATS),
             Elem::I32 => *self.random.pick(&[DType::I32, DType::I32, DType::F32, DType::I8]),
             Elem::Bool if axes.rank() > 0 && axes.part == 0 => {
