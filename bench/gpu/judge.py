@@ -46,7 +46,7 @@ def size(dim, sizes):
 def operand_dtypes(kernel):
     """The dtypes of what is multiplied."""
     program = parse(kernel.text)
-    declared = {one.name: one.dtype for one in program.inputs}
+    declared = {one.name: one.dtype for one in [*program.inputs, *(one for one, _ in program.second)]}
     found = next(found for _, tree in program.statements for found in products(tree))
     return [declared[leaf(one)] for one in found]
 

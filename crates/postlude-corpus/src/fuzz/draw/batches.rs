@@ -37,11 +37,12 @@ impl Draw {
         self.spread_factors(random);
         let names = self.sketch.batch_names();
         let spread = |dims: &[Dim], keep: &dyn Fn(usize) -> bool| -> Vec<Dim> {
-            let own = |dim: &Dim| {
+            let own = |dim: &Dim| -> Vec<Dim> {
                 if *dim != Dim::name("L") {
                     return vec![dim.clone()];
                 }
-                (0..names.len()).filter(|at| keep(*at)).map(|at| Dim::name(names[at])).collect()
+                let kept = (0..names.len()).filter(|at| keep(*at));
+                kept.map(|at| Dim::name(names[at])).collect()
             };
             dims.iter().flat_map(own).collect()
         };
