@@ -78,12 +78,17 @@ fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
     let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
+/// Words of partial results along rows that leave registers for more columns.
+const FEW_ROW_WORDS: u32 = 4;
+
 /// Columns that are computed before their values are converted and reduced: few, so that few registers hold them.
-/// Columns that are reduced together share shuffles, but reductions of several words fill registers.
+/// Columns that are reduced together share shuffles, and the rescaling of sums of exponentials; but reductions of several
+/// words fill registers.
 pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
     let together = match needs.folds {
         folds if !folds.any() || needs.widest_fold > 1 => 8,
-        folds if folds.rows > 1 => 16,
+        folds if folds.rows > FEW_ROW_WORDS => 16,
+        folds if folds.rows > 1 && !needs.is_heavy() => 16,
         _ => 32,
     };
     together.min(epilogue_tile)
