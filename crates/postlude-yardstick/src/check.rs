@@ -7,12 +7,13 @@
 
 mod compare;
 mod definition;
+mod sums;
 
 use serde::Serialize;
 
-pub(crate) use compare::sums;
 pub use compare::{Differences, Extent, Tolerance, compare, compare_with};
 pub use definition::{Reach, against_definition};
+pub(crate) use sums::sums;
 
 /// Bytes that are brought to the host at a time.
 pub(crate) const CHUNK_BYTES: usize = 32 << 20;

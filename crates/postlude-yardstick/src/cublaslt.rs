@@ -9,20 +9,19 @@
 mod library;
 mod operand;
 mod search;
+mod types;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use postlude::DType;
 use postlude::runtime::{Device, DeviceBuffer, Stream};
+use postlude::{DType, MathMode};
 
 use crate::error::YardstickError;
 use crate::layout::Layout;
-use library::{
-    Library, MatrixLayout, Operation, OperationAttribute, Places, Product, TYPE_16BF, TYPE_16F,
-    TYPE_32F,
-};
+use library::{Library, MatrixLayout, Operation, OperationAttribute, Places, Product};
 use operand::{Operand, operands};
+use types::{Compute, Element, Scales};
 
 /// Algorithms that the heuristics are asked for.
 const REQUESTED: usize = 64;
@@ -113,8 +112,12 @@ pub struct Request {
     pub n: usize,
     /// The contraction.
     pub k: usize,
-    /// The type of every matrix, and of the bias.
-    pub dtype: DType,
+    /// The dtype of A and W.
+    pub operands: DType,
+    /// The dtype of C, of the result, and of the bias.
+    pub result: DType,
+    /// Whether sums of 8-bit floats may stay in the tensor core.
+    pub math: MathMode,
     /// What comes after the product.
     pub epilogue: Epilogue,
     /// What the product is multiplied by.
@@ -168,13 +171,17 @@ impl CublasLt {
     pub fn matmul(&self, request: &Request) -> Result<Matmul<'_>, YardstickError> {
         let Request { m, n, k, .. } = *request;
         let [first, second] = operands(request.layout, [m, n, k]);
-        let operation = Operation::new(&self.library)?;
+        let compute = Compute::of(request.operands);
+        let operation = Operation::new(&self.library, compute)?;
         operation.set(OperationAttribute::TransposeLeft, first.transposition as i32)?;
         operation.set(OperationAttribute::TransposeRight, second.transposition as i32)?;
         operation.set(OperationAttribute::Epilogue, request.epilogue.number())?;
-        let element = element(request.dtype);
+        if request.operands.is_fp8() && request.math == MathMode::Fast {
+            operation.set_byte(OperationAttribute::FastAccumulation, 1)?;
+        }
+        let [operand, result] = [request.operands, request.result].map(Element::of);
         if request.epilogue.has_vector() {
-            operation.set(OperationAttribute::BiasType, element)?;
+            operation.set(OperationAttribute::BiasType, result as i32)?;
             operation.set_wide(OperationAttribute::BiasPointer, request.vector)?;
         }
         if request.epilogue.aux() != Aux::None {
@@ -182,20 +189,21 @@ impl CublasLt {
             // The heuristics only look at how it is aligned; every launch sets its own.
             operation.set_wide(OperationAttribute::AuxPointer, request.vector)?;
         }
-        let matrix = |rows, columns| MatrixLayout::new(&self.library, element, rows, columns);
-        let stored = |operand: Operand| matrix(operand.rows, operand.columns);
+        let matrix =
+            |element, rows, columns| MatrixLayout::new(&self.library, element, rows, columns);
+        let stored = |matrix_of: Operand| matrix(operand, matrix_of.rows, matrix_of.columns);
         let product = Product {
             operation,
             left: stored(first)?,
             right: stored(second)?,
-            addend: matrix(n, m)?,
-            result: matrix(n, m)?,
+            addend: matrix(result, n, m)?,
+            result: matrix(result, n, m)?,
         };
         let algorithms = product.suggestions(REQUESTED, WORKSPACE_BYTES)?;
         if algorithms.is_empty() {
             return Err(YardstickError::NoAlgorithm { m, n, k });
         }
-        let scales = [request.alpha, request.beta];
+        let scales = compute.scales(request.alpha, request.beta);
         Ok(Matmul { owner: self, product, algorithms, scales, epilogue: request.epilogue })
     }
 }
@@ -205,7 +213,7 @@ pub struct Matmul<'a> {
     owner: &'a CublasLt,
     product: Product,
     algorithms: Vec<library::Algorithm>,
-    scales: [f32; 2],
+    scales: Scales,
     epilogue: Epilogue,
 }
 
@@ -238,7 +246,7 @@ impl Matmul<'_> {
             workspace: self.owner.workspace.address(),
             workspace_bytes: WORKSPACE_BYTES as usize,
         };
-        self.product.multiply(&self.algorithms[algorithm], self.scales, &places, stream)
+        self.product.multiply(&self.algorithms[algorithm], &self.scales, &places, stream)
     }
 }
 
@@ -255,23 +263,6 @@ fn open_first(candidates: &[PathBuf]) -> Result<(Arc<Library>, PathBuf), Yardsti
 /// 130200 and 120805 as people write them.
 fn version_text(number: usize) -> String {
     format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
-}
-
-fn element(dtype: DType) -> i32 {
-    match dtype {
-        DType::F16 => TYPE_16F,
-        DType::BF16 => TYPE_16BF,
-        DType::F32 => TYPE_32F,
-        DType::TF32
-        | DType::F8E4M3
-        | DType::F8E5M2
-        | DType::F8E8M0
-        | DType::I8
-        | DType::U8
-        | DType::I32
-        | DType::Bool
-        | DType::B1 => panic!("compiler bug: the suite asks cuBLASLt for {dtype}"),
-    }
 }
 
 #[cfg(test)]

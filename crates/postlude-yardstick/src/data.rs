@@ -1,8 +1,8 @@
 //! The memory of a row: several sets of buffers, so that no launch finds its operands in cache.
 //!
 //! In: a row and a GPU. Out: for each set the arguments of a call of ours and the addresses of a call of cuBLASLt. Inputs
-//! are random normal or all ones, indices uniform, and different in every set. Matrices and outputs have a buffer in each set; vectors
-//! that are read, which are small, one for all.
+//! are random or all ones, indices uniform, and different in every set. Matrices and outputs have a buffer in each set;
+//! vectors that are read, which are small, one for all.
 //!
 //! Invariant: the matrices of all sets together take more than twice the L2.
 
@@ -79,7 +79,7 @@ impl Placed {
     }
 }
 
-/// A vector that cuBLASLt wants in the tiles' dtype.
+/// A vector that cuBLASLt wants in the result's dtype.
 struct Narrow {
     dtype: DType,
     buffer: DeviceBuffer,
@@ -99,7 +99,7 @@ pub struct Data {
     pub outputs: Vec<Placed>,
     /// Where plain products go, where the row's own output is no place for one.
     product: Option<Placed>,
-    /// The bias, or its gradient, in the tiles' dtype, for cuBLASLt.
+    /// The bias, or its gradient, in the result's dtype, for cuBLASLt.
     narrow: Option<Narrow>,
     scalars: Vec<(String, f64)>,
 }
@@ -134,11 +134,11 @@ impl Data {
         let outputs: Vec<Placed> =
             outputs.map(|output| placed(&output.name, output.dtype, &output.dims)).collect();
         let [m, n, _] = row.sizes;
-        let takes_product = |one: &Placed| one.shape == [m, n] && one.dtype == row.dtype;
+        let takes_product = |one: &Placed| one.shape == [m, n] && one.dtype == row.result;
         let product = (!outputs.first().is_some_and(takes_product)).then(|| Placed {
             name: "D".to_owned(),
             dims: vec!["M".to_owned(), "N".to_owned()],
-            dtype: row.dtype,
+            dtype: row.result,
             shape: vec![m, n],
             buffers: Vec::new(),
         });
@@ -147,7 +147,7 @@ impl Data {
         let sets = set_count(set_bytes, device.l2_bytes().into());
         let mut data = Data { sets, inputs, outputs, product, narrow: None, scalars };
         data.allocate(device)?;
-        data.narrow(device, row.dtype)?;
+        data.narrow(device, row)?;
         data.draw(device, stream, row.sizes[1], contents)?;
         Ok(data)
     }
@@ -165,7 +165,11 @@ impl Data {
     }
 
     /// Takes memory for the vector that cuBLASLt wants in another dtype.
-    fn narrow(&mut self, device: &Device, dtype: DType) -> Result<(), YardstickError> {
+    fn narrow(&mut self, device: &Device, row: &Row) -> Result<(), YardstickError> {
+        if !row.library.is_some_and(Epilogue::has_vector) {
+            return Ok(());
+        }
+        let dtype = row.result;
         for (name, is_written) in NARROW.into_iter().zip([false, true]) {
             let side = if is_written { &self.outputs } else { &self.inputs };
             if let Some(one) = side.iter().find(|one| one.name == name) {

@@ -4,7 +4,7 @@
 //!
 //! - Competitors are timed in one interleaved run ([`rounds`]); what counts is the ratio of a round, not a time.
 //! - The host is hidden: a round is queued behind a kernel that waits ([`sleep`]).
-//! - Inputs are random normal ([`random`]), in several sets of buffers that together exceed twice the L2 ([`data`]).
+//! - Inputs are random ([`random`]), in several sets of buffers that together exceed twice the L2 ([`data`]).
 //! - Results are checked on poisoned outputs before anything is timed ([`check`]).
 //! - Limits are measured in the same run: products alone ([`ceiling`]) and copies alone ([`copy`]).
 

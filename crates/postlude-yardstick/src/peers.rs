@@ -36,7 +36,7 @@ pub struct Asked {
     pub source: String,
     /// M, N and K.
     pub sizes: [usize; 3],
-    /// The dtype of tiles.
+    /// The dtype of the operands.
     pub dtype: String,
     /// Sets of buffers.
     pub sets: usize,

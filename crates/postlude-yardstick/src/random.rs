@@ -1,21 +1,22 @@
-//! Random normal data, or ones, made on the GPU.
+//! Random data, or ones, made on the GPU.
 //!
-//! In: memory, a dtype, a seed. Out: elements drawn from N(0, 1) and rounded. Element pairs are numbered; two 32-bit
-//! hashes of a pair's number and the seed give two uniform numbers of 24 bits, which Box and Muller's transform turns
-//! into two normal ones: `sqrt(-2 ln u) * (cos, sin)(2 pi v)`, by the hardware's approximations. The largest magnitude is
-//! `sqrt(2 * 25 * ln 2)`, about 5.9.
+//! In: memory, a dtype, a seed. Out: floats drawn from N(0, 1) and rounded, or 8-bit integers that are uniform over their
+//! whole range. Element pairs are numbered; two 32-bit hashes of a pair's number and the seed give two uniform numbers of
+//! 24 bits, which Box and Muller's transform turns into two normal ones: `sqrt(-2 ln u) * (cos, sin)(2 pi v)`, by the
+//! hardware's approximations. The largest magnitude is `sqrt(2 * 25 * ln 2)`, about 5.9. Integers are bytes of a hash.
 //!
-//! Invariant: the same seed gives the same data. Every element is a bf16 number, whatever the dtype (but for f16, whose
-//! smallest magnitudes are rounded): a vector kept as f32 and as bf16 holds the same values.
+//! Invariant: the same seed gives the same data. Every float is a bf16 number, whatever the dtype (but for f16, whose
+//! smallest magnitudes are rounded, and TF32): a vector kept as f32 and as bf16 holds the same values. A TF32 operand has
+//! ten bits of fraction and zeros below: a kernel that truncates operands and one that rounds them multiply the same.
 
 use postlude::DType;
 use postlude::runtime::{Device, DeviceBuffer, RuntimeError, Stream};
 use postlude_ptx::entry::Entry;
-use postlude_ptx::kernel::{Attributes, Half, Kernel, Reg, build};
+use postlude_ptx::kernel::{Attributes, Half, Kernel, Packed8, Reg, build};
 use postlude_ptx::launch::Parameter;
 use postlude_ptx::modifier::Approx;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{F32, Scalar, U32};
 
 use crate::program::{self, pointer};
 
@@ -31,23 +32,37 @@ pub enum Store {
     Halves(Half),
     /// Single precision.
     Single,
+    /// Single precision with 10 bits of fraction.
+    Tf32,
+    /// Two 8-bit floats in 16 bits.
+    Float8(Packed8),
+    /// Two 8-bit integers in 16 bits, with or without a sign.
+    Integers,
 }
 
 impl Store {
-    /// How a dtype is stored; `None` for those without normal numbers here.
+    /// All of them.
+    pub const ALL: [Store; 7] = [
+        Store::Halves(Half::F16),
+        Store::Halves(Half::BF16),
+        Store::Single,
+        Store::Tf32,
+        Store::Float8(Packed8::E4M3),
+        Store::Float8(Packed8::E5M2),
+        Store::Integers,
+    ];
+
+    /// How a dtype is stored; `None` for those that are not drawn on the GPU.
     pub fn of(dtype: DType) -> Option<Store> {
         match dtype {
             DType::F16 => Some(Store::Halves(Half::F16)),
             DType::BF16 => Some(Store::Halves(Half::BF16)),
-            DType::F32 | DType::TF32 => Some(Store::Single),
-            DType::F8E4M3
-            | DType::F8E5M2
-            | DType::F8E8M0
-            | DType::I8
-            | DType::U8
-            | DType::I32
-            | DType::Bool
-            | DType::B1 => None,
+            DType::F32 => Some(Store::Single),
+            DType::TF32 => Some(Store::Tf32),
+            DType::F8E4M3 => Some(Store::Float8(Packed8::E4M3)),
+            DType::F8E5M2 => Some(Store::Float8(Packed8::E5M2)),
+            DType::I8 | DType::U8 => Some(Store::Integers),
+            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
     }
 
@@ -56,13 +71,18 @@ impl Store {
             Store::Halves(Half::F16) => "yardstick_normal_f16",
             Store::Halves(Half::BF16) => "yardstick_normal_bf16",
             Store::Single => "yardstick_normal_f32",
+            Store::Tf32 => "yardstick_normal_tf32",
+            Store::Float8(Packed8::E4M3) => "yardstick_normal_e4m3",
+            Store::Float8(Packed8::E5M2) => "yardstick_normal_e5m2",
+            Store::Integers => "yardstick_uniform_bytes",
         }
     }
 
     const fn pair_bytes(self) -> u32 {
         match self {
             Store::Halves(_) => 4,
-            Store::Single => 8,
+            Store::Single | Store::Tf32 => 8,
+            Store::Float8(_) | Store::Integers => 2,
         }
     }
 }
@@ -70,23 +90,23 @@ impl Store {
 /// What memory is filled with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contents {
-    /// Random normal numbers.
-    Normal,
+    /// Random normal numbers; integers are uniform.
+    Random,
     /// Ones, which switch few bits and take little power.
     Ones,
 }
 
 impl Contents {
-    /// What a normal number is multiplied by, and what is added.
+    /// What a random number is multiplied by, and what is added.
     const fn scale_and_shift(self) -> [f32; 2] {
         match self {
-            Contents::Normal => [1.0, 0.0],
+            Contents::Random => [1.0, 0.0],
             Contents::Ones => [0.0, 1.0],
         }
     }
 }
 
-/// The kernel that fills with normal numbers, scaled and shifted.
+/// The kernel that fills with random numbers, scaled and shifted.
 pub fn entry(store: Store) -> Entry {
     build::<Sm90a>(store.name(), Attributes::new(THREADS), |k| {
         let data = k.parameter_pointer("data").load();
@@ -95,16 +115,31 @@ pub fn entry(store: Store) -> Entry {
         let [scale, shift] = ["scale", "shift"].map(|name| k.parameter_f32(name).load());
         let first = k.block().mad(THREADS, k.thread());
         k.for_(first, pairs, k.blocks() * THREADS, |pair| {
-            let [low, high] = normal_pair(k, pair, seed).map(|value| value.fma(scale, shift));
-            let rounded = k.pack_halves(Half::BF16, low, high);
             let place = data.element(pair, store.pair_bytes());
+            let normal = || normal_pair(k, pair, seed).map(|value| value.fma(scale, shift));
+            let rounded = || {
+                let [low, high] = normal();
+                k.pack_halves(Half::BF16, low, high)
+            };
             match store {
-                Store::Halves(Half::BF16) => k.store_global(place, [rounded]),
+                Store::Halves(Half::BF16) => k.store_global(place, [rounded()]),
                 Store::Halves(Half::F16) => {
-                    let [low, high] = k.unpack_halves(Half::BF16, rounded);
+                    let [low, high] = k.unpack_halves(Half::BF16, rounded());
                     k.store_global(place, [k.pack_halves(Half::F16, low, high)]);
                 }
-                Store::Single => k.store_global(place, k.unpack_halves(Half::BF16, rounded)),
+                Store::Single => k.store_global(place, k.unpack_halves(Half::BF16, rounded())),
+                Store::Tf32 => k.store_global(place, normal().map(|value| k.tf32(value))),
+                Store::Float8(format) => {
+                    let [low, high] = normal();
+                    k.store_global(place, [k.pack_float8(format, low, high)]);
+                }
+                Store::Integers => {
+                    // Two bytes as one number without a sign, and ones as 0x0101.
+                    let bits = mix(mix(pair + 1) ^ seed) >> 16;
+                    let ones = shift * f32::from(0x0101_u16);
+                    let bytes = k.nearest_s32(k.float_of_u32(bits).fma(scale, ones)).cast::<U32>();
+                    k.store_global_narrow(Scalar::U16, place, bytes);
+                }
             }
         });
     })
@@ -156,8 +191,8 @@ mod tests {
     use crate::program::assembled::assemble;
 
     #[test]
-    fn the_kernels_that_draw_normal_numbers_assemble() {
-        for store in [Store::Halves(Half::F16), Store::Halves(Half::BF16), Store::Single] {
+    fn the_kernels_that_draw_numbers_assemble() {
+        for store in Store::ALL {
             assemble(&entry(store));
         }
     }

@@ -35,7 +35,7 @@ impl Regime {
     /// What inputs hold.
     pub(crate) const fn contents(self) -> Contents {
         match self {
-            Regime::Interleaved | Regime::Alone => Contents::Normal,
+            Regime::Interleaved | Regime::Alone => Contents::Random,
             Regime::FullClock => Contents::Ones,
         }
     }

@@ -100,8 +100,12 @@ pub struct RowReport {
     pub n: usize,
     /// The contraction.
     pub k: usize,
-    /// The tiles' dtype.
+    /// The operands' dtype.
     pub dtype: String,
+    /// The dtype of the plain product.
+    pub result_dtype: String,
+    /// What is asked of functions, and of sums of 8-bit floats.
+    pub math: &'static str,
     /// How the operands lie.
     pub layout: &'static str,
     /// What the row took altogether, in seconds.
@@ -141,6 +145,8 @@ impl RowReport {
             n,
             k,
             dtype: row.dtype.to_string(),
+            result_dtype: row.result.to_string(),
+            math: row.math.name(),
             layout: row.layout.name(),
             wall_seconds,
             refused: None,

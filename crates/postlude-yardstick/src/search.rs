@@ -80,10 +80,10 @@ pub(crate) fn search(
     let row = &Row { effort: Effort::Brief, ..row.clone() };
     let kernel = row.kernel()?;
     let problem = problem(&kernel, row)?;
-    if let Some(refusal) = refusal(&kernel, &problem, bench.chip) {
+    if let Some(refusal) = refusal(&kernel, &problem, row, bench.chip) {
         return Ok(Found::Refused(refusal));
     }
-    let compiled = kernel.compile(&Options::default());
+    let compiled = kernel.compile(&row.options());
     let (entries, mut not_run) = entries(bench, search, &compiled, &problem)?;
     let data = bench.data(row, kernel.defined(), &problem)?;
     let start = Instant::now();
@@ -162,7 +162,7 @@ fn prepare(
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(entry) = entries.get(place) else { return done };
             let hooks = Hooks { schedule: Some(entry.schedule.clone()), ..Hooks::default() };
-            let options = Options { hooks, ..Options::default() };
+            let options = Options { hooks, ..row.options() };
             let results = |set| data.results(set);
             done.push((place, Ours::prepare(device, kernel, &options, row, data, results)));
         }

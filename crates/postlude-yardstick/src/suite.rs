@@ -1,9 +1,10 @@
 //! A table: the problems that are measured, suite by suite.
 //!
-//! A row is a kernel, its sizes, dtype and layout, and cuBLASLt's own way to do the same in one call where it has one.
+//! A row is a kernel, its sizes, dtypes and layout, and cuBLASLt's own way to do the same in one call where it has one.
 
 mod drawn;
 mod epilogues;
+mod operands;
 mod row;
 mod vocabulary;
 
@@ -42,11 +43,17 @@ pub enum Suite {
     Large,
     /// What is computed of a vocabulary's logits and folds each row of them.
     Vocabulary,
+    /// Products of 8-bit floats, F1 to F5.
+    Fp8,
+    /// Products of 8-bit integers, I1 to I4 and E11.
+    I8,
+    /// Products of TF32 operands, T1 to T4.
+    Tf32,
 }
 
 impl Suite {
     /// All of them, in the order of reports.
-    pub const ALL: [Suite; 10] = [
+    pub const ALL: [Suite; 13] = [
         Suite::FirstUse,
         Suite::Plain,
         Suite::Fused,
@@ -57,6 +64,9 @@ impl Suite {
         Suite::Random,
         Suite::Large,
         Suite::Vocabulary,
+        Suite::Fp8,
+        Suite::I8,
+        Suite::Tf32,
     ];
     /// What is measured when nobody says what.
     pub const USUAL: [Suite; 3] = [Suite::FirstUse, Suite::Plain, Suite::Fused];
@@ -74,6 +84,9 @@ impl Suite {
             Suite::Random => "random",
             Suite::Large => "large",
             Suite::Vocabulary => "vocabulary",
+            Suite::Fp8 => "fp8",
+            Suite::I8 => "i8",
+            Suite::Tf32 => "tf32",
         }
     }
 
@@ -95,6 +108,9 @@ impl Suite {
             Suite::Random => drawn::rows(seed),
             Suite::Large => LARGE.iter().map(|sizes| large_row(*sizes)).collect(),
             Suite::Vocabulary => vocabulary::rows(),
+            Suite::Fp8 => operands::fp8(),
+            Suite::I8 => operands::i8(),
+            Suite::Tf32 => operands::tf32(),
         }
         .into_iter()
         .map(|row| Row { suite: self, ..row })
@@ -166,9 +182,8 @@ const UNALIGNED: &[UnalignedLine] = &[
 ];
 
 fn plain_rows(suffix: &str, dtype: DType) -> Vec<Row> {
-    let row = |(name, sizes): &(&str, [usize; 3])| Row {
-        dtype,
-        ..Row::plain(format!("{name}{suffix}"), *sizes, Layout::Tn)
+    let row = |(name, sizes): &(&str, [usize; 3])| {
+        Row::product(format!("{name}{suffix}"), *sizes, Layout::Tn, [dtype; 2])
     };
     PRODUCTS.iter().map(row).collect()
 }
@@ -216,7 +231,7 @@ mod tests {
 
     fn planned(row: &Row, kernel: &postlude::Kernel) -> Result<(), String> {
         let problem = Problem::new(kernel.defined(), &row.named_sizes()).unwrap();
-        refusal(kernel, &problem, Chip::STANDARD).map_or(Ok(()), Err)
+        refusal(kernel, &problem, row, Chip::STANDARD).map_or(Ok(()), Err)
     }
 
     /// Rows in other layouts and unaligned ones may be refused, and say so.

@@ -8,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use postlude::runtime::{Device, DeviceBuffer, Event, Stream};
-use postlude::{DType, dtype};
-use postlude_ptx::kernel::Half;
+use postlude::{DType, MathMode, dtype};
 use postlude_yardstick::YardstickError;
 use postlude_yardstick::ceiling::Ceiling;
 use postlude_yardstick::copy;
@@ -43,13 +42,13 @@ fn values(buffer: &DeviceBuffer, dtype: DType, count: usize, stream: &Stream) ->
     (0..count).map(|place| dtype::load(dtype, &bytes, place)).collect()
 }
 
-/// Fills a buffer with normal numbers.
+/// Fills a buffer with random numbers.
 fn fill(device: &Device, stream: &Stream, buffer: &DeviceBuffer, dtype: DType, seed: u32) {
     let store = Store::of(dtype).unwrap();
-    random::fill(device, stream, buffer, store, Contents::Normal, seed).unwrap();
+    random::fill(device, stream, buffer, store, Contents::Random, seed).unwrap();
 }
 
-fn normal(device: &Device, stream: &Stream, dtype: DType, count: usize, seed: u32) -> DeviceBuffer {
+fn drawn(device: &Device, stream: &Stream, dtype: DType, count: usize, seed: u32) -> DeviceBuffer {
     let buffer = device.allocate(dtype.bytes_for(count) as u64).unwrap();
     fill(device, stream, &buffer, dtype, seed);
     buffer
@@ -59,7 +58,7 @@ fn normal(device: &Device, stream: &Stream, dtype: DType, count: usize, seed: u3
 fn gpu_random_numbers_are_normal_and_independent() {
     let Some((device, stream, _alone)) = device() else { return };
     let all = [1, 2].map(|seed| {
-        let buffer = normal(&device, &stream, DType::F32, COUNT, seed);
+        let buffer = drawn(&device, &stream, DType::F32, COUNT, seed);
         values(&buffer, DType::F32, COUNT, &stream)
     });
     let count = COUNT as f64;
@@ -82,8 +81,55 @@ fn gpu_random_numbers_are_normal_and_independent() {
 fn gpu_random_numbers_are_the_same_in_every_dtype() {
     let Some((device, stream, _alone)) = device() else { return };
     let [single, narrow] = [DType::F32, DType::BF16]
-        .map(|dtype| values(&normal(&device, &stream, dtype, 4096, 9), dtype, 4096, &stream));
+        .map(|dtype| values(&drawn(&device, &stream, dtype, 4096, 9), dtype, 4096, &stream));
     assert_eq!(single, narrow);
+}
+
+#[test]
+fn gpu_random_narrow_floats_are_normal_and_tf32_has_ten_bits() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let count = COUNT as f64;
+    for dtype in [DType::F8E4M3, DType::F8E5M2, DType::TF32] {
+        let found = values(&drawn(&device, &stream, dtype, COUNT, 3), dtype, COUNT, &stream);
+        let moment = |power: i32| found.iter().map(|x| x.powi(power)).sum::<f64>() / count;
+        assert!(moment(1).abs() < 6.0 / count.sqrt(), "{dtype}: mean {}", moment(1));
+        // Rounding to two bits of fraction adds about a hundredth.
+        assert!((moment(2) - 1.0).abs() < 0.02, "{dtype}: variance {}", moment(2));
+        let largest = found.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+        assert!((4.0..6.5).contains(&largest), "{dtype}: {largest}");
+    }
+    let bits = drawn(&device, &stream, DType::TF32, 4096, 3).to_vec(&stream).unwrap();
+    let bits: Vec<u32> =
+        bits.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
+    assert!(bits.iter().all(|bits| bits & 0x1fff == 0));
+    assert!(bits.iter().any(|bits| bits & 0x2000 != 0));
+}
+
+#[test]
+fn gpu_random_integers_are_uniform_over_their_range() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let bytes = drawn(&device, &stream, DType::I8, COUNT, 4).to_vec(&stream).unwrap();
+    for (offset, step) in [(0, 1), (0, 2), (1, 2)] {
+        let mut counts = [0usize; 256];
+        bytes.iter().skip(offset).step_by(step).for_each(|byte| counts[usize::from(*byte)] += 1);
+        let mean = (COUNT / step / 256) as f64;
+        // Seven deviations of a count.
+        let far = counts.iter().find(|count| (**count as f64 - mean).abs() > 7.0 * mean.sqrt());
+        assert_eq!(far, None, "from {offset} by {step}, {mean} on the mean");
+    }
+}
+
+#[test]
+fn gpu_ones_are_ones_in_every_dtype() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let floats = [DType::F16, DType::BF16, DType::F32, DType::TF32, DType::F8E4M3, DType::F8E5M2];
+    for dtype in floats.into_iter().chain([DType::I8, DType::U8]) {
+        let buffer = device.allocate(dtype.bytes_for(4096) as u64).unwrap();
+        let store = Store::of(dtype).unwrap();
+        random::fill(&device, &stream, &buffer, store, Contents::Ones, 5).unwrap();
+        let found = values(&buffer, dtype, 4096, &stream);
+        assert!(found.iter().all(|value| *value == 1.0), "{dtype}: {:?}", &found[..4]);
+    }
 }
 
 #[test]
@@ -108,21 +154,32 @@ fn gpu_limits_are_those_of_a_hopper() {
     let bytes = copy::bandwidth(&device, &stream).unwrap();
     assert!((1e12..6e12).contains(&bytes), "{bytes:e} bytes a second");
     let sleep = Sleep::new(&device).unwrap();
-    let ceiling = Ceiling::new(&device, &stream, Half::BF16).unwrap();
-    let (launch, operations) = ceiling.launch(1e12).unwrap();
-    let competitor = Competitor {
-        name: "ceiling".to_owned(),
-        operations,
-        launches: 1,
-        launch: Box::new(|_, stream| Ok(launch.launch(stream)?)),
-    };
-    let track = Track { device: &device, stream: &stream, sleep: &sleep, sets: 1 };
-    let (warm_up, budget) = (std::time::Duration::ZERO, std::time::Duration::from_secs(1));
-    let plan = Plan { warm_up, rounds: 20, fewest: 5, budget };
-    let samples = track.run(&[competitor], &plan, 1).unwrap();
-    let rate = samples.rate(0);
-    eprintln!("{:.0} TFLOP/s, {:.0} GB/s, {} dropped", rate / 1e12, bytes / 1e9, samples.dropped);
-    assert!((3e14..1.1e15).contains(&rate), "{rate:e} operations a second");
+    eprintln!("{:.0} GB/s", bytes / 1e9);
+    // By the bytes of an operand: a step of 8-bit operands has twice the products of one of 16 bits.
+    for (dtype, factor) in [
+        (DType::BF16, 1.0),
+        (DType::TF32, 0.5),
+        (DType::F8E4M3, 2.0),
+        (DType::F8E5M2, 2.0),
+        (DType::I8, 2.0),
+        (DType::U8, 2.0),
+    ] {
+        let ceiling = Ceiling::new(&device, &stream, dtype).unwrap();
+        let (launch, operations) = ceiling.launch(1e12).unwrap();
+        let competitor = Competitor {
+            name: "ceiling".to_owned(),
+            operations,
+            launches: 1,
+            launch: Box::new(|_, stream| Ok(launch.launch(stream)?)),
+        };
+        let track = Track { device: &device, stream: &stream, sleep: &sleep, sets: 1 };
+        let (warm_up, budget) = (std::time::Duration::ZERO, std::time::Duration::from_secs(1));
+        let plan = Plan { warm_up, rounds: 20, fewest: 5, budget };
+        let samples = track.run(&[competitor], &plan, 1).unwrap();
+        let rate = samples.rate(0);
+        eprintln!("{dtype}: {:.0} TFLOP/s, {} dropped", rate / 1e12, samples.dropped);
+        assert!((3e14..1.1e15).contains(&(rate / factor)), "{dtype}: {rate:e} operations a second");
+    }
 }
 
 /// A product for cuBLASLt with its memory, checked element by element in f64.
@@ -149,7 +206,9 @@ impl Asked {
             m,
             n,
             k,
-            dtype,
+            operands: dtype,
+            result: dtype,
+            math: MathMode::Default,
             epilogue: Epilogue::BiasRelu,
             alpha: 0.5,
             beta: 0.25,
@@ -198,17 +257,79 @@ impl Asked {
     }
 }
 
+/// The library, where there is one.
+fn library(device: &Device) -> Option<CublasLt> {
+    match CublasLt::open(device) {
+        Ok(library) => Some(library),
+        Err(error @ YardstickError::NoLibrary { .. }) => {
+            let test = thread::current().name().unwrap_or("a test on a GPU").to_owned();
+            eprintln!("SKIPPED {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// `A @ W.T` of these operands with this result, every algorithm beside f64.
+fn check_product(
+    library: &CublasLt,
+    (device, stream): (&Device, &Stream),
+    [operands, result]: [DType; 2],
+    math: MathMode,
+) {
+    let [m, n, k] = [96, 160, 256];
+    let [a, w] =
+        [(m * k, 1), (n * k, 2)].map(|(count, seed)| drawn(device, stream, operands, count, seed));
+    let d = device.allocate(result.bytes_for(m * n) as u64).unwrap();
+    let (layout, epilogue) = (Layout::Tn, Epilogue::Plain);
+    let (alpha, beta, vector) = (1.0, 0.0, 0);
+    let request =
+        Request { layout, m, n, k, operands, result, math, epilogue, alpha, beta, vector };
+    let matmul = library.matmul(&request).unwrap_or_else(|error| panic!("{operands}: {error}"));
+    let (left, right, result_address) = (a.address(), w.address(), d.address());
+    let addresses =
+        Addresses { left, right, addend: result_address, result: result_address, aux: 0 };
+    let (a, w) = (values(&a, operands, m * k, stream), values(&w, operands, n * k, stream));
+    let mut ran = 0;
+    for algorithm in 0..matmul.algorithms() {
+        d.fill(stream, 0, d.len(), 0xff).unwrap();
+        // Some suggestions are refused when they are launched.
+        if matmul.launch(algorithm, &addresses, stream).is_err() {
+            continue;
+        }
+        ran += 1;
+        for (place, found) in values(&d, result, m * n, stream).into_iter().enumerate() {
+            let (row, column) = (place / n, place % n);
+            let terms = (0..k).map(|depth| a[row * k + depth] * w[column * k + depth]);
+            let (sum, magnitude) =
+                terms.fold((0.0, 0.0), |(sum, size), term: f64| (sum + term, size + term.abs()));
+            let bound = if result == DType::I32 { 0.0 } else { magnitude / 128.0 };
+            let at = format!("{operands} {math:?} by algorithm {algorithm}, {place}");
+            assert!((found - sum).abs() <= bound, "{at}: {found}, not {sum}");
+        }
+    }
+    assert!(ran > 0, "{operands} {math:?}: no algorithm ran");
+    eprintln!("{operands} to {result}, {math:?}: {ran} algorithms");
+}
+
+#[test]
+fn gpu_cublaslt_multiplies_operands_of_every_type() {
+    let Some((device, stream, _alone)) = device() else { return };
+    let Some(library) = library(&device) else { return };
+    for (dtypes, math) in [
+        ([DType::F8E4M3, DType::BF16], MathMode::Default),
+        ([DType::F8E4M3, DType::BF16], MathMode::Fast),
+        ([DType::I8, DType::I32], MathMode::Default),
+        ([DType::TF32, DType::F32], MathMode::Default),
+    ] {
+        check_product(&library, (&device, &stream), dtypes, math);
+    }
+}
+
 #[test]
 fn gpu_cublaslt_does_what_it_is_asked_for_in_every_layout() {
     let Some((device, stream, _alone)) = device() else { return };
-    let library = match CublasLt::open(&device) {
-        Ok(library) => library,
-        Err(error @ YardstickError::NoLibrary { .. }) => {
-            eprintln!("SKIPPED gpu_cublaslt_does_what_it_is_asked_for: {error}");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(library) = library(&device) else { return };
     eprintln!("cuBLASLt {} from {}", library.version(), library.path().display());
     for layout in Layout::ALL {
         for dtype in [DType::BF16, DType::F16] {

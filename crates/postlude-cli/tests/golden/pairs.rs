@@ -99,7 +99,7 @@ pub(crate) fn benchmarks() -> Vec<Entry> {
     let entry = |row: postlude_yardstick::suite::Row| {
         let kernel = row.kernel().unwrap_or_else(|error| panic!("{}: {error}", row.name));
         let name = format!("{}/{}", row.suite.name(), row.name);
-        Entry::packed(&name, &kernel.compile(&Options::default()), &row.named_sizes())
+        Entry::packed(&name, &kernel.compile(&row.options()), &row.named_sizes())
     };
     rows.map(entry).collect()
 }

@@ -2,13 +2,11 @@
 
 use postlude::runtime::Stream;
 use postlude::{DType, dtype};
-use postlude_ptx::kernel::Half;
 
-use super::CHUNK_BYTES;
+use super::{CHUNK_BYTES, sums};
 use crate::cublaslt::Epilogue;
 use crate::data::Placed;
 use crate::error::YardstickError;
-use crate::random::Store;
 use crate::shuffle::Shuffler;
 use crate::suite::Row;
 
@@ -26,13 +24,11 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// For results of a row in its tiles' dtype that end in an epilogue, with a product multiplied by `alpha`.
+    /// For results of a row in its result's dtype that end in an epilogue, with a product multiplied by `alpha`.
     ///
-    /// Every 16 products the tensor cores align 17 terms to the largest and cut each off 25 bits below it, and the sum at
-    /// 24 bits: an error of `17 * 2^-25 + 2^-23` of the largest magnitude there is. A sum of k products of normal numbers
-    /// has a deviation of `sqrt(k)`, and no one of even 10^12 is eight deviations away. Two kernels are wrong by twice
-    /// that. Relu does not stretch a difference, gelu and its derivative by less than 1.13. The library's tanh is the
-    /// hardware's, whose error of 2^-11 is multiplied by half the argument, and in the derivative by less than 3.
+    /// Products differ by what `sums` allows. Relu does not stretch a difference, gelu and its derivative by less than
+    /// 1.13. The library's tanh is the hardware's, whose error of 2^-11 is multiplied by half the argument, and in the
+    /// derivative by less than 3.
     pub fn of(row: &Row, epilogue: Epilogue, alpha: f64) -> Tolerance {
         let (sums, largest) = sums(row, alpha);
         let absolute = match epilogue {
@@ -42,7 +38,7 @@ impl Tolerance {
             Epilogue::GeluGradient => 1.13 * sums + 3.0 * largest * f64::exp2(-11.0),
             Epilogue::Plain | Epilogue::Bias | Epilogue::BiasRelu => sums,
         };
-        Tolerance { absolute, relative: 0.0, dtype: row.dtype }
+        Tolerance { absolute, relative: 0.0, dtype: row.result }
     }
 
     /// For the sums of this many elements of which each is allowed this: errors of either sign, an eighth of the bound on
@@ -56,7 +52,7 @@ impl Tolerance {
     /// For an output of a row by two schedules of ours. No number that is drawn is larger than 8; what is not a tile folds
     /// at most all elements.
     pub fn between_schedules(row: &Row, output: &Placed) -> Tolerance {
-        let (sums, _) = sums(row, 1.0);
+        let (sums, _) = sums(row, row.operand_scale());
         let tile = Tolerance { absolute: 8.0 * sums, relative: 0.0, dtype: output.dtype };
         let [m, n, _] = row.sizes;
         if output.shape.len() > 1 { tile } else { tile.summed(m * n) }
@@ -69,15 +65,7 @@ impl Tolerance {
     }
 }
 
-/// How far two right products of a row may be apart, and the largest magnitude that there may be.
-pub(crate) fn sums(row: &Row, alpha: f64) -> (f64, f64) {
-    let k = row.sizes[2] as f64;
-    let largest = 8.0 * k.sqrt() * alpha.abs();
-    let step = 17.0 * f64::exp2(-25.0) + f64::exp2(-23.0);
-    (2.0 * (k / 16.0).ceil() * step * largest, largest)
-}
-
-/// The distance of neighbours in a dtype at this magnitude.
+/// The distance of neighbours in a dtype at this magnitude; integers are not rounded.
 fn ulp(dtype: DType, size: f64) -> f64 {
     let (fraction, smallest) = match dtype {
         DType::BF16 => (7, -126),
@@ -86,7 +74,8 @@ fn ulp(dtype: DType, size: f64) -> f64 {
         DType::F8E4M3 => (3, -6),
         DType::F8E5M2 => (2, -14),
         DType::F8E8M0 => (0, -127),
-        DType::F32 | DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => (23, -126),
+        DType::F32 => (23, -126),
+        DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => return 0.0,
     };
     let exponent = if size > 0.0 { size.log2().floor() as i32 } else { smallest };
     f64::from(exponent.max(smallest) - fraction).exp2()
@@ -192,18 +181,19 @@ fn compare_bytes(one: &[u8], other: &[u8], tolerance: &Tolerance, found: &mut Di
     }
 }
 
-/// Whether all elements are numbers: in every format here, what is not has all ones above its fraction.
+/// Whether all elements are numbers, as far as it is quick to tell: what is not has all ones above its fraction.
 fn are_numbers(dtype: DType, bytes: &[u8]) -> bool {
     let halves = |infinity: u16| {
         let count =
             |two: &[u8]| u32::from(u16::from_le_bytes([two[0], two[1]]) & 0x7fff > infinity);
         bytes.chunks_exact(2).map(count).sum::<u32>() == 0
     };
-    match Store::of(dtype) {
-        Some(Store::Halves(Half::BF16)) => halves(0x7f80),
-        Some(Store::Halves(Half::F16)) => halves(0x7c00),
+    match dtype {
+        DType::BF16 => halves(0x7f80),
+        DType::F16 => halves(0x7c00),
+        DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => true,
         // Looked at one by one.
-        Some(Store::Single) | None => false,
+        DType::F32 | DType::TF32 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => false,
     }
 }
 
@@ -217,6 +207,8 @@ fn compare_elements(one: &[u8], other: &[u8], tolerance: &Tolerance, found: &mut
 
 #[cfg(test)]
 mod tests {
+    use postlude::MathMode;
+
     use super::*;
     use crate::suite::{SEED, Suite};
 
@@ -266,13 +258,32 @@ mod tests {
         assert_eq!(ulp(DType::F16, 0.0), f64::exp2(-24.0));
     }
 
+    /// The tensor core's own sums of 8-bit floats lose most.
     #[test]
     fn a_tolerance_is_far_below_a_result() {
         for row in Suite::ALL.iter().flat_map(|suite| suite.rows(SEED)) {
             let epilogue = row.library.unwrap_or(Epilogue::Plain);
             let tolerance = Tolerance::of(&row, epilogue, 1.0);
             let deviation = (row.sizes[2] as f64).sqrt();
-            assert!(tolerance.absolute < deviation / 48.0, "{}: {tolerance:?}", row.name);
+            let part = match (row.dtype.is_fp8(), row.math) {
+                (true, MathMode::Fast) => 2.0,
+                (true, MathMode::Default | MathMode::Accurate) => 24.0,
+                (false, _) => 48.0,
+            };
+            assert!(tolerance.absolute < deviation / part, "{}: {tolerance:?}", row.name);
         }
+    }
+
+    #[test]
+    fn integers_are_exact() {
+        let rows = Suite::I8.rows(SEED);
+        let tolerance = Tolerance::of(&rows[0], Epilogue::Plain, 1.0);
+        let large = f64::from(1 << 28);
+        assert!(tolerance.allows(large, large) && !tolerance.allows(large, large + 1.0));
+        // What nobody overwrote is a number, and another one.
+        let mut found = Differences::default();
+        let [one, other] = [[-1, 7, 9], [-1, 7, 10]].map(|all| all.map(i32::to_le_bytes).concat());
+        compare_bytes(&one, &other, &tolerance, &mut found);
+        assert_eq!((found.compared, found.different, found.wrong), (3, 1, 1));
     }
 }

@@ -171,13 +171,13 @@ pub fn against_definition(
         let named = |name: &str| outputs.iter().find(|output| output.name == name);
         let wanted: Vec<&Placed> = names.iter().filter_map(|name| named(name)).collect();
         assert_eq!(wanted.len(), names.len(), "compiler bug: outputs without memory");
-        verdict.add_sample(&compare_part(&graph, &part, data, (&wanted, set), stream)?);
+        verdict.add_sample(&compare_part((&graph, row.math), &part, data, (&wanted, set), stream)?);
     }
     Ok(verdict)
 }
 
 fn compare_part(
-    graph: &Graph,
+    (graph, math): (&Graph, MathMode),
     part: &Part,
     data: &Data,
     (outputs, set): (&[&Placed], usize),
@@ -196,7 +196,7 @@ fn compare_part(
     let problem =
         Problem::new(graph, &sizes).map_err(|error| YardstickError::Call(error.into()))?;
     let mut verdict = Verdict { right: true, ..Verdict::default() };
-    let wanted = reference::evaluate(graph, &problem, &arguments, MathMode::default());
+    let wanted = reference::evaluate(graph, &problem, &arguments, math);
     let wanted = wanted.map_err(|error| YardstickError::Call(error.into()))?;
     for (wanted, output) in wanted.iter().zip(outputs) {
         let found = wanted.compare(&part.gather(output, set, stream)?);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use libloading::Library as Opened;
 use postlude::runtime::Stream;
 
+use super::types::{Compute, Element, Scales};
 use crate::error::{Status, YardstickError};
 
 /// A handle of the library: opaque, never read through.
@@ -44,17 +45,11 @@ pub(super) enum OperationAttribute {
     BiasPointer = 8,
     AuxPointer = 11,
     AuxLeading = 12,
+    /// One byte: whether sums of 8-bit floats stay in the tensor core.
+    FastAccumulation = 25,
     BiasType = 26,
 }
 
-/// `cublasComputeType_t`: sums in single precision.
-const COMPUTE_32F: c_int = 68;
-/// `cudaDataType_t`: single precision.
-pub(super) const TYPE_32F: i32 = 0;
-/// `cudaDataType_t`: half precision.
-pub(super) const TYPE_16F: i32 = 2;
-/// `cudaDataType_t`: bf16.
-pub(super) const TYPE_16BF: i32 = 14;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const PREFERENCE_WORKSPACE: c_int = 1;
 
@@ -98,7 +93,7 @@ table! {
     preference_destroy = "cublasLtMatmulPreferenceDestroy"(Handle) -> c_int;
     preference_set = "cublasLtMatmulPreferenceSetAttribute"(Handle, c_int, *const c_void, usize) -> c_int;
     heuristics = "cublasLtMatmulAlgoGetHeuristic"(Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut HeuristicResult, *mut c_int) -> c_int;
-    multiply = "cublasLtMatmul"(Handle, Handle, *const f32, u64, Handle, u64, Handle, *const f32, u64, Handle, u64, Handle, *const Algorithm, u64, usize, Handle) -> c_int;
+    multiply = "cublasLtMatmul"(Handle, Handle, *const c_void, u64, Handle, u64, Handle, *const c_void, u64, Handle, u64, Handle, *const Algorithm, u64, usize, Handle) -> c_int;
 }
 
 fn check(call: &'static str, code: c_int) -> Result<(), YardstickError> {
@@ -145,12 +140,15 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// A product whose sums and scales are single precision.
-    pub(super) fn new(library: &Arc<Library>) -> Result<Operation, YardstickError> {
-        let mut handle = 0;
+    /// A product with sums and scales of these types.
+    pub(super) fn new(
+        library: &Arc<Library>,
+        compute: Compute,
+    ) -> Result<Operation, YardstickError> {
+        let (mut handle, scale) = (0, compute.scale() as c_int);
+        let create = library.table.operation_create;
         // SAFETY: writes one handle.
-        let code =
-            unsafe { (library.table.operation_create)(&raw mut handle, COMPUTE_32F, TYPE_32F) };
+        let code = unsafe { create(&raw mut handle, compute as c_int, scale) };
         check("cublasLtMatmulDescCreate", code)?;
         Ok(Operation { library: library.clone(), handle })
     }
@@ -160,6 +158,15 @@ impl Operation {
         &self,
         attribute: OperationAttribute,
         value: i32,
+    ) -> Result<(), YardstickError> {
+        self.set_bytes(attribute, &value.to_ne_bytes())
+    }
+
+    /// Sets an attribute of one byte.
+    pub(super) fn set_byte(
+        &self,
+        attribute: OperationAttribute,
+        value: i8,
     ) -> Result<(), YardstickError> {
         self.set_bytes(attribute, &value.to_ne_bytes())
     }
@@ -199,7 +206,7 @@ impl MatrixLayout {
     /// A matrix whose columns follow one another without gaps.
     pub(super) fn new(
         library: &Arc<Library>,
-        element: i32,
+        element: Element,
         rows: usize,
         columns: usize,
     ) -> Result<MatrixLayout, YardstickError> {
@@ -207,7 +214,7 @@ impl MatrixLayout {
         let (rows, columns, leading) = (rows as u64, columns as u64, rows as i64);
         let create = library.table.layout_create;
         // SAFETY: writes one handle.
-        let code = unsafe { create(&raw mut handle, element, rows, columns, leading) };
+        let code = unsafe { create(&raw mut handle, element as c_int, rows, columns, leading) };
         check("cublasLtMatrixLayoutCreate", code)?;
         Ok(MatrixLayout { library: library.clone(), handle })
     }
@@ -285,24 +292,25 @@ impl Product {
     pub(super) fn multiply(
         &self,
         algorithm: &Algorithm,
-        [alpha, beta]: [f32; 2],
+        scales: &Scales,
         places: &Places,
         stream: &Stream,
     ) -> Result<(), YardstickError> {
         let library = &self.operation.library;
+        let [alpha, beta] = scales.pointers();
         // SAFETY: all handles are alive, and the stream's is of the context that the library uses, the primary one; both
-        // scales are read during the call. The places are of buffers as large as the layouts say, which the caller keeps
+        // scales are of the type that the operation was made with and are read during the call. The places are of buffers as large as the layouts say, which the caller keeps
         // until the stream has been waited for.
         let code = unsafe {
             (library.table.multiply)(
                 library.handle,
                 self.operation.handle,
-                &raw const alpha,
+                alpha,
                 places.left,
                 self.left.handle,
                 places.right,
                 self.right.handle,
-                &raw const beta,
+                beta,
                 places.addend,
                 self.addend.handle,
                 places.result,

@@ -65,13 +65,12 @@ pub(crate) fn problem(kernel: &Kernel, row: &Row) -> Result<Problem, YardstickEr
 
 /// Why the planner does not take a row, if it does not. [`Data`] lies as is assumed here: without gaps, each tensor in
 /// memory of its own.
-pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, chip: Chip) -> Option<String> {
-    planned(kernel, problem, chip).err().map(|error| error.summary())
+pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, row: &Row, chip: Chip) -> Option<String> {
+    planned(&kernel.compile(&row.options()), problem, chip).err().map(|error| error.summary())
 }
 
 /// A row as the planner runs it.
-fn planned(kernel: &Kernel, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-    let compiled = kernel.compile(&Options::default());
+fn planned(compiled: &Compiled, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
     let placements = Placements::packed(compiled.optimised(), problem);
     Ok(compiled.planning(problem, &placements, chip)?.best()?)
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use postlude::runtime::Stream;
 use postlude::{Kernel, Options};
-use postlude_ptx::kernel::Half;
 
 use crate::bench::Bench;
 use crate::ceiling::Ceiling;
@@ -18,7 +17,6 @@ use crate::measure::check_ours;
 use crate::measure::ours::{self, Ours};
 use crate::measure::theirs::{Theirs, USUAL_RATE};
 use crate::peers::{Peer, Present};
-use crate::random::Store;
 use crate::report::{Beside, Found, Measured, Other, OverLimit, Timed};
 use crate::rounds::{Competitor, Launch, Samples, launches_of_a_sample};
 use crate::statistics::Spread;
@@ -70,7 +68,9 @@ impl Companion {
         sizes: [usize; 3],
         verdict: &mut Verdict,
     ) -> Result<Companion, YardstickError> {
-        let row = Row { dtype: row.dtype, ..Row::plain(row.name.clone(), sizes, Layout::Tn) };
+        let dtypes = [row.dtype, row.result];
+        let product = Row::product(row.name.clone(), sizes, Layout::Tn, dtypes);
+        let row = Row { math: row.math, ..product };
         let kernel = row.kernel()?;
         let (data, ours) = prepare(bench, &row, &kernel)?;
         verdict.add_sample(&check_ours(bench, &row, &data, &ours)?);
@@ -83,14 +83,14 @@ fn prepare(bench: &Bench<'_>, row: &Row, kernel: &Kernel) -> Result<(Data, Ours)
     let problem = ours::problem(kernel, row)?;
     let data = bench.data(row, kernel.defined(), &problem)?;
     let results = |set| data.results(set);
-    let ours = Ours::prepare(bench.device, kernel, &Options::default(), row, &data, results)?;
+    let ours = Ours::prepare(bench.device, kernel, &row.options(), row, &data, results)?;
     Ok((data, ours))
 }
 
 /// From a row's text to a kernel of ours that is loaded, with nothing cached, and the milliseconds that this took.
 fn load(bench: &Bench<'_>, row: &Row, data: &Data) -> Result<(Ours, f64), YardstickError> {
     let folder = tempfile::tempdir().map_err(YardstickError::Folder)?;
-    let options = Options { cache: Some(folder.path().to_owned()), ..Options::default() };
+    let options = Options { cache: Some(folder.path().to_owned()), ..row.options() };
     // Modules of earlier rows are forgotten.
     bench.device.trim()?;
     let start = Instant::now();
@@ -106,7 +106,7 @@ fn load(bench: &Bench<'_>, row: &Row, data: &Data) -> Result<(Ours, f64), Yardst
 pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickError> {
     let kernel = row.kernel()?;
     let problem = ours::problem(&kernel, row)?;
-    if let Some(refusal) = ours::refusal(&kernel, &problem, bench.chip) {
+    if let Some(refusal) = ours::refusal(&kernel, &problem, row, bench.chip) {
         return Ok(Found::Refused(refusal));
     }
     let data = bench.data(row, kernel.defined(), &problem)?;
@@ -115,7 +115,7 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
         None
     } else {
         let (plain, results) = (row.plain_kernel()?, |set| data.product_results(set));
-        Ours::prepare(bench.device, &plain, &Options::default(), row, &data, results).ok()
+        Ours::prepare(bench.device, &plain, &row.options(), row, &data, results).ok()
     };
     let mut verdict = check_ours(bench, row, &data, &ours)?;
     let aligned = match row.aligned {
@@ -235,11 +235,7 @@ impl Entrants<'_> {
         let known = self.plain.as_ref().map(|theirs| theirs.seconds);
         let seconds = known.unwrap_or(self.row.operations() / USUAL_RATE);
         let launches = launches_of_a_sample(seconds, kinds.len());
-        let half = match Store::of(self.row.dtype) {
-            Some(Store::Halves(half)) => half,
-            Some(Store::Single) | None => Half::BF16,
-        };
-        let ceiling = Ceiling::new(self.bench.device, self.bench.stream, half)?;
+        let ceiling = Ceiling::new(self.bench.device, self.bench.stream, self.row.dtype)?;
         // As much work as a sample of the others, in one launch.
         let (products, ceiling_operations) =
             ceiling.launch(self.row.operations() * f64::from(launches))?;

@@ -39,8 +39,19 @@ impl<'a> Theirs<'a> {
         let [m, n, k] = row.sizes;
         let (alpha, beta) = scales(row, epilogue);
         let vector = if epilogue.has_vector() { data.narrow_address() } else { 0 };
-        let (layout, dtype) = (row.layout, row.dtype);
-        let request = Request { layout, m, n, k, dtype, epilogue, alpha, beta, vector };
+        let request = Request {
+            layout: row.layout,
+            m,
+            n,
+            k,
+            operands: row.dtype,
+            result: row.result,
+            math: row.math,
+            epilogue,
+            alpha,
+            beta,
+            vector,
+        };
         let matmul = library.matmul(&request)?;
         let addresses = data.addresses(epilogue, 0, 0);
         // Some suggestions are refused when they are launched.

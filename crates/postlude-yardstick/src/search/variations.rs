@@ -91,19 +91,23 @@ mod tests {
 
     use postlude::placement::Placements;
     use postlude::target::Chip;
-    use postlude::{Bindings, Kernel, Options, Sizes};
 
     use super::*;
+    use crate::layout::Layout;
+    use crate::suite::{Row, SEED, Suite};
 
     /// Every schedule of a plain product.
     fn all() -> Vec<Schedule> {
-        let kernel = Kernel::infer("D = A @ W.T", &Bindings::default()).unwrap();
-        let compiled = kernel.compile(&Options::default());
-        let sizes: Sizes = ["M", "N", "K"].map(|dim| (dim.to_owned(), 4096)).into();
-        let problem = compiled.problem(&sizes).unwrap();
+        let row = Row::plain("", [4096; 3], Layout::Tn);
+        planned(&row, |planning| every_schedule(planning).unwrap())
+    }
+
+    /// What is made of the planner's answers for a row.
+    fn planned<T>(row: &Row, of: impl Fn(&Planning<'_>) -> T) -> T {
+        let compiled = row.kernel().unwrap().compile(&row.options());
+        let problem = compiled.problem(&row.named_sizes()).unwrap();
         let placements = Placements::packed(compiled.optimised(), &problem);
-        let planning = compiled.planning(&problem, &placements, Chip::STANDARD).unwrap();
-        every_schedule(&planning).unwrap()
+        of(&compiled.planning(&problem, &placements, Chip::STANDARD).unwrap())
     }
 
     #[test]
@@ -124,6 +128,29 @@ mod tests {
         }
         assert_eq!(met("hints"), HINTS.map(str::to_owned).into());
         assert_eq!(met("wgmma_in_flight"), ["0", "1"].map(str::to_owned).into());
+    }
+
+    /// A row of each kind of operands and sums.
+    #[test]
+    fn every_operand_type_has_tiles_and_schedules_to_try() {
+        let suites = [Suite::Fp8, Suite::I8, Suite::Tf32].into_iter();
+        let rows = suites.flat_map(|suite| suite.rows(SEED));
+        for row in
+            rows.filter(|row| ["F1", "F1-fast", "F5", "I1", "E11", "T1"].contains(&&*row.name))
+        {
+            planned(&row, |planning| {
+                let best = planning.best().unwrap().schedule();
+                let tiles = every_tile(planning).unwrap();
+                assert!(
+                    tiles.len() > 1
+                        && tiles.iter().any(|tile| tile.knob("tile") == best.knob("tile"))
+                );
+                assert!(tiles.iter().all(|tile| planning.accept(tile).is_ok()), "{}", row.name);
+                let all = every_schedule(planning).unwrap();
+                let runs = all.iter().filter(|schedule| planning.accept(schedule).is_ok()).count();
+                assert!(runs > 4 * tiles.len(), "{}: {runs} of {}", row.name, all.len());
+            });
+        }
     }
 
     #[test]

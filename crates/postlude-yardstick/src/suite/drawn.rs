@@ -48,7 +48,7 @@ fn size(shuffler: &mut Shuffler) -> usize {
 
 fn bytes(row: &Row) -> usize {
     let [m, n, k] = row.sizes;
-    row.dtype.bytes_for(m * k + n * k + m * n)
+    row.dtype.bytes_for(m * k + n * k) + row.result.bytes_for(m * n)
 }
 
 #[cfg(test)]

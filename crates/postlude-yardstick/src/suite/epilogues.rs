@@ -104,10 +104,9 @@ fn row((name, source, dtype, sizes, library): Line) -> Row {
     });
     Row {
         source: with_dtype(source, dtype),
-        dtype,
         library,
         totals: totals.collect(),
-        ..Row::plain(name, sizes, Layout::Tn)
+        ..Row::product(name, sizes, Layout::Tn, [dtype; 2])
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use postlude::{Bindings, Bound, DType, Kernel, Sizes};
+use postlude::{Bindings, Bound, DType, Kernel, MathMode, Options, Sizes};
 
 use crate::cublaslt::Epilogue;
 use crate::effort::Effort;
 use crate::error::YardstickError;
-use crate::layout::Layout;
+use crate::layout::{Contraction, Layout};
 use crate::suite::{Suite, Total};
 
 /// What the host passes for scalars of these names.
-pub const SCALARS: &[(&str, f32)] = &[("alpha", 0.5), ("beta", 0.25), ("s", 0.125), ("scale", 0.5)];
+pub const SCALARS: &[(&str, f32)] =
+    &[("alpha", 0.5), ("beta", 0.25), ("s", 0.125), ("scale", 0.5), ("sa", 0.125), ("sw", 0.125)];
+/// Scalars that dequantise the operands: the product is multiplied by all of them.
+const OPERAND_SCALES: [&str; 2] = ["sa", "sw"];
 
 /// One problem.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,8 +27,12 @@ pub struct Row {
     pub source: String,
     /// M, N and K.
     pub sizes: [usize; 3],
-    /// The dtype of tiles.
+    /// The dtype of the operands.
     pub dtype: DType,
+    /// The dtype of the plain product, and of tiles beside it.
+    pub result: DType,
+    /// What is asked of functions, and of sums of 8-bit floats.
+    pub math: MathMode,
     /// How the operands lie.
     pub layout: Layout,
     /// The epilogue of cuBLASLt that does the same; [`Epilogue::Plain`] for plain rows.
@@ -41,12 +48,24 @@ pub struct Row {
 impl Row {
     /// The product alone, in bf16.
     pub fn plain(name: impl Into<String>, sizes: [usize; 3], layout: Layout) -> Row {
+        Row::product(name, sizes, layout, [DType::BF16; 2])
+    }
+
+    /// The product alone, of these operands and with this result.
+    pub fn product(
+        name: impl Into<String>,
+        sizes: [usize; 3],
+        layout: Layout,
+        [dtype, result]: [DType; 2],
+    ) -> Row {
         Row {
             suite: Suite::Plain,
             name: name.into(),
-            source: plain_source(layout),
+            source: plain_source(layout, [dtype, result]),
             sizes,
-            dtype: DType::BF16,
+            dtype,
+            result,
+            math: MathMode::Default,
             layout,
             library: Some(Epilogue::Plain),
             aligned: None,
@@ -57,7 +76,7 @@ impl Row {
 
     /// Whether it is the product alone.
     pub fn is_plain(&self) -> bool {
-        self.source == plain_source(self.layout)
+        self.source == self.plain_source()
     }
 
     /// The typed kernel.
@@ -65,9 +84,24 @@ impl Row {
         self.typed(&self.source)
     }
 
-    /// The plain product of the same dtype and layout.
+    /// The plain product of the same dtypes and layout.
     pub fn plain_kernel(&self) -> Result<Kernel, YardstickError> {
-        self.typed(&plain_source(self.layout))
+        self.typed(&self.plain_source())
+    }
+
+    fn plain_source(&self) -> String {
+        plain_source(self.layout, [self.dtype, self.result])
+    }
+
+    /// How its kernels are compiled.
+    pub fn options(&self) -> Options {
+        Options { math: self.math, ..Options::default() }
+    }
+
+    /// What its operands' scales multiply the product by.
+    pub fn operand_scale(&self) -> f64 {
+        let scales = OPERAND_SCALES.into_iter().filter(|name| self.reads(name)).filter_map(scalar);
+        scales.map(f64::from).product()
     }
 
     /// A kernel of the row's dtype.
@@ -94,8 +128,23 @@ impl Row {
     }
 }
 
-fn plain_source(layout: Layout) -> String {
-    format!("D = {}", layout.product())
+/// The product alone; a one-liner where all tensors have the same dtype.
+fn plain_source(layout: Layout, [operands, result]: [DType; 2]) -> String {
+    let product = layout.product();
+    if operands == result {
+        return format!("D = {product}");
+    }
+    let left = match layout.left() {
+        Contraction::Last => "M, K",
+        Contraction::First => "K, M",
+    };
+    let (name, right) = match layout.right() {
+        Contraction::Last => ("W", "N, K"),
+        Contraction::First => ("B", "K, N"),
+    };
+    format!(
+        "kernel k(A: {operands}[{left}], {name}: {operands}[{right}]) -> D: {result}[M, N] {{ D = {product} }}"
+    )
 }
 
 /// A kernel or a one-liner, typed.
