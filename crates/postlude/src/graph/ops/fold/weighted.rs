@@ -174,32 +174,42 @@ fn below_own_max<A: Transcendental>(
     partials: &[&[A::Word]],
     terms: &[A::Word],
 ) -> [A::Word; 3] {
-    let peaks = partials.iter().map(|words| words[0]);
-    let all = || peaks.clone().chain(terms.iter().copied());
-    let peak =
-        all().reduce(|peak, term| on.max(peak, term)).unwrap_or(on.constant(f32::NEG_INFINITY));
+    let (peak, others) = without_largest(on, partials, terms);
     let base = finite_or_zero(on, peak);
-    let (zero, one) = (on.constant(0.0), on.constant(1.0));
-    let (mut as_large, mut rest, mut total) = (on.constant(-1.0), zero, zero);
     // Minus infinity times what has vanished would be no number.
     let vanished = on.constant(VANISHED);
-    let carried = partials.iter().map(|words| Some((words[1], words[2])));
-    let carried = carried.chain(terms.iter().map(|_| None));
-    for (word, carried) in all().zip(carried) {
+    let share = |word: A::Word| {
         let below = on.max(on.sub(word, base), vanished);
-        let share = on.exp(below);
-        let is_peak = on.equal(word, peak);
-        as_large = on.add(as_large, on.select(is_peak, one, zero));
-        rest = on.add(rest, on.select(is_peak, zero, share));
-        total = match carried {
-            None => on.mul_add(below, share, total),
-            Some((others, moment)) => {
-                rest = on.mul_add(others, share, rest);
-                on.mul_add(on.mul_add(below, on.add(one, others), moment), share, total)
-            }
-        };
+        (below, on.exp(below))
+    };
+    let (mut rest, mut total) = (on.constant(0.0), on.constant(0.0));
+    for words in partials {
+        let (below, share) = share(words[0]);
+        rest = on.mul_add(words[1], share, rest);
+        total = on.mul_add(on.mul_add(below, words[1], words[2]), share, total);
     }
-    [peak, on.add(rest, as_large), total]
+    for other in others {
+        let (below, share) = share(other);
+        rest = on.add(rest, share);
+        total = on.mul_add(below, share, total);
+    }
+    [peak, rest, total]
+}
+
+/// The largest of the partial results' largest terms and of terms, and all others: the smaller of each two that are
+/// compared, so that of several that are as large one is left out.
+fn without_largest<A: Transcendental>(
+    on: &A,
+    partials: &[&[A::Word]],
+    terms: &[A::Word],
+) -> (A::Word, Vec<A::Word>) {
+    let mut others = Vec::with_capacity(partials.len() + terms.len());
+    let all = partials.iter().map(|words| words[0]).chain(terms.iter().copied());
+    let largest = all.reduce(|largest, word| {
+        others.push(on.min(largest, word));
+        on.max(largest, word)
+    });
+    (largest.unwrap_or(on.constant(f32::NEG_INFINITY)), others)
 }
 
 /// The sum of exponentials and the sum below the largest weight, relative to larger maxima.
