@@ -184,7 +184,9 @@ mod tests {
 
     #[test]
     fn the_ceiling_assembles_without_spills_and_without_serialised_products() {
-        DTYPES.into_iter().for_each(|dtype| assemble(&entry(dtype)));
+        for dtype in DTYPES {
+            assemble(&entry(dtype));
+        }
     }
 
     #[test]
