@@ -13,7 +13,7 @@ use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{
     Accumulator, Attributes, DescriptorLayout, Kernel, MatrixType, Reg, Var, WgmmaForm, build,
 };
-use postlude_ptx::launch::Parameter;
+use postlude_ptx::launch::{Launch, Parameter};
 use postlude_ptx::modifier::{LoadCache, ProxySpace};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Number, S32, U32};
@@ -134,12 +134,17 @@ impl Ceiling {
     pub fn launch(&self, operations: f64) -> Result<(PreparedLaunch, f64), RuntimeError> {
         let a_step = f64::from(self.device.processors()) * operations_of_a_step(self.dtype);
         let steps = (operations / a_step).ceil().max(1.0);
-        let parameters = vec![pointer(0), Parameter::U32(steps as u32), pointer(1)];
-        let launch = program::launch(self.device.processors(), THREADS, SHARED_BYTES, parameters);
+        let launch = launch(self.device.processors(), steps as u32);
         let addresses = [self.data.address(), self.sums.address()];
         let prepared = program::prepare(&self.device, &entry(self.dtype), launch, &addresses)?;
         Ok((prepared, steps * a_step))
     }
+}
+
+/// The launch of this many CTAs.
+fn launch(blocks: u32, steps: u32) -> Launch {
+    let parameters = vec![pointer(0), Parameter::U32(steps), pointer(1)];
+    program::launch(blocks, THREADS, SHARED_BYTES, parameters)
 }
 
 /// Operations of one step of one CTA.
@@ -150,13 +155,36 @@ fn operations_of_a_step(dtype: DType) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use postlude::dtype;
+
     use super::*;
     use crate::program::assembled::assemble;
+    use crate::program::simulated::simulate;
+
+    const DTYPES: [DType; 7] =
+        [DType::BF16, DType::F16, DType::TF32, DType::F8E4M3, DType::F8E5M2, DType::I8, DType::U8];
+
+    /// A thread has 128 sums, each over all of K, of all steps.
+    #[test]
+    fn products_of_ones_are_counted_to_the_last() {
+        const STEPS: u32 = 5;
+        for dtype in DTYPES {
+            let elements = SHARED_BYTES / operand(dtype).bytes();
+            let mut data = vec![0; SHARED_BYTES as usize];
+            (0..elements as usize).for_each(|place| dtype::store(dtype, &mut data, place, 1.0));
+            let sums = vec![0xff; (THREADS * 4) as usize];
+            let buffers = simulate(&entry(dtype), &launch(1, STEPS), vec![data, sums]);
+            let sum = if operand(dtype).is_integer() { DType::I32 } else { DType::F32 };
+            let wanted = f64::from(128 * STEPS * DEPTH_BYTES / operand(dtype).bytes());
+            for thread in 0..THREADS as usize {
+                assert_eq!(dtype::load(sum, &buffers[1], thread), wanted, "{dtype}");
+            }
+        }
+    }
 
     #[test]
     fn the_ceiling_assembles_without_spills_and_without_serialised_products() {
-        let floats = [DType::BF16, DType::F16, DType::TF32, DType::F8E4M3, DType::F8E5M2];
-        for dtype in floats.into_iter().chain([DType::I8, DType::U8]) {
+        for dtype in DTYPES {
             assemble(&entry(dtype));
         }
     }

@@ -33,6 +33,29 @@ pub(crate) fn prepare(
 }
 
 #[cfg(test)]
+pub(crate) mod simulated {
+    //! Runs in the simulator.
+
+    use postlude_ptx::entry::Entry;
+    use postlude_ptx::launch::Launch;
+    use postlude_sim::Options;
+
+    /// What a kernel leaves in its buffers; the simulator may find nothing wrong with it.
+    pub(crate) fn simulate(
+        entry: &Entry,
+        launch: &Launch,
+        mut buffers: Vec<Vec<u8>>,
+    ) -> Vec<Vec<u8>> {
+        let name = &entry.name;
+        let report =
+            postlude_sim::run(&entry.to_string(), launch, &mut buffers, &Options::default());
+        let report = report.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
+        buffers
+    }
+}
+
+#[cfg(test)]
 pub(crate) mod assembled {
     //! Assembles with a real assembler where `PTXAS` names one.
 

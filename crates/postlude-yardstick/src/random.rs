@@ -13,7 +13,7 @@ use postlude::DType;
 use postlude::runtime::{Device, DeviceBuffer, RuntimeError, Stream};
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Half, Kernel, Packed8, Reg, build};
-use postlude_ptx::launch::Parameter;
+use postlude_ptx::launch::{Launch, Parameter};
 use postlude_ptx::modifier::Approx;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Scalar, U32};
@@ -178,17 +178,100 @@ pub fn fill(
     contents: Contents,
     seed: u32,
 ) -> Result<(), RuntimeError> {
-    let pairs = (buffer.len() / u64::from(store.pair_bytes())) as u32;
+    let launch = launch(device.processors() * BLOCKS, store, contents, seed, buffer.len());
+    program::prepare(device, &entry(store), launch, &[buffer.address()])?.launch(stream)
+}
+
+/// The launch that fills this many bytes.
+fn launch(blocks: u32, store: Store, contents: Contents, seed: u32, bytes: u64) -> Launch {
+    let pairs = (bytes / u64::from(store.pair_bytes())) as u32;
     let mut parameters = vec![pointer(0), Parameter::U32(pairs), Parameter::U32(seed)];
     parameters.extend(contents.scale_and_shift().map(Parameter::F32));
-    let launch = program::launch(device.processors() * BLOCKS, THREADS, 0, parameters);
-    program::prepare(device, &entry(store), launch, &[buffer.address()])?.launch(stream)
+    program::launch(blocks, THREADS, 0, parameters)
 }
 
 #[cfg(test)]
 mod tests {
+    use postlude::dtype;
+
     use super::*;
     use crate::program::assembled::assemble;
+    use crate::program::simulated::simulate;
+
+    const COUNT: usize = 1 << 13;
+    const DTYPES: [DType; 8] = [
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::TF32,
+        DType::F8E4M3,
+        DType::F8E5M2,
+        DType::I8,
+        DType::U8,
+    ];
+
+    /// What some elements are filled with.
+    fn filled(dtype: DType, contents: Contents) -> (Vec<f64>, Vec<u8>) {
+        let store = Store::of(dtype).unwrap();
+        let bytes = dtype.bytes_for(COUNT);
+        let launch = launch(4, store, contents, 9, bytes as u64);
+        let bytes = simulate(&entry(store), &launch, vec![vec![0xff; bytes]]).remove(0);
+        ((0..COUNT).map(|place| dtype::load(dtype, &bytes, place)).collect(), bytes)
+    }
+
+    #[test]
+    fn ones_are_ones_in_every_dtype() {
+        for dtype in DTYPES {
+            let (found, _) = filled(dtype, Contents::Ones);
+            assert!(found.iter().all(|value| *value == 1.0), "{dtype}: {:?}", &found[..4]);
+        }
+    }
+
+    /// Within six deviations of each moment.
+    #[test]
+    fn floats_are_normal_and_integers_uniform() {
+        for dtype in DTYPES {
+            let (found, _) = filled(dtype, Contents::Random);
+            let (mean, variance, fourth) = match dtype {
+                DType::I8 => (-0.5, 65_535.0 / 12.0, 1.8),
+                DType::U8 => (127.5, 65_535.0 / 12.0, 1.8),
+                DType::F16
+                | DType::BF16
+                | DType::F32
+                | DType::TF32
+                | DType::F8E4M3
+                | DType::F8E5M2
+                | DType::F8E8M0
+                | DType::I32
+                | DType::Bool
+                | DType::B1 => (0.0, 1.0, 3.0),
+            };
+            let count = COUNT as f64;
+            let moment = |power: i32| {
+                found.iter().map(|value| (value - mean).powi(power)).sum::<f64>() / count
+            };
+            let deviation = (variance / count).sqrt();
+            assert!(moment(1).abs() < 6.0 * deviation, "{dtype}: mean {}", moment(1));
+            // Rounding to two bits of fraction adds about a hundredth.
+            let spread = 6.0 * ((fourth - 1.0) / count).sqrt() + 0.01;
+            let found = moment(2) / variance;
+            assert!((found - 1.0).abs() < spread, "{dtype}: variance {found}");
+        }
+    }
+
+    #[test]
+    fn tf32_operands_have_ten_bits_of_fraction_and_zeros_below() {
+        let (_, bytes) = filled(DType::TF32, Contents::Random);
+        let low = bytes.chunks_exact(4).map(|four| u16::from_le_bytes([four[0], four[1]]));
+        assert!(low.clone().all(|bits| bits.trailing_zeros() >= 13));
+        assert!(low.clone().any(|bits| bits & 0x2000 != 0));
+    }
+
+    #[test]
+    fn integers_reach_both_ends_of_their_range() {
+        let (found, _) = filled(DType::I8, Contents::Random);
+        assert!(found.contains(&-128.0) && found.contains(&127.0));
+    }
 
     #[test]
     fn the_kernels_that_draw_numbers_assemble() {

@@ -82,10 +82,14 @@ impl Compute {
     }
 
     /// What products and addends are multiplied by, in that type.
-    pub(super) const fn scales(self, alpha: f32, beta: f32) -> Scales {
+    pub(super) fn scales(self, alpha: f32, beta: f32) -> Scales {
         match self {
             Compute::Single | Compute::SingleOfTf32 => Scales::Single([alpha, beta]),
-            Compute::Integer => Scales::Integer([alpha as i32, beta as i32]),
+            Compute::Integer => {
+                let whole = [alpha, beta].iter().all(|scale| scale.fract() == 0.0);
+                assert!(whole, "compiler bug: the suite scales integers by {alpha} and {beta}");
+                Scales::Integer([alpha as i32, beta as i32])
+            }
         }
     }
 }

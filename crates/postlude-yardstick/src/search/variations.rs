@@ -89,6 +89,7 @@ pub fn telling(all: &[&[String]]) -> (Vec<Vec<String>>, Vec<String>) {
 mod tests {
     use std::collections::HashSet;
 
+    use postlude::MathMode;
     use postlude::placement::Placements;
     use postlude::target::Chip;
 
@@ -140,6 +141,8 @@ mod tests {
         {
             planned(&row, |planning| {
                 let best = planning.best().unwrap().schedule();
+                let promoted = row.dtype.is_fp8() && row.math == MathMode::Default;
+                assert_eq!(best.to_string().contains("promoted"), promoted, "{}", row.name);
                 let tiles = every_tile(planning).unwrap();
                 assert!(
                     tiles.len() > 1
