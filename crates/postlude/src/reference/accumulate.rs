@@ -18,6 +18,8 @@ const STEP: f64 = 1.0 / (1u32 << 23) as f64;
 /// each of which may lose 3.25 units, and what parts lose of a term, 12 units.
 const SPLIT_STEPS: f64 = 1.25;
 const SPLIT_LOSS: f64 = 12.0;
+/// Subnormal numbers are multiples of this to a tensor core.
+const SPLIT_UNIT: f64 = f64::from_bits((1023 - 136) << 52);
 /// What an instruction of a tensor core may lose of 8-bit products, for each unit of its largest term: it truncates 32
 /// products and the sum before at 13 fractional bits of the largest, and the total again (docs/numerics.md). Two more
 /// units cover what the sums that this is computed from have lost themselves.
@@ -180,8 +182,14 @@ fn dot(
     let lost = parts * left.inner as f64 * (f32::MIN_POSITIVE as f64);
     let steps = left.inner as f64;
     let steps = if split { SPLIT_STEPS * steps + SPLIT_LOSS } else { steps };
-    let rounded = steps * STEP * magnitude + lost.min(magnitude);
+    let lost = lost.min(magnitude) + if split { SPLIT_UNIT * magnitudes(a, b) } else { 0.0 };
+    let rounded = steps * STEP * magnitude + lost;
     Value::exact(nominal).widen(rounded + truncated)
+}
+
+/// The magnitudes of all finite elements of both.
+fn magnitudes(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().chain(b).map(|x| x.abs()).filter(|x| x.is_finite()).sum()
 }
 
 /// What sums of 8-bit products over as much of K may lose before they are added in f32. All products are multiples of the
