@@ -168,8 +168,8 @@ impl Splitting<'_> {
 
     fn add(&mut self, a: NodeId, b: NodeId) -> Option<Vec<Product>> {
         let mut all = match (self.is_free(a), self.is_free(b)) {
-            (true, false) if !self.varies(b) => return Some(self.shifted(a, b, Binary::Add)),
-            (false, true) if !self.varies(a) => return Some(self.shifted(b, a, Binary::Add)),
+            (true, false) if !self.varies(b) => return self.shifted(a, b, Binary::Add),
+            (false, true) if !self.varies(a) => return self.shifted(b, a, Binary::Add),
             _ => self.split(a)?,
         };
         all.extend(self.split(b)?);
@@ -181,9 +181,9 @@ impl Splitting<'_> {
             return Some(vec![Product::below(a)]);
         }
         let mut all = match (self.is_free(a), self.is_free(b)) {
-            (true, false) if !self.varies(b) => return Some(self.shifted(a, b, Binary::Subtract)),
+            (true, false) if !self.varies(b) => return self.shifted(a, b, Binary::Subtract),
             (false, true) if !self.varies(a) => {
-                let opposite = self.shifted(b, a, Binary::Subtract);
+                let opposite = self.shifted(b, a, Binary::Subtract)?;
                 return Some(opposite.into_iter().map(Product::negated).collect());
             }
             _ => self.split(a)?,
@@ -193,12 +193,12 @@ impl Splitting<'_> {
     }
 
     /// `w + r`, or `w - r`, of what is the same for all that is folded: `w - max(w)` and `max(w) + r`, so that terms of the
-    /// size of w meet before they are multiplied.
-    fn shifted(&mut self, weight: NodeId, by: NodeId, op: Binary) -> Vec<Product> {
+    /// size of w meet before they are multiplied. Not where w lacks a dim that is folded.
+    fn shifted(&mut self, weight: NodeId, by: NodeId, op: Binary) -> Option<Vec<Product>> {
+        let maximum = self.graph.add(Op::Reduce(Fold::Max, self.over, weight)).ok()?;
+        let rest = self.graph.add(Op::Binary(op, maximum, by)).ok()?;
         self.has_shifted = true;
-        let maximum = self.graph.make(Op::Reduce(Fold::Max, self.over, weight));
-        let rest = self.graph.make(Op::Binary(op, maximum, by));
-        vec![Product::below(weight), Product::constant(rest)]
+        Some(vec![Product::below(weight), Product::constant(rest)])
     }
 
     /// `exp(x - max(x) - r)`, `exp(x - logsumexp(x))` or the like, where the base's logarithm is a factor.

@@ -78,11 +78,11 @@ fn refuse_row_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
             {
                 return refuse(Rule::RowRuns);
             }
-            // Rows are finished before blocks are.
-            let before_blocks = program.passes[id.index()] > 0 && is_whole_row(graph, id);
-            if before_blocks && program.after_blocks[id.index()] > 0 {
-                return refuse(Rule::RowMeetsBlock);
-            }
+        }
+        // Rows are finished before blocks are.
+        let before_blocks = program.passes[id.index()] > 0 && is_whole_row(graph, id);
+        if before_blocks && program.after_blocks[id.index()] > 0 {
+            return refuse(Rule::RowMeetsBlock);
         }
         if matches!(node.op, Op::Pick(terms, _) if coarse(terms)) {
             return refuse(Rule::RowRuns);

@@ -7,7 +7,7 @@
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{
-    Axes, Binary, Constant, Dependence, Graph, MathMode, NodeId, Op, Unary, accuracies,
+    Axes, Binary, Broken, Constant, Dependence, Graph, MathMode, NodeId, Op, Unary, accuracies,
 };
 
 use super::Context;
@@ -26,6 +26,9 @@ pub(super) struct Site<'a> {
     pub(super) accuracy: Accuracy,
     math: MathMode,
     uses: &'a [u32],
+    /// Whether operands of an operation did not meet that a rule made: then the rule does not apply. Runs of 2 and of 3
+    /// columns or rows meet only where something of all of them stands between them, and a rule may have removed that.
+    unmet: bool,
 }
 
 impl Site<'_> {
@@ -98,7 +101,15 @@ impl Site<'_> {
     }
 
     pub(super) fn make(&mut self, op: Op) -> NodeId {
-        self.graph.make(op)
+        // Any node stands in for one that there is not: what the rule gives is not used.
+        let stand_in = op.operands().next();
+        match (self.graph.type_of(&op), stand_in) {
+            (Err(Broken::Axes { .. }), Some(operand)) => {
+                self.unmet = true;
+                operand
+            }
+            (Ok(_) | Err(_), _) => self.graph.make(op),
+        }
     }
 
     pub(super) fn make_number(&mut self, value: f32) -> NodeId {
@@ -110,11 +121,11 @@ impl Site<'_> {
     }
 
     pub(super) fn make_unary(&mut self, op: Unary, a: NodeId) -> NodeId {
-        self.graph.make(Op::Unary(op, a))
+        self.make(Op::Unary(op, a))
     }
 
     pub(super) fn make_binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
-        self.graph.make(Op::Binary(op, a, b))
+        self.make(Op::Binary(op, a, b))
     }
 }
 
@@ -209,10 +220,16 @@ impl Building<'_> {
             Dependence::Reduce(fold, over, a) => {
                 let (narrow, axes) =
                     (self.narrow[a.index()], self.new.ty(self.full[a.index()]).axes);
-                let mut site =
-                    Site { graph: &mut self.new, accuracy, math: self.math, uses: &self.uses };
-                fold_narrowed(&mut site, fold, over, axes, narrow)
-                    .unwrap_or_else(|| self.apply(whole, accuracy))
+                let mut site = Site {
+                    graph: &mut self.new,
+                    accuracy,
+                    math: self.math,
+                    uses: &self.uses,
+                    unmet: false,
+                };
+                let folded = fold_narrowed(&mut site, fold, over, axes, narrow);
+                let folded = folded.filter(|_| !site.unmet);
+                folded.unwrap_or_else(|| self.apply(whole, accuracy))
             }
             // The parts of a value that is the same in every column are the value.
             Dependence::Part(_, a) if self.new.ty(self.narrow[a.index()]).axes.column.is_none() => {
@@ -237,11 +254,18 @@ impl Building<'_> {
         let mut op = op;
         let mut made = None;
         for _ in 0..MOST_REPLACEMENTS {
-            let mut site =
-                Site { graph: &mut self.new, accuracy, math: self.math, uses: &self.uses };
-            let Some(next) = self.rules.iter().find_map(|rule| rule(&mut site, &op)) else {
-                break;
+            let mut site = Site {
+                graph: &mut self.new,
+                accuracy,
+                math: self.math,
+                uses: &self.uses,
+                unmet: false,
             };
+            let next = self.rules.iter().find_map(|rule| {
+                site.unmet = false;
+                rule(&mut site, &op).filter(|_| !site.unmet)
+            });
+            let Some(next) = next else { break };
             if made == Some(next) {
                 break;
             }

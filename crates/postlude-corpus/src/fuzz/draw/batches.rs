@@ -31,6 +31,7 @@ impl Draw {
         if !self.traits.batched || !random.chance(60) || !can_spread(&self.sketch) {
             return;
         }
+        let original = self.sketch.clone();
         let further = &FURTHER[random.range(0, 1)..];
         let sizes = further.iter().map(|name| (*name, *random.pick(&SIZES)));
         self.sketch.further_batches = sizes.collect();
@@ -65,6 +66,11 @@ impl Draw {
             for (input, whole) in self.sketch.inputs.iter_mut().zip(&whole.inputs) {
                 input.dims = whole.dims.as_ref().map(|dims| spread(dims, &|_| true));
             }
+        }
+        // An index along one of the dims is shared along the others, whatever the inputs.
+        if folds_shared(&self.sketch) {
+            self.sketch = original;
+            return;
         }
         let all = names.join(", ");
         for statement in &mut self.sketch.statements {
