@@ -54,6 +54,9 @@ pub(crate) fn library() -> Vec<Entry> {
             let [m, n, k] = sizes;
             let runs = compiled.defined().row_multiples().into_iter().max().unwrap_or(1);
             let sizes = [m.next_multiple_of(runs as usize), n, k];
+            // A tensor under two names has as many columns as rows.
+            let same = compiled.defined().inputs().iter().any(|input| input.same_as.is_some());
+            let sizes = if same { [sizes[0], sizes[0], sizes[2]] } else { sizes };
             let sizes = names.map(|dim| (dim.to_owned(), size_of(dim, sizes)));
             Entry::packed(kernel.name, &compiled, &sizes.collect())
         })

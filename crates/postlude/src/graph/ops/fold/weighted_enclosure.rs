@@ -9,6 +9,9 @@ use super::enclosure::{HALF_ULP, chain, rounded_sum};
 use super::numbers::F64;
 use super::weighted::Weighted;
 
+/// Twice the smallest number.
+const SUBNORMAL: f64 = f64::from_bits((1023 - 148) << 52);
+
 impl Fold {
     /// Reference meaning and error bound of terms with weights.
     pub fn apply_weighted(self, accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
@@ -60,7 +63,11 @@ fn shares(accuracy: Accuracy, terms: &[[Value; 2]]) -> Option<(Vec<Value>, bool)
         let distance = below.max(-128.0);
         let far = 2.0 * (exp_error(distance) - exp_error(0.0) - distance * HALF_ULP);
         let relative = common + far;
-        let high = below.exp() * (1.0 + relative);
+        // A subnormal exponential is rounded to a multiple of the smallest, and so is what rescaling makes of it.
+        let high = match below.exp() {
+            0.0 => 0.0,
+            share => share * (1.0 + relative) + SUBNORMAL,
+        };
         let low = (least * (1.0 - relative) - f64::from(f32::MIN_POSITIVE)).max(0.0);
         let nominal = if peak.is_finite() { (x.nominal - peak).exp() } else { 0.0 };
         let nominal = if nominal.is_nan() { low } else { nominal.clamp(low, high) };
@@ -72,6 +79,9 @@ fn shares(accuracy: Accuracy, terms: &[[Value; 2]]) -> Option<(Vec<Value>, bool)
 fn exponentials(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
     let Some((shares, may_be_infinite)) = shares(accuracy, terms) else { return Value::NAN };
     let nominal = nominally(Weighted::Exponentials, terms);
+    if overflows(terms.iter().map(|[_, weight]| weight.magnitude())) {
+        return Value::anything(nominal);
+    }
     let products =
         terms.iter().zip(&shares).map(|([_, weight], share)| binary::multiply(*weight, *share));
     summed(nominal, &products.collect::<Vec<_>>(), may_be_infinite)
@@ -84,6 +94,9 @@ fn exponentials_below_max(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
         return Value::NAN;
     }
     let nominal = nominally(Weighted::ExponentialsBelowMax, terms);
+    if overflows(terms.iter().map(|[_, weight]| highest - weight.low)) {
+        return Value::anything(nominal);
+    }
     let product = |([_, weight], share): (&[Value; 2], &Value)| {
         // Differences are rounded once for every level that they are relative to.
         let spread = 1.0 + 16.0 * HALF_ULP;
@@ -97,6 +110,11 @@ fn exponentials_below_max(accuracy: Accuracy, terms: &[[Value; 2]]) -> Value {
     let may_be_infinite = may_be_infinite || lowest.is_infinite() || highest.is_infinite();
     let products: Vec<Value> = terms.iter().zip(&shares).map(product).collect();
     summed(nominal, &products, may_be_infinite)
+}
+
+/// Whether partial sums of weights may overflow: they are relative to the largest of their own terms, whose exponential is 1.
+fn overflows(weights: impl Iterator<Item = f64>) -> bool {
+    weights.filter(|weight| weight.is_finite()).sum::<f64>() > f64::from(f32::MAX)
 }
 
 /// The sum of enclosures, around a value that was computed otherwise.

@@ -10,8 +10,11 @@ use super::value::Value;
 pub(super) fn unary(op: Unary, a: Reg<'_, S32>) -> Reg<'_, S32> {
     match op {
         Unary::Negate => a.negate(),
-        // The one without an opposite stays.
-        Unary::Abs => a.max(a.negate()),
+        // The one without an opposite stays. ptxas 13.0 makes `max(max(a, -a), b)` one instruction, and loses the sign.
+        Unary::Abs => {
+            let sign = a >> 31;
+            (a ^ sign) - sign
+        }
         Unary::Sign => a.max(-1).min(1),
         Unary::Invert => a.complement(),
         Unary::Not
