@@ -77,7 +77,7 @@ fn bad_arrays() -> Vec<BadFile> {
         ("no_text.npy", [&header(""), &b"\xff\xfe"[..]].concat(), "not understood"),
         ("not_utf8.npy", b"\x93NUMPY\x01\x00\x02\x00\xff\xfe".to_vec(), "the header is not text"),
         ("vector.npy", npy("<f4", "(6,)", &[0; 24]), "`A`"),
-        ("cube.npy", npy("<f4", "(2, 2, 2, 2)", &[0; 64]), "`A`"),
+        ("cube.npy", npy("<f4", "(2, 2, 2, 2, 2, 2)", &[0; 256]), "`A`"),
         ("labels.npy", npy("<i8", "(2, 3)", &[0; 48]), "`@`"),
     ]
 }

@@ -148,7 +148,7 @@ fn a_bad_schedule_is_named_with_file_and_line() {
     for (knob, other) in [
         ("raster along_n group 8", "raster along_n group 0"),
         (warpgroups, "math_warpgroups 0"),
-        ("x 64\n", "x 32\n"),
+        ("x 64\n", "x 48\n"),
         (cluster, "cluster 3 x 1"),
         (cluster, "cluster 2 x 1\nsplit_k 2"),
     ] {
