@@ -53,8 +53,7 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         values
     }
 
-    /// Reads 1, 2 or 4 neighbours into registers.
-    pub fn load_global_into<T: Type, const N: usize>(
+    fn load_global_into<T: Type, const N: usize>(
         self,
         values: [Reg<'k, T>; N],
         from: GlobalPointer<'k>,

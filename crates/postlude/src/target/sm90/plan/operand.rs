@@ -146,6 +146,9 @@ pub(crate) const MOVED_DEPTH: u32 = STAGE_ROW_BYTES / MOVED_BYTES;
 pub(crate) const STAGING_SLOTS: u32 = 2;
 /// Bytes of a staggered row as TMA loads it: a stage's, and up to seven elements before them.
 pub(crate) const STAGGERED_ROW_BYTES: u32 = STAGE_ROW_BYTES + STAGGER * MOVED_BYTES;
+/// Elements of 32 bits that a thread reads at a time.
+const VECTOR: usize = 4;
+
 /// Elements between neighbours of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OperandStrides {
@@ -230,10 +233,10 @@ fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
         return load;
     }
     match load {
-        // Without a contraction nothing is read, but threads write zeros.
-        OperandLoad::TmaKMajor if operand.dtype == DType::F32 => match problem.inner {
-            0 => OperandLoad::ElementsKMajor,
-            _ => OperandLoad::VectorsKMajor,
+        // Whole vectors. Without a contraction nothing is read, but threads write zeros.
+        OperandLoad::TmaKMajor if operand.dtype == DType::F32 => match problem.inner % VECTOR {
+            0 if problem.inner > 0 => OperandLoad::VectorsKMajor,
+            _ => OperandLoad::ElementsKMajor,
         },
         OperandLoad::TmaMnMajor => OperandLoad::ElementsMnMajor,
         OperandLoad::Staggered => OperandLoad::ElementsKMajor,

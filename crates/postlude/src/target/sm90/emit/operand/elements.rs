@@ -101,7 +101,8 @@ impl<'a, 'k> Elements<'a, 'k> {
         let left = left.select(0, row.lt(rows));
         let first = self.memory.element(k, (at.batch, row, depth));
         if self.part.load == OperandLoad::VectorsKMajor {
-            return (place, self.vector(first.pointer(), left));
+            let from = first.pointer();
+            return (place, k.load_global_if(left.gt(0), from, LoadCache::ReadOnly, 0_u32));
         }
         let place_of = |element: u32| {
             let from = self.memory.beyond(first, element).pointer();
@@ -114,24 +115,6 @@ impl<'a, 'k> Elements<'a, 'k> {
             elements => panic!("compiler bug: {elements} elements in 16 bytes"),
         };
         (place, words)
-    }
-
-    /// Four elements of 32 bits that lie next to one another, as many as there are; the first one is aligned.
-    fn vector(&self, from: GlobalPointer<'k>, left: Reg<'k, U32>) -> [Reg<'k, B32>; 4] {
-        let k = self.k;
-        let all: [Reg<'k, B32>; 4] = k.load_global_if(left.ge(4), from, LoadCache::ReadOnly, 0_u32);
-        k.if_(left.lt(4), || {
-            for (element, value) in (0..).zip(all) {
-                k.when(left.gt(element), || {
-                    k.load_global_into(
-                        [value],
-                        from + k.imm(4 * u64::from(element)),
-                        LoadCache::ReadOnly,
-                    );
-                });
-            }
-        });
-        all
     }
 
     /// What the tensor core does not read of an f32: TF32 too, and never zero but for zero.
