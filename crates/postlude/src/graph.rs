@@ -23,6 +23,7 @@ use std::ops::Index;
 use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 
+pub(crate) use accuracy::least_accuracies;
 pub use accuracy::{MathMode, accuracies};
 pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary, Weighted};

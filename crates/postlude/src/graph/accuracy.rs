@@ -32,6 +32,17 @@ impl MathMode {
 
 /// The accuracy of every node's function.
 pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
+    needed(graph, math, |_| true)
+}
+
+/// What every engine has of it: one that computes the parts of a split apart computes each as accurately as its own outputs
+/// need, so that a part asks nothing of the whole.
+pub(crate) fn least_accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
+    needed(graph, math, |op| !matches!(op, Op::Part(..)))
+}
+
+/// The accuracy that outputs ask of every node, through operations that pass it on.
+fn needed(graph: &Graph, math: MathMode, passes_on: impl Fn(&Op) -> bool) -> Vec<Accuracy> {
     match math {
         MathMode::Accurate => return vec![Accuracy::Accurate; graph.len()],
         MathMode::Fast => return vec![Accuracy::Fast; graph.len()],
@@ -55,7 +66,7 @@ pub fn accuracies(graph: &Graph, math: MathMode) -> Vec<Accuracy> {
             Op::Select(_, a, b) if a == b => {
                 accuracies[a.index()] = accuracies[a.index()].min(accuracies[id.index()]);
             }
-            _ if accuracies[id.index()] == Accuracy::Accurate => {
+            _ if accuracies[id.index()] == Accuracy::Accurate && passes_on(&node.op) => {
                 let operands = node.op.operands();
                 operands.for_each(|operand| accuracies[operand.index()] = Accuracy::Accurate);
             }

@@ -3,8 +3,8 @@
 use crate::dtype;
 use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
-    Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, accuracies, fma,
-    philox_of, rounded_by,
+    Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, fma,
+    least_accuracies, philox_of, rounded_by,
 };
 use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
 
@@ -40,7 +40,7 @@ pub(super) fn evaluate(
 ) -> Vec<Evaluated> {
     let graph = call.graph;
     // All outputs count, wanted or not: how accurate a function is does not depend on what is looked at.
-    let accuracies = &accuracies(graph, call.math);
+    let accuracies = &least_accuracies(graph, call.math);
     let mut frames = demand::frames(graph, call.problem, wanted);
     let last_use = last_uses(graph);
     let arrays = Vec::with_capacity(graph.len());
