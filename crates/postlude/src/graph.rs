@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Index;
 
-use crate::dtype::{DType, Elem};
+use crate::dtype::DType;
 use crate::shape::Dim;
 
 pub(crate) use accuracy::least_accuracies;
