@@ -6,6 +6,7 @@
 
 mod number;
 
+use postlude::dtype::Elem;
 use postlude::{DType, Tensor};
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ pub(crate) fn text(tensor: &Tensor) -> String {
     if tensor.is_empty() {
         return "[]".to_owned();
     }
-    if let ([], true) = (tensor.shape(), is_float(tensor.dtype())) {
+    if let ([], true) = (tensor.shape(), tensor.dtype().is_float()) {
         return scalar(tensor.dtype(), tensor.get(&[]));
     }
     let shown = Shown { tensor, is_whole: tensor.len() <= WHOLE };
@@ -51,30 +52,11 @@ fn nested(tensor: &Tensor, index: &mut Vec<usize>) -> Value {
     Value::Array((0..*size).map(part).collect())
 }
 
-fn is_float(dtype: DType) -> bool {
-    match dtype {
-        DType::Bool | DType::B1 | DType::I32 | DType::I8 | DType::U8 => false,
-        DType::F32
-        | DType::TF32
-        | DType::F16
-        | DType::BF16
-        | DType::F8E4M3
-        | DType::F8E5M2
-        | DType::F8E8M0 => true,
-    }
-}
-
 fn element(dtype: DType, value: f64) -> Value {
-    match dtype {
-        DType::Bool | DType::B1 => Value::from(value != 0.0),
-        DType::I32 | DType::I8 | DType::U8 => Value::from(value as i64),
-        DType::F32
-        | DType::TF32
-        | DType::F16
-        | DType::BF16
-        | DType::F8E4M3
-        | DType::F8E5M2
-        | DType::F8E8M0 => Value::from(value),
+    match dtype.elem() {
+        Elem::Bool => Value::from(value != 0.0),
+        Elem::I32 => Value::from(value as i64),
+        Elem::F32 => Value::from(value),
     }
 }
 
@@ -87,19 +69,13 @@ enum Words {
 
 impl Words {
     fn of(dtype: DType, values: &[f64], is_scalar: bool) -> Words {
-        match dtype {
-            DType::Bool | DType::B1 => Words::Truths { width: if is_scalar { 0 } else { 5 } },
-            DType::I32 | DType::I8 | DType::U8 => {
+        match dtype.elem() {
+            Elem::Bool => Words::Truths { width: if is_scalar { 0 } else { 5 } },
+            Elem::I32 => {
                 let width = values.iter().map(|value| (*value as i64).to_string().len()).max();
                 Words::Integers { width: width.unwrap_or(0) }
             }
-            DType::F32
-            | DType::TF32
-            | DType::F16
-            | DType::BF16
-            | DType::F8E4M3
-            | DType::F8E5M2
-            | DType::F8E8M0 => Words::Floats(Floats::of(dtype, values)),
+            Elem::F32 => Words::Floats(Floats::of(dtype, values)),
         }
     }
 

@@ -52,7 +52,7 @@ impl Store {
         Store::Integers,
     ];
 
-    /// How a dtype is stored; `None` for those that are not drawn on the GPU.
+    /// How a dtype is stored; `None` where the GPU draws none.
     pub fn of(dtype: DType) -> Option<Store> {
         match dtype {
             DType::F16 => Some(Store::Halves(Half::F16)),

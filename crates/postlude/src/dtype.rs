@@ -15,7 +15,7 @@ pub use convert::{load, round_to, store};
 pub use slices::{load_f32, load_i32, store_f32, store_i32};
 pub(crate) use stochastic::precision;
 pub use stochastic::round_randomly;
-pub(crate) use tf32::truncated as truncate_tf32;
+pub(crate) use tf32::{MASK as TF32_BITS, truncated as truncate_tf32};
 
 /// An element type of a tensor in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

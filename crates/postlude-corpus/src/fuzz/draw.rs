@@ -315,7 +315,7 @@ fn is_in(known: &Known, scope: u16) -> bool {
     known.is_plain() && own
 }
 
-/// Operands of the product: often those that most kernels have, else any pair that types.
+/// Operands of the product: half of the time of 16 bits, else any pair that types.
 fn operands(random: &mut Random, free: bool) -> [DType; 2] {
     let both = |dtype| [dtype; 2];
     if random.one_in(2) {

@@ -81,7 +81,7 @@ impl Statement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Factor {
     pub(super) batched: bool,
-    /// Of several batch dims, those that it does not have, in bits.
+    /// Of several batch dims, the ones that it lacks, in bits.
     pub(super) lacks: u8,
     /// Whether K comes before the rows or columns in its declaration.
     pub(super) inner_first: bool,

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use postlude::DType;
-use postlude::dtype::round_to;
+use postlude::dtype::{Elem, round_to};
 use postlude::reference::Evaluated;
 use postlude::{Backend, Options};
 use postlude_corpus::{Case, Random, bind, compile, read_folder, seed_for};
@@ -57,16 +57,10 @@ impl Corruption {
 }
 
 const fn class(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32
-        | DType::TF32
-        | DType::F16
-        | DType::BF16
-        | DType::F8E4M3
-        | DType::F8E5M2
-        | DType::F8E8M0 => "float",
-        DType::I8 | DType::U8 | DType::I32 => "integer",
-        DType::Bool | DType::B1 => "bool",
+    match dtype.elem() {
+        Elem::F32 => "float",
+        Elem::I32 => "integer",
+        Elem::Bool => "bool",
     }
 }
 

@@ -280,7 +280,7 @@ mod tests {
         let tolerance = Tolerance::of(&rows[0], Epilogue::Plain, 1.0);
         let large = f64::from(1 << 28);
         assert!(tolerance.allows(large, large) && !tolerance.allows(large, large + 1.0));
-        // What nobody overwrote is a number, and another one.
+        // What no kernel overwrote is a number, and another one.
         let mut found = Differences::default();
         let [one, other] = [[-1, 7, 9], [-1, 7, 10]].map(|all| all.map(i32::to_le_bytes).concat());
         compare_bytes(&one, &other, &tolerance, &mut found);

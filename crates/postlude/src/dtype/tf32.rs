@@ -4,7 +4,8 @@
 
 /// Bits of the fraction that are not read.
 const DROPPED: u32 = 13;
-const MASK: u32 = !((1 << DROPPED) - 1);
+/// The bits that are read.
+pub(crate) const MASK: u32 = !((1 << DROPPED) - 1);
 
 /// An f32 as it is read.
 #[inline(always)]

@@ -3,12 +3,12 @@
 use super::{Graph, Input};
 
 impl Graph {
-    /// Inputs that a call passes: all but those that are others under other dims.
+    /// Inputs that a call passes: all but second names of other inputs.
     pub fn passed_inputs(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|input| input.same_as.is_none())
     }
 
-    /// For each input, the place of its argument among those that a call passes.
+    /// For each input, the place of its argument among the arguments of a call.
     pub(crate) fn passed_places(&self) -> Vec<usize> {
         let mut passed = 0;
         let mut places: Vec<usize> = Vec::with_capacity(self.inputs.len());

@@ -171,7 +171,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Arguments for all inputs of those that a call passes: an input that is another one has that one's.
+    /// Arguments for all inputs from the arguments of a call: a second name has its tensor's.
     fn spread<'a>(&self, inputs: &'a [Argument<'_>]) -> Result<Vec<Argument<'a>>, BindError> {
         let (wanted, given) = (self.passed, inputs.len());
         if wanted != given {

@@ -5,7 +5,7 @@ use crate::shape::Dim;
 
 use super::{BindError, Sizes, size_of};
 
-/// Sizes together with those that follow from them because two inputs are one tensor; they have to agree.
+/// Sizes, and the sizes that follow because two inputs are one tensor; they have to agree.
 pub(super) fn with_same_sizes(graph: &Graph, sizes: &Sizes) -> Result<Sizes, BindError> {
     let mut sizes = sizes.clone();
     let pairs: Vec<(&str, &Dim, &Dim)> = graph

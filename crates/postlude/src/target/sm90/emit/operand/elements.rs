@@ -8,6 +8,7 @@ use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B16, B32, Pred, Scalar, U32};
 
+use crate::dtype::TF32_BITS;
 use crate::target::sm90::plan::OperandLoad;
 
 use super::super::memory::Memory;
@@ -19,8 +20,7 @@ const CHUNK_BYTES: u32 = 16;
 const CHUNKS: u32 = LINE_BYTES / CHUNK_BYTES;
 /// Elements that a thread asks for before it stores the first chunk.
 const AT_ONCE: u32 = 16;
-/// The bits of an f32 that a tensor core reads, and half of the last of them.
-const TF32_BITS: u32 = 0xffff_e000;
+/// Half of the last bit of an f32 that a tensor core reads.
 const TF32_HALF: u32 = 0x1000;
 /// What numbers are multiplied by that have no low part, from this one on and below.
 const SCALED: f32 = f32::from_bits((127 - 100) << 23);

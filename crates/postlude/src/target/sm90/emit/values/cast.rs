@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Half, Packed8, Reg};
 use postlude_ptx::modifier::{Compare, Rounding, Saturation};
 use postlude_ptx::types::{B32, F32, Pred, S32, U32};
 
-use crate::dtype::DType;
+use crate::dtype::{DType, TF32_BITS};
 use crate::target::sm90::emit::chip::EpilogueChip;
 
 use super::evaluator::Evaluator;
@@ -94,7 +94,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// The nearest with ten bits of the fraction, ties to even.
     fn rounded_tf32(&self, a: Reg<'k, F32>) -> Reg<'k, F32> {
         let bits = self.k.f32_to_bits(a).cast::<U32>();
-        let nearest = (bits + ((bits >> 13) & 1) + 0xfff) & 0xffff_e000;
+        let nearest = (bits + ((bits >> 13) & 1) + 0xfff) & TF32_BITS;
         self.k.bits_to_f32(nearest.cast()).select(a, a.compare(Compare::Eq, a))
     }
 

@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, S
 use postlude_ptx::modifier::{Compare, LoadCache};
 use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
-use crate::dtype::{DType, Elem};
+use crate::dtype::{DType, Elem, TF32_BITS};
 use crate::graph::{Axes, Constant, InputId, Kind, NodeId, Op};
 use crate::lower::table_dim;
 use crate::shape::Dim;
@@ -16,12 +16,12 @@ use super::evaluator::Evaluator;
 use super::scale::scale_value;
 use super::value::{Place, Value};
 
-/// Where an element is, and whether it is there.
 /// The run of rows that a row is in.
 pub(crate) fn run_of_row(row: Reg<'_, U32>, run: u32) -> Reg<'_, U32> {
     if run == 1 { row } else { row / run }
 }
 
+/// Where an element is, and whether it is there.
 #[derive(Clone, Copy)]
 struct Element<'k> {
     pointer: GlobalPointer<'k>,
@@ -120,7 +120,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::F32 => Value::Float(self.whole::<F32>(from, 0.0)),
             DType::TF32 => {
                 let value = self.whole::<F32>(from, 0.0);
-                let read = self.k.f32_to_bits(value).cast::<U32>() & 0xffff_e000;
+                let read = self.k.f32_to_bits(value).cast::<U32>() & TF32_BITS;
                 let number = value.compare(Compare::Eq, value);
                 Value::Float(self.k.bits_to_f32(read.cast()).select(value, number))
             }
