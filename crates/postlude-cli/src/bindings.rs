@@ -65,7 +65,7 @@ impl Loaded {
         };
         diagnose::warn(&source, &kernel.warnings());
         for (name, given) in &mut given {
-            match kernel.defined().inputs().iter().find(|input| input.name == *name) {
+            match kernel.defined().declared_inputs().iter().find(|input| input.name == *name) {
                 Some(input) if input.same_as.is_some() => {
                     let of = &kernel.defined().passed_as(input).name;
                     return Err(Mistake::new(format!("`{name}` is `{of}` under other dims"))
@@ -190,8 +190,8 @@ fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
     let name = &input.name;
     match (&input.dims, given) {
         (Some(_), Given::File(stored)) => {
-            if input.dtype == DType::B1 && stored.dtype == DType::U8 {
-                stored.unpack();
+            if input.dtype.is_packed() && stored.dtype == DType::U8 {
+                stored.unpack(input.dtype);
             }
             if input.dtype.is_stored_as(stored.dtype) {
                 stored.dtype = input.dtype;

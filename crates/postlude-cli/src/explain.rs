@@ -1,6 +1,6 @@
 //! `postlude explain`: what becomes of a kernel, stage by stage, as text that parses back.
 
-use postlude::{Compiled, MathMode, Problem, optimise};
+use postlude::{Compiled, MathMode, Options, Problem, optimise};
 use serde::Serialize;
 
 use crate::arguments::{ExplainArguments, ScheduleTarget, StageChoice};
@@ -18,6 +18,8 @@ struct Stages {
     graph: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     passes: Option<Vec<Pass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    launches: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +61,13 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
     let sized = arguments.stage.is_none() && is_sized(&loaded, arguments);
     let shown = |stage| arguments.stage == Some(stage) || sized;
     let on_gpu = arguments.target == ScheduleTarget::Sm90;
+    let uncut = compiled.clone();
+    let (compiled, launches) = if on_gpu && is_sized(&loaded, arguments) {
+        launches(&loaded, &uncut, &options, arguments)?
+    } else {
+        (&uncut, None)
+    };
+    stages.launches = launches.filter(|_| sized);
     if arguments.stage == Some(StageChoice::Tile) || sized && on_gpu {
         let program = compiled.program().map_err(|error| loaded.failure(error))?;
         stages.tile = Some(program.to_string());
@@ -67,11 +76,11 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         ScheduleTarget::Cpu => {
             refuse_gpu_flags(arguments)?;
             if shown(StageChoice::Schedule) {
-                stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
+                stages.schedule = Some(schedule(&loaded, compiled, arguments)?);
             }
         }
         ScheduleTarget::Sm90 if shown(StageChoice::Candidates) || shown(StageChoice::Schedule) => {
-            let problem = GpuProblem::new(&loaded, &compiled, &options, &arguments.compile)?;
+            let problem = GpuProblem::new(&loaded, compiled, &options, &arguments.compile)?;
             if shown(StageChoice::Candidates) {
                 stages.candidates = Some(problem.candidates()?);
             }
@@ -88,6 +97,27 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         print::text(&stages.text())?;
     }
     Ok(Outcome::Fine)
+}
+
+/// The kernel whose last launch is shown, cut where one launch is refused, and all of its launches where there are several.
+fn launches<'a>(
+    loaded: &Loaded,
+    compiled: &'a Compiled,
+    options: &Options,
+    arguments: &ExplainArguments,
+) -> Result<(&'a Compiled, Option<String>), Failure> {
+    let problem = GpuProblem::new(loaded, compiled, options, &arguments.compile)?;
+    let refusal = problem.refusal();
+    if let (Some(refusal), Some(cut)) = (refusal, compiled.cut()) {
+        let text =
+            format!("# several launches, for one is refused: {refusal}\n{}", cut.optimised());
+        return Ok((cut, Some(text)));
+    }
+    let graph = compiled.optimised();
+    let several = graph.declared_inputs().len() < graph.inputs().len();
+    let text =
+        || format!("# several launches; the last one reads what the others compute\n{graph}");
+    Ok((compiled, several.then(text)))
 }
 
 /// What only a GPU has.
@@ -134,6 +164,7 @@ impl Stages {
         for Pass { pass, graph } in self.passes.iter().flatten() {
             parts.push(format!("# after {pass}\n{graph}"));
         }
+        parts.extend(self.launches.clone());
         parts.extend(self.tile.clone());
         parts.extend(self.candidates.clone());
         parts.extend(self.schedule.clone());

@@ -188,11 +188,11 @@ impl Stored {
         &self.path
     }
 
-    /// Packed bits are stored as bytes: eight elements each, along the last dim.
-    pub(crate) fn unpack(&mut self) {
+    /// Packed elements are stored as bytes, several elements each, along the last dim.
+    pub(crate) fn unpack(&mut self, dtype: DType) {
         if let Some(last) = self.shape.last_mut() {
-            *last = last.saturating_mul(8);
-            self.dtype = DType::B1;
+            *last = last.saturating_mul(dtype.per_byte());
+            self.dtype = dtype;
         }
     }
 
@@ -242,10 +242,10 @@ impl Stored {
     fn tensor(&self, shape: &[usize], bytes: Vec<u8>) -> Result<Tensor, postlude::TensorError> {
         match self.order {
             Order::RowMajor => Tensor::from_bytes(self.dtype, shape, bytes),
-            Order::ColumnMajor if self.dtype == DType::B1 => {
-                // What is reordered is the bytes, before they are bits.
+            Order::ColumnMajor if self.dtype.is_packed() => {
+                // What is reordered is the bytes, before they are bits or halves.
                 let mut packed = self.shape.clone();
-                packed.last_mut().into_iter().for_each(|last| *last /= 8);
+                packed.last_mut().into_iter().for_each(|last| *last /= self.dtype.per_byte());
                 let bytes = column_major(DType::U8, &packed, bytes)?.to_contiguous();
                 Tensor::from_bytes(self.dtype, shape, bytes.bytes().to_vec())
             }

@@ -72,6 +72,15 @@ impl<'a> GpuProblem<'a> {
         planned.map_err(|refusal| self.failure(refusal))
     }
 
+    /// Why one launch does not take the kernel at these sizes.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
+        match planning {
+            Ok(planning) => planning.best().err().map(|refusal| refusal.to_string()),
+            Err(error) => Some(error.summary()),
+        }
+    }
+
     fn planning(&self) -> Result<Planning<'_>, Failure> {
         let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
         planning.map_err(|error| self.failure(error))

@@ -23,7 +23,7 @@ pub(crate) fn make(
     let labels = label_counts(graph, problem);
     let mut arguments = Arguments::new();
     let inputs = graph.inputs().iter().enumerate();
-    for (place, input) in inputs.filter(|(_, input)| input.same_as.is_none()) {
+    for (place, input) in inputs.filter(|(_, input)| input.is_passed()) {
         let argument = match (loaded.given.get(&input.name), &input.dims) {
             (Some(Given::File(stored)), Some(dims)) => {
                 Argument::Tensor(stored.load_as(&problem.shape(dims))?)

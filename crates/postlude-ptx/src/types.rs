@@ -163,6 +163,8 @@ types! {
     U64 B64 B64 Integer: Number Integer Logic;
     /// Signed, 32 bits.
     S32 B32 B32 Integer: Number Integer Logic;
+    /// Signed, 64 bits.
+    S64 B64 B64 Integer: Number Integer Logic;
     /// Single precision.
     F32 B32 F32 Float: Number;
     /// Two of half precision in 32 bits.

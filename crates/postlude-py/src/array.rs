@@ -56,10 +56,10 @@ impl Array {
         self.shape().contains(&0)
     }
 
-    /// As a declared type that is stored alike: packed bits are bytes, TF32 is float32.
+    /// As a declared type that is stored alike: packed elements are bytes, TF32 is float32.
     pub(crate) fn read_as(mut self, dtype: DType) -> Array {
-        if dtype == DType::B1 {
-            return self.as_bits();
+        if dtype.is_packed() {
+            return self.unpacked(dtype);
         }
         if dtype.is_stored_as(self.dtype) {
             self.dtype = dtype;
@@ -67,14 +67,18 @@ impl Array {
         self
     }
 
-    /// Packed bits: bytes along the last dim, eight to each.
-    pub(crate) fn as_bits(mut self) -> Array {
+    /// Bytes as the packed elements that they hold along the last dim.
+    fn unpacked(mut self, dtype: DType) -> Array {
         if self.dtype == DType::U8 && self.rank > 0 {
             let last = self.rank - 1;
-            self.dtype = DType::B1;
-            self.shape[last] *= 8;
+            // Frameworks leave any stride in a dim of one byte.
+            if self.shape[last] == 1 {
+                self.strides[last] = 1;
+            }
+            self.dtype = dtype;
+            self.shape[last] *= dtype.per_byte();
             for dim in 0..last {
-                self.strides[dim] *= 8;
+                self.strides[dim] *= dtype.per_byte() as isize;
             }
         }
         self
@@ -243,7 +247,7 @@ fn interface(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     Ok(Array { dtype, rank, shape, strides, address, location: Location::Host, read_only })
 }
 
-/// NumPy's name of a dtype; packed bits are bytes there.
+/// NumPy's name of a dtype; packed elements are bytes there.
 pub(crate) fn name_of(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 | DType::TF32 => "float32",
@@ -253,7 +257,7 @@ pub(crate) fn name_of(dtype: DType) -> &'static str {
         DType::F8E5M2 => "float8_e5m2",
         DType::F8E8M0 => "float8_e8m0fnu",
         DType::I8 => "int8",
-        DType::U8 | DType::B1 => "uint8",
+        DType::U8 | DType::B1 | DType::I4 | DType::U4 => "uint8",
         DType::I32 => "int32",
         DType::Bool => "bool",
     }

@@ -457,8 +457,8 @@ fn allocate<'py>(
     let mut made = Made { objects: Vec::new(), memory: false };
     for output in typed.compiled.defined().outputs() {
         let mut shape = problem.shape(&output.dims);
-        if let (DType::B1, Some(last)) = (output.dtype, shape.last_mut()) {
-            *last /= 8;
+        if let Some(last) = shape.last_mut() {
+            *last /= output.dtype.per_byte();
         }
         let object =
             empty.call1((template, PyTuple::new(py, &shape)?, array::name_of(output.dtype)))?;
@@ -479,9 +479,9 @@ fn allocate<'py>(
 }
 
 fn own_memory(dtype: DType, shape: &[usize], place: Location) -> Result<(Array, Owned), Error> {
-    // Packed bits are bytes to frameworks, and the shape counts them.
+    // Packed elements are bytes to frameworks, and the shape counts them.
     let dtype = match dtype {
-        DType::B1 => DType::U8,
+        packed if packed.is_packed() => DType::U8,
         DType::TF32 => DType::F32,
         other => other,
     };

@@ -233,7 +233,7 @@ fn code(dtype: DType) -> DLDataType {
     let (code, bits) = match dtype {
         DType::I8 => (0, 8),
         DType::I32 => (0, 32),
-        DType::U8 | DType::B1 => (1, 8),
+        DType::U8 | DType::B1 | DType::I4 | DType::U4 => (1, 8),
         DType::F16 => (2, 16),
         DType::F32 | DType::TF32 => (2, 32),
         DType::BF16 => (4, 16),

@@ -68,11 +68,12 @@ fn problem(typed: &Typed, inputs: &[Shaped]) -> Result<Problem, Error> {
     let graph = typed.compiled.defined();
     let shaped = graph.passed_inputs().zip(inputs).map(|(declared, (dtype, shape))| {
         let mut shape = shape.clone()?;
-        let bits = declared.dtype == DType::B1 && *dtype == DType::U8;
-        if let (true, Some(last)) = (bits, shape.last_mut()) {
-            *last *= 8;
+        let packed = declared.dtype.is_packed() && *dtype == DType::U8;
+        let dtype = if packed { declared.dtype } else { *dtype };
+        if let Some(last) = shape.last_mut() {
+            *last *= dtype.per_byte();
         }
-        Some((if bits { DType::B1 } else { *dtype }, shape))
+        Some((dtype, shape))
     });
     let shaped: Vec<Option<(DType, Vec<usize>)>> = shaped.collect();
     let views: Vec<Option<(DType, &[usize])>> = shaped
@@ -90,8 +91,8 @@ pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, E
     let problem = problem(typed, inputs)?;
     let outputs = typed.compiled.defined().outputs().iter().map(|output| {
         let mut shape = problem.shape(&output.dims);
-        if let (DType::B1, Some(last)) = (output.dtype, shape.last_mut()) {
-            *last /= 8;
+        if let Some(last) = shape.last_mut() {
+            *last /= output.dtype.per_byte();
         }
         (output.name.clone(), shape, name_of(output.dtype))
     });

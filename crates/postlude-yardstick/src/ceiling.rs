@@ -45,7 +45,13 @@ fn operand(dtype: DType) -> MatrixType {
         DType::F8E5M2 => MatrixType::E5M2,
         DType::I8 => MatrixType::S8,
         DType::U8 => MatrixType::U8,
-        DType::F32 | DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => {
+        DType::F32
+        | DType::F8E8M0
+        | DType::I32
+        | DType::Bool
+        | DType::B1
+        | DType::I4
+        | DType::U4 => {
             panic!("compiler bug: the suite multiplies {dtype}")
         }
     }

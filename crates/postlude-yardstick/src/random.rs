@@ -1,7 +1,7 @@
 //! Random data, or ones, made on the GPU.
 //!
-//! In: memory, a dtype, a seed. Out: floats drawn from N(0, 1) and rounded, or 8-bit integers that are uniform over their
-//! whole range. Element pairs are numbered; two 32-bit hashes of a pair's number and the seed give two uniform numbers of
+//! In: memory, a dtype, a seed. Out: floats drawn from N(0, 1) and rounded, or integers of 8 and 4 bits that are uniform over
+//! their whole range. Element pairs are numbered; two 32-bit hashes of a pair's number and the seed give two uniform numbers of
 //! 24 bits, which Box and Muller's transform turns into two normal ones: `sqrt(-2 ln u) * (cos, sin)(2 pi v)`, by the
 //! hardware's approximations. The largest magnitude is `sqrt(2 * 25 * ln 2)`, about 5.9. Integers are bytes of a hash.
 //!
@@ -38,11 +38,13 @@ pub enum Store {
     Float8(Packed8),
     /// Two 8-bit integers in 16 bits, with or without a sign.
     Integers,
+    /// Four 4-bit integers in 16 bits, with or without a sign.
+    HalfBytes,
 }
 
 impl Store {
     /// All of them.
-    pub const ALL: [Store; 7] = [
+    pub const ALL: [Store; 8] = [
         Store::Halves(Half::F16),
         Store::Halves(Half::BF16),
         Store::Single,
@@ -50,6 +52,7 @@ impl Store {
         Store::Float8(Packed8::E4M3),
         Store::Float8(Packed8::E5M2),
         Store::Integers,
+        Store::HalfBytes,
     ];
 
     /// How a dtype is stored; `None` where the GPU draws none.
@@ -62,6 +65,7 @@ impl Store {
             DType::F8E4M3 => Some(Store::Float8(Packed8::E4M3)),
             DType::F8E5M2 => Some(Store::Float8(Packed8::E5M2)),
             DType::I8 | DType::U8 => Some(Store::Integers),
+            DType::I4 | DType::U4 => Some(Store::HalfBytes),
             DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
         }
     }
@@ -75,6 +79,7 @@ impl Store {
             Store::Float8(Packed8::E4M3) => "yardstick_normal_e4m3",
             Store::Float8(Packed8::E5M2) => "yardstick_normal_e5m2",
             Store::Integers => "yardstick_uniform_bytes",
+            Store::HalfBytes => "yardstick_uniform_half_bytes",
         }
     }
 
@@ -82,7 +87,7 @@ impl Store {
         match self {
             Store::Halves(_) => 4,
             Store::Single | Store::Tf32 => 8,
-            Store::Float8(_) | Store::Integers => 2,
+            Store::Float8(_) | Store::Integers | Store::HalfBytes => 2,
         }
     }
 }
@@ -133,10 +138,11 @@ pub fn entry(store: Store) -> Entry {
                     let [low, high] = normal();
                     k.store_global(place, [k.pack_float8(format, low, high)]);
                 }
-                Store::Integers => {
-                    // Two bytes as one number without a sign, and ones as 0x0101.
+                Store::Integers | Store::HalfBytes => {
+                    // 16 bits as one number without a sign, and ones as 0x0101 or 0x1111.
                     let bits = mix(mix(pair + 1) ^ seed) >> 16;
-                    let ones = shift * f32::from(0x0101_u16);
+                    let ones = if store == Store::Integers { 0x0101_u16 } else { 0x1111 };
+                    let ones = shift * f32::from(ones);
                     let bytes = k.nearest_s32(k.float_of_u32(bits).fma(scale, ones)).cast::<U32>();
                     k.store_global_narrow(Scalar::U16, place, bytes);
                 }
@@ -199,7 +205,7 @@ mod tests {
     use crate::program::simulated::simulate;
 
     const COUNT: usize = 1 << 13;
-    const DTYPES: [DType; 8] = [
+    const DTYPES: [DType; 10] = [
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -208,6 +214,8 @@ mod tests {
         DType::F8E5M2,
         DType::I8,
         DType::U8,
+        DType::I4,
+        DType::U4,
     ];
 
     /// What some elements are filled with.
@@ -235,6 +243,8 @@ mod tests {
             let (mean, variance, fourth) = match dtype {
                 DType::I8 => (-0.5, 65_535.0 / 12.0, 1.8),
                 DType::U8 => (127.5, 65_535.0 / 12.0, 1.8),
+                DType::I4 => (-0.5, 255.0 / 12.0, 1.8),
+                DType::U4 => (7.5, 255.0 / 12.0, 1.8),
                 DType::F16
                 | DType::BF16
                 | DType::F32

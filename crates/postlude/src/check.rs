@@ -12,8 +12,10 @@ mod error;
 mod idioms;
 mod infer;
 mod lower;
+mod operand;
 mod parts;
 mod product;
+mod program;
 mod random;
 mod reduce;
 mod split;
@@ -33,6 +35,9 @@ use definitions::{Calls, Expanded};
 pub use error::CheckError;
 pub(crate) use error::Warning;
 pub use infer::{Bindings, Bound, free_names, infer};
+use operand::Factor;
+use product::Found;
+use program::{Computed, Products, Unit};
 
 /// Diagnostics beyond this many help nobody.
 const MOST_ERRORS: usize = 5;
@@ -44,9 +49,14 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     whole::check(ast)?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
-    let graph = product::find(ast, &signature.inputs, &mut errors);
-    let Some(graph) = graph else { return Err(first(errors)) };
-    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors).of_calls(calls);
+    let (products, computed) =
+        (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
+    let declarations = &signature.inputs;
+    let unit =
+        Unit { ast, declarations, calls: Some(calls), products: &products, computed: &computed };
+    let found = product::find(unit, products.main(), &mut errors);
+    let Some(found) = found else { return Err(first(errors)) };
+    let mut body = Body::of_product(found, unit, errors).of_calls(calls);
     body.lower_statements(ast);
     for output in &signature.outputs {
         body.store(output);
@@ -55,6 +65,8 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     if !errors.is_empty() {
         return Err(first(errors));
     }
+    let inputs = [inputs_of(declarations), computed.into_inputs()].concat();
+    let graph = graph.on_inputs(&inputs).without_unread();
     if let Err(broken) = graph.verify(Stage::Checked) {
         panic!("compiler bug: {broken}");
     }
@@ -71,8 +83,14 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     let Ok(Expanded { ast, .. }) = &definitions::expand(ast) else { return Vec::new() };
     let Some(signature) = &ast.signature else { return Vec::new() };
     let mut errors = Vec::new();
-    let Some(graph) = product::find(ast, &signature.inputs, &mut errors) else { return Vec::new() };
-    let mut body = Body::new(graph, &ast.exprs, &signature.inputs, errors);
+    let (Ok(products), computed) = (Products::of(ast), Computed::default()) else {
+        return Vec::new();
+    };
+    let declarations = &signature.inputs;
+    let unit = Unit { ast, declarations, calls: None, products: &products, computed: &computed };
+    let found = product::find(unit, products.main(), &mut errors);
+    let Some(found) = found else { return Vec::new() };
+    let mut body = Body::of_product(found, unit, errors);
     body.lower_statements(ast);
     let mut types = Vec::new();
     for target in ast.statements.iter().flat_map(|statement| &statement.targets) {
@@ -108,7 +126,10 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
         }
     }
     for output in &signature.outputs {
-        if output.dims.is_none() {
+        if !output.dtype.is_stored() {
+            let (name, dtype) = (output.name.text.clone(), output.dtype);
+            errors.push(CheckError::OutputNotStored { name, dtype, at: output.type_span });
+        } else if output.dims.is_none() {
             errors.push(CheckError::HostOutput { dtype: output.dtype, at: output.type_span });
         }
     }
@@ -116,9 +137,11 @@ fn check_declarations(signature: &Signature, errors: &mut Vec<CheckError>) {
     if signature.outputs.is_empty() {
         errors.push(CheckError::NoOutputs { at: signature.name.span });
     }
-    for declaration in signature.inputs.iter().chain(&signature.outputs) {
-        if declaration.dtype == DType::B1 && declaration.dims.as_ref().is_some_and(Vec::is_empty) {
-            errors.push(CheckError::BitsWithoutDims { at: declaration.type_span });
+    let stored = signature.outputs.iter().filter(|output| output.dtype.is_stored());
+    for declaration in signature.inputs.iter().chain(stored) {
+        let (dtype, at) = (declaration.dtype, declaration.type_span);
+        if dtype.is_packed() && declaration.dims.as_ref().is_some_and(Vec::is_empty) {
+            errors.push(CheckError::PackedWithoutDims { dtype, at });
         }
     }
 }
@@ -191,6 +214,15 @@ struct Body<'a> {
     batch_dims: Vec<u8>,
     /// Inputs already reported as having dims that are not the body's.
     blamed_inputs: Vec<usize>,
+    /// Factors of the accumulator that left the operands.
+    factors: Vec<Factor>,
+    /// Statements whose values vary along K, and the names that they assign.
+    varying: Vec<usize>,
+    varying_names: Vec<&'a str>,
+    /// The kernel, where its body is cut into graphs.
+    unit: Option<Unit<'a>>,
+    /// The number of this graph's product.
+    main: Option<usize>,
 }
 
 impl<'a> Body<'a> {
@@ -214,7 +246,22 @@ impl<'a> Body<'a> {
             errors,
             batch_dims: Vec::new(),
             blamed_inputs: Vec::new(),
+            factors: Vec::new(),
+            varying: Vec::new(),
+            varying_names: Vec::new(),
+            unit: None,
+            main: None,
         }
+    }
+
+    /// The body behind a product.
+    fn of_product(found: Found, unit: Unit<'a>, errors: Vec<CheckError>) -> Body<'a> {
+        let Found { graph, factors, varying, main } = found;
+        let targets = varying.iter().flat_map(|place| &unit.ast.statements[*place].targets);
+        let varying_names = targets.map(|name| name.text.as_str()).collect();
+        let body = Body::new(graph, &unit.ast.exprs, unit.declarations, errors);
+        let calls = unit.calls;
+        Body { factors, varying, varying_names, unit: Some(unit), main, calls, ..body }
     }
 
     /// The same body, in which these expressions come from definitions.
@@ -248,6 +295,9 @@ impl<'a> Body<'a> {
 
     fn store(&mut self, output: &Declaration) {
         let name = output.name.text.as_str();
+        if !self.names.contains_key(name) {
+            self.lower_foreign_name(name);
+        }
         let Some(&(lowered, assigned)) = self.names.get(name) else {
             // A statement that failed to parse was reported already; so was a kernel that assigns nothing right.
             self.errors
@@ -321,6 +371,7 @@ fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
                 let place = declarations.iter().position(|d| d.name.text == other.text)?;
                 Some(InputId(place as u32))
             }),
+            computed: None,
         })
         .collect()
 }

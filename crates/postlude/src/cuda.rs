@@ -15,11 +15,12 @@ mod host;
 mod programs;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::lower::Lowered;
+use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
@@ -56,6 +57,10 @@ pub(crate) struct GpuKernel {
     lowered: Arc<Lowered>,
     settings: Settings,
     programs: Programs,
+    /// What computes its computed inputs, in the order of [`Graph::earlier`].
+    earlier: Vec<Arc<GpuKernel>>,
+    /// The same kernel cut into several launches, once one launch was refused.
+    cut: OnceLock<Option<Arc<GpuKernel>>>,
 }
 
 impl GpuKernel {
@@ -66,7 +71,27 @@ impl GpuKernel {
         settings: Settings,
     ) -> GpuKernel {
         let (defined, optimised, lowered) = (defined.clone(), optimised.clone(), lowered.clone());
-        GpuKernel { defined, optimised, lowered, settings, programs: Programs::default() }
+        let own = Settings { schedule: None, ..settings.clone() };
+        let earlier =
+            optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
+        let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
+        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut }
+    }
+
+    /// A graph as a kernel.
+    fn of(graph: &Arc<Graph>, settings: Settings) -> Arc<GpuKernel> {
+        let lowered = Arc::new(Lowered::new(graph));
+        Arc::new(GpuKernel::new(graph, graph, &lowered, settings))
+    }
+
+    /// The same kernel in several launches, if it is cut for one that was refused; a given schedule is one launch's.
+    fn cut(&self) -> Option<&Arc<GpuKernel>> {
+        if self.settings.schedule.is_some() {
+            return None;
+        }
+        let cut =
+            || Some(GpuKernel::of(&Arc::new(partition(&self.optimised)?), self.settings.clone()));
+        self.cut.get_or_init(cut).as_ref()
     }
 
     /// How a call on host tensors would be run on a GPU, or why it is not.
@@ -77,8 +102,16 @@ impl GpuKernel {
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
         let placements = crate::image::placements(&self.optimised, problem, arguments);
-        let planned = self.plan(problem, &placements, chip(device)?)?;
-        Ok(planned[0].schedule())
+        match self.plan(problem, &placements, chip(device)?) {
+            Ok(planned) => Ok(planned[0].schedule()),
+            Err(refusal) => match self.cut() {
+                Some(cut) => {
+                    let schedule = cut.schedule(device, problem, arguments);
+                    schedule.map_err(|error| error.or(refusal.into()))
+                }
+                None => Err(refusal.into()),
+            },
+        }
     }
 
     /// The program with the schedules to try, best first and at least one; only the given one where one is given.

@@ -29,7 +29,7 @@ pub fn define(checked: &Graph) -> Graph {
     let stable = expand::expand_calls(checked);
     let primitive = expand::expand_basis(&stable);
     let folded = online::fold_online(&primitive);
-    let defined = contract(&folded);
+    let defined = contract(&folded).with_computed(define);
     if let Err(broken) = defined.verify(Stage::Defined) {
         panic!("compiler bug: {broken}");
     }

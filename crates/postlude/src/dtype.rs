@@ -6,6 +6,7 @@ use std::fmt;
 
 mod convert;
 mod narrow;
+mod nibble;
 mod scale;
 mod slices;
 mod stochastic;
@@ -44,6 +45,10 @@ pub enum DType {
     Bool,
     /// Packed bits along the last dim, lowest bit first.
     B1,
+    /// Signed, two in a byte along the last dim, lowest half first: -8 to 7. Inputs only.
+    I4,
+    /// Unsigned, two in a byte along the last dim, lowest half first: 0 to 15. Inputs only.
+    U4,
 }
 
 /// What a value is while the body computes with it.
@@ -59,7 +64,7 @@ pub enum Elem {
 
 impl DType {
     /// Every element type, in the order of the documentation.
-    pub const ALL: [DType; 12] = [
+    pub const ALL: [DType; 14] = [
         DType::F32,
         DType::TF32,
         DType::F16,
@@ -72,10 +77,12 @@ impl DType {
         DType::I32,
         DType::Bool,
         DType::B1,
+        DType::I4,
+        DType::U4,
     ];
 
     /// Names that mean something elsewhere and are refused with "not in this version".
-    pub const RESERVED: [&'static str; 1] = ["i4"];
+    pub const RESERVED: [&'static str; 1] = ["f4e2m1"];
 
     /// The name in the language.
     pub const fn name(self) -> &'static str {
@@ -92,6 +99,8 @@ impl DType {
             DType::I32 => "i32",
             DType::Bool => "bool",
             DType::B1 => "b1",
+            DType::I4 => "i4",
+            DType::U4 => "u4",
         }
     }
 
@@ -108,7 +117,33 @@ impl DType {
             DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
                 8
             }
+            DType::I4 | DType::U4 => 4,
             DType::B1 => 1,
+        }
+    }
+
+    /// Elements of the last dim that a byte holds: one where elements are whole bytes.
+    pub const fn per_byte(self) -> usize {
+        8_usize.div_ceil(self.bits())
+    }
+
+    /// Whether several elements share a byte.
+    pub const fn is_packed(self) -> bool {
+        self.per_byte() > 1
+    }
+
+    /// Whether outputs have this type: halves of bytes are read only.
+    pub const fn is_stored(self) -> bool {
+        !matches!(self, DType::I4 | DType::U4)
+    }
+
+    /// What holds the same values in whole bytes.
+    pub const fn unpacked(self) -> DType {
+        match self {
+            DType::B1 => DType::Bool,
+            DType::I4 => DType::I8,
+            DType::U4 => DType::U8,
+            whole => whole,
         }
     }
 
@@ -127,7 +162,7 @@ impl DType {
             | DType::F8E4M3
             | DType::F8E5M2
             | DType::F8E8M0 => Elem::F32,
-            DType::I8 | DType::U8 | DType::I32 => Elem::I32,
+            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 => Elem::I32,
             DType::Bool | DType::B1 => Elem::Bool,
         }
     }
@@ -149,7 +184,15 @@ impl DType {
                 Some(Elem::F32)
             }
             DType::I8 | DType::U8 => Some(Elem::I32),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
+            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
+        }
+    }
+
+    /// What a tensor of this type is widened to, exactly, before a product reads it.
+    pub const fn multiplied_as(self) -> DType {
+        match self {
+            DType::I4 | DType::U4 => DType::I8,
+            own => own,
         }
     }
 

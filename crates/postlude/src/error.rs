@@ -86,6 +86,12 @@ impl Error {
         self.diagnostics.iter().all(Diagnostic::is_refusal)
     }
 
+    /// The first refusal where one launch was refused and several were too; what else went wrong is told as it is.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    pub(crate) fn or(self, refusal: Error) -> Error {
+        if self.is_refusal() { refusal } else { self }
+    }
+
     /// Whether it is a bug of ours: something that is wrong with code that we emitted.
     pub fn is_bug(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_bug)

@@ -5,6 +5,7 @@
 //! Invariant: every node's type follows from its operation ([`verify`](Graph::verify)).
 
 mod accuracy;
+mod computed;
 mod op;
 mod ops;
 mod output;
@@ -13,6 +14,7 @@ mod passed;
 mod print;
 mod product;
 mod rewrite;
+mod space;
 mod types;
 mod value;
 mod verify;
@@ -20,12 +22,14 @@ mod verify;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Index;
+use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::shape::Dim;
 
 pub(crate) use accuracy::least_accuracies;
 pub use accuracy::{MathMode, accuracies};
+pub(crate) use computed::{Earlier, free_name};
 pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary, Weighted};
 pub(crate) use ops::{
@@ -34,8 +38,9 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
-pub use product::{Accumulation, Product};
+pub use product::{Accumulation, BlockScale, Product, Side};
 pub(crate) use rewrite::Rewriter;
+pub use space::Space;
 pub use types::{Axes, Columns, Kind, Type};
 pub use value::Value;
 pub use verify::{Broken, Stage};
@@ -68,6 +73,8 @@ pub struct Input {
     pub dims: Option<Vec<Dim>>,
     /// The earlier input that it is, under other dims: a call passes that one only.
     pub same_as: Option<InputId>,
+    /// The graph that computes it from earlier inputs, found by their names; a call does not pass it.
+    pub computed: Option<Arc<Graph>>,
 }
 
 /// Whether an operand of the product is read with its last two dims swapped.
@@ -79,29 +86,24 @@ pub enum Orientation {
     Transposed,
 }
 
+impl Orientation {
+    /// The other one.
+    #[must_use]
+    pub const fn turned(self) -> Orientation {
+        match self {
+            Orientation::Plain => Orientation::Transposed,
+            Orientation::Transposed => Orientation::Plain,
+        }
+    }
+}
+
 /// Identifies a product.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ProductId(pub u32);
 
 impl ProductId {
-    /// The first one, which every kernel has.
+    /// The first one.
     pub const FIRST: ProductId = ProductId(0);
-}
-
-/// The dims that the body's values vary along: those of every product.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Space {
-    /// The leading dims of either operand. Values vary along all of them or none: together they number the batches, the
-    /// last one fastest.
-    pub batch: Vec<Dim>,
-    /// The dim of the left operand that stays.
-    pub row: Dim,
-    /// The dim of the right operand that stays.
-    pub column: Dim,
-    /// Dims that splits name: parts of the columns that are no fraction of them.
-    pub parts: Vec<Dim>,
-    /// Columns that are split into parts of named sizes.
-    pub splits: Vec<Split>,
 }
 
 /// A typed, hash-consed kernel.
@@ -129,7 +131,7 @@ pub(crate) struct Statement {
 }
 
 impl Graph {
-    /// A kernel without a body, of one product or of several in one space.
+    /// A kernel without a body, of no product, of one, or of several in one space.
     pub fn new(
         name: impl Into<String>,
         inputs: Vec<Input>,
@@ -177,7 +179,12 @@ impl Graph {
         &self.name
     }
 
-    /// The declared inputs.
+    /// The same graph under another name.
+    pub(crate) fn named(&self, name: &str) -> Graph {
+        Graph { name: name.to_owned(), ..self.clone() }
+    }
+
+    /// The inputs: those that are declared, then those that are computed.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
@@ -192,7 +199,7 @@ impl Graph {
         &self.space
     }
 
-    /// The matrix products: one, or several where a plan made them of one.
+    /// The matrix products: one, several where a plan made them of one, or none where a graph only computes an operand.
     pub fn products(&self) -> &[Product] {
         &self.products
     }
@@ -415,6 +422,8 @@ impl Graph {
     }
 }
 
+impl Eq for Graph {}
+
 impl PartialEq for Graph {
     fn eq(&self, other: &Graph) -> bool {
         self.name == other.name
@@ -444,133 +453,5 @@ impl NodeId {
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}", self.0)
-    }
-}
-
-impl Space {
-    /// The most leading dims of an operand: a tensor map has five dims, and two of them are the matrix's.
-    pub const MOST_BATCH_DIMS: usize = 3;
-
-    /// The axes a value with these dims has, whatever their order; `None` when a dim is not the product's or stands twice.
-    /// A tensor with some of several batch dims is repeated along the others.
-    pub fn axes(&self, dims: &[Dim]) -> Option<Axes> {
-        let mut axes = Axes::SCALAR;
-        for (place, dim) in dims.iter().enumerate() {
-            let fresh = if self.batch.contains(dim) {
-                axes.batch = true;
-                !dims[..place].contains(dim)
-            } else if let Some(run) = self.row_run(dim) {
-                axes.row.replace(run).is_none()
-            } else {
-                let columns = self.columns(dim)?;
-                axes.part = columns.part;
-                axes.column.replace(columns.divisor).is_none()
-            };
-            if !fresh {
-                return None;
-            }
-        }
-        Some(axes)
-    }
-
-    /// How many of the product's rows one of `dim` stands for, if they are its rows. Runs of rows need a name: a fixed size is
-    /// that of all rows.
-    pub fn row_run(&self, dim: &Dim) -> Option<u32> {
-        match (dim, &self.row) {
-            (Dim::Name { name, divisor }, Dim::Name { name: own, divisor: all }) => {
-                (name == own && divisor % all == 0).then(|| divisor / all)
-            }
-            (Dim::Size(_), Dim::Size(_)) if *dim == self.row => Some(1),
-            (Dim::Size(_), Dim::Size(_) | Dim::Name { .. }) | (Dim::Name { .. }, Dim::Size(_)) => {
-                None
-            }
-        }
-    }
-
-    /// The dim of runs of this many rows.
-    pub fn row_dim(&self, run: u32) -> Dim {
-        match &self.row {
-            Dim::Name { name, divisor } => {
-                Dim::Name { name: name.clone(), divisor: divisor.saturating_mul(run) }
-            }
-            Dim::Size(size) => Dim::Size(size / run.max(1)),
-        }
-    }
-
-    /// What the column dim's name is divided by in `dim`, if `dim` is that name.
-    pub fn column_divisor(&self, dim: &Dim) -> Option<u32> {
-        match (dim, &self.column) {
-            (Dim::Name { name, divisor }, Dim::Name { name: own, .. }) => {
-                (name == own).then_some(*divisor)
-            }
-            (Dim::Size(size), Dim::Size(own)) => (*size > 0 && own % size == 0).then(|| own / size),
-            (Dim::Name { .. }, Dim::Size(_)) | (Dim::Size(_), Dim::Name { .. }) => None,
-        }
-    }
-
-    /// Whether both are spaces of the same product's dims, whatever is split.
-    pub(crate) fn has_dims_of(&self, other: &Space) -> bool {
-        (&self.batch, &self.row, &self.column) == (&other.batch, &other.row, &other.column)
-    }
-
-    /// The columns that a dim stands for: the product's, or those of a part that a split names.
-    pub fn columns(&self, dim: &Dim) -> Option<Columns> {
-        if let Some(divisor) = self.column_divisor(dim) {
-            return Some(Columns::of_product(divisor));
-        }
-        let divides = |part: &Dim| match (part, dim) {
-            (Dim::Name { name: own, .. }, Dim::Name { name, divisor }) => {
-                (name == own).then_some(*divisor)
-            }
-            (Dim::Size(own), Dim::Size(size)) => (*size > 0 && own % size == 0).then(|| own / size),
-            (Dim::Name { .. }, Dim::Size(_)) | (Dim::Size(_), Dim::Name { .. }) => None,
-        };
-        let exact = self.parts.iter().position(|part| part == dim);
-        let place = exact.or_else(|| self.parts.iter().position(|part| divides(part).is_some()))?;
-        Some(Columns { part: place as u16 + 1, divisor: divides(&self.parts[place])? })
-    }
-
-    /// The dim that columns are divided from: the product's by its name alone, or that of a part.
-    pub fn base_dim(&self, part: u16) -> Dim {
-        match (part, &self.column) {
-            (0, Dim::Name { name, .. }) => Dim::name(name.clone()),
-            (0, Dim::Size(size)) => Dim::Size(*size),
-            (part, _) => self.parts[part as usize - 1].clone(),
-        }
-    }
-
-    /// The dim of these columns.
-    pub fn column_dim(&self, columns: Columns) -> Dim {
-        match self.base_dim(columns.part) {
-            Dim::Name { name, .. } => Dim::Name { name, divisor: columns.divisor },
-            Dim::Size(size) => Dim::Size(size / columns.divisor),
-        }
-    }
-
-    /// The split of these columns into these parts.
-    pub fn split_of(&self, whole: Option<Columns>, parts: &[Columns]) -> Option<u16> {
-        let fits =
-            |split: &Split| whole.is_none_or(|whole| whole == split.whole) && split.parts == parts;
-        self.splits.iter().position(fits).map(|place| place as u16)
-    }
-
-    /// The axes of the accumulator.
-    pub fn accumulator_axes(&self) -> Axes {
-        Axes { batch: !self.batch.is_empty(), ..Axes::ROWS }
-            .along(Some(Columns::of_product(self.column.divisor())))
-    }
-
-    /// The dims of a value with these axes, in the order batch, row, column.
-    pub fn dims(&self, axes: Axes) -> Vec<Dim> {
-        let batch = self.batch.iter().filter(|_| axes.batch).cloned();
-        let row = axes.row.map(|run| self.row_dim(run));
-        let column = axes.columns().map(|columns| self.column_dim(columns));
-        batch.chain(row).chain(column).collect()
-    }
-
-    /// Whether dims have all batch dims or none, as a value has.
-    pub fn has_whole_batch(&self, dims: &[Dim]) -> bool {
-        let own = self.batch.iter().filter(|dim| dims.contains(dim)).count();
-        own == 0 || own == self.batch.len()
     }
 }

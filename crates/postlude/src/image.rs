@@ -22,7 +22,10 @@ pub(crate) fn placement(tensor: TensorView<'_>) -> Placement {
 pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments) -> Placements {
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
     let passed = |input| &graph.passed_as(input).name;
-    let inputs = graph.inputs().iter().map(|input| argument(passed(input)).map(placement));
+    let inputs = graph.inputs().iter().map(|input| match (&input.computed, &input.dims) {
+        (Some(_), Some(dims)) => Some(Placement::packed(&problem.shape(dims))),
+        (Some(_) | None, _) => argument(passed(input)).map(placement),
+    });
     let outputs = graph.outputs().iter();
     let packed = outputs.map(|output| Placement::packed(&problem.shape(&output.dims)));
     Placements { inputs: inputs.collect(), outputs: packed.collect() }

@@ -15,6 +15,8 @@ use crate::error::{Diagnostic, Error};
 use crate::graph::{Graph, MathMode};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+use crate::partition;
 use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
@@ -92,6 +94,14 @@ pub struct Options {
     /// What tests, searches and benchmarks change of a run.
     #[doc(hidden)]
     pub hooks: Hooks,
+}
+
+impl Options {
+    /// Those of the graphs that compute inputs of a kernel: a schedule or a selection of outputs is the kernel's own.
+    fn of_earlier(&self) -> Options {
+        let hooks = Hooks { schedule: None, ..self.hooks.clone() };
+        Options { keep: None, hooks, ..self.clone() }
+    }
 }
 
 /// What tests, searches and benchmarks change of a run on the GPU and in the simulator.
@@ -240,7 +250,8 @@ impl Kernel {
         let keep: Option<Vec<&str>> =
             options.keep.as_ref().map(|keep| keep.iter().map(String::as_str).collect());
         let defined = self.defined.keeping(keep.as_deref());
-        let optimised = optimise::optimise(&defined, options.math);
+        // No engine scales sums of runs yet: each scales elements before it multiplies them.
+        let optimised = optimise::scale_elements(&optimise::optimise(&defined, options.math));
         Compiled::new(Arc::new(defined), Arc::new(optimised), options.clone())
     }
 }
@@ -253,6 +264,11 @@ pub struct Compiled {
     /// What one launch computes of it.
     lowered: Arc<Lowered>,
     options: Options,
+    /// What computes its computed inputs, in the order of [`Graph::earlier`].
+    earlier: Arc<[Compiled]>,
+    /// The same kernel cut into several launches, once one launch was refused.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    cut: Arc<OnceLock<Option<Compiled>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -263,6 +279,11 @@ pub struct Compiled {
 impl Compiled {
     fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
         let lowered = Arc::new(Lowered::new(&optimised));
+        let earlier: Arc<[Compiled]> = optimised
+            .earlier()
+            .iter()
+            .map(|it| Compiled::new(it.graph.clone(), it.graph.clone(), options.of_earlier()))
+            .collect();
         #[cfg(feature = "cuda")]
         let settings = Settings {
             math: options.math,
@@ -274,6 +295,9 @@ impl Compiled {
         Compiled {
             #[cfg(feature = "cuda")]
             gpu: Arc::new(GpuKernel::new(&defined, &optimised, &lowered, settings)),
+            earlier,
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            cut: Arc::default(),
             lowered,
             defined,
             optimised,
@@ -282,9 +306,53 @@ impl Compiled {
         }
     }
 
+    /// A defined graph, optimised for a backend.
+    #[doc(hidden)]
+    pub fn of_graph(graph: &Graph, options: &Options) -> Compiled {
+        let optimised = optimise::optimise(graph, options.math);
+        Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
+    }
+
     /// The same kernel on another backend; code for a GPU is shared.
     pub fn on(&self, backend: Backend) -> Compiled {
-        Compiled { options: Options { backend, ..self.options.clone() }, ..self.clone() }
+        let earlier = self.earlier.iter().map(|earlier| earlier.on(backend)).collect();
+        Compiled {
+            options: Options { backend, ..self.options.clone() },
+            earlier,
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            cut: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The same kernel in several launches, if one launch was refused and it can be cut.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    #[doc(hidden)]
+    pub fn cut(&self) -> Option<&Compiled> {
+        if self.options.hooks.schedule.is_some() {
+            return None;
+        }
+        let cut = || {
+            let graph = Arc::new(partition::partition(&self.optimised)?);
+            Some(Compiled::new(self.defined.clone(), graph, self.options.clone()))
+        };
+        self.cut.get_or_init(cut).as_ref()
+    }
+
+    /// What one launch gives, or several where one is refused; the first refusal where all are.
+    #[cfg(feature = "sim")]
+    fn or_cut<T>(
+        &self,
+        uncut: Result<T, Error>,
+        in_launches: impl FnOnce(&Compiled) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match uncut {
+            Err(refusal) if refusal.is_refusal() => match self.cut() {
+                Some(cut) => in_launches(cut).map_err(|error| error.or(refusal)),
+                None => Err(refusal),
+            },
+            uncut => uncut,
+        }
     }
 
     /// What the reference evaluates.

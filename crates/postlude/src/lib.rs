@@ -109,6 +109,8 @@ mod kernel;
 pub mod lower;
 #[doc(hidden)]
 pub mod optimise;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod partition;
 #[doc(hidden)]
 pub mod placement;
 #[doc(hidden)]

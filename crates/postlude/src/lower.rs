@@ -41,6 +41,8 @@ pub(crate) use views::MOST_PRODUCTS;
 
 /// Lowers a graph to what one launch computes, or says why one launch does not.
 pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
+    // A launch reads computed inputs like others.
+    let graph = &graph.with_plain_inputs();
     let (graph, elements) = unstacked(graph);
     let accept = |graph: &Graph, views: views::Views| {
         let program = TileProgram::new(graph, views.stacked(&elements));

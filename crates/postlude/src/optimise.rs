@@ -14,10 +14,13 @@ mod reduce_strength;
 mod relax;
 mod rewrite_reductions;
 mod rules;
+mod scale_elements;
 mod simplify;
 mod split_operators;
 
 use crate::graph::{Graph, MathMode, Stage};
+
+pub(crate) use scale_elements::scale_elements;
 
 /// What every pass may know beside the graph.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +73,7 @@ pub fn optimise(defined: &Graph, math: MathMode) -> Graph {
 pub fn optimise_keeping(defined: &Graph, math: MathMode, keep: Option<&[&str]>) -> Graph {
     let mut result = defined.clone();
     run(defined, &Context { math, keep }, |_, graph| result = graph.clone());
-    result
+    result.with_computed(|graph| optimise(graph, math))
 }
 
 /// The graph after each pass that changed it, in order, with the pass's name.

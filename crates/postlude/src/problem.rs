@@ -11,7 +11,7 @@ mod split;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
-use crate::graph::{Axes, Columns, Graph, Input, InputId, Part, ProductId, Space};
+use crate::graph::{Axes, Columns, Graph, Input, InputId, Part, Space};
 use crate::shape::Dim;
 use crate::tensor::{TensorView, TensorViewMut, has_own_places};
 
@@ -40,7 +40,7 @@ pub struct Problem {
     pub(crate) rows: usize,
     /// The size of the column dim's name; a value's columns are this divided by its divisor.
     pub(crate) columns: usize,
-    /// The size of the contraction.
+    /// The size of the contraction; 0 where no product is.
     pub(crate) inner: usize,
     /// Every named dim.
     pub(crate) sizes: Sizes,
@@ -66,6 +66,11 @@ impl Problem {
         if !dims.is_empty() {
             return Err(BindError::Unsized { dims });
         }
+        Problem::of_sizes(graph, sizes)
+    }
+
+    /// The same with every size, and perhaps others.
+    fn of_sizes(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         let size = |dim: &Dim| size_of(dim, sizes);
         let problem = Problem::measure(graph, sizes)?;
         problem.check_multiples(graph)?;
@@ -83,7 +88,7 @@ impl Problem {
                 return Err(BindError::TooLarge);
             }
         }
-        problem.check_bits(graph)?;
+        problem.check_packed(graph)?;
         problem.check_total()?;
         problem.check_indices(graph)?;
         Ok(problem)
@@ -143,10 +148,15 @@ impl Problem {
         Ok(problem)
     }
 
+    /// The sizes of a graph that computes an input of a call with these.
+    pub(crate) fn of_computing(&self, graph: &Graph) -> Result<Problem, BindError> {
+        Problem::of_sizes(graph, &self.sizes)
+    }
+
     /// The extents of the product.
     fn measure(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         let size = |dim: &Dim| size_of(dim, sizes);
-        let (space, product) = (graph.space(), graph.product(ProductId::FIRST));
+        let (space, product) = (graph.space(), graph.products().first());
         let columns = match &space.column {
             Dim::Name { name, .. } => size(&Dim::name(name.clone()))?,
             Dim::Size(size) => *size as usize,
@@ -160,7 +170,7 @@ impl Problem {
             batch_sizes,
             rows: size(&space.row)?,
             columns,
-            inner: size(&product.inner)?,
+            inner: product.map_or(Ok(0), |product| size(&product.inner))?,
             sizes: sizes.clone(),
             column_divisor: space.column.divisor(),
             parts: space.parts.iter().map(size).collect::<Result<_, _>>()?,
@@ -172,7 +182,7 @@ impl Problem {
     pub fn bind(graph: &Graph, arguments: &Arguments, given: &Sizes) -> Result<Problem, BindError> {
         let mut sizes = given.clone();
         arguments.keys().try_for_each(|name| check_passed(graph, name))?;
-        for input in graph.inputs() {
+        for input in graph.declared_inputs() {
             let passed = &graph.passed_as(input).name;
             let argument =
                 arguments.get(passed).ok_or_else(|| BindError::Missing { name: passed.clone() })?;
@@ -193,7 +203,7 @@ impl Problem {
             }
         }
         let problem = Problem::new(graph, &sizes)?;
-        for input in graph.inputs() {
+        for input in graph.declared_inputs() {
             let argument = arguments.get(&graph.passed_as(input).name).and_then(Argument::tensor);
             if let (Some(dims), Some(tensor)) = (&input.dims, argument) {
                 problem.check_shape(&input.name, dims, tensor.shape())?;
@@ -202,7 +212,8 @@ impl Problem {
         Ok(problem)
     }
 
-    /// A call's arguments in the order of the signature, if they are all there and are what this problem is about.
+    /// A call's arguments in the order of the signature, if they are all there and are what this problem is about. Inputs
+    /// that are computed have none.
     pub(crate) fn inputs<'a>(
         &self,
         graph: &Graph,
@@ -210,7 +221,7 @@ impl Problem {
     ) -> Result<Vec<Argument<'a>>, BindError> {
         arguments.keys().try_for_each(|name| check_passed(graph, name))?;
         let inputs = graph
-            .inputs()
+            .declared_inputs()
             .iter()
             .map(|input| {
                 let passed = &graph.passed_as(input).name;
@@ -237,11 +248,12 @@ impl Problem {
         graph: &Graph,
         inputs: &[Argument<'_>],
     ) -> Result<(), BindError> {
-        let (wanted, given) = (graph.inputs().len(), inputs.len());
+        let declared = graph.declared_inputs();
+        let (wanted, given) = (declared.len(), inputs.len());
         if wanted != given {
             return Err(BindError::InputCount { wanted, given });
         }
-        for (input, argument) in graph.inputs().iter().zip(inputs) {
+        for (input, argument) in declared.iter().zip(inputs) {
             let name = || input.name.clone();
             match (&input.dims, argument.tensor()) {
                 (None, None) => {}
@@ -398,6 +410,7 @@ pub(crate) fn check_passed(graph: &Graph, name: &str) -> Result<(), BindError> {
     let name = || name.to_owned();
     match graph.inputs().iter().find(|input| input.name == name()) {
         None => Err(BindError::Unknown { name: name() }),
+        Some(input) if input.computed.is_some() => Err(BindError::Unknown { name: name() }),
         Some(input) if input.same_as.is_some() => {
             Err(BindError::SameAs { name: name(), of: graph.passed_as(input).name.clone() })
         }

@@ -11,6 +11,7 @@ mod compare;
 mod demand;
 mod evaluate;
 mod extremes;
+mod operand;
 mod progress;
 mod reduce;
 mod sample;
@@ -24,6 +25,7 @@ use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::tensor::TensorView;
 
 use evaluate::Call;
+use operand::Memo;
 use progress::Progress;
 
 pub use compare::{Comparison, Coverage, Difference};
@@ -75,7 +77,8 @@ pub(crate) fn evaluate_inputs(
     math: MathMode,
     tell: Tell<'_>,
 ) -> Vec<Evaluated> {
-    let call = Call { graph, problem, inputs, math };
+    let memo = Memo::default();
+    let call = Call { graph, kernel: graph, memo: &memo, problem, inputs, math };
     let parts = sample::parts(graph, problem, Extent::All);
     let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
     let progress = Progress::new(total, tell);
@@ -91,7 +94,8 @@ pub(crate) fn check(
     math: MathMode,
     (extent, tell): (Extent, Tell<'_>),
 ) -> Vec<Comparison> {
-    let call = Call { graph, problem, inputs, math };
+    let memo = Memo::default();
+    let call = Call { graph, kernel: graph, memo: &memo, problem, inputs, math };
     let parts = sample::parts(graph, problem, extent);
     let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
     let progress = Progress::new(total, tell);

@@ -60,11 +60,22 @@ pub enum TensorError {
         /// The sizes.
         shape: Vec<usize>,
     },
-    /// Packed bits with strides, or a last dim that is not whole bytes.
-    #[error(
-        "b1 packs its last dim into whole bytes: it is contiguous and its last size a multiple of 8"
-    )]
-    Packed,
+    /// Packed elements that do not lie as packed ones have to.
+    #[error("{dtype} packs its last dim into whole bytes: {}", packing(*.dtype))]
+    Packed {
+        /// The element type.
+        dtype: DType,
+    },
+}
+
+/// How elements lie that share bytes.
+fn packing(dtype: DType) -> &'static str {
+    match dtype.per_byte() {
+        8 => "it is contiguous and its last size a multiple of 8",
+        _ => {
+            "that dim is contiguous and of even size, and the start and the other strides are even"
+        }
+    }
 }
 
 /// A tensor that owns its memory on the host.
@@ -213,6 +224,17 @@ pub(crate) fn has_own_places(shape: &[usize], strides: &[isize]) -> bool {
     }
 }
 
+/// Whether elements of half a byte lie in pairs, from a byte's start on: the last dim one after the other, and steps along
+/// the others in whole bytes.
+pub(crate) fn fills_bytes(shape: &[usize], strides: &[isize]) -> bool {
+    let (Some((_, outer)), Some((last, others))) = (shape.split_last(), strides.split_last())
+    else {
+        return false;
+    };
+    let even = |(size, stride): (&usize, &isize)| *size == 1 || stride % 2 == 0;
+    shape.contains(&0) || *last == 1 && outer.iter().zip(others).all(even)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +257,29 @@ mod tests {
         assert!(Tensor::zeros(DType::F32, [usize::MAX, 2]).is_err());
         assert!(Tensor::zeros(DType::F32, vec![usize::MAX, 0]).is_err());
         assert!(Tensor::zeros(DType::B1, vec![3, 7]).is_err());
+        assert!(Tensor::zeros(DType::I4, vec![3, 7]).is_err());
+        assert!(Tensor::zeros(DType::U4, vec![]).is_err());
+    }
+
+    #[test]
+    fn halves_of_bytes_lie_in_whole_bytes() {
+        let tensor = |shape: [usize; 2], strides: [isize; 2], offset| {
+            Tensor::with_strides(DType::I4, shape, strides, offset, vec![0x21; 8])
+        };
+        let rows = tensor([2, 4], [6, 1], 2).unwrap();
+        assert_eq!(rows.values(), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+        assert!(tensor([2, 4], [-6, 1], 6).is_ok() && tensor([9, 4], [0, 1], 0).is_ok());
+        for (shape, strides, offset) in [
+            ([2, 4], [5, 1], 0),
+            ([2, 4], [6, 1], 1),
+            ([2, 4], [1, 2], 0),
+            ([2, 4], [4, -1], 4),
+            ([2, 3], [4, 1], 0),
+        ] {
+            let refused = tensor(shape, strides, offset);
+            assert_eq!(refused, Err(TensorError::Packed { dtype: DType::I4 }), "{strides:?}");
+        }
+        assert!(matches!(tensor([4, 4], [6, 1], 0), Err(TensorError::Reach { .. })));
     }
 
     #[test]

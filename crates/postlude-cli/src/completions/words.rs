@@ -104,7 +104,7 @@ impl<'a> Line<'a> {
         };
         let graph = kernel.defined();
         let inputs = |is_tensor: bool| {
-            let inputs = graph.inputs().iter().filter(|input| input.dims.is_some() == is_tensor);
+            let inputs = graph.passed_inputs().filter(|input| input.dims.is_some() == is_tensor);
             inputs.map(|input| input.name.clone()).collect()
         };
         match names {

@@ -97,13 +97,13 @@ fn from_descr(descr: &str) -> Option<Elements> {
     })
 }
 
-/// What an element type is called; `None` where NumPy has none for it. Packed bits and exponents of scales are bytes.
+/// What an element type is called; `None` where NumPy has none for it. Packed elements and exponents of scales are bytes.
 pub(super) fn descr(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::F32 | DType::TF32 => Some("<f4"),
         DType::F16 => Some("<f2"),
         DType::I8 => Some("|i1"),
-        DType::U8 | DType::B1 | DType::F8E8M0 => Some("|u1"),
+        DType::U8 | DType::B1 | DType::I4 | DType::U4 | DType::F8E8M0 => Some("|u1"),
         DType::I32 => Some("<i4"),
         DType::Bool => Some("|b1"),
         DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => None,
@@ -114,9 +114,7 @@ pub(super) fn descr(dtype: DType) -> Option<&'static str> {
 pub(super) fn header(dtype: DType, shape: &[usize]) -> Vec<u8> {
     let descr = descr(dtype).expect("compiler bug: a dtype that was refused before");
     let mut sizes: Vec<usize> = shape.to_vec();
-    if dtype == DType::B1 {
-        sizes.last_mut().into_iter().for_each(|last| *last /= 8);
-    }
+    sizes.last_mut().into_iter().for_each(|last| *last /= dtype.per_byte());
     let comma = if sizes.len() == 1 { "," } else { "" };
     let sizes = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ") + comma;
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");

@@ -164,9 +164,10 @@ fn from_format(dtype: &str) -> Option<Elements> {
     })
 }
 
-/// Packed bits are bytes, eight elements each.
+/// Packed elements are bytes, several elements each.
 fn to_format(dtype: DType, shape: &[usize]) -> (Dtype, Vec<usize>) {
     let mut shape = shape.to_vec();
+    shape.last_mut().into_iter().for_each(|last| *last /= dtype.per_byte());
     let dtype = match dtype {
         DType::F32 | DType::TF32 => Dtype::F32,
         DType::F16 => Dtype::F16,
@@ -175,13 +176,9 @@ fn to_format(dtype: DType, shape: &[usize]) -> (Dtype, Vec<usize>) {
         DType::F8E5M2 => Dtype::F8_E5M2,
         DType::F8E8M0 => Dtype::F8_E8M0,
         DType::I8 => Dtype::I8,
-        DType::U8 => Dtype::U8,
+        DType::U8 | DType::B1 | DType::I4 | DType::U4 => Dtype::U8,
         DType::I32 => Dtype::I32,
         DType::Bool => Dtype::BOOL,
-        DType::B1 => {
-            shape.last_mut().into_iter().for_each(|last| *last /= 8);
-            Dtype::U8
-        }
     };
     (dtype, shape)
 }

@@ -48,6 +48,36 @@ fn every_dtype_goes_there_and_back() {
     assert_eq!(left, 4, "temporary files were left");
 }
 
+/// Two elements of four bits in each byte of a file, the even one in the lower half.
+#[test]
+fn bytes_are_read_as_elements_of_four_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let product = "A: f32[M, K], B: f32[K, N]";
+    let make = format!("kernel make({product}) -> X: u8[M, N] {{ X = 100 * abs(A @ B) }}");
+    for ending in ["safetensors", "npy"] {
+        let x = format!("X=x.{ending}");
+        let arguments = ["run", &make, "--out", &x, "--size", "M=3,N=16,K=4"];
+        postlude_in(folder.path(), &arguments).fine();
+        let data = |name: &str, size: usize| {
+            let bytes = fs::read(folder.path().join(name)).unwrap();
+            bytes[bytes.len() - size..].to_vec()
+        };
+        let bytes = data(&format!("x.{ending}"), 48);
+        for (dtype, shift) in [("u4", 0), ("i4", 8)] {
+            let read = format!(
+                "kernel read({product}, X: {dtype}[M, N]) -> Y: u8[M, N] {{ Y = X + {shift} + 0 * (A @ B) }}"
+            );
+            let arguments =
+                ["run", &read, "--in", &x, "--out", "Y=y.npy", "--size", "K=4", "--check"];
+            postlude_in(folder.path(), &arguments).fine();
+            let halves = bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+            // Adding 8 to a signed half turns its highest bit over.
+            let wanted: Vec<u8> = halves.map(|half| half ^ shift).collect();
+            assert_eq!(data("y.npy", 96), wanted, "{dtype} {ending}");
+        }
+    }
+}
+
 fn bits(dtype: &str) -> usize {
     match dtype {
         "f32" | "i32" => 32,

@@ -183,11 +183,22 @@ fn every_candidate_has_its_cost_and_one_is_taken() {
     assert!(candidates.lines().count() > 5, "{candidates}");
     let all = postlude(&[&["explain", RELU, "--target", "sm90"][..], &SIZES].concat()).fine();
     assert!(all.contains("# candidates") && all.contains("schedule sm90 {"), "{all}");
-    let refused = ["explain", "D = softmax(A @ W.T, N)", "--target", "sm90", "--stage", "schedule"];
-    let long_rows = ["--size", "M=256,N=2048,K=256"];
-    let ended = postlude(&[&refused[..], &long_rows].concat());
+    let size = ["--size", "M=256,N=2040,K=256"];
+    let refused = ["explain", "D = sum(A @ W.T, N, 5)", "--target", "sm90", "--stage", "schedule"];
+    let ended = postlude(&[&refused[..], &size].concat());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.errors.contains("sm90"), "{}", ended.errors);
+    assert!(ended.errors.contains("groups"), "{}", ended.errors);
+}
+
+#[test]
+fn several_launches_are_shown_with_the_reason() {
+    let cut = ["explain", "D = softmax(A @ W.T, N)", "--target", "sm90"];
+    let printed = postlude(&[&cut[..], &["--size", "M=256,N=2040,K=256"]].concat()).fine();
+    assert!(printed.contains("# several launches, for one is refused"), "{printed}");
+    assert!(printed.contains("_launch(") && printed.contains("products 0"), "{printed}");
+    let before = ["explain", "D = bf16(exp(A)) @ W.T", "--target", "sm90"];
+    let printed = postlude(&[&before[..], &SIZES].concat()).fine();
+    assert!(printed.contains("# several launches; the last one reads"), "{printed}");
 }
 
 #[test]

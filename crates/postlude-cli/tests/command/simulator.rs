@@ -51,9 +51,16 @@ fn what_is_for_the_simulator_means_it_and_is_refused_elsewhere() {
 
 #[test]
 fn what_the_planner_refuses_is_refused() {
-    let run = ["run", "z = A @ W.T; D = z - mean(z, M)", "--backend", "sim"];
+    let run = ["run", "D = sum(A @ W.T, N, 5)", "--backend", "sim"];
     let errors = postlude(&[&run[..], &SIZES].concat()).mistake();
-    assert!(errors.contains("two launches"), "{errors}");
+    assert!(errors.contains("reduce groups of"), "{errors}");
+}
+
+#[test]
+fn what_one_launch_does_not_take_several_do() {
+    let run = ["run", "z = A @ W.T; D = z - mean(z, M)", "--backend", "sim", "--check"];
+    let printed = postlude(&[&run[..], &SIZES].concat()).fine();
+    assert!(printed.contains("check ok"), "{printed}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use postlude::graph::Graph;
+use postlude::shape::Dim;
 use postlude::{Bindings, DType, Kernel, Options, Sizes, problem};
 use postlude_corpus::{
     Case, EPILOGUES, Epilogue, REDUCTIONS, SPLITS, bind, compile, kernels, read_folder,
@@ -57,11 +59,21 @@ pub(crate) fn library() -> Vec<Entry> {
             // A tensor under two names has as many columns as rows.
             let same = compiled.defined().inputs().iter().any(|input| input.same_as.is_some());
             let sizes = if same { [sizes[0], sizes[0], sizes[2]] } else { sizes };
-            let sizes = names.map(|dim| (dim.to_owned(), size_of(dim, sizes)));
+            let divisor = |dim: &str| divisors(compiled.defined(), dim);
+            let sizes = names
+                .map(|dim| (dim.to_owned(), size_of(dim, sizes).next_multiple_of(divisor(dim))));
             Entry::packed(kernel.name, &compiled, &sizes.collect())
         })
     });
     all.collect()
+}
+
+/// What a size is divided by where a kernel declares it, at most: the divisors of a dim divide one another.
+fn divisors(graph: &Graph, dim: &str) -> usize {
+    let outputs = graph.outputs().iter().map(|output| &output.dims);
+    let dims = graph.inputs().iter().filter_map(|input| input.dims.as_ref()).chain(outputs);
+    let own = dims.flatten().filter(|it| it.same_base(&Dim::name(dim)));
+    own.map(Dim::divisor).max().unwrap_or(1) as usize
 }
 
 fn size_of(dim: &str, [m, n, k]: [usize; 3]) -> usize {

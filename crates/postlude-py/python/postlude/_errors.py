@@ -38,7 +38,7 @@ class Error(Exception):
     ...     postlude.compile("kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = relu(A @ C) }")
     ... except postlude.KernelError as error:
     ...     print(error.line, error.column, error.help)
-    1 69 move the math behind the product, or make it an input
+    1 69 declare it in the signature, or assign it before
     """
 
     diagnostics: tuple[Diagnostic, ...]

@@ -355,8 +355,12 @@ _DTYPES = {
     "u8": "uint8",
     "i32": "int32",
     "bool": "bool",
-    "b1": "uint8",  # packed bits
+    "b1": "uint8",
+    "i4": "uint8",
+    "u4": "uint8",
 }
+#: Elements of the last dim that a byte holds.
+_PER_BYTE = {"b1": 8, "i4": 2, "u4": 2}
 
 
 def _symbolic(signature: Signature, shapes: list[Any]) -> list[tuple[list[Any], str]]:
@@ -373,8 +377,8 @@ def _symbolic(signature: Signature, shapes: list[Any]) -> list[tuple[list[Any], 
             raise wrong(f"`{name}` is {shape[0]}, the kernel takes {dtype}", "convert it")
         if len(given) != len(dims):
             raise wrong(f"`{name}` has {len(given)} dims, the kernel takes [{', '.join(dims)}]", "reshape it")
-        if dtype == "b1" and given:
-            given[-1] = given[-1] * 8
+        if dtype in _PER_BYTE and given:
+            given[-1] = given[-1] * _PER_BYTE[dtype]
         for dim, size in zip(dims, given):
             base, divisor = _parts(dim)
             if divisor == 1 and base not in sizes and not base.isdigit():
@@ -399,8 +403,8 @@ def _symbolic(signature: Signature, shapes: list[Any]) -> list[tuple[list[Any], 
     inferred = []
     for name, dtype, dims in signature.outputs:
         shape = [size_of(name, dim) for dim in dims]
-        if dtype == "b1" and shape:
-            shape[-1] = shape[-1] // 8
+        if dtype in _PER_BYTE and shape:
+            shape[-1] = shape[-1] // _PER_BYTE[dtype]
         inferred.append((shape, _DTYPES[dtype]))
     return inferred
 

@@ -403,12 +403,11 @@ def is_operand(value: Any) -> bool:
 def _product(left: Any, right: Any) -> Value:
     for side in (left, right):
         given = operand(side, "an operand of `@`")
-        if not is_operand(given):
-            shown = repr(side) if isinstance(side, Value) else given.text if isinstance(given, Constant) else ""
+        if not isinstance(given, Value):
+            shown = given.text if isinstance(given, Constant) else repr(side)
             refuse(
-                f"operands of `@` are inputs, with or without `.T`, and one of these is {shown}",
-                "put the product in parentheses, because Python's `*`, `/` and `-x` do not wait for `@`: "
-                "`alpha * (A @ W.T)`; math on an operand moves behind the product",
+                f"an operand of `@` is a tensor or math of tensors, and one of these is {shown}",
+                "put the product in parentheses where a number multiplies it: `alpha * (A @ W.T)`",
             )
     return Value("@", left, right)
 

@@ -119,10 +119,11 @@ class DType:
         return "bool_" if self.name == "bool" else self.name
 
 
-f32, f16, bf16 = DType("f32"), DType("f16"), DType("bf16")
+f32, tf32, f16, bf16 = DType("f32"), DType("tf32"), DType("f16"), DType("bf16")
 f8e4m3, f8e5m2, f8e8m0 = DType("f8e4m3"), DType("f8e5m2"), DType("f8e8m0")
 i8, u8, i32 = DType("i8"), DType("u8"), DType("i32")
 bool_, b1 = DType("bool"), DType("b1")
+i4, u4 = DType("i4"), DType("u4")
 
 
 def _dim(given: Any, place: str) -> _Constant:
@@ -262,7 +263,7 @@ def _function(name: str, parameters: list[str], note: str) -> Callable[..., Any]
 _derivatives: dict[str, Callable[..., Any]] = {}
 _functions = {name: _function(name, parameters, note) for name, parameters, note in _native.functions()}
 _dtypes = {
-    one.name: one for one in (f32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, i8, u8, i32, bool_, b1)
+    one.name: one for one in (f32, tf32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, i8, u8, i32, bool_, b1, i4, u4)
 }
 
 
@@ -282,7 +283,7 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Names that a kernel can neither declare nor assign.
 _RESERVED = {
-    *_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "i4",
+    *_functions, *_dtypes, "row", "col", "inf", "nan", "pi", "kernel", "grad", "f4e2m1",
 } - set(_native.contextual())  # fmt: skip
 #: Functions whose first argument is no value, or whose names mean other methods elsewhere.
 _NO_METHODS = {"where", "size", "index", "philox", "uniform", "normal", "float"}

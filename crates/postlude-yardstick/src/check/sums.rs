@@ -28,7 +28,9 @@ pub(crate) fn sums(row: &Row, alpha: f64) -> (f64, f64) {
         | DType::F8E8M0
         | DType::I32
         | DType::Bool
-        | DType::B1 => (wide(k, 16.0) * largest, largest),
+        | DType::B1
+        | DType::I4
+        | DType::U4 => (wide(k, 16.0) * largest, largest),
     }
 }
 

@@ -20,14 +20,26 @@ pub enum CheckError {
     HostOutput { dtype: DType, at: Span },
     #[error("the kernel has no output")]
     NoOutputs { at: Span },
-    #[error("b1 is packed along its last dim, and this has none")]
-    BitsWithoutDims { at: Span },
-    #[error("no `@`: a kernel is one matrix product and the math after it")]
+    #[error("{dtype} is packed along its last dim, and this has none")]
+    PackedWithoutDims { dtype: DType, at: Span },
+    #[error("`{name}` is declared {dtype}: kernels read halves of bytes, and store whole bytes")]
+    OutputNotStored { name: String, dtype: DType, at: Span },
+    #[error(
+        "no `@`, and no tensor with two dims: a kernel multiplies matrices, or computes one from others"
+    )]
     NoProduct { at: Span },
-    #[error("more than one `@`: a kernel has exactly one matrix product")]
-    SecondProduct { instead: &'static str, at: Span },
-    #[error("operands of `@` must be inputs, with or without `.T`")]
-    OperandNotInput { at: Span },
+    #[error("more than 64 products")]
+    ManyProducts { at: Span },
+    #[error(
+        "a value of another product has dims [{dims}], and values here have dims among [{known}]"
+    )]
+    OtherProduct { dims: String, known: String, at: Span },
+    #[error("an operand of `@` reads a tensor with two dims, and this reads none")]
+    OperandWithoutDims { at: Span },
+    #[error(
+        "this operand of `@` is computed in f32, and its text does not say what it is rounded to"
+    )]
+    OperandUnrounded { at: Span },
     #[error("`{name}` is `{of}`, and no input before it is called so")]
     SameAsUnknown { name: String, of: String, at: Span },
     #[error("`{name}` is `{of}`, which is another input itself")]
@@ -44,6 +56,8 @@ pub enum CheckError {
     OperandDType { dtype: DType, at: Span },
     #[error("operands of `@` differ: `{left_name}` is {left} and `{right_name}` is {right}")]
     OperandsDiffer { left_name: String, left: DType, right_name: String, right: DType, at: Span },
+    #[error("`{name}` is {dtype}, which meets i8, u8, i4 and u4 in `@`, not {other}")]
+    PackedOperand { name: String, dtype: DType, other: DType, at: Span },
     #[error("dims disagree: `@` sums over `{left}` on its left and `{right}` on its right")]
     InnerDisagree { left: String, right: String, fix: Option<String>, at: Span },
     #[error("dims disagree: the batch is `{left}` on the left of `@` and `{right}` on its right")]
@@ -218,8 +232,8 @@ impl CheckError {
             E::NoSignature | E::NoOutput => None,
             E::Within { error, .. } => error.span(),
             E::SameAsUnknown { at, .. } | E::SameAsSame { at, .. } | E::SameAsDiffers { at, .. } | E::SameAsOutput { at, .. } | E::SameBatchDims { at, .. } | E::SomeBatchDims { at, .. } | E::ReducesShared { at, .. }
-            | E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::BitsWithoutDims { at } | E::NoProduct { at } | E::SecondProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
-            | E::OperandNotInput { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. }
+            | E::DeclaredTwice { at, .. } | E::HostScalar { at, .. } | E::HostOutput { at, .. } | E::PackedWithoutDims { at, .. } | E::OutputNotStored { at, .. } | E::NoProduct { at } | E::ManyProducts { at } | E::OtherProduct { at, .. } | E::NoOutputs { at } | E::PartMeetsWhole { at, .. }
+            | E::OperandWithoutDims { at } | E::OperandUnrounded { at } | E::OperandRank { at, .. } | E::OperandDType { at, .. } | E::OperandsDiffer { at, .. } | E::PackedOperand { at, .. }
             | E::InnerDisagree { at, .. } | E::BatchDisagree { at, .. } | E::SameDims { at, .. } | E::NotBodyDims { at, .. } | E::SameDimTwice { at, .. } | E::SummedDim { at, .. }
             | E::UnknownName { at, .. } | E::UsedBeforeAssigned { at, .. } | E::FunctionAsValue { at, .. } | E::DimAsValue { at, .. }
             | E::UnknownFunction { at, .. } | E::AssignedTwice { at, .. } | E::AssignsInput { at, .. } | E::NeverAssigned { at, .. }
@@ -258,26 +272,16 @@ impl CheckError {
             E::NoSignature => {
                 "write `kernel name(inputs) -> (outputs) { ... }` around it".to_owned()
             }
-            E::HostScalar { dtype: DType::B1, .. }
-            | E::HostOutput { dtype: DType::B1, .. }
-            | E::BitsWithoutDims { .. } => "write `bool[]` for a scalar in memory".to_owned(),
-            E::HostScalar { dtype, .. } => {
-                format!("declare it `f32` or `i32`, or `{dtype}[]` to read it from memory")
-            }
-            E::HostOutput { dtype, .. } => format!("write `{dtype}[]` for a scalar in memory"),
             E::NoProduct { .. } => "multiply two inputs, as in `D = A @ B`".to_owned(),
-            E::SecondProduct { instead, .. } => (*instead).to_owned(),
             E::NoOutputs { .. } => "name what is stored, as in `-> D: bf16[M, N]`".to_owned(),
             E::PartMeetsWhole { .. } => PARTS_TOGETHER.to_owned(),
-            E::OperandNotInput { .. } => {
-                "move the math behind the product, or make it an input".to_owned()
-            }
             E::OperandDType { dtype: DType::I32, .. } => {
                 "use i8 or u8 operands, which accumulate in i32".to_owned()
             }
-            E::OperandDType { .. } => "use f32, tf32, f16, bf16, f8e4m3, f8e5m2, i8 or u8".to_owned(),
+            E::OperandDType { .. } => "use f32, tf32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i4 or u4".to_owned(),
             E::OperandsDiffer { .. } => {
-                "declare both with one dtype (two fp8 dtypes may differ, and i8 and u8); `--dtype` gives a one-liner's"
+                "declare both with one dtype (two fp8 dtypes may differ, and i8 and u8), or cast one, as in `A @ bf16(W).T`; \
+                 `--dtype` gives a one-liner's"
                     .to_owned()
             }
             E::InnerDisagree { fix, .. } => return fix.clone(),
@@ -286,6 +290,9 @@ impl CheckError {
                 "give each its own name: what an operand is follows from its dims".to_owned()
             }
             E::Within { error, .. } => return error.fix(),
+            E::UnknownName { nearest: None, .. } => {
+                "declare it in the signature, or assign it before".to_owned()
+            }
             E::UnknownParameter { nearest: None, .. } => {
                 "make it a parameter, and pass it where the function is called".to_owned()
             }
@@ -363,10 +370,20 @@ impl CheckError {
         })
     }
 
-    /// The same of batch dims, and of inputs that are others.
+    /// The same of operands, batch dims, and inputs that are others.
     fn fix_of_inputs(&self) -> Option<String> {
         use CheckError as E;
         Some(match self {
+            E::ManyProducts { .. } => "write several kernels".to_owned(),
+            E::OtherProduct { .. } => {
+                "store it by a kernel of its own: outputs have dims of the last product".to_owned()
+            }
+            E::OperandWithoutDims { .. } => {
+                "multiply an input, or math of one, as in `relu(A) @ B`".to_owned()
+            }
+            E::OperandUnrounded { .. } => {
+                "cast it, as in `bf16(...)` or `i8(...)`; or declare its tensors f32".to_owned()
+            }
             E::BatchDisagree { .. } => {
                 "give one operand all batch dims, and the other all or some of them in the same order"
                     .to_owned()
@@ -379,6 +396,20 @@ impl CheckError {
             E::ReducesShared { .. } => {
                 "reduce it along its rows and columns only, or before the kernel".to_owned()
             }
+            E::HostScalar { dtype: DType::B1, .. } => {
+                "write `bool[]` for a scalar in memory".to_owned()
+            }
+            E::HostScalar { dtype, .. } => {
+                let whole = dtype.unpacked();
+                format!("declare it `f32` or `i32`, or `{whole}[]` to read it from memory")
+            }
+            E::HostOutput { dtype, .. } | E::PackedWithoutDims { dtype, .. } => {
+                format!("write `{}[]` for a scalar in memory", dtype.unpacked())
+            }
+            E::OutputNotStored { dtype, .. } => {
+                format!("declare it {}, and pack it afterwards", dtype.unpacked())
+            }
+            E::PackedOperand { name, other, .. } => format!("cast it: `{other}({name})`"),
             E::SameAsUnknown { .. } => {
                 "name an input that is declared before it, as in `A: bf16[M, K], B: bf16[N, K] = A`"
                     .to_owned()

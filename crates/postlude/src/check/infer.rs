@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{Fold, Kind, Orientation, ProductId, Space};
+use crate::graph::{Fold, Kind, Orientation, Space};
 use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, Span, nearest};
 
 use super::definitions::{self, Expanded};
 use super::error::CheckError;
+use super::operand::{Leaf, leaves};
+use super::program::{Computed, Products, Unit};
 use super::tables::seed_place;
 use super::{Body, first, product};
 
@@ -51,9 +53,18 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
         // The product is blamed for its operand already.
         return Err(first(errors));
     }
-    let graph = product::find(ast, &inputs, &mut errors);
-    let (Some(graph), true) = (graph, errors.is_empty()) else { return Err(first(errors)) };
-    let mut body = Body::new(graph, &ast.exprs, &inputs, errors).of_calls(calls);
+    let (products, computed) =
+        (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
+    let unit = Unit {
+        ast,
+        declarations: &inputs,
+        calls: Some(calls),
+        products: &products,
+        computed: &computed,
+    };
+    let found = product::find(unit, products.main(), &mut errors);
+    let (Some(found), true) = (found, errors.is_empty()) else { return Err(first(errors)) };
+    let mut body = Body::of_product(found, unit, errors).of_calls(calls);
     body.lower_statements(ast);
     if !body.errors.is_empty() {
         return Err(first(body.errors));
@@ -69,7 +80,37 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     Ok(Ast { signature: Some(signature), ..written.clone() })
 }
 
+/// The tensors of the operands on both sides. Further products of inputs have the dims of the first; operands that are
+/// made of products are annotated.
+fn operand_tiles(ast: &Ast) -> Option<[Vec<Leaf<'_>>; 2]> {
+    let made = Products::of(ast).ok()?;
+    let of_inputs =
+        |(_, left, right): &(Span, ExprId, ExprId)| made.tops(*left) | made.tops(*right) == 0;
+    let mut all = product::products(&ast.exprs).filter(of_inputs);
+    let (_, left, right) = all.next()?;
+    let mut sides = [left, right].map(|id| tiles(ast, id));
+    for (_, left, right) in all {
+        for (side, id) in [left, right].into_iter().enumerate() {
+            for leaf in tiles(ast, id) {
+                if !sides.iter().flatten().any(|known| known.name == leaf.name) {
+                    sides[side].push(leaf);
+                }
+            }
+        }
+    }
+    Some(sides)
+}
+
+/// The tensors of an operand: all names that it reads.
+fn tiles(ast: &Ast, operand: ExprId) -> Vec<Leaf<'_>> {
+    let known = |name: &str| {
+        matches!(name, "row" | "col" | "inf" | "nan" | "pi") || catalogue::is_reserved(name)
+    };
+    leaves(ast, operand, false).into_iter().filter(|leaf| !known(leaf.name)).collect()
+}
+
 /// A name's first use, and the dims of its first annotation.
+#[derive(Clone)]
 struct Use<'a> {
     name: &'a str,
     dims: Option<&'a [Dim]>,
@@ -82,6 +123,17 @@ struct Use<'a> {
 }
 
 impl Use<'_> {
+    /// Whether it is a tile among several names of an operand: it is not annotated, and bound so or written with a capital.
+    fn is_tile(&self, bindings: &Bindings) -> bool {
+        let named = || self.name.starts_with(char::is_uppercase);
+        self.dims.is_none()
+            && match bindings.names.get(self.name) {
+                Some(Bound::Tensor(_, rank)) => *rank >= 2,
+                Some(Bound::Scalar(_)) => false,
+                None => named(),
+            }
+    }
+
     /// The last two dims as they lie in memory: `.T` tells.
     fn oriented(&self, [first, second]: [&str; 2]) -> Vec<Dim> {
         let (first, second) = (Dim::name(first), Dim::name(second));
@@ -134,9 +186,7 @@ fn uses<'a>(ast: &'a Ast, assigned: &BTreeSet<&str>) -> Vec<Use<'a>> {
 fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) -> Vec<Declaration> {
     let assigned = assigned(ast);
     let uses = uses(ast, &assigned);
-    let operands = product::products(&ast.exprs).next().map(|(_, left, right)| {
-        [product::operand(&ast.exprs, left), product::operand(&ast.exprs, right)]
-    });
+    let operands = operand_tiles(ast);
     let mut declarations = Vec::new();
     let names: Vec<&str> = uses
         .iter()
@@ -145,11 +195,19 @@ fn infer_inputs(ast: &Ast, bindings: &Bindings, errors: &mut Vec<CheckError>) ->
         .chain(bindings.names.keys().map(String::as_str))
         .collect();
     for seen in &uses {
-        let side = operands
-            .iter()
-            .flatten()
-            .position(|operand| operand.is_some_and(|operand| operand.name == seen.name));
-        match declare(seen, side, bindings, &names) {
+        let read = |tiles: &Vec<Leaf<'_>>| tiles.iter().any(|leaf| leaf.name == seen.name);
+        let side = operands.iter().flatten().position(read).filter(|side| {
+            let alone = operands.iter().all(|all| all[*side].len() == 1);
+            alone || seen.is_tile(bindings)
+        });
+        let mut seen = seen.clone();
+        if let (Some(side), Some(operands)) = (side, &operands)
+            && let Some(leaf) = operands[side].iter().find(|leaf| leaf.name == seen.name)
+        {
+            seen.orientation =
+                if leaf.swapped { Orientation::Transposed } else { Orientation::Plain };
+        }
+        match declare(&seen, side, bindings, &names) {
             Ok((dtype, dims)) => declarations.push(Declaration {
                 name: Name::new(seen.name, seen.span),
                 dtype,
@@ -300,7 +358,11 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
             read.insert(name);
         }
     }
-    let operand_dtype = body.inputs[body.graph.product(ProductId::FIRST).left.0.0 as usize].dtype;
+    let first = match body.graph.products().first() {
+        Some(product) => body.graph.inputs().get(product.left.0.0 as usize),
+        None => body.graph.inputs().iter().find(|input| input.dims.is_some()),
+    };
+    let operand_dtype = first.map_or(DType::F32, |input| input.dtype);
     let tile_dtype = if operand_dtype.bits() == 8 { DType::F32 } else { operand_dtype };
     let mut outputs = Vec::new();
     for statement in &ast.statements {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, ProductId, Unary};
+use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Unary};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
 
@@ -14,18 +14,28 @@ use super::{Body, Lowered, product};
 
 impl<'a> Body<'a> {
     pub(super) fn lower_statements(&mut self, ast: &'a Ast) {
-        for (index, statement) in ast.statements.iter().enumerate() {
-            let later: Vec<&str> = ast.statements[index..]
-                .iter()
-                .flat_map(|s| &s.targets)
-                .map(|name| name.text.as_str())
-                .collect();
-            if let Some(target) = statement.targets.first() {
-                let bytes = (target.span.start, self.place_of(statement.value).end);
-                self.graph.begin_statement(graph::Statement { bytes });
+        for index in 0..ast.statements.len() {
+            // Values along K are the operands' own; values of other products are computed where they are read.
+            let is_foreign = self.is_foreign(ast.statements[index].value);
+            if !self.varying.contains(&index) && !is_foreign {
+                self.lower_statement_at(ast, index);
             }
-            self.lower_statement(statement, &later);
         }
+    }
+
+    /// Lowers one statement.
+    pub(super) fn lower_statement_at(&mut self, ast: &'a Ast, index: usize) {
+        let statement = &ast.statements[index];
+        let later: Vec<&str> = ast.statements[index..]
+            .iter()
+            .flat_map(|s| &s.targets)
+            .map(|name| name.text.as_str())
+            .collect();
+        if let Some(target) = statement.targets.first() {
+            let bytes = (target.span.start, self.place_of(statement.value).end);
+            self.graph.begin_statement(graph::Statement { bytes });
+        }
+        self.lower_statement(statement, &later);
     }
 
     fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
@@ -76,7 +86,7 @@ impl<'a> Body<'a> {
     }
 
     /// Lowers an expression and everything under it, children first.
-    fn lower_tree(&mut self, root: ExprId, later: &[&str]) {
+    pub(super) fn lower_tree(&mut self, root: ExprId, later: &[&str]) {
         let mut tree = Vec::new();
         let mut seen: HashSet<ExprId> = HashSet::new();
         let mut open = vec![root];
@@ -86,12 +96,15 @@ impl<'a> Body<'a> {
                 continue;
             }
             tree.push(id);
+            if self.is_foreign(id) {
+                continue;
+            }
             match &self.exprs[id].kind {
                 ExprKind::Number(_)
                 | ExprKind::Name(_)
                 | ExprKind::Annotated(..)
-                | ExprKind::Dims(_)
-                | ExprKind::Product(..) => {}
+                | ExprKind::Dims(_) => {}
+                ExprKind::Product(..) => open.extend(self.factor_expressions()),
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => open.push(*a),
                 ExprKind::Infix(_, a, b) => open.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
@@ -123,7 +136,12 @@ impl<'a> Body<'a> {
 
     fn lower_one(&mut self, id: ExprId, later: &[&str]) -> Lowered {
         self.call = self.calls.and_then(|calls| calls.get(&id)).cloned();
-        let lowered = self.lower_form(id, later);
+        let is_name = matches!(self.exprs[id].kind, ExprKind::Name(_) | ExprKind::Annotated(..));
+        let lowered = if self.is_foreign(id) && !is_name {
+            self.lower_foreign(id)
+        } else {
+            self.lower_form(id, later)
+        };
         self.call = None;
         lowered
     }
@@ -139,7 +157,7 @@ impl<'a> Body<'a> {
             ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at, later),
             ExprKind::Dims(_) => self.report(CheckError::DimList { at }),
             ExprKind::Transpose(a) => self.lower_transpose(*a, at),
-            ExprKind::Product(..) => self.node(Op::Accumulator(ProductId::FIRST), at),
+            ExprKind::Product(..) => self.lower_product(at),
             ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
             ExprKind::Infix(infix, a, b) => self.lower_infix(*infix, *a, *b, at),
             ExprKind::Call { function, grad, arguments } => {
@@ -163,6 +181,12 @@ impl<'a> Body<'a> {
         if let Some(&(lowered, _)) = self.names.get(name) {
             return lowered;
         }
+        if let Some(lowered) = self.lower_foreign_name(name) {
+            return lowered;
+        }
+        if self.varying_names.contains(&name) {
+            return self.report_summed(name, at);
+        }
         if let Some(place) = self.inputs.iter().position(|input| input.name.text == name) {
             return self.input(place, at);
         }
@@ -182,8 +206,8 @@ impl<'a> Body<'a> {
             return self.report(CheckError::FunctionAsValue { name: name_text, at });
         }
         let space = self.graph.space();
-        let inner = &self.graph.product(ProductId::FIRST).inner;
-        let dims = [&space.row, &space.column, inner].into_iter();
+        let inner = self.graph.products().iter().map(|product| &product.inner);
+        let dims = [&space.row, &space.column].into_iter().chain(inner);
         let dims = dims.chain(&space.batch).chain(&space.parts);
         if dims.into_iter().any(|dim| dim.same_base(&Dim::name(name))) {
             let divides = product::divided_sum(self.exprs, &name_text, at);
@@ -196,6 +220,13 @@ impl<'a> Body<'a> {
             .chain(self.names.keys().copied());
         let nearest = nearest(name, known.collect::<Vec<_>>()).map(str::to_owned);
         self.report(CheckError::UnknownName { name: name_text, nearest, at })
+    }
+
+    /// A value of the operands in the math after the product.
+    fn report_summed(&mut self, name: &str, at: Span) -> Lowered {
+        let inner = self.graph.products().first().map(|product| product.inner.to_string());
+        let (name, dim) = (name.to_owned(), inner.unwrap_or_default());
+        self.report(CheckError::SummedDim { name, dim, at })
     }
 
     fn input(&mut self, place: usize, at: Span) -> Lowered {
@@ -213,7 +244,7 @@ impl<'a> Body<'a> {
         let dims = declaration.dims.as_deref().unwrap_or_default();
         let foreign = dims.iter().find(|dim| space.axes(std::slice::from_ref(dim)).is_none());
         let error = match foreign {
-            Some(dim) if *dim == self.graph.product(ProductId::FIRST).inner => {
+            Some(dim) if self.graph.products().iter().any(|product| product.inner == *dim) => {
                 CheckError::SummedDim { name, dim: dim.to_string(), at }
             }
             Some(dim) => CheckError::NotBodyDims { name, dim: dim.to_string(), known, at },

@@ -1,12 +1,18 @@
 //! Finds the one matrix product and the dims it gives the body.
 
+use std::collections::BTreeSet;
+
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Orientation, Product, Space};
+use crate::graph::{BlockScale, Graph, Input, InputId, Orientation, Product, Side, Space};
 use crate::shape::{self, Dim};
-use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, nearest};
 
 use super::error::CheckError;
 use super::inputs_of;
+use super::operand::{
+    Factor, assignment, dims, is_operand, read_statements, resolve, resolve_products,
+};
+use super::program::Unit;
 
 /// An operand as written.
 #[derive(Clone, Copy)]
@@ -62,24 +68,111 @@ pub(super) fn operand(exprs: &Exprs, id: ExprId) -> Option<Operand<'_>> {
     }
 }
 
+/// What the body is lowered into.
+pub(super) struct Found {
+    pub(super) graph: Graph,
+    /// Factors of the accumulator that left the operands.
+    pub(super) factors: Vec<Factor>,
+    /// Statements whose values vary along K, or that only operands read.
+    pub(super) varying: Vec<usize>,
+    /// The number of the graph's product.
+    pub(super) main: Option<usize>,
+}
+
 /// The graph that the body is lowered into; `None` after a mistake that leaves the body without dims.
 pub(super) fn find(
-    ast: &Ast,
-    declarations: &[Declaration],
+    unit: Unit<'_>,
+    main: Option<usize>,
     errors: &mut Vec<CheckError>,
-) -> Option<Graph> {
-    let Some((span, left, right)) = products(&ast.exprs).next() else {
+) -> Option<Found> {
+    let ast = unit.ast;
+    let Some(number) = main else { return without_product(unit, errors) };
+    let id = unit.products.all[number];
+    let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
+    let span = ast.exprs[id].span;
+    let mut inputs = inputs_of(unit.declarations);
+    let mut resolving = Resolving { unit, inputs: &mut inputs, errors };
+    let left = resolving.matrix(left_id, Side::Left);
+    let right = resolving.matrix(right_id, Side::Right);
+    let (left, right) = (left?, right?);
+    let (space, mut product) = multiply(span, &left, &right, &inputs, errors)?;
+    for scale in left.scales.iter().chain(&right.scales) {
+        product = product.scaled(scale.clone());
+    }
+    let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
+    let mut graph = Graph::new(name, inputs, space, vec![product]);
+    name_parts(&ast.exprs, &mut graph);
+    let factors = [left.factors, right.factors].concat();
+    let mut varying = [left.varying, right.varying].concat();
+    varying.extend(deep_statements(unit, [left_id, right_id]));
+    let outside = outside_statements(unit);
+    varying.retain(|place| !outside.contains(place));
+    Some(Found { graph, factors, varying, main })
+}
+
+/// Statements that operands read through further products.
+fn deep_statements(unit: Unit<'_>, operands: [ExprId; 2]) -> Vec<usize> {
+    let read =
+        |deep: bool| operands.into_iter().flat_map(move |id| read_statements(unit.ast, id, deep));
+    let near: BTreeSet<usize> = read(false).collect();
+    read(true).filter(|place| !near.contains(place)).collect()
+}
+
+/// Statements that the outputs are made of outside of all operands; of a body without a signature, those that no other
+/// statement reads.
+fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
+    let ast = unit.ast;
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &expr.kind {
+            read.insert(name);
+        }
+    }
+    let stored = |name: &str| match &ast.signature {
+        Some(signature) => signature.outputs.iter().any(|output| output.name.text == name),
+        None => !read.contains(name),
+    };
+    let mut outside = BTreeSet::new();
+    for (place, statement) in ast.statements.iter().enumerate() {
+        if statement.targets.iter().any(|target| stored(&target.text)) {
+            outside.insert(place);
+            outside.extend(read_statements(ast, statement.value, false));
+        }
+    }
+    outside
+}
+
+/// A body without a product: its tensors say what it varies along.
+fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found> {
+    let ast = unit.ast;
+    let signature = ast.signature.iter();
+    let outputs = signature.flat_map(|signature| &signature.outputs);
+    let Some(space) = declared_space(unit.declarations.iter().chain(outputs)) else {
         errors.push(CheckError::NoProduct { at: body_span(ast) });
         return None;
     };
-    let left = resolve(&ast.exprs, left, declarations, errors);
-    let right = resolve(&ast.exprs, right, declarations, errors);
-    let (left, right) = (left?, right?);
-    let (space, product) = multiply(span, &left, &right, declarations, errors)?;
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
-    let mut graph = Graph::new(name, inputs_of(declarations), space, vec![product]);
+    let mut graph = Graph::new(name, inputs_of(unit.declarations), space, Vec::new());
     name_parts(&ast.exprs, &mut graph);
-    Some(graph)
+    Some(Found { graph, factors: Vec::new(), varying: Vec::new(), main: None })
+}
+
+/// The space of tensors: the dims of the first one that has two, with the finest that any has.
+fn declared_space<'a>(
+    declarations: impl Iterator<Item = &'a Declaration> + Clone,
+) -> Option<Space> {
+    let tensors = declarations.filter_map(|declared| declared.dims.as_deref());
+    let [batch @ .., row, column] = tensors.clone().find(|dims| dims.len() >= 2)? else {
+        return None;
+    };
+    if batch.len() > Space::MOST_BATCH_DIMS {
+        return None;
+    }
+    let finest = |own: &Dim| {
+        let same = tensors.clone().flatten().filter(|dim| dim.same_base(own));
+        same.min_by_key(|dim| dim.divisor()).unwrap_or(own).clone()
+    };
+    Some(Space::new(batch.to_vec(), finest(row), finest(column)))
 }
 
 /// Makes dims that splits list the body's, so that inputs may have them; others than columns are reported at the split.
@@ -102,9 +195,10 @@ fn name_parts(exprs: &Exprs, graph: &mut Graph) {
 
 /// Whether a dim is the rows', the batch's or the contraction's.
 pub(super) fn is_other_dim(graph: &Graph, dim: &Dim) -> bool {
-    let (space, inner) = (graph.space(), &graph.products()[0].inner);
+    let (space, products) = (graph.space(), graph.products());
+    let inner = products.iter().map(|product| &product.inner);
     let named = matches!(dim, Dim::Name { .. });
-    named && [&space.row, inner].into_iter().chain(&space.batch).any(|it| it.same_base(dim))
+    named && [&space.row].into_iter().chain(inner).chain(&space.batch).any(|it| it.same_base(dim))
 }
 
 fn body_span(ast: &Ast) -> Span {
@@ -118,32 +212,95 @@ fn body_span(ast: &Ast) -> Span {
     }
 }
 
-struct Matrix<'a> {
-    declaration: &'a Declaration,
+struct Matrix {
+    /// The tensor as declared, or the one that is computed.
+    input: Input,
+    /// Whether it is written as a name.
+    is_named: bool,
+    /// Whether it is written with its last two dims swapped.
+    written: Orientation,
+    /// What is multiplied: the tensor, or what it is widened to.
     operand: (InputId, Orientation),
+    dtype: DType,
     batch: Vec<Dim>,
     outer: Dim,
     inner: Dim,
     span: Span,
+    factors: Vec<Factor>,
+    scales: Vec<BlockScale>,
+    varying: Vec<usize>,
 }
 
-fn resolve<'a>(
+/// The operands while they are resolved.
+struct Resolving<'a, 'b> {
+    unit: Unit<'a>,
+    inputs: &'b mut Vec<Input>,
+    errors: &'b mut Vec<CheckError>,
+}
+
+impl Resolving<'_, '_> {
+    fn matrix(&mut self, id: ExprId, side: Side) -> Option<Matrix> {
+        let declarations = self.unit.declarations;
+        let declares = |name: &str| declarations.iter().any(|d| d.name.text == name);
+        match operand(&self.unit.ast.exprs, id) {
+            Some(operand) if declares(operand.name) => {
+                let named = named(&self.unit.ast.exprs, id, operand, declarations, self.errors)?;
+                if named.input.dtype.multiplied_as() == named.input.dtype {
+                    return Some(named);
+                }
+                let Matrix { operand, dtype, .. } = self.computed(id, side)?;
+                Some(Matrix { operand, dtype, ..named })
+            }
+            Some(operand) if assignment(self.unit.ast, operand.name).is_none() => {
+                let name = operand.name.to_owned();
+                let known: Vec<&str> = declarations.iter().map(|d| d.name.text.as_str()).collect();
+                let nearest = nearest(&name, known).map(str::to_owned);
+                let at = self.unit.ast.exprs[id].span;
+                self.errors.push(CheckError::UnknownName { name, nearest, at });
+                None
+            }
+            Some(_) | None => self.computed(id, side),
+        }
+    }
+
+    /// An operand that is an expression.
+    fn computed(&mut self, id: ExprId, side: Side) -> Option<Matrix> {
+        let (resolved, dims) = if self.unit.products.tops(id) != 0 {
+            resolve_products(self.unit, (id, side), self.inputs, self.errors)?
+        } else {
+            let resolved = resolve(self.unit, (id, side), self.inputs, self.errors)?;
+            (resolved, dims(self.unit.ast, id, self.unit.declarations)?)
+        };
+        let input = self.inputs[resolved.input.0 as usize].clone();
+        Some(Matrix {
+            dtype: input.dtype,
+            input,
+            is_named: false,
+            written: resolved.orientation,
+            operand: (resolved.input, resolved.orientation),
+            batch: dims.batch,
+            outer: dims.first,
+            inner: dims.second,
+            span: self.unit.ast.exprs[id].span,
+            factors: resolved.factors,
+            scales: resolved.scales,
+            varying: resolved.varying,
+        })
+    }
+}
+
+/// An operand that is an input.
+fn named(
     exprs: &Exprs,
     id: ExprId,
-    declarations: &'a [Declaration],
+    operand: Operand<'_>,
+    declarations: &[Declaration],
     errors: &mut Vec<CheckError>,
-) -> Option<Matrix<'a>> {
+) -> Option<Matrix> {
     let at = exprs[id].span;
-    let Some(operand) = operand(exprs, id) else {
-        errors.push(CheckError::OperandNotInput { at });
-        return None;
-    };
-    let Some(place) = declarations.iter().position(|d| d.name.text == operand.name) else {
-        errors.push(CheckError::OperandNotInput { at });
-        return None;
-    };
+    let place = declarations.iter().position(|d| d.name.text == operand.name)?;
     let declaration = &declarations[place];
-    if declaration.dtype.accumulator().is_none() {
+    if !is_operand(declaration.dtype) {
         errors
             .push(CheckError::OperandDType { dtype: declaration.dtype, at: declaration.type_span });
         return None;
@@ -167,36 +324,46 @@ fn resolve<'a>(
         Orientation::Transposed => (pair.1.clone(), pair.0.clone()),
     };
     Some(Matrix {
-        declaration,
+        input: inputs_of(declarations).swap_remove(place),
+        is_named: true,
+        written: operand.orientation,
+        dtype: declaration.dtype,
         operand: (InputId(place as u32), operand.orientation),
         batch,
         outer,
         inner,
         span: at,
+        factors: Vec::new(),
+        scales: Vec::new(),
+        varying: Vec::new(),
     })
 }
 
 fn multiply(
     span: Span,
-    left: &Matrix<'_>,
-    right: &Matrix<'_>,
-    declarations: &[Declaration],
+    left: &Matrix,
+    right: &Matrix,
+    inputs: &[Input],
     errors: &mut Vec<CheckError>,
 ) -> Option<(Space, Product)> {
     // The right operand's contraction dim comes first.
     let (right_inner, column) = (right.outer.clone(), right.inner.clone());
-    let (a, b) = (left.declaration.dtype, right.declaration.dtype);
-    if !a.multiplies(b) {
-        errors.push(operands_differ(left, right, a, b, span));
+    if !left.dtype.multiplies(right.dtype) {
+        errors.push(operands_differ(left, right, span));
         return None;
     }
     if left.inner != right_inner {
-        let text = |matrix: &Matrix<'_>| {
-            format!(
-                "{}: {}",
-                matrix.declaration.name,
-                shape::list(matrix.declaration.dims.as_deref().unwrap_or_default())
-            )
+        let text = |matrix: &Matrix| {
+            let dims = [&matrix.outer, &matrix.inner].map(Dim::clone);
+            if matrix.is_named {
+                format!(
+                    "{}: {}",
+                    matrix.input.name,
+                    shape::list(matrix.input.dims.as_deref().unwrap_or_default())
+                )
+            } else {
+                format!("an expression of dims [{}]", shape::list(&dims))
+            }
         };
         let fix = if left.inner == column {
             Some(turned(right))
@@ -223,7 +390,7 @@ fn multiply(
             row: row.to_string(),
             column: column.to_string(),
             inner: left.inner.to_string(),
-            twice: (left.operand.0 == right.operand.0 && row == &column)
+            twice: (left.input.name == right.input.name && row == &column)
                 .then(|| declared_twice(left)),
             at: left.span.to(right.span),
         });
@@ -234,7 +401,7 @@ fn multiply(
         errors.push(CheckError::SameBatchDims { dims: shape::list(batch), at: span });
         return None;
     }
-    let product = Product::of(&inputs_of(declarations), left.operand, right.operand);
+    let product = Product::of(inputs, left.operand, right.operand);
     if product.is_none() {
         let (left, right) = (shape::list(&left.batch), shape::list(&right.batch));
         errors.push(CheckError::BatchDisagree { left, right, at: span });
@@ -243,14 +410,14 @@ fn multiply(
 }
 
 /// The fix where one tensor is both operands.
-fn declared_twice(matrix: &Matrix<'_>) -> String {
-    let Declaration { name, dtype, dims, .. } = matrix.declaration;
+fn declared_twice(matrix: &Matrix) -> String {
+    let Input { name, dtype, dims, .. } = &matrix.input;
     let dims = dims.as_deref().unwrap_or_default();
     let other = if dims.iter().any(|dim| dim.same_base(&Dim::name("N"))) { "N2" } else { "N" };
     let renamed =
         dims.iter().map(|dim| if *dim == matrix.outer { Dim::name(other) } else { dim.clone() });
     let list = shape::list(&renamed.collect::<Vec<_>>());
-    let second = match matrix.operand.1 {
+    let second = match matrix.written {
         Orientation::Plain => format!("{name} @ {name}2.T"),
         Orientation::Transposed => format!("{name}.T @ {name}2"),
     };
@@ -260,27 +427,31 @@ fn declared_twice(matrix: &Matrix<'_>) -> String {
 }
 
 /// The fix that swaps an operand's dims.
-fn turned(matrix: &Matrix<'_>) -> String {
-    let suffix = match matrix.operand.1 {
+fn turned(matrix: &Matrix) -> String {
+    let suffix = match matrix.written {
+        _ if !matrix.is_named => {
+            return "write `.T` behind the expression, or remove it".to_owned();
+        }
         Orientation::Plain => ".T",
         Orientation::Transposed => "",
     };
-    format!("write `{}{suffix}`", matrix.declaration.name)
+    format!("write `{}{suffix}`", matrix.input.name)
 }
 
-fn operands_differ(
-    left: &Matrix<'_>,
-    right: &Matrix<'_>,
-    a: DType,
-    b: DType,
-    at: Span,
-) -> CheckError {
-    let name = |matrix: &Matrix<'_>| matrix.declaration.name.text.clone();
+fn operands_differ(left: &Matrix, right: &Matrix, at: Span) -> CheckError {
+    let name = |matrix: &Matrix| matrix.input.name.clone();
+    for (matrix, other) in [(left, right), (right, left)] {
+        let dtype = matrix.input.dtype;
+        if dtype != matrix.dtype {
+            let other = other.dtype;
+            return CheckError::PackedOperand { name: name(matrix), dtype, other, at };
+        }
+    }
     CheckError::OperandsDiffer {
         left_name: name(left),
-        left: a,
+        left: left.dtype,
         right_name: name(right),
-        right: b,
+        right: right.dtype,
         at,
     }
 }

@@ -1,16 +1,14 @@
 //! What is wrong with a body as a whole: told first and alone, because everything else would follow from it.
 //!
-//! In: the tree. Out: functions that the language does not have, or products beyond the first. Names that nothing reads are
-//! found here too, as warnings.
+//! In: the tree. Out: functions that the language does not have. Names that nothing reads are found here too, as warnings.
 
 use std::collections::BTreeSet;
 
 use crate::catalogue;
 use crate::dtype::DType;
-use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, nearest};
+use crate::syntax::{Ast, ExprKind, Name, nearest};
 
 use super::error::{CheckError, Warning};
-use super::product::{operand, products};
 
 /// Refuses a body for what has to be mended before any other check makes sense.
 pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
@@ -25,15 +23,7 @@ pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
     if !unknown.is_empty() {
         return Err(super::first(unknown));
     }
-    let mut all = products(&ast.exprs);
-    let (first, second) = (all.next(), all.next());
-    match (first, second) {
-        (Some(first), Some(second)) => {
-            let instead = instead(&ast.exprs, (first.1, first.2), (second.1, second.2));
-            Err(vec![CheckError::SecondProduct { instead, at: second.0 }])
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 pub(super) fn is_function(function: &Name, grad: bool) -> bool {
@@ -50,24 +40,6 @@ pub(super) fn report(function: &Name) -> CheckError {
         catalogue::FUNCTIONS.iter().map(|entry| entry.name).chain(DType::ALL.map(DType::name));
     let nearest = nearest(&name, known.collect::<Vec<_>>()).map(str::to_owned);
     CheckError::UnknownFunction { name, nearest, at }
-}
-
-/// What does the work of a second product today.
-fn instead(exprs: &Exprs, first: (ExprId, ExprId), second: (ExprId, ExprId)) -> &'static str {
-    let names = |(left, right)| (operand(exprs, left), operand(exprs, right));
-    match (names(first), names(second)) {
-        ((Some(a), Some(b)), (Some(c), Some(d))) if a.name == c.name && b.name == d.name => {
-            "give the product a name and use the name twice: `z = A @ B`"
-        }
-        ((Some(a), Some(_)), (Some(c), Some(_))) if a.name == c.name => {
-            "stack the two right operands into one and split the product: `x, y = halves(A @ W.T)`; or write two kernels"
-        }
-        ((Some(_), Some(_)), (Some(_), Some(_))) => {
-            "a sum of products is one product of operands concatenated along K; otherwise write two kernels, and make the \
-             first one's output an input of the second"
-        }
-        _ => "write two kernels, and make the first one's output an input of the second",
-    }
 }
 
 /// Inputs and assigned names that nothing reads.

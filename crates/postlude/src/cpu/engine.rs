@@ -173,9 +173,9 @@ impl Engine {
             spare: self.destinations.iter().map(|_| None).collect(),
             tiles: Vec::with_capacity(self.destinations.len()),
             retained: Vec::new(),
-            scratch: match self.graph.product(ProductId::FIRST).elem {
-                Elem::I32 => ProductMemory::I32(Box::new(Scratch::new())),
-                Elem::F32 | Elem::Bool => ProductMemory::F32(Box::new(Scratch::new())),
+            scratch: match self.graph.products().first().map(|product| product.elem) {
+                Some(Elem::I32) => ProductMemory::I32(Box::new(Scratch::new())),
+                Some(Elem::F32 | Elem::Bool) | None => ProductMemory::F32(Box::new(Scratch::new())),
             },
         }
     }

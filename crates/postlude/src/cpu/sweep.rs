@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use crate::dtype::Elem;
-use crate::graph::{IndexAxis, Op, ProductId, Run};
+use crate::graph::{IndexAxis, Op, Run};
 use crate::plan::Schedule;
 use crate::problem::input_tensor;
 
@@ -270,9 +270,9 @@ impl Sweep<'_> {
 
     /// The accumulators of a region without columns.
     fn no_accumulators(&self) -> View<'static> {
-        match self.context.graph.product(ProductId::FIRST).elem {
-            Elem::I32 => View::I32(&[]),
-            Elem::F32 | Elem::Bool => View::F32(&[]),
+        match self.context.graph.products().first().map(|product| product.elem) {
+            Some(Elem::I32) => View::I32(&[]),
+            Some(Elem::F32 | Elem::Bool) | None => View::F32(&[]),
         }
     }
 

@@ -58,6 +58,20 @@ pub struct PreparedCall {
     resident: Option<u32>,
     /// `None` where no output has an element.
     launch: Option<PreparedLaunch>,
+    earlier: Vec<EarlierCall>,
+    /// Bytes of what is computed before.
+    intermediate_bytes: u64,
+}
+
+/// A call that computes inputs of another one.
+struct EarlierCall {
+    call: PreparedCall,
+    /// Its inputs among those of the other.
+    places: Vec<usize>,
+    /// For each of its outputs, the input that it is there, and where it lies in the memory of both.
+    results: Vec<(Option<usize>, u64)>,
+    /// Where what it computes before itself lies.
+    own_offset: u64,
 }
 
 impl PreparedCall {
@@ -68,9 +82,28 @@ impl PreparedCall {
         outputs: &BTreeMap<String, DeviceTensor>,
         sizes: &Sizes,
     ) -> Result<PreparedCall, Error> {
-        let chip = chip(device)?;
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
-        let all = kernel.plan(&checked.problem, &checked.placements, chip)?;
+        PreparedCall::of(kernel, device, &checked)
+    }
+
+    fn of(
+        kernel: &Arc<GpuKernel>,
+        device: &Device,
+        checked: &Checked,
+    ) -> Result<PreparedCall, Error> {
+        let all = match kernel.plan(&checked.problem, &checked.placements, chip(device)?) {
+            Ok(all) => all,
+            Err(refusal) => {
+                let Some(cut) = kernel.cut() else { return Err(refusal.into()) };
+                let (problem, ordinal) = (checked.problem.clone(), device.ordinal());
+                let declared = kernel.optimised.declared_inputs().len();
+                let inputs = checked.inputs[..declared].to_vec();
+                let results = checked.results.clone();
+                let checked = Checked::of(&cut.optimised, problem, ordinal, inputs, results);
+                let prepared = PreparedCall::of(cut, device, &checked);
+                return prepared.map_err(|error| error.or(refusal.into()));
+            }
+        };
         let (planned, program) = kernel.programs.choose(kernel, device, all)?;
         let mut call = PreparedCall {
             kernel: kernel.clone(),
@@ -81,15 +114,48 @@ impl PreparedCall {
             function: program.function,
             resident: None,
             launch: None,
+            earlier: Vec::new(),
+            intermediate_bytes: 0,
         };
-        call.bind(&checked, planned)?;
+        if !checked.is_empty {
+            call.prepare_earlier(device, checked)?;
+        }
+        call.bind(checked, planned)?;
         Ok(call)
+    }
+
+    /// Prepares what computes the computed inputs, and says where they lie.
+    fn prepare_earlier(&mut self, device: &Device, checked: &Checked) -> Result<(), Error> {
+        let graph = self.kernel.optimised.clone();
+        let kernels = self.kernel.earlier.clone();
+        for (earlier, kernel) in graph.earlier().into_iter().zip(&kernels) {
+            let places = graph.places_of(earlier.graph);
+            let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
+            let problem = checked.problem.of_computing(earlier.graph)?;
+            let somewhere = checked.somewhere;
+            let mut end = self.intermediate_bytes;
+            let (mut tensors, mut results) = (Vec::new(), Vec::new());
+            for (output, input) in earlier.graph.outputs().iter().zip(&earlier.inputs) {
+                let shape = problem.shape(&output.dims);
+                let bytes = output.dtype.bytes_for(shape.iter().product()) as u64;
+                let device = device.ordinal();
+                tensors.push(DeviceTensor::contiguous(output.dtype, shape, somewhere, device));
+                results.push((input.map(|input| input.0 as usize), end));
+                end += bytes.next_multiple_of(Placement::PERIOD);
+            }
+            let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
+            let call = PreparedCall::of(kernel, device, &own)?;
+            self.intermediate_bytes = end + call.intermediate_bytes;
+            self.earlier.push(EarlierCall { call, places, results, own_offset: end });
+        }
+        Ok(())
     }
 
     /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
     pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
         match &self.launch {
-            Some(launch) => Ok(launch.launch(stream)?),
+            Some(launch) if self.earlier.is_empty() => Ok(launch.launch(stream)?),
+            Some(_) => self.launch_all(stream, &self.addresses, &self.scalars),
             None => Ok(()),
         }
     }
@@ -109,13 +175,14 @@ impl PreparedCall {
         addresses: &[Option<u64>],
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
-        let Some(launch) = &self.launch else { return Ok(()) };
-        let graph = &self.kernel.defined;
+        let graph = &self.kernel.optimised;
         let (inputs, outputs) = addresses.split_at(graph.passed_inputs().count());
         let places = graph.passed_places();
-        let inputs = places.iter().map(|place| &inputs[*place]);
-        let scalars: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
-        let given = inputs.chain(outputs).zip(&self.addresses);
+        // Computed inputs are behind what a call passes.
+        let inputs = places.iter().map(|place| inputs.get(*place).copied().flatten());
+        let scalars: Vec<Option<f64>> =
+            places.iter().map(|place| scalars.get(*place).copied().flatten()).collect();
+        let given = inputs.chain(outputs.iter().copied()).zip(&self.addresses);
         let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
         let starts = |all: &[u64]| -> Vec<u64> {
             all.iter().map(|address| address % Placement::PERIOD).collect()
@@ -124,21 +191,76 @@ impl PreparedCall {
             starts(&addresses) == starts(&self.addresses),
             "tensors that the call was not prepared for"
         );
+        self.launch_all(stream, &addresses, &scalars)
+    }
+
+    /// What is computed before, then the kernel, one behind the other on the stream.
+    fn launch_all(
+        &self,
+        stream: &Stream,
+        addresses: &[u64],
+        scalars: &[Option<f64>],
+    ) -> Result<(), Error> {
+        if self.earlier.is_empty() {
+            return Ok(self.launch_alone(stream, addresses, scalars)?);
+        }
+        let device = self.function.device();
+        let bytes = self.intermediate_bytes;
+        let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
+        Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
+    }
+
+    /// The same with memory for what is computed before.
+    fn launch_from(
+        &self,
+        stream: &Stream,
+        base: u64,
+        addresses: &[u64],
+        scalars: &[Option<f64>],
+    ) -> Result<(), RuntimeError> {
+        let mut addresses = addresses.to_vec();
+        for EarlierCall { call, places, results, own_offset } in &self.earlier {
+            let read = places.iter().map(|place| addresses[*place]);
+            // Where it was cut, its own computed inputs get their addresses when it is launched.
+            let inputs = call.addresses.len() - results.len();
+            let computed = call.addresses[places.len()..inputs].iter().copied();
+            let written = results.iter().map(|(_, offset)| base + offset);
+            let given: Vec<u64> = read.chain(computed).chain(written).collect();
+            let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
+            values.resize(call.scalars.len(), None);
+            call.launch_from(stream, base + own_offset, &given, &values)?;
+            for (input, offset) in results {
+                if let Some(input) = input {
+                    addresses[*input] = base + offset;
+                }
+            }
+        }
+        self.launch_alone(stream, &addresses, scalars)
+    }
+
+    /// The kernel's own launch.
+    fn launch_alone(
+        &self,
+        stream: &Stream,
+        addresses: &[u64],
+        scalars: &[Option<f64>],
+    ) -> Result<(), RuntimeError> {
+        let Some(launch) = &self.launch else { return Ok(()) };
         if self.scalars == scalars && self.addresses == addresses {
-            return Ok(launch.launch(stream)?);
+            return launch.launch(stream);
         }
         let address = |buffer: Buffer| {
             let found = addresses.get(buffer.0 as usize).copied();
             found.ok_or(RuntimeError::NoAddress { buffer })
         };
         if self.scalars == scalars {
-            return Ok(launch.launch_at(stream, address)?);
+            return launch.launch_at(stream, address);
         }
-        let mut facts = self.planned.launch(&scalars);
+        let mut facts = self.planned.launch(scalars);
         facts.grid[0] = launch.facts().grid[0];
         let buffers = (0..addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();
-        Ok(PreparedLaunch::new(&self.function, facts, &addresses)?.launch(stream)?)
+        PreparedLaunch::new(&self.function, facts, &addresses)?.launch(stream)
     }
 
     /// How it is run.
@@ -166,14 +288,25 @@ impl PreparedCall {
         inputs: &BTreeMap<String, DeviceArgument>,
         outputs: &BTreeMap<String, DeviceTensor>,
     ) -> Result<(), Error> {
-        let device = self.function.device();
+        let device = self.function.device().clone();
+        let device = &device;
         let sizes = &self.problem.sizes;
         let checked = Checked::new(&self.kernel, device, inputs, outputs, sizes)?;
         let program = self.kernel.lowered.program().map_err(TargetRefusal::from)?;
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let planned = planning.accept(&self.planned.schedule())?;
-        self.bind(&checked, planned)
+        let earlier = (std::mem::take(&mut self.earlier), self.intermediate_bytes);
+        self.intermediate_bytes = 0;
+        let prepared =
+            if checked.is_empty { Ok(()) } else { self.prepare_earlier(device, &checked) };
+        match prepared.and_then(|()| self.bind(&checked, planned)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                (self.earlier, self.intermediate_bytes) = earlier;
+                Err(error)
+            }
+        }
     }
 
     /// Encodes the launch for these tensors; on a failure everything stays as it was.

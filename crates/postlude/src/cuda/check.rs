@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use postlude_ptx::launch::Buffer;
 
 use crate::cuda::GpuKernel;
+use crate::graph::Graph;
 use crate::placement::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, validate};
-
-/// What tensor maps want of addresses.
-const MAP_ALIGNMENT: u64 = 16;
 
 /// A call that may be planned and launched.
 pub(super) struct Checked {
@@ -22,6 +20,11 @@ pub(super) struct Checked {
     pub(super) addresses: Vec<(Buffer, u64)>,
     /// Whether no output has an element, so that there is nothing to launch.
     pub(super) is_empty: bool,
+    /// An address that a tensor map may have, at a multiple of [`Placement::PERIOD`].
+    pub(super) somewhere: u64,
+    /// Every input, computed ones behind what is declared.
+    pub(super) inputs: Vec<DeviceArgument>,
+    pub(super) results: Vec<DeviceTensor>,
 }
 
 impl Checked {
@@ -41,19 +44,42 @@ impl Checked {
         });
         let written = outputs.iter().map(|(name, tensor)| (name.as_str(), tensor));
         check_memory(device, tensors.chain(written))?;
-        let results = || graph.outputs().iter().map(|output| &outputs[&output.name]);
+        let declared = graph.declared_inputs().iter();
+        let declared = declared.map(|input| inputs[&graph.passed_as(input).name].clone());
+        let results = graph.outputs().iter().map(|output| outputs[&output.name].clone());
+        let (declared, results) = (declared.collect(), results.collect());
+        Ok(Checked::of(&kernel.optimised, problem, device.ordinal(), declared, results))
+    }
+
+    /// A call of validated arguments in the order of the signature. Computed inputs lie nowhere yet, at a multiple of
+    /// [`Placement::PERIOD`].
+    pub(super) fn of(
+        graph: &Graph,
+        problem: Problem,
+        device: u32,
+        declared: Vec<DeviceArgument>,
+        results: Vec<DeviceTensor>,
+    ) -> Checked {
         // Tensors without elements may lie nowhere; a tensor map of one is never read, but has to lie somewhere.
-        let somewhere = results().find(|tensor| !tensor.is_empty());
-        let somewhere = somewhere.map_or(0, |tensor| tensor.address & !(MAP_ALIGNMENT - 1));
+        let somewhere = results.iter().find(|tensor| !tensor.is_empty());
+        let somewhere = somewhere.map_or(0, |tensor| tensor.address & !(Placement::PERIOD - 1));
+        let computed = graph.computed_inputs().iter().map(|input| {
+            let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+            DeviceArgument::Tensor(DeviceTensor::contiguous(input.dtype, shape, somewhere, device))
+        });
+        let inputs: Vec<DeviceArgument> = declared.into_iter().chain(computed).collect();
         let mut call = Checked {
             problem,
             placements: Placements { inputs: Vec::new(), outputs: Vec::new() },
             scalars: Vec::new(),
             addresses: Vec::new(),
-            is_empty: results().all(DeviceTensor::is_empty),
+            is_empty: results.iter().all(DeviceTensor::is_empty),
+            somewhere,
+            inputs: Vec::new(),
+            results: Vec::new(),
         };
-        for input in graph.inputs() {
-            match &inputs[&graph.passed_as(input).name] {
+        for argument in &inputs {
+            match argument {
                 DeviceArgument::Scalar(value) => {
                     call.scalars.push(Some(*value));
                     call.placements.inputs.push(None);
@@ -66,11 +92,11 @@ impl Checked {
                 }
             }
         }
-        for tensor in results() {
+        for tensor in &results {
             call.placements.outputs.push(placement(tensor));
             call.push_address(tensor.address);
         }
-        Ok(call)
+        Checked { inputs, results, ..call }
     }
 
     fn push_address(&mut self, address: u64) {

@@ -53,7 +53,7 @@ impl HostCall {
         let graph = &kernel.defined;
         let (mut buffers, mut inputs) = (Vec::new(), BTreeMap::new());
         let given = graph.inputs().iter().zip(arguments);
-        for (input, argument) in given.filter(|(input, _)| input.same_as.is_none()) {
+        for (input, argument) in given.filter(|(input, _)| input.is_passed()) {
             let argument = match (argument, argument.tensor()) {
                 (Argument::Scalar(value), _) => DeviceArgument::Scalar(*value),
                 (_, None) => continue,

@@ -4,7 +4,7 @@
 //! Invariant: `round_to` gives the value that a store followed by a load gives.
 
 use super::narrow::{BF16, F8E4M3, F8E5M2, F16};
-use super::{DType, scale, tf32};
+use super::{DType, nibble, scale, tf32};
 
 /// The value of element `index` of a contiguous buffer.
 pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
@@ -21,6 +21,8 @@ pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
         DType::I32 => i32::from_le_bytes(array(bytes, index)) as f64,
         DType::Bool => truth(bytes[index] != 0),
         DType::B1 => truth((bytes[index / 8] >> (index % 8)) & 1 != 0),
+        DType::I4 => f64::from(nibble::signed(nibble::read(bytes, index))),
+        DType::U4 => f64::from(nibble::read(bytes, index)),
     }
 }
 
@@ -38,6 +40,8 @@ pub fn round_to(dtype: DType, value: f64) -> f64 {
         DType::I8 => value.round_ties_even() as i8 as f64,
         DType::U8 => value.round_ties_even() as u8 as f64,
         DType::I32 => value.round_ties_even() as i32 as f64,
+        DType::I4 => f64::from(nibble::clamp_signed(value.round_ties_even() as i32)),
+        DType::U4 => f64::from(nibble::clamp_unsigned(value.round_ties_even() as i32)),
         DType::Bool | DType::B1 => truth(value != 0.0),
     }
 }
@@ -60,6 +64,12 @@ pub fn store(dtype: DType, bytes: &mut [u8], index: usize, value: f64) {
             let bit = 1 << (index % 8);
             let byte = &mut bytes[index / 8];
             *byte = if value == 0.0 { *byte & !bit } else { *byte | bit };
+        }
+        DType::I4 => {
+            nibble::write(bytes, index, nibble::clamp_signed(value.round_ties_even() as i32));
+        }
+        DType::U4 => {
+            nibble::write(bytes, index, nibble::clamp_unsigned(value.round_ties_even() as i32));
         }
     }
 }
@@ -136,7 +146,9 @@ mod tests {
         assert_eq!(round_to(DType::U8, -3.0), 0.0);
         assert_eq!(round_to(DType::U8, 255.5), 255.0);
         assert_eq!(round_to(DType::I32, 1e10), 2147483647.0);
-        for dtype in [DType::I8, DType::U8, DType::I32] {
+        assert_eq!([-1e9, -8.5, 6.5, 7.5].map(|x| round_to(DType::I4, x)), [-8.0, -8.0, 6.0, 7.0]);
+        assert_eq!([-0.6, 0.5, 14.5, 16.0].map(|x| round_to(DType::U4, x)), [0.0, 0.0, 14.0, 15.0]);
+        for dtype in [DType::I8, DType::U8, DType::I4, DType::U4, DType::I32] {
             assert_eq!(round_to(dtype, f64::NAN), 0.0);
         }
     }
@@ -161,6 +173,22 @@ mod tests {
         assert_eq!(bytes, [0, 0b10]);
         assert_eq!(load(DType::B1, &bytes, 9), 1.0);
         assert_eq!(load(DType::B1, &bytes, 8), 0.0);
+    }
+
+    #[test]
+    fn halves_of_bytes_start_at_the_lower_one() {
+        let mut bytes = [0xff; 2];
+        store(DType::I4, &mut bytes, 0, -8.0);
+        store(DType::U4, &mut bytes, 3, 9.0);
+        assert_eq!(bytes, [0xf8, 0x9f]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| load(DType::I4, &bytes, index)),
+            [-8.0, -1.0, -1.0, -7.0]
+        );
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| load(DType::U4, &bytes, index)),
+            [8.0, 15.0, 15.0, 9.0]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::narrow::{BF16, F8E4M3, F8E5M2};
-use super::{DType, scale, tf32};
+use super::{DType, nibble, scale, tf32};
 
 /// Elements converted at a time through a buffer on the stack.
 const CHUNK: usize = 256;
@@ -35,6 +35,8 @@ pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
         DType::I32 => read(bytes, start, out, |code| i32::from_le_bytes(code) as f32),
         DType::Bool => read(bytes, start, out, |[byte]| f32::from(u8::from(byte != 0))),
         DType::B1 => read_bits(bytes, start, out, |bit| f32::from(u8::from(bit))),
+        DType::I4 => read_nibbles(bytes, start, out, |bits| nibble::signed(bits) as f32),
+        DType::U4 => read_nibbles(bytes, start, out, f32::from),
     }
 }
 
@@ -62,6 +64,8 @@ pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
         DType::I32 => read(bytes, start, out, i32::from_le_bytes),
         DType::Bool => read(bytes, start, out, |[byte]| i32::from(byte != 0)),
         DType::B1 => read_bits(bytes, start, out, i32::from),
+        DType::I4 => read_nibbles(bytes, start, out, nibble::signed),
+        DType::U4 => read_nibbles(bytes, start, out, i32::from),
     }
 }
 
@@ -82,6 +86,14 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
         DType::I32 => write(bytes, start, values, |value| round_to_i32(value).to_le_bytes()),
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0.0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0.0),
+        DType::I4 => {
+            write_nibbles(bytes, start, values, |value| nibble::clamp_signed(round_to_i32(value)));
+        }
+        DType::U4 => {
+            write_nibbles(bytes, start, values, |value| {
+                nibble::clamp_unsigned(round_to_i32(value))
+            });
+        }
     }
 }
 
@@ -104,6 +116,8 @@ pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
         DType::I32 => write(bytes, start, values, i32::to_le_bytes),
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0),
+        DType::I4 => write_nibbles(bytes, start, values, nibble::clamp_signed),
+        DType::U4 => write_nibbles(bytes, start, values, nibble::clamp_unsigned),
     }
 }
 
@@ -146,6 +160,29 @@ fn write_bits<T: Copy>(bytes: &mut [u8], start: usize, values: &[T], truth: impl
         let index = start + offset;
         let byte = &mut bytes[index / 8];
         *byte = (*byte & !(1 << (index % 8))) | (u8::from(truth(*value)) << (index % 8));
+    }
+}
+
+/// Whole bytes in the middle, and at the ends the halves that are left.
+fn read_nibbles<T>(bytes: &[u8], start: usize, out: &mut [T], decode: impl Fn(u8) -> T) {
+    let head = start % 2;
+    let (first, rest) = out.split_at_mut(head.min(out.len()));
+    if let [first] = first {
+        *first = decode(nibble::read(bytes, start));
+    }
+    let from = start.div_ceil(2);
+    let (pairs, last) = rest.as_chunks_mut::<2>();
+    for ([low, high], byte) in pairs.iter_mut().zip(&bytes[from..]) {
+        (*low, *high) = (decode(byte & 15), decode(byte >> 4));
+    }
+    if let [last] = last {
+        *last = decode(bytes[from + pairs.len()] & 15);
+    }
+}
+
+fn write_nibbles<T: Copy>(bytes: &mut [u8], start: usize, values: &[T], encode: impl Fn(T) -> i32) {
+    for (offset, value) in values.iter().enumerate() {
+        nibble::write(bytes, start + offset, encode(*value));
     }
 }
 

@@ -21,7 +21,9 @@ pub(crate) const fn precision(to: DType) -> Option<(i32, i32)> {
         | DType::U8
         | DType::I32
         | DType::Bool
-        | DType::B1 => None,
+        | DType::B1
+        | DType::I4
+        | DType::U4 => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::catalogue;
 use crate::dtype::DType;
@@ -11,8 +12,8 @@ use super::op::{Call, Concat, Constant, Merge, Op, Over, Part, Run, Split};
 use super::ops::{Binary, Fold, IndexAxis, Top, Unary};
 use super::verify::Broken;
 use super::{
-    Accumulation, Graph, Input, InputId, NodeId, Orientation, Output, Product, ProductId, Space,
-    Stack,
+    Accumulation, BlockScale, Graph, Input, InputId, NodeId, Orientation, Output, Product,
+    ProductId, Side, Space, Stack,
 };
 
 /// Why a text is not a graph.
@@ -49,6 +50,7 @@ pub enum GraphTextError {
 pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
     let mut header = None;
     let mut graph: Option<Graph> = None;
+    let mut earlier: Vec<Arc<Graph>> = Vec::new();
     let mut names: HashMap<String, NodeId> = HashMap::new();
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
@@ -58,7 +60,13 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
             continue;
         }
         if let Some(rest) = body.strip_prefix("graph ") {
-            header = Some(read_header(rest).ok_or_else(bad)?);
+            earlier.extend(graph.take().map(Arc::new));
+            names.clear();
+            header = Some(read_header(rest, &earlier).ok_or_else(bad)?);
+        } else if let Some(rest) = body.strip_prefix("space ") {
+            let (name, inputs) = header.take().ok_or_else(bad)?;
+            let space = read_space(rest).ok_or_else(bad)?;
+            graph = Some(Graph::new(name, inputs, space, Vec::new()));
         } else if let Some(rest) = body.strip_prefix("product ") {
             let wrong = GraphTextError::Product { line };
             match &mut graph {
@@ -97,7 +105,14 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
     Ok(graph)
 }
 
-fn read_header(text: &str) -> Option<(String, Vec<Input>)> {
+/// The dims of a graph without a product: batches, rows, columns.
+fn read_space(text: &str) -> Option<Space> {
+    let dims = read_dims(text);
+    let [batch @ .., row, column] = dims.as_slice() else { return None };
+    Some(Space::new(batch.to_vec(), row.clone(), column.clone()))
+}
+
+fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>)> {
     let (name, rest) = text.split_once('(')?;
     let list = rest.strip_suffix('{')?.trim().strip_suffix(')')?;
     let mut inputs = Vec::new();
@@ -107,12 +122,19 @@ fn read_header(text: &str) -> Option<(String, Vec<Input>)> {
             None => (declaration, None),
         };
         let (name, dtype, dims) = read_declaration(declaration)?;
-        let same_as = match other {
-            Some(other) => Some(inputs.iter().position(|input: &Input| input.name == other)?),
+        let computed = other.and_then(|other| other.strip_prefix("computed "));
+        let computed = match computed {
+            Some(by) => Some(earlier.iter().rfind(|graph| graph.name() == by)?.clone()),
             None => None,
         };
+        let same_as = match other {
+            Some(other) if computed.is_none() => {
+                Some(inputs.iter().position(|input: &Input| input.name == other)?)
+            }
+            Some(_) | None => None,
+        };
         let same_as = same_as.map(|place| InputId(place as u32));
-        inputs.push(Input { name, dtype, dims, same_as });
+        inputs.push(Input { name, dtype, dims, same_as, computed });
     }
     Some((name.trim().to_owned(), inputs))
 }
@@ -142,6 +164,8 @@ fn read_dims(list: &str) -> Vec<Dim> {
 }
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
+    let mut pieces = text.split(" scale ");
+    let text = pieces.next()?;
     let (text, native) = match text.trim().strip_suffix(" native") {
         Some(text) => (text, true),
         None => (text, false),
@@ -158,7 +182,21 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
     };
     let (space, product) = Product::of(inputs, operand(left)?, operand(right)?)?;
     let accumulation = if native { Accumulation::Native } else { product.accumulation };
-    Some((space, Product { accumulation, ..product }))
+    let mut product = Product { accumulation, ..product };
+    for scale in pieces {
+        product = product.scaled(read_scale(scale, inputs)?);
+    }
+    Some((space, product))
+}
+
+/// `left s:128`.
+fn read_scale(text: &str, inputs: &[Input]) -> Option<BlockScale> {
+    let (side, rest) = text.trim().split_once(' ')?;
+    let (name, run) = rest.split_once(':')?;
+    let side = [Side::Left, Side::Right].into_iter().find(|one| one.name() == side)?;
+    let place = inputs.iter().position(|input| input.name == name)?;
+    let run = run.parse().ok().filter(|run| *run > 0)?;
+    Some(BlockScale { side, input: InputId(place as u32), run })
 }
 
 impl Product {
@@ -192,10 +230,11 @@ impl Product {
             && inner == right_inner
             && elem == inputs[right.0.0 as usize].dtype.accumulator()?;
         let batch = batch.to_vec();
-        let space = Space { batch, row, column, parts: Vec::new(), splits: Vec::new() };
+        let space = Space::new(batch, row, column);
         let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
         let accumulation = Accumulation::of(dtypes);
-        agree.then_some((space, Product { left, right, inner, elem, accumulation }))
+        let scales = Vec::new();
+        agree.then_some((space, Product { left, right, inner, elem, accumulation, scales }))
     }
 }
 

@@ -4,11 +4,19 @@ use std::fmt;
 
 use super::op::{Concat, Constant, Op, Over, Part, Run};
 use super::ops::{Fold, IndexAxis};
-use super::{Accumulation, Columns, Graph, Input, Orientation, ProductId, Type};
+use super::{Accumulation, BlockScale, Columns, Graph, Input, Orientation, ProductId, Space, Type};
 use crate::shape;
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut printed: Vec<&Graph> = Vec::new();
+        for graph in self.inputs().iter().filter_map(|input| input.computed.as_deref()) {
+            // Two inputs may be computed by one graph's equal.
+            if !printed.contains(&graph) {
+                write!(f, "{graph}")?;
+                printed.push(graph);
+            }
+        }
         let inputs: Vec<String> =
             self.inputs().iter().map(|input| self.declaration_text(input)).collect();
         writeln!(f, "graph {}({}) {{", self.name(), inputs.join(", "))?;
@@ -24,7 +32,17 @@ impl fmt::Display for Graph {
             let dtypes = [product.left, product.right];
             let dtypes = dtypes.map(|(input, _)| self.inputs()[input.0 as usize].dtype);
             let asked = product.accumulation != Accumulation::of(dtypes);
-            writeln!(f, "    product {left} @ {right}{}", if asked { " native" } else { "" })?;
+            write!(f, "    product {left} @ {right}{}", if asked { " native" } else { "" })?;
+            for BlockScale { side, input, run } in &product.scales {
+                let name = &self.inputs()[input.0 as usize].name;
+                write!(f, " scale {} {name}:{run}", side.name())?;
+            }
+            writeln!(f)?;
+        }
+        if self.products().is_empty() {
+            let Space { batch, row, column, .. } = self.space();
+            let dims: Vec<_> = batch.iter().chain([row, column]).cloned().collect();
+            writeln!(f, "    space {}", shape::list(&dims))?;
         }
         for split in &self.space().splits {
             let dim = |columns: &Columns| self.space().column_dim(*columns);
@@ -52,9 +70,10 @@ impl fmt::Display for Graph {
 impl Graph {
     /// An input as the signature declares it.
     pub(crate) fn declaration_text(&self, input: &Input) -> String {
-        match input.same_as {
-            Some(other) => format!("{input} = {}", self.inputs()[other.0 as usize].name),
-            None => input.to_string(),
+        match (input.same_as, &input.computed) {
+            (Some(other), _) => format!("{input} = {}", self.inputs()[other.0 as usize].name),
+            (None, Some(graph)) => format!("{input} = computed {}", graph.name()),
+            (None, None) => input.to_string(),
         }
     }
 

@@ -18,6 +18,73 @@ pub struct Product {
     pub elem: Elem,
     /// How sums of a tensor core become that.
     pub accumulation: Accumulation,
+    /// Factors of the sums of runs of K, in f32 and in this order.
+    pub scales: Vec<BlockScale>,
+}
+
+/// A factor that is constant along runs of K: it multiplies each run's sum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockScale {
+    /// The operand whose rows of A, or columns of B, it varies along.
+    pub side: Side,
+    /// Its values: f32 of that operand's batches, of its rows or runs of them, and of runs of K.
+    pub input: InputId,
+    /// The K of a run.
+    pub run: u32,
+}
+
+/// An operand of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// A.
+    Left,
+    /// B.
+    Right,
+}
+
+impl Side {
+    /// The word in the text of a graph.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Side::Left => "left",
+            Side::Right => "right",
+        }
+    }
+
+    /// The orientation of an operand whose last dim is the contraction.
+    pub(crate) const fn k_major(self) -> Orientation {
+        match self {
+            Side::Left => Orientation::Plain,
+            Side::Right => Orientation::Transposed,
+        }
+    }
+}
+
+impl Product {
+    /// An operand.
+    pub fn operand(&self, side: Side) -> (InputId, Orientation) {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+
+    /// The same product whose sums of runs of K are scaled.
+    pub(crate) fn scaled(mut self, scale: BlockScale) -> Product {
+        self.scales.push(scale);
+        self.elem = Elem::F32;
+        self
+    }
+
+    /// K of the longest runs along which every factor is constant; `None` without factors.
+    pub(crate) fn scaled_run(&self) -> Option<u32> {
+        self.scales.iter().map(|scale| scale.run).reduce(greatest_divisor)
+    }
+}
+
+/// The greatest common divisor.
+fn greatest_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 
 /// How a tensor core's sums become the accumulator.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::cpu::Engine;
 use crate::error::Error;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Earlier, Graph, InputId, MathMode};
 use crate::kernel::{Backend, Compiled};
-use crate::plan::Schedule;
+use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
@@ -34,7 +34,7 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 /// ```
 pub struct Call<'c> {
     pub(super) compiled: &'c Compiled,
-    problem: &'c Problem,
+    pub(super) problem: &'c Problem,
     /// In the order of the signature.
     pub(super) inputs: Vec<Argument<'c>>,
     pub(super) outputs: Vec<TensorViewMut<'c>>,
@@ -73,12 +73,38 @@ impl<'c> Call<'c> {
             }
             Backend::Cpu => {
                 let prepared = self.compiled.prepare(self.problem)?;
-                prepared.engine.run(&self.inputs, &mut self.outputs);
-                Ok(())
+                prepared.run_validated(&self.inputs, &mut self.outputs)
             }
             Backend::Cuda => self.run_on_gpu(),
             Backend::Sim => self.run_simulated(),
         }
+    }
+
+    /// What is declared, once more.
+    #[cfg(feature = "sim")]
+    pub(super) fn borrowed(&self) -> Vec<Argument<'_>> {
+        self.inputs.iter().map(Argument::borrowed).collect()
+    }
+
+    /// What is computed before the product, on the same backend.
+    #[cfg(feature = "sim")]
+    pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
+        let graph = &self.compiled.optimised;
+        let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
+        for (earlier, compiled) in graph.earlier().iter().zip(self.compiled.earlier.iter()) {
+            let problem = self.problem.of_computing(earlier.graph)?;
+            let places = graph.places_of(earlier.graph).into_iter();
+            let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
+            let mut outputs = compiled.outputs(&problem)?;
+            let views = outputs.iter_mut().map(Tensor::view_mut).collect();
+            Call { compiled, problem: &problem, inputs, outputs: views }.run()?;
+            for (input, output) in earlier.inputs.iter().zip(outputs) {
+                if let Some(input) = input {
+                    tensors[input.0 as usize] = Some(output);
+                }
+            }
+        }
+        Ok(tensors.into_iter().flatten().collect())
     }
 
     /// Compares what the outputs hold with the reference; `tell` hears how much of how much work is done.
@@ -91,6 +117,19 @@ impl<'c> Call<'c> {
     /// The sizes.
     pub fn problem(&self) -> &'c Problem {
         self.problem
+    }
+}
+
+/// An input of a call: what is declared, or what has been computed.
+fn value_at<'a>(
+    declared: &'a [Argument<'_>],
+    computed: &'a [Option<Tensor>],
+    place: usize,
+) -> Argument<'a> {
+    match (declared.get(place), computed.get(place).and_then(Option::as_ref)) {
+        (Some(argument), _) => argument.borrowed(),
+        (None, Some(tensor)) => Argument::View(tensor.view()),
+        (None, None) => panic!("compiler bug: input {place} is read before it is computed"),
     }
 }
 
@@ -121,6 +160,17 @@ pub struct Prepared {
     outputs: Arc<[Vec<usize>]>,
     /// How many inputs a call passes.
     passed: usize,
+    /// What computes its computed inputs, with the places of what they read.
+    earlier: Arc<[PreparedBefore]>,
+}
+
+/// What computes inputs of a prepared kernel.
+struct PreparedBefore {
+    prepared: Prepared,
+    /// The places of its inputs among those of the kernel.
+    places: Vec<usize>,
+    /// The places of its outputs among the kernel's inputs.
+    inputs: Vec<Option<InputId>>,
 }
 
 impl Prepared {
@@ -133,9 +183,21 @@ impl Prepared {
         math: MathMode,
     ) -> Result<Prepared, Error> {
         let shape = |dims: &Vec<_>| problem.shape(dims);
+        let earlier = graph.earlier().into_iter().map(|Earlier { graph: own, inputs }| {
+            let problem = problem.of_computing(own)?;
+            let schedule = plan::plan(own, &problem, Some(schedule.threads))?;
+            let prepared = Prepared::with_schedule(own, &problem, schedule, math)?;
+            Ok(PreparedBefore { prepared, places: graph.places_of(own), inputs })
+        });
+        let earlier = earlier.collect::<Result<Vec<_>, Error>>()?.into();
         Ok(Prepared {
+            earlier,
             engine: Arc::new(Engine::new(graph.clone(), problem, schedule, math)?),
-            inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(shape)).collect(),
+            inputs: graph
+                .declared_inputs()
+                .iter()
+                .map(|input| input.dims.as_ref().map(shape))
+                .collect(),
             outputs: graph.outputs().iter().map(|output| shape(&output.dims)).collect(),
             passed: graph.passed_inputs().count(),
             graph: graph.clone(),
@@ -167,22 +229,56 @@ impl Prepared {
             problem.check_inputs(&self.graph, inputs)?;
             problem.check_outputs(&self.graph, outputs)?;
         }
-        self.engine.run(inputs, outputs);
+        self.run_validated(inputs, outputs)
+    }
+
+    /// Runs one call of validated arguments: what is computed before the product, then the kernel.
+    pub(super) fn run_validated(
+        &self,
+        inputs: &[Argument<'_>],
+        outputs: &mut [TensorViewMut<'_>],
+    ) -> Result<(), Error> {
+        if self.earlier.is_empty() {
+            self.engine.run(inputs, outputs);
+            return Ok(());
+        }
+        let mut computed: Vec<Option<Tensor>> = self.graph.inputs().iter().map(|_| None).collect();
+        for PreparedBefore { prepared, places, inputs: targets } in self.earlier.iter() {
+            let declared = prepared.graph.outputs().iter().zip(prepared.outputs.iter());
+            let mut tensors = declared
+                .map(|(output, shape)| Tensor::zeros(output.dtype, shape.clone()))
+                .collect::<Result<Vec<_>, _>>()?;
+            let own: Vec<Argument<'_>> =
+                places.iter().map(|place| value_at(inputs, &computed, *place)).collect();
+            let mut views: Vec<_> = tensors.iter_mut().map(Tensor::view_mut).collect();
+            prepared.run_validated(&own, &mut views)?;
+            for (target, tensor) in targets.iter().zip(tensors) {
+                if let Some(target) = target {
+                    computed[target.0 as usize] = Some(tensor);
+                }
+            }
+        }
+        let declared = inputs.iter().map(Argument::borrowed);
+        let computed = computed.iter().flatten().map(|tensor| Argument::View(tensor.view()));
+        let all: Vec<Argument<'_>> = declared.chain(computed).collect();
+        self.engine.run(&all, outputs);
         Ok(())
     }
 
-    /// Arguments for all inputs from the arguments of a call: a second name has its tensor's.
+    /// Arguments for all declared inputs from the arguments of a call: a second name has its tensor's.
     fn spread<'a>(&self, inputs: &'a [Argument<'_>]) -> Result<Vec<Argument<'a>>, BindError> {
         let (wanted, given) = (self.passed, inputs.len());
         if wanted != given {
             return Err(BindError::InputCount { wanted, given });
         }
-        Ok(self.graph.passed_places().into_iter().map(|place| inputs[place].borrowed()).collect())
+        let places = self.graph.passed_places();
+        let places = &places[..self.inputs.len()];
+        Ok(places.iter().map(|place| inputs[*place].borrowed()).collect())
     }
 
     /// Whether everything is as declared and outputs are contiguous, without looking up a single name.
     fn fits(&self, inputs: &[Argument<'_>], outputs: &[TensorViewMut<'_>]) -> bool {
-        let declared = self.graph.inputs().iter().zip(self.inputs.iter());
+        let declared = self.graph.declared_inputs().iter().zip(self.inputs.iter());
         let written = self.graph.outputs().iter().zip(self.outputs.iter());
         inputs.len() == self.inputs.len()
             && outputs.len() == self.outputs.len()

@@ -7,8 +7,8 @@ use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
-    crate::kernel::Compiled,
-    crate::problem::{Arguments, Problem},
+    crate::kernel::{Backend, Compiled},
+    crate::problem::{Argument, Arguments, Problem},
     crate::sim::{self, Report, SimCall, SimOptions, Source},
     crate::target::Schedule,
     crate::tensor::{Tensor, TensorView, TensorViewMut},
@@ -72,7 +72,8 @@ impl Compiled {
         let inputs = problem.inputs(&self.defined, arguments)?;
         let outputs: Vec<TensorView<'_>> = outputs.iter().map(Tensor::view).collect();
         problem.check_results(&self.defined, &outputs)?;
-        SimCall::new(&self.source(), problem, &inputs, &outputs)
+        let call = Call { compiled: self, problem, inputs, outputs: Vec::new() };
+        call.simulated(&outputs)
     }
 
     /// How a problem will be run in the simulator, or why it is not.
@@ -82,7 +83,8 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        self.source().schedule(problem, arguments)
+        let uncut = self.source().schedule(problem, arguments);
+        self.or_cut(uncut, |cut| cut.sim_schedule(problem, arguments))
     }
 
     fn source(&self) -> Source<'_> {
@@ -101,11 +103,33 @@ impl Compiled {
 
 #[cfg(feature = "sim")]
 impl Call<'_> {
+    /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated.
+    fn simulated(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
+        self.compiled.or_cut(self.simulated_uncut(outputs), |cut| {
+            let (problem, inputs) = (self.problem, self.borrowed());
+            Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs)
+        })
+    }
+
+    fn simulated_uncut(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
+        let source = self.compiled.on(Backend::Sim);
+        let on_sim = Call {
+            compiled: &source,
+            problem: self.problem,
+            inputs: self.borrowed(),
+            outputs: Vec::new(),
+        };
+        let computed = on_sim.computed()?;
+        let computed = computed.iter().map(|tensor| Argument::View(tensor.view()));
+        let inputs: Vec<Argument<'_>> = self.borrowed().into_iter().chain(computed).collect();
+        SimCall::new(&self.compiled.source(), self.problem, &inputs, outputs)
+    }
+
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
         let compiled = self.compiled;
         let options = SimOptions { timing: compiled.options.hooks.timing, ..SimOptions::default() };
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
-        let call = SimCall::new(&compiled.source(), self.problem(), &self.inputs, &outputs)?;
+        let call = self.simulated(&outputs)?;
         sim::accept(&call.run_views(&options, &mut Nobody, &mut self.outputs)?)
     }
 }

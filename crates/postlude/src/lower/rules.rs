@@ -47,7 +47,7 @@ pub(crate) enum Rule {
     WholeFoldBesideParts,
     /// `pick` of all columns beside parts of them.
     PickBesideParts,
-    /// Parts of packed bits.
+    /// Parts of packed elements.
     PackedParts,
     /// Parts that are no slice of what they are made of.
     NoSlice,
@@ -116,7 +116,7 @@ impl Rule {
             Rule::PickBesideParts => {
                 "`pick` of all columns stands beside halves or pairs of the same columns"
             }
-            Rule::PackedParts => "packed bits have no halves or pairs in memory",
+            Rule::PackedParts => "packed elements (b1, i4, u4) have no halves or pairs in memory",
             Rule::NoSlice => {
                 "halves or pairs of this value are no slices (first or second half, every other column) of the inputs and the product that it is made of, or lie more than three splits deep"
             }
@@ -178,7 +178,7 @@ impl Rule {
                 "combine the parts' reductions by hand, as `maximum(max(a, N/2), max(b, N/2))`, or reduce in a second kernel"
             }
             Rule::PickBesideParts => "pick in a second kernel",
-            Rule::PackedParts => "pass the mask as `bool`",
+            Rule::PackedParts => "pass them as whole bytes: `bool`, `i8` or `u8`",
             Rule::NoSlice => {
                 "split the inputs and the product first, and compute with the parts: `a, b = pairs(A @ B)` before `concat`, not after it; take deeper parts in a second kernel"
             }

@@ -119,7 +119,8 @@ impl fmt::Display for TileProgram {
         for view in self.views().input_lines(graph) {
             writeln!(f, "    view {view}")?;
         }
-        for _ in graph.products() {
+        // A line for each product, or the space where there is none.
+        for _ in 0..graph.products().len().max(1) {
             writeln!(f, "{}", lines.next().unwrap_or_default())?;
         }
         for ((id, node), line) in graph.nodes().zip(lines) {
@@ -155,7 +156,7 @@ impl FromStr for TileProgram {
                     output_views.push((number, view.to_owned()));
                     format!("output {}", output.trim())
                 }
-                "" | "}" | "product" => code.to_owned(),
+                "" | "}" | "product" | "space" => code.to_owned(),
                 _ => {
                     let (part, node) = code.split_once(" v").unwrap_or((code, ""));
                     parts.push((number, part.trim().to_owned()));

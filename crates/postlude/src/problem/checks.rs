@@ -1,8 +1,7 @@
-//! Checks of bound sizes: even divisions, whole bytes of bits, indices and products that do not overflow.
+//! Checks of bound sizes: even divisions, whole bytes of packed elements, indices and products that do not overflow.
 //!
 //! In: a graph and a problem whose sizes are known. Out: the first rule that they break.
 
-use crate::dtype::DType;
 use crate::graph::{Axes, Columns, Fold, Graph, Op, Over, Run, Top};
 use crate::shape::Dim;
 
@@ -32,18 +31,19 @@ impl Problem {
         Ok(())
     }
 
-    /// Packed bits fill whole bytes.
-    pub(super) fn check_bits(&self, graph: &Graph) -> Result<(), BindError> {
+    /// Packed elements fill whole bytes.
+    pub(super) fn check_packed(&self, graph: &Graph) -> Result<(), BindError> {
         let packed = graph
             .outputs()
             .iter()
             .map(|o| (o.dtype, &o.dims))
             .chain(graph.inputs().iter().filter_map(|i| Some((i.dtype, i.dims.as_ref()?))));
-        for (_, dims) in packed.filter(|(dtype, _)| *dtype == DType::B1) {
+        for (dtype, dims) in packed.filter(|(dtype, _)| dtype.is_packed()) {
+            let by = dtype.per_byte() as u32;
             let last = dims.last().map_or(1, |dim| size_of(dim, &self.sizes).unwrap_or(1));
-            if last % 8 != 0 {
+            if !last.is_multiple_of(dtype.per_byte()) {
                 let dim = dims.last().map_or_else(String::new, Dim::to_string);
-                return Err(BindError::Multiple { dim, size: last, by: 8, bytes: None });
+                return Err(BindError::Multiple { dim, size: last, by, bytes: None });
             }
         }
         Ok(())

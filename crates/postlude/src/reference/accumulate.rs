@@ -2,13 +2,13 @@
 
 use rayon::prelude::*;
 
-use crate::dtype::{self, DType, Elem};
-use crate::graph::fold::{lowest_bit, sums_exactly};
-use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Value};
-use crate::problem::{BodyStrides, input_tensor};
+use crate::dtype::Elem;
+use crate::graph::fold::sums_exactly;
+use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Side, Value};
 
-use super::array::{Frame, Places};
+use super::array::Frame;
 use super::evaluate::Call;
+use super::operand::{Matrix, matrices};
 use super::progress::Progress;
 
 /// Each step of a tensor core may lose a unit in the last place of the largest term, and there is at most one step a term:
@@ -18,6 +18,8 @@ const STEP: f64 = 1.0 / (1u32 << 23) as f64;
 /// each of which may lose 3.25 units, and what parts lose of a term, 12 units.
 const SPLIT_STEPS: f64 = 1.25;
 const SPLIT_LOSS: f64 = 12.0;
+/// What the factors of a term lose where runs of K are scaled.
+const SCALED_LOSS: f64 = 8.0;
 /// Subnormal numbers are multiples of this to a tensor core.
 const SPLIT_UNIT: f64 = f64::from_bits((1023 - 136) << 52);
 /// What an instruction of a tensor core may lose of 8-bit products, for each unit of its largest term: it truncates 32
@@ -35,16 +37,6 @@ const LANES: usize = 8;
 /// Products below this many multiply-adds are not worth another thread.
 const WORTH_THREADS: usize = 1 << 16;
 
-/// An operand as a dense matrix: rows of the contraction's length.
-struct Matrix {
-    values: Vec<f64>,
-    inner: usize,
-    /// Of each row.
-    lowest_bits: Vec<Option<i32>>,
-    /// Of each row, whether it has numbers that a tensor core multiplies in parts.
-    split: Vec<bool>,
-}
-
 /// The accumulator of a product at the needed rows and columns of every batch.
 pub(super) fn accumulate(
     call: Call<'_>,
@@ -56,15 +48,15 @@ pub(super) fn accumulate(
     let (columns, inner) = (frame.columns.len(), call.problem.inner);
     let eight_bit_depth = eight_bit_depth(call, product);
     let mut all = Vec::with_capacity(frame.len());
-    for batch in 0..frame.batches {
-        let left = matrix(call, product.left, batch, &frame.rows, Side::Left);
-        let right = matrix(call, product.right, batch, &frame.columns, Side::Right);
+    let lefts = matrices(call, product, Side::Left, &frame.rows, frame.batches);
+    let rights = matrices(call, product, Side::Right, &frame.columns, frame.batches);
+    let dots = Dots { elem: product.elem, eight_bit_depth, run: product.scaled_run() };
+    for (left, right) in lefts.iter().zip(&rights) {
         let mut block = vec![Value::exact(0.0); frame.rows.len() * columns];
         let rows_from = |(at, out): (usize, &mut [Value])| {
             for column in 0..columns {
                 for (row, out) in out.chunks_exact_mut(columns).enumerate() {
-                    let (left, right) = ((&left, at * ROWS + row), (&right, column));
-                    out[column] = dot(left, right, product.elem, eight_bit_depth);
+                    out[column] = dots.dot((left, at * ROWS + row), (right, column));
                 }
             }
             progress.add((out.len() * inner) as u64);
@@ -77,56 +69,6 @@ pub(super) fn accumulate(
         all.extend(block);
     }
     all
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
-
-/// The needed rows or columns of the operand of one batch, their dim first.
-fn matrix(
-    call: Call<'_>,
-    operand: (InputId, Orientation),
-    batch: usize,
-    places: &Places,
-    side: Side,
-) -> Matrix {
-    let inner = call.problem.inner;
-    let tensor = input_tensor(call.inputs, operand.0);
-    let rank = tensor.shape().len();
-    let (first, second) = (rank - 2, rank - 1);
-    let outer_first = (side == Side::Left) == (operand.1 == Orientation::Plain);
-    let (outer_dim, inner_dim) = if outer_first { (first, second) } else { (second, first) };
-    let outer = places.len();
-    let dims = call.graph.inputs()[operand.0.0 as usize].dims.as_deref().unwrap_or_default();
-    let strides = BodyStrides::of_operand(call.graph.space(), dims, tensor.strides());
-    let start = tensor.offset() as isize + strides.to_batch(call.problem.batch_place(batch));
-    let (outer_stride, inner_stride) = (tensor.strides()[outer_dim], tensor.strides()[inner_dim]);
-    let mut values = Vec::with_capacity(outer * inner);
-    for row in &places.chosen {
-        for k in 0..inner as isize {
-            let place = start + *row as isize * outer_stride + k * inner_stride;
-            values.push(dtype::load(tensor.dtype(), tensor.bytes(), place as usize));
-        }
-    }
-    let of_row = |row: &[f64]| lowest_bit(row.iter().copied().filter(|x| x.is_finite()));
-    let is_split = |row: &[f64]| {
-        let f32s = tensor.dtype() == DType::F32;
-        f32s && row.iter().any(|x| dtype::round_to(DType::TF32, *x) != *x && x.is_finite())
-    };
-    let split = if inner == 0 {
-        vec![false; outer]
-    } else {
-        values.chunks_exact(inner).map(is_split).collect()
-    };
-    let lowest_bits = if inner == 0 {
-        vec![None; outer]
-    } else {
-        values.chunks_exact(inner).map(of_row).collect()
-    };
-    Matrix { values, inner, lowest_bits, split }
 }
 
 /// The K of the sums that a tensor core makes of 8-bit floats; `None` for other operands.
@@ -144,47 +86,163 @@ fn eight_bit_depth(call: Call<'_>, product: &Product) -> Option<usize> {
     }
 }
 
-fn dot(
-    (left, row): (&Matrix, usize),
-    (right, column): (&Matrix, usize),
+/// How elements of the accumulator are summed.
+struct Dots {
     elem: Elem,
     eight_bit_depth: Option<usize>,
-) -> Value {
-    let a = &left.values[row * left.inner..(row + 1) * left.inner];
-    let b = &right.values[column * right.inner..(column + 1) * right.inner];
-    if elem == Elem::I32 {
-        let total = a
-            .iter()
-            .zip(b)
-            .fold(0i32, |total, (a, b)| total.wrapping_add((*a as i32).wrapping_mul(*b as i32)));
-        return Value::exact(f64::from(total));
+    /// K of the runs whose sums are scaled.
+    run: Option<u32>,
+}
+
+/// A sum of products.
+struct Sum {
+    /// As a real number.
+    total: f64,
+    /// The sum of the magnitudes of its terms.
+    magnitude: f64,
+    /// What it may lose beside its roundings.
+    lost: f64,
+}
+
+impl Dots {
+    fn dot(&self, (left, row): (&Matrix, usize), (right, column): (&Matrix, usize)) -> Value {
+        let (a, b) = (left.row(row), right.row(column));
+        let spread = spread([(left, row), (right, column)]);
+        if self.elem == Elem::I32 {
+            let total = a.iter().zip(b).fold(0i32, |total, (a, b)| {
+                total.wrapping_add((*a as i32).wrapping_mul(*b as i32))
+            });
+            let (low, high) = (f64::from(total) - spread, f64::from(total) + spread);
+            return Value::wrapped(total, low as i128, high as i128);
+        }
+        let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
+        let split = left.split[row] || right.split[column];
+        if let Some(run) = self.run {
+            let factors = [(left, row), (right, column)].map(|(matrix, row)| {
+                let runs =
+                    matrix.factors.len() / (matrix.values.len() / matrix.inner.max(1)).max(1);
+                &matrix.factors[row * runs..(row + 1) * runs]
+            });
+            return self.scaled((left, row), (right, column), factors, run as usize);
+        }
+        let Sum { total, magnitude, lost } = self.sum(a, b, bits);
+        if total.is_nan() {
+            return if spread.is_finite() { Value::NAN } else { Value::anything(f64::NAN) };
+        }
+        let nominal = total as f32 as f64;
+        // Partial sums that overflow in one order need not in another, and may meet an infinity of the other sign.
+        if magnitude > f32::MAX as f64 || !spread.is_finite() {
+            return Value::anything(nominal);
+        }
+        if total.is_infinite() {
+            return Value::exact(nominal);
+        }
+        let exact = lost == 0.0 && !split && spread == 0.0 && sums_exactly(bits, magnitude);
+        if magnitude + spread == 0.0 || exact {
+            return Value::exact(nominal);
+        }
+        // Terms below the smallest normal f32 may be lost whole.
+        let parts = if split { 3.0 } else { 1.0 };
+        let underflow = parts * left.inner as f64 * (f32::MIN_POSITIVE as f64);
+        let steps = left.inner as f64;
+        let steps = if split { SPLIT_STEPS * steps + SPLIT_LOSS } else { steps };
+        let magnitude = magnitude + spread;
+        let underflow =
+            underflow.min(magnitude) + if split { SPLIT_UNIT * magnitudes(a, b) } else { 0.0 };
+        let rounded = steps * STEP * magnitude + underflow;
+        Value::exact(nominal).widen(rounded + lost + spread)
     }
-    let (total, magnitude) = sum_products(a, b);
-    if total.is_nan() {
-        return Value::NAN;
+
+    fn sum(&self, a: &[f64], b: &[f64], bits: Option<i32>) -> Sum {
+        let (total, magnitude) = sum_products(a, b);
+        let lost = self.eight_bit_depth.map_or(0.0, |depth| eight_bit_loss(a, b, bits, depth));
+        Sum { total, magnitude, lost }
     }
-    let nominal = total as f32 as f64;
-    // Partial sums that overflow in one order need not in another, and may meet an infinity of the other sign.
-    if magnitude > f32::MAX as f64 {
-        return Value::anything(nominal);
+
+    /// The sum of the scaled sums of runs. Engines scale sums, or elements before they multiply them as f32.
+    fn scaled(
+        &self,
+        (left, row): (&Matrix, usize),
+        (right, column): (&Matrix, usize),
+        factors: [&[Value]; 2],
+        run: usize,
+    ) -> Value {
+        let (a, b) = (left.row(row), right.row(column));
+        let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
+        let uncertain = |spreads: Option<&[f64]>, at: usize| spreads.map_or(0.0, |all| all[at]);
+        let spreads = [left.row_spreads(row), right.row_spreads(column)];
+        let (mut total, mut magnitude, mut lost, mut largest) = (0.0, 0.0, 0.0, 0.0f64);
+        for at in 0..a.len().div_ceil(run.max(1)) {
+            let range = at * run..a.len().min((at + 1) * run);
+            let (a, b) = (&a[range.clone()], &b[range.clone()]);
+            let sum = self.sum(a, b, bits);
+            let [f, g] = factors.map(|factors| factors[at]);
+            let factor = f.nominal * g.nominal;
+            let most = f.magnitude() * g.magnitude();
+            let spread: f64 = range
+                .map(|k| (uncertain(spreads[0], k), uncertain(spreads[1], k)))
+                .zip(a.iter().zip(b))
+                .map(|((da, db), (a, b))| da * (b.abs() + db) + a.abs() * db)
+                .sum();
+            total += sum.total * factor;
+            magnitude += (sum.magnitude + spread) * most;
+            lost += sum.lost * most + spread * most;
+            lost += sum.magnitude * (most - factor.abs()).abs().max(factor_spread(f, g));
+            let of = |x: &[f64], f: Value| {
+                x.iter().map(|x| (x * f.magnitude()).abs()).fold(0.0, f64::max)
+            };
+            largest = largest.max(of(a, f)).max(of(b, g)).max(sum.magnitude);
+        }
+        if total.is_nan() {
+            let certain = spreads.iter().all(Option::is_none)
+                && factors
+                    .iter()
+                    .flat_map(|all| all.iter())
+                    .all(|it| it.is_exact() || it.is_only_nan());
+            return if certain && largest <= f32::MAX as f64 {
+                Value::NAN
+            } else {
+                Value::anything(f64::NAN)
+            };
+        }
+        let nominal = total as f32 as f64;
+        let finite = magnitude.is_finite() && lost.is_finite();
+        if !finite || magnitude > f32::MAX as f64 || largest > f32::MAX as f64 {
+            return Value::anything(nominal);
+        }
+        if magnitude == 0.0 {
+            return Value::exact(nominal);
+        }
+        let steps = SPLIT_STEPS * left.inner as f64 + SPLIT_LOSS + SCALED_LOSS;
+        let every = magnitudes(a, b)
+            + factors.iter().flat_map(|all| all.iter()).map(|it| it.magnitude()).sum::<f64>();
+        let underflow = f32::MIN_POSITIVE as f64 * (3.0 * left.inner as f64 + every * every)
+            + SPLIT_UNIT * every;
+        Value::exact(nominal).widen(steps * STEP * magnitude + lost + underflow)
     }
-    if total.is_infinite() {
-        return Value::exact(nominal);
+}
+
+/// How far a product of two factors may be from its value.
+fn factor_spread(f: Value, g: Value) -> f64 {
+    let far = |value: Value| (value.high - value.nominal).max(value.nominal - value.low);
+    far(f) * g.magnitude() + far(g) * f.magnitude()
+}
+
+/// How far a sum of products may be from its value because its elements may be.
+fn spread([(left, row), (right, column)]: [(&Matrix, usize); 2]) -> f64 {
+    let (a, b) = (left.row(row), right.row(column));
+    let spreads = [left.row_spreads(row), right.row_spreads(column)];
+    if spreads == [None, None] {
+        return 0.0;
     }
-    let bits = left.lowest_bits[row].zip(right.lowest_bits[column]).map(|(a, b)| a + b);
-    let truncated = eight_bit_depth.map_or(0.0, |depth| eight_bit_loss(a, b, bits, depth));
-    let split = left.split[row] || right.split[column];
-    if magnitude == 0.0 || (truncated == 0.0 && !split && sums_exactly(bits, magnitude)) {
-        return Value::exact(nominal);
-    }
-    // Terms below the smallest normal f32 may be lost whole.
-    let parts = if split { 3.0 } else { 1.0 };
-    let lost = parts * left.inner as f64 * (f32::MIN_POSITIVE as f64);
-    let steps = left.inner as f64;
-    let steps = if split { SPLIT_STEPS * steps + SPLIT_LOSS } else { steps };
-    let lost = lost.min(magnitude) + if split { SPLIT_UNIT * magnitudes(a, b) } else { 0.0 };
-    let rounded = steps * STEP * magnitude + lost;
-    Value::exact(nominal).widen(rounded + truncated)
+    let of = |spreads: Option<&[f64]>, at: usize| spreads.map_or(0.0, |all| all[at]);
+    let terms = a.iter().zip(b).enumerate().map(|(at, (a, b))| {
+        let (da, db) = (of(spreads[0], at), of(spreads[1], at));
+        let from_left = if da == 0.0 { 0.0 } else { da * (b.abs() + db) };
+        from_left + if db == 0.0 { 0.0 } else { a.abs() * db }
+    });
+    let all: f64 = terms.sum();
+    if all.is_nan() { f64::INFINITY } else { all }
 }
 
 /// The magnitudes of all finite elements of both.

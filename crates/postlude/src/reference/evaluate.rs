@@ -3,26 +3,55 @@
 use crate::dtype;
 use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
-    Binary, Fold, Graph, IndexAxis, InputId, MathMode, NodeId, Op, Unary, Value, fma,
+    Binary, Fold, Graph, IndexAxis, Input, InputId, MathMode, NodeId, Op, Unary, Value, fma,
     least_accuracies, philox_of, rounded_by,
 };
 use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
+use crate::tensor::TensorView;
 
 use super::alternatives::{self, Alternatives};
 use super::array::{Array, Assumed, Frame, View, each, each_row};
 use super::demand::{self, Wanted};
 use super::extremes::Certainty;
+use super::operand::{self, Computed, Memo};
 use super::progress::{BODY_UNITS, Progress};
 use super::{Evaluated, accumulate, convert, extremes, reduce, store};
 
 /// Everything that one evaluation is given.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
+    /// The graph that is evaluated: the kernel's, or one that computes inputs of it.
     pub(super) graph: &'a Graph,
+    pub(super) kernel: &'a Graph,
+    pub(super) memo: &'a Memo,
     pub(super) problem: &'a Problem,
-    /// In the order of the signature, validated.
+    /// What is declared, in the order of the signature, validated.
     pub(super) inputs: &'a [Argument<'a>],
     pub(super) math: MathMode,
+}
+
+impl<'a> Call<'a> {
+    /// The kernel's input that one of the graph's is.
+    pub(super) fn input(self, input: InputId) -> &'a Input {
+        &self.kernel.inputs()[self.place(input)]
+    }
+
+    fn place(self, input: InputId) -> usize {
+        if std::ptr::eq(self.graph, self.kernel) {
+            return input.0 as usize;
+        }
+        self.kernel.place_of(&self.graph.inputs()[input.0 as usize].name)
+    }
+
+    /// The argument of a declared input.
+    fn argument(self, input: InputId) -> &'a Argument<'a> {
+        &self.inputs[self.place(input)]
+    }
+
+    /// The tensor of a declared input.
+    pub(super) fn tensor(self, input: InputId) -> TensorView<'a> {
+        input_tensor(self.inputs, InputId(self.place(input) as u32))
+    }
 }
 
 struct Evaluation<'a> {
@@ -280,13 +309,19 @@ impl Evaluation<'_> {
     }
 
     fn input(&self, input: InputId, frame: &Frame) -> Vec<Value> {
-        let Call { graph, problem, inputs, .. } = self.call;
+        let Call { graph, problem, .. } = self.call;
         let declared = &graph.inputs()[input.0 as usize];
-        if let Argument::Scalar(value) = &inputs[input.0 as usize] {
+        if declared.dims.is_none()
+            && let Argument::Scalar(value) = self.call.argument(input)
+        {
             return vec![Value::exact(dtype::round_to(declared.dtype, *value)); frame.len()];
         }
-        let tensor = input_tensor(inputs, input);
         let dims = declared.dims.as_deref().unwrap_or_default();
+        if let Some(Computed { values, strides }) = operand::computed(self.call, input) {
+            let strides = BodyStrides::new(graph.space(), dims, &strides);
+            return each(frame, |place| values[strides.to_element(problem, place) as usize]);
+        }
+        let tensor = self.call.tensor(input);
         let strides = BodyStrides::new(graph.space(), dims, tensor.strides());
         each(frame, |place| {
             let at = tensor.offset() as isize + strides.to_element(problem, place);
@@ -365,7 +400,7 @@ impl Evaluation<'_> {
 
     /// Elements of a table; of an uncertain index every element that it may name.
     fn take(&self, frame: Frame, table: InputId, index: NodeId) -> Array {
-        let tensor = input_tensor(self.call.inputs, table);
+        let tensor = self.call.tensor(table);
         let (count, stride) = (tensor.shape()[0] as i64, tensor.strides()[0]);
         let outside = match self.call.graph.inputs()[table.0 as usize].dtype.elem() {
             dtype::Elem::I32 => Value::exact(0.0),

@@ -20,6 +20,11 @@ impl<'a> Progress<'a> {
         Progress { done: AtomicU64::new(0), total, tell }
     }
 
+    /// For work that is a part of other work.
+    pub(super) fn silent() -> Progress<'static> {
+        Progress::new(0, &ignore)
+    }
+
     /// Tells that so much more is done.
     pub(super) fn add(&self, units: u64) {
         let done = self.done.fetch_add(units, Ordering::Relaxed) + units;

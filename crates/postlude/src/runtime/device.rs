@@ -45,6 +45,8 @@ struct Facts {
     release: Option<String>,
     modules: Modules,
     workspaces: Workspaces,
+    /// What a call computes before its product.
+    intermediates: Workspaces,
 }
 
 impl Device {
@@ -166,6 +168,7 @@ impl Device {
         // A kernel may still run whose module nobody holds any more.
         self.synchronize()?;
         self.0.modules.forget();
+        self.0.intermediates.release_all(&self.0.context)?;
         self.0.workspaces.release_all(&self.0.context)
     }
 
@@ -177,6 +180,11 @@ impl Device {
     /// Scratch memory of its streams.
     pub(crate) fn workspaces(&self) -> &Workspaces {
         &self.0.workspaces
+    }
+
+    /// Memory of what calls compute before their products.
+    pub(crate) fn intermediates(&self) -> &Workspaces {
+        &self.0.intermediates
     }
 }
 
@@ -196,6 +204,7 @@ impl Facts {
             release: version::driver_release(),
             modules: Modules::default(),
             workspaces: Workspaces::default(),
+            intermediates: Workspaces::default(),
         })
     }
 }

@@ -103,6 +103,10 @@ pub enum RuntimeError {
     Reach { name: String },
     #[error("`{name}` packs its last dim into bytes and has to be contiguous")]
     Packed { name: String },
+    #[error(
+        "`{name}` is {dtype}, two elements in a byte: its last dim has to be contiguous and its other strides even"
+    )]
+    HalfBytes { name: String, dtype: DType },
     #[error("output `{name}` has strides {strides:?}, by which several elements share a place")]
     SelfOverlap { name: String, strides: Vec<isize> },
     #[error("output `{output}` is also `{input}`, an operand of the product")]
@@ -165,6 +169,7 @@ impl RuntimeError {
             E::ClusterMismatch { .. } | E::Threads { .. } | E::SharedMemory { .. } => return None,
             E::Parameters { .. } | E::CopyRange { .. } | E::MissingOutput { .. } => return None,
             E::UnknownOutput { .. } | E::Rank { .. } | E::Alignment { .. } => return None,
+            E::HalfBytes { .. } => "copy it to contiguous memory first".to_owned(),
             E::Reach { .. } | E::Packed { .. } | E::ParameterMismatch { .. } => return None,
         };
         Some(fix)

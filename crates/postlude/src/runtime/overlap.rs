@@ -21,7 +21,6 @@ pub(crate) fn overlap(a: &DeviceTensor, b: &DeviceTensor) -> bool {
     if a.device != b.device || a.is_empty() || b.is_empty() {
         return false;
     }
-    // Bits are packed and contiguous: counted as one run of bytes each.
     let (a, b) = (Bytes::of(a), Bytes::of(b));
     let mut steps: Vec<Steps> = Vec::new();
     for (sign, bytes) in [(1, &a), (-1, &b)] {
@@ -47,13 +46,12 @@ impl Bytes {
     fn of(tensor: &DeviceTensor) -> Bytes {
         let start = i128::from(tensor.address);
         let bits = tensor.dtype.bits();
-        if bits < 8 {
-            let element = tensor.dtype.bytes_for(tensor.shape.iter().product()) as i128;
-            return Bytes { start, element, dims: Vec::new() };
-        }
-        let element = (bits / 8) as i128;
-        let dims = tensor.shape.iter().zip(&tensor.strides);
-        let dims = dims.map(|(size, stride)| (*size as i128, *stride as i128 * element)).collect();
+        let mut dims = tensor.shape.iter().zip(&tensor.strides);
+        // Packed elements fill bytes along the last dim, which counts as one run of them.
+        let run = if tensor.dtype.is_packed() { dims.next_back() } else { None };
+        let element = tensor.dtype.bytes_for(run.map_or(1, |(last, _)| *last)) as i128;
+        let step = |stride: isize| stride as i128 * bits as i128 / 8;
+        let dims = dims.map(|(size, stride)| (*size as i128, step(*stride))).collect();
         Bytes { start, element, dims }
     }
 }
@@ -137,6 +135,20 @@ mod tests {
         assert!(overlap(&left, &tensor(4096 + 126, &[1000, 64], &[128, 1])));
         let (even, odd) = (tensor(0x1000, &[8, 8], &[16, 2]), tensor(0x1002, &[8, 8], &[16, 2]));
         assert!(!overlap(&even, &odd));
+    }
+
+    #[test]
+    fn packed_rows_are_runs_of_bytes() {
+        let tensor = |dtype, address, shape: &[usize], strides: &[isize]| {
+            let (shape, strides) = (shape.to_vec(), strides.to_vec());
+            DeviceTensor { dtype, shape, strides, address, device: 0 }
+        };
+        let left = tensor(DType::I4, 1000, &[4, 8], &[16, 1]);
+        assert!(!overlap(&left, &tensor(DType::U4, 1004, &[4, 8], &[16, 1])));
+        assert!(overlap(&left, &tensor(DType::U4, 1003, &[4, 8], &[16, 1])));
+        let bits = tensor(DType::B1, 1000, &[4, 16], &[16, 1]);
+        assert!(!overlap(&bits, &tensor(DType::B1, 1008, &[8], &[1])));
+        assert!(overlap(&bits, &tensor(DType::B1, 1007, &[8], &[1])));
     }
 
     #[test]

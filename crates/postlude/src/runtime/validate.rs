@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::dtype::DType;
-use crate::graph::{Graph, Input, InputId, Kind, ProductId};
+use crate::graph::{Graph, Input, InputId, Kind};
 use crate::problem::{self, BindError, BodyStrides, Problem, Sizes};
 use crate::runtime::device::Device;
 use crate::runtime::driver;
@@ -14,6 +13,7 @@ use crate::runtime::error::RuntimeError;
 use crate::runtime::overlap;
 use crate::runtime::tensor::DeviceTensor;
 use crate::shape::Dim;
+use crate::tensor::fills_bytes;
 
 /// An argument of a call on a GPU.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,7 +36,7 @@ pub fn validate(
     sizes: &Sizes,
 ) -> Result<Problem, RuntimeError> {
     let problem = bind(graph, inputs, sizes)?;
-    let tensors = graph.inputs().iter().filter_map(|input| tensor(graph, input, inputs));
+    let tensors = graph.declared_inputs().iter().filter_map(|input| tensor(graph, input, inputs));
     for (input, argument) in tensors {
         if let Some(dims) = &input.dims {
             problem.check_shape(&input.name, dims, &argument.shape)?;
@@ -94,7 +94,7 @@ fn bind(
 ) -> Result<Problem, BindError> {
     let mut sizes = given.clone();
     inputs.keys().try_for_each(|name| problem::check_passed(graph, name))?;
-    for input in graph.inputs() {
+    for input in graph.declared_inputs() {
         let passed = &graph.passed_as(input).name;
         let name = || passed.clone();
         match (&input.dims, inputs.get(passed)) {
@@ -146,9 +146,7 @@ fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), Ru
         let (address, dtype) = (tensor.address, tensor.dtype);
         return Err(RuntimeError::Alignment { name: named(), address, dtype });
     }
-    if tensor.dtype == DType::B1 && !tensor.is_contiguous() {
-        return Err(RuntimeError::Packed { name: named() });
-    }
+    check_packed(name, tensor)?;
     let (mut low, mut high) = (i128::from(tensor.address), i128::from(tensor.address));
     for (size, stride) in tensor.shape.iter().zip(&tensor.strides) {
         let reach = (*size as i128 - 1) * *stride as i128 * i128::from(bytes);
@@ -162,22 +160,35 @@ fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), Ru
     Ok(())
 }
 
+/// Packed elements lie in whole bytes: bits without gaps, halves of bytes along their last dim.
+fn check_packed(name: &str, tensor: &DeviceTensor) -> Result<(), RuntimeError> {
+    let named = || name.to_owned();
+    match tensor.dtype.per_byte() {
+        1 => Ok(()),
+        2 if fills_bytes(&tensor.shape, &tensor.strides) => Ok(()),
+        2 => Err(RuntimeError::HalfBytes { name: named(), dtype: tensor.dtype }),
+        _ if tensor.is_contiguous() => Ok(()),
+        _ => Err(RuntimeError::Packed { name: named() }),
+    }
+}
+
 fn check_overlaps(
     graph: &Graph,
     inputs: &BTreeMap<String, DeviceArgument>,
     outputs: &BTreeMap<String, DeviceTensor>,
 ) -> Result<(), RuntimeError> {
-    let first = graph.product(ProductId::FIRST);
-    let product = [first.left.0, first.right.0];
+    let products = graph.products().iter();
+    let product: Vec<InputId> =
+        products.flat_map(|product| [product.left.0, product.right.0]).collect();
     for (output, memory) in outputs {
-        for (place, input) in graph.inputs().iter().enumerate() {
+        for (place, input) in graph.declared_inputs().iter().enumerate() {
             let id = InputId(place as u32);
             let Some((_, operand)) = tensor(graph, input, inputs) else { continue };
             if !overlap::overlap(memory, operand) {
                 continue;
             }
             let (output, input) = (output.clone(), input.name.clone());
-            if product.contains(&id) {
+            if product.contains(&id) || is_read_before(graph, &input) {
                 return Err(RuntimeError::OverlapsProduct { output, input });
             }
             if !is_same_tile(graph, &output, memory, id, operand) {
@@ -194,6 +205,12 @@ fn check_overlaps(
         }
     }
     Ok(())
+}
+
+/// Whether an input is read before the launch that writes the outputs, or by many of its tiles.
+fn is_read_before(graph: &Graph, name: &str) -> bool {
+    let reads = |graph: &Graph| graph.inputs().iter().any(|input| input.name == name);
+    graph.earlier().iter().any(|earlier| reads(earlier.graph))
 }
 
 /// Whether every element of an output lies where the same element of a tile operand does. Dims meet by name, so strides

@@ -20,6 +20,31 @@ struct Piece {
     last: Option<User>,
 }
 
+impl Piece {
+    /// The address of as many bytes.
+    fn at_least(
+        &mut self,
+        context: &Arc<Context>,
+        stream: &Stream,
+        bytes: u64,
+    ) -> Result<u64, RuntimeError> {
+        if let Some(memory) = self.memory.as_ref().filter(|memory| memory.len() >= bytes) {
+            return Ok(memory.address());
+        }
+        self.last = None;
+        if let Some(memory) = self.memory.take() {
+            memory.free(context, stream)?;
+        }
+        // Small pieces grow by doubling; large ones would waste as much again.
+        let rounded = if bytes < LARGE { bytes.next_power_of_two() } else { bytes };
+        let memory = Allocation::new(context, rounded, stream)?;
+        Ok(self.memory.insert(memory).address())
+    }
+}
+
+/// Bytes of a piece that is no larger than it has to be.
+const LARGE: u64 = 16 << 20;
+
 /// The scratch memory of a GPU's streams.
 #[derive(Default)]
 pub(crate) struct Workspaces {
@@ -45,16 +70,8 @@ impl Workspaces {
         let piece = self.piece(stream.number()?);
         // Held until the launch is queued: zeroing and launch are neighbours in the stream's order.
         let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
-        if piece.memory.as_ref().is_none_or(|memory| memory.len() < bytes) {
-            piece.last = None;
-            if let Some(memory) = piece.memory.take() {
-                memory.free(context, stream)?;
-            }
-            piece.memory = Some(Allocation::new(context, bytes.next_power_of_two(), stream)?);
-        }
-        let Some(memory) = &piece.memory else { panic!("compiler bug: no scratch memory") };
-        let address = memory.address();
-        if piece.last != Some(user) {
+        let address = piece.at_least(context, stream, bytes)?;
+        if let (true, Some(memory)) = (piece.last != Some(user), &piece.memory) {
             memory.zero(context, bytes, stream)?;
         }
         // A launch that fails leaves the bytes in doubt.
@@ -62,6 +79,25 @@ impl Workspaces {
         launch(address)?;
         piece.last = Some(user);
         Ok(())
+    }
+
+    /// Calls `launch` with the address of at least `bytes`, whatever they hold; launches that it queues on the stream may use
+    /// them.
+    pub(crate) fn with_any(
+        &self,
+        context: &Arc<Context>,
+        stream: &Stream,
+        bytes: u64,
+        launch: impl FnOnce(u64) -> Result<(), RuntimeError>,
+    ) -> Result<(), RuntimeError> {
+        if stream.is_capturing()? {
+            let memory = Allocation::new(context, bytes, stream)?;
+            launch(memory.address())?;
+            return memory.free(context, stream);
+        }
+        let piece = self.piece(stream.number()?);
+        let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
+        launch(piece.at_least(context, stream, bytes)?)
     }
 
     fn piece(&self, stream: u64) -> Arc<Mutex<Piece>> {

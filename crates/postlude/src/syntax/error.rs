@@ -282,7 +282,7 @@ pub enum SyntaxError {
         /// Its place.
         at: Span,
     },
-    /// `i4`.
+    /// `f4e2m1`.
     #[error("the dtype `{name}` is not in this version")]
     DtypeNotInThisVersion {
         /// As written.

@@ -16,7 +16,7 @@ pub(super) use sealed::Sealed;
 
 /// A number type of Rust that is an element type of Postlude: `f32`, [`half::f16`], [`half::bf16`], `i32`, `i8`, `u8`.
 ///
-/// Element types without one (`f8e4m3`, `f8e5m2`, `bool`, `b1`) are bytes: [`TensorView::from_bytes`](super::TensorView::from_bytes).
+/// Element types without one (`f8e4m3`, `f8e5m2`, `bool`, `b1`, `i4`, `u4`) are bytes: [`TensorView::from_bytes`](super::TensorView::from_bytes).
 pub trait Element: Copy + Sealed + 'static {
     /// The element type.
     const DTYPE: DType;

@@ -3,7 +3,7 @@
 //! In: sizes and strides in elements, and how many bytes there are. Out: a [`Layout`], which is small and copied freely.
 //! Invariant: every element that sizes and strides reach lies inside those bytes.
 
-use super::{TensorError, contiguous};
+use super::{TensorError, contiguous, fills_bytes};
 use crate::dtype::DType;
 
 /// The most dims of a tensor. Kernels use at most three; more are refused when the tensor meets a kernel.
@@ -43,8 +43,13 @@ impl Layout {
         if shape.len() != strides.len() {
             return Err(TensorError::Rank { sizes: shape.len(), strides: strides.len() });
         }
-        if dtype == DType::B1 && (strides != contiguous(shape) || offset != 0) {
-            return Err(TensorError::Packed);
+        let packs = match dtype.per_byte() {
+            1 => true,
+            2 => fills_bytes(shape, strides) && offset.is_multiple_of(2),
+            _ => strides == contiguous(shape) && offset == 0,
+        };
+        if !packs {
+            return Err(TensorError::Packed { dtype });
         }
         contiguous_bytes(dtype, shape)?;
         let elements = have.saturating_mul(8) / dtype.bits();
@@ -128,8 +133,11 @@ pub(super) fn contiguous_bytes(dtype: DType, shape: &[usize]) -> Result<usize, T
             .filter(|n| *n <= isize::MAX as usize / 32)
             .ok_or_else(too_large)?;
     }
-    if dtype == DType::B1 && shape.last().is_none_or(|last| last % 8 != 0) {
-        return Err(TensorError::Packed);
+    if !dtype.is_packed() {
+        return Ok(dtype.bytes_for(shape.iter().product()));
+    }
+    if shape.last().is_none_or(|last| !last.is_multiple_of(dtype.per_byte())) {
+        return Err(TensorError::Packed { dtype });
     }
     Ok(dtype.bytes_for(shape.iter().product()))
 }

@@ -170,7 +170,7 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         Op::Accumulator(_) | Op::Call(..) | Op::Concat(..) => None,
         Op::Index(IndexAxis::Column) => is_own().then_some(0),
         // A view begins with a byte.
-        Op::Input(input) if graph.inputs()[input.0 as usize].dtype == DType::B1 => {
+        Op::Input(input) if graph.inputs()[input.0 as usize].dtype.is_packed() => {
             (slice == Slice::WHOLE).then_some(0)
         }
         Op::Input(_)

@@ -52,9 +52,12 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// The products that are left: one for each slice that is asked for, and one where none is.
+    /// The products that are left: one for each slice that is asked for, and one where none is; none of a graph without.
     fn products(&mut self, divisor: u32, asked: &Asked) -> (Space, Vec<Product>) {
-        let (space, product) = (self.old.space(), self.old.product(ProductId::FIRST));
+        let space = self.old.space();
+        let narrow =
+            Space { column: space.column_dim(Columns::of_product(divisor)), ..space.clone() };
+        let Some(product) = self.old.products().first() else { return (narrow, Vec::new()) };
         let (right, orientation) = product.right;
         let dims = self.old.inputs()[right.0 as usize].dims.as_ref().map_or(0, Vec::len);
         let column = if orientation == Orientation::Plain { dims - 1 } else { dims - 2 };
@@ -69,11 +72,7 @@ impl Inputs<'_> {
             right: (self.view(right, column, slice), orientation),
             ..product.clone()
         };
-        let products = slices.into_iter().map(of_slice).collect();
-        (
-            Space { column: space.column_dim(Columns::of_product(divisor)), ..space.clone() },
-            products,
-        )
+        (narrow, slices.into_iter().map(of_slice).collect())
     }
 
     fn view(&mut self, input: InputId, column: usize, slice: Slice) -> InputId {

@@ -88,7 +88,7 @@ fn columns_that_lie_in_no_one_place_are_refused() {
     assert!(refusal(&defined(signature, exponentials)).contains("a reduction of all columns"));
     let bits = "A: bf16[M, K], W: bf16[N, K], keep: b1[M, N]) -> D: bf16[M, N/2]";
     let masked = "a, b = halves(where(keep, A @ W.T, 0.0))\n D = a * b";
-    assert!(refusal(&defined(bits, masked)).contains("packed bits"));
+    assert!(refusal(&defined(bits, masked)).contains("packed elements"));
 }
 
 #[test]

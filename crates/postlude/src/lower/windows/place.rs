@@ -172,8 +172,13 @@ impl<'a> Placing<'a> {
         let dims = declared.dims.as_deref().unwrap_or_default();
         let dims = Some(self.whole_dims(dims, context, id)?);
         let name = format!("{}.{}", declared.name, context.unwrap_or(0));
-        let placed =
-            self.new.push_input(Input { name, dtype: declared.dtype, dims, same_as: None });
+        let placed = self.new.push_input(Input {
+            name,
+            dtype: declared.dtype,
+            dims,
+            same_as: None,
+            computed: None,
+        });
         self.views.push(View::windowed(input.0 as usize, context));
         self.placed.insert((input, context), placed);
         Ok(placed)
@@ -210,7 +215,13 @@ impl<'a> Placing<'a> {
                 Number::Product(_) => DType::F32,
             };
             let name = format!("number.{}", self.numbers.len());
-            let input = self.new.push_input(Input { name, dtype, dims: None, same_as: None });
+            let input = self.new.push_input(Input {
+                name,
+                dtype,
+                dims: None,
+                same_as: None,
+                computed: None,
+            });
             self.views.push(View::of_number(number.clone()));
             self.numbers.insert(number, input);
             input

@@ -121,6 +121,7 @@ impl Drop for Stream {
             Owner::Us => {
                 // Its own ordering frees what it used; nothing can be done about a failure here.
                 self.device.workspaces().release(self).ok();
+                self.device.intermediates().release(self).ok();
                 if let Ok(entered) = self.device.context().enter() {
                     // SAFETY: made by `new` and destroyed once; the driver finishes its work first.
                     unsafe { (entered.table().stream_destroy)(self.handle) };

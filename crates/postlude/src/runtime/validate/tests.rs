@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Kernel;
+use crate::dtype::DType;
 
 const SOURCE: &str = "kernel linear(A: bf16[M, K], W: bf16[N, K], C: bf16[M, N], bias: f32[N], alpha: f32) -> (D: bf16[M, N], peak: f32[N]) {
     Z = alpha * (A @ W.T) + C + bias
@@ -105,6 +106,27 @@ fn memory_is_aligned_and_of_the_kernels_gpu() {
     assert_eq!(message, "`C` reaches outside the address space");
     let message = refused(|call| call.input("C").strides = vec![-0x1_0000, 1]);
     assert_eq!(message, "`C` reaches outside the address space");
+}
+
+#[test]
+fn halves_of_bytes_lie_in_pairs() {
+    let tensor = |shape: [usize; 2], strides: [isize; 2]| {
+        let (shape, strides) = (shape.to_vec(), strides.to_vec());
+        DeviceTensor { dtype: DType::I4, shape, strides, address: 0x1001, device: 0 }
+    };
+    let check = |shape, strides| check_tensor("W", &tensor(shape, strides), 0);
+    for (shape, strides) in
+        [([4, 8], [8, 1]), ([4, 8], [-10, 1]), ([1, 8], [3, 1]), ([4, 8], [0, 1])]
+    {
+        assert!(check(shape, strides).is_ok(), "{shape:?} {strides:?}");
+    }
+    for (shape, strides) in
+        [([4, 8], [9, 1]), ([4, 8], [1, 4]), ([4, 8], [8, -1]), ([4, 8], [16, 2])]
+    {
+        let error = check(shape, strides).expect_err("it is refused");
+        assert!(error.to_string().contains("its last dim has to be contiguous"), "{error}");
+        assert!(error.fix().is_some());
+    }
 }
 
 #[test]

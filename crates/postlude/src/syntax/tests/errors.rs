@@ -424,10 +424,10 @@ fn signatures() {
         let expected = format!("unknown dtype `{written}` | {written} | write `{meant}`");
         assert_eq!(shown(&with_input(&format!("A: {written}[M, K]"))), [expected]);
     }
-    let all = "the dtypes are f32 tf32 f16 bf16 f8e4m3 f8e5m2 f8e8m0 i8 u8 i32 bool b1";
+    let all = "the dtypes are f32 tf32 f16 bf16 f8e4m3 f8e5m2 f8e8m0 i8 u8 i32 bool b1 i4 u4";
     for (input, expected) in [
         ("A: tensor[M]", format!("unknown dtype `tensor` | tensor | {all}")),
-        ("A: i4[M]", format!("the dtype `i4` is not in this version | i4 | {all}")),
+        ("A: f4e2m1[M]", format!("the dtype `f4e2m1` is not in this version | f4e2m1 | {all}")),
         ("A", "`A` has no type | A | write a type, such as `A: bf16[M, N]`".to_owned()),
         ("A:", "expected a type such as `bf16[M, N]`, found `)` | ) | ".to_owned()),
         ("A: f32[M", "`[` is never closed | [ | close it with `]`".to_owned()),

@@ -2,8 +2,8 @@
 //!
 //! Persistent and warp-specialised. TMA loads A and B into a ring of swizzled stages and multicasts them over a
 //! cluster. Each math warpgroup multiplies its rows, applies the graph to its accumulators in registers and stores the
-//! tile through a small ring of slots. Sizes and strides are parameters: the code depends on the schedule and on dtypes
-//! alone.
+//! tile through a small ring of slots. Without a product there are no stages, and math warpgroups only run the epilogue.
+//! Sizes and strides are parameters: the code depends on the schedule and on dtypes alone.
 
 mod batch;
 mod chip;
@@ -25,18 +25,20 @@ mod slot;
 mod split_k;
 mod tile_scheduler;
 mod values;
+mod visit;
 mod warpgroup;
 
 use postlude_ptx::entry::Entry;
-use postlude_ptx::kernel::{Attributes, Kernel, build};
+use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
 use postlude_ptx::modifier::{Alignment, ArriveOrder};
-use postlude_ptx::ring::{Agents, Consumers, Grid, Ring};
+use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::U32;
 
 use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
-use crate::target::sm90::plan::{OperandLoad, Sm90Schedule};
+use crate::target::sm90::plan::{Mainloop, Sm90Schedule};
 
 pub(super) use launch::launch;
 use parameters::Parameters;
@@ -58,31 +60,13 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
-    let staggered = schedule.staging_bytes() > 0;
-    let writers = if staggered { plan.movers() } else { 4 };
-    let agents = Agents {
-        producers: match schedule.needs.operands.map(OperandLoad::is_written) {
-            [false, false] => 1,
-            [true, true] => writers,
-            // One more thread issues the TMA loads of the other operand.
-            [true, false] | [false, true] => writers + 1,
-        },
-        consumers: Consumers::Warpgroups(schedule.tile.warpgroups_per_tile()),
-        // What threads write is not multicast.
-        grid: if schedule.needs.operands.iter().any(|load| load.is_written()) {
-            Grid::ONE
-        } else {
-            operand::grid(schedule.tile.cluster)
-        },
-    };
-    let by_elements = schedule.needs.operands.iter().any(|load| load.is_by_elements());
-    let [load_registers, multiply_registers] = schedule.tile.registers(&schedule.needs);
-    let ring = Ring::new(k, k.region(&plan.barriers), schedule.stages, agents);
+    let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
+    let stages = plan.stage_ring(k);
     let thread = k.thread();
     let tiles = schedule.c_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
-        initialise(k, plan, &ring);
+        initialise(k, plan, stages.as_ref().map(|(_, ring)| ring));
     });
     meet(k, schedule);
     let scheduler = TileScheduler::new(k, &parameters, schedule);
@@ -92,18 +76,8 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         warpgroup.lt(schedule.loaders()),
         || {
             k.decrease_registers(load_registers);
-            if by_elements {
-                load::load_elements(k, plan, &parameters, &scheduler, &ring);
-            } else if staggered {
-                k.if_(warp.eq(0), || load::load_staggered(k, plan, &parameters, &scheduler));
-                k.if_(warp.ge(1), || {
-                    load::move_staggered(k, plan, &parameters, &scheduler, &ring);
-                });
-            } else {
-                k.if_(warp.eq(0), || load::load(k, plan, &parameters, &scheduler, &ring));
-                if schedule.tile.cluster.split_k() > 1 {
-                    k.if_(warp.ge(1), || scheduler.for_each(|_| split_k::attend(k)));
-                }
+            if let Some((mainloop, ring)) = &stages {
+                fill_stages(k, plan, &parameters, &scheduler, (mainloop, ring), warp);
             }
             for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
                 k.if_(warp.eq(warp_of), || {
@@ -112,9 +86,15 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
             }
         },
         || {
-            k.increase_registers(multiply_registers);
+            k.increase_registers(math_registers);
             let number = warpgroup - schedule.loaders();
-            multiply::multiply(k, plan, &parameters, &scheduler, &ring, number);
+            match &stages {
+                Some((mainloop, ring)) => {
+                    let stages = (*mainloop, ring);
+                    multiply::multiply(k, plan, &parameters, &scheduler, stages, number);
+                }
+                None => visit::visit(k, plan, &parameters, &scheduler, number),
+            }
         },
     );
     if schedule.tile.cluster.blocks() > 1 {
@@ -123,9 +103,33 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     }
 }
 
+/// The load warps that keep the ring of stages full of A and B.
+fn fill_stages<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    (mainloop, ring): (&Mainloop, &Ring<'k, Sm90a>),
+    warp: Reg<'k, U32>,
+) {
+    if mainloop.is_by_elements() {
+        load::load_elements(k, plan, parameters, scheduler, ring);
+    } else if mainloop.is_staggered() {
+        k.if_(warp.eq(0), || load::load_staggered(k, plan, parameters, scheduler));
+        k.if_(warp.ge(1), || load::move_staggered(k, plan, parameters, scheduler, ring));
+    } else {
+        k.if_(warp.eq(0), || load::load(k, plan, parameters, scheduler, ring));
+        if plan.schedule.tile.cluster.split_k() > 1 {
+            k.if_(warp.ge(1), || scheduler.for_each(|_| split_k::attend(k)));
+        }
+    }
+}
+
 /// One thread initialises the barriers of every ring and of cluster reductions.
-fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: &Ring<'k, Sm90a>) {
-    ring.initialise();
+fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: Option<&Ring<'k, Sm90a>>) {
+    if let Some(ring) = ring {
+        ring.initialise();
+    }
     if plan.schedule.c_bytes() > 0 {
         let all = 0..plan.schedule.math_warpgroups();
         all.for_each(|each| plan.load_ring(k, k.imm(each)).initialise());

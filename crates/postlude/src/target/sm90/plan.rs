@@ -13,6 +13,7 @@ mod fit;
 mod hints;
 mod knobs;
 mod limits;
+mod mainloop;
 mod needed;
 mod needs;
 mod operand;
@@ -27,6 +28,7 @@ mod reuse;
 mod schedule;
 mod shared_memory;
 mod slots;
+mod streaming;
 mod text;
 mod work;
 mod workspace;
@@ -37,6 +39,7 @@ pub(crate) use candidates::CANDIDATES;
 pub(crate) use chip::Sm90;
 pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
+pub(crate) use mainloop::Mainloop;
 pub(crate) use operand::{
     Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,
     STAGING_SLOTS, operands,

@@ -125,6 +125,9 @@ fn summed(nominal: f64, terms: &[Value], may_be_infinite: bool) -> Value {
     if sum.is_only_nan() {
         return sum;
     }
+    // Products and what rescaling makes of a running sum are rounded to multiples of the smallest number.
+    let terms = terms.iter().filter(|term| term.magnitude() > 0.0).count();
+    let sum = sum.widen(terms as f64 * SUBNORMAL);
     let nominal = if nominal.is_nan() && !nan { sum.nominal } else { nominal };
     let inside = if nominal.is_nan() { nominal } else { nominal.clamp(sum.low, sum.high) };
     Value { nominal: inside, nan, ..sum }.round_f32()

@@ -12,6 +12,7 @@ fn tensor(name: &str, dtype: DType, dims: &[&str]) -> Input {
         dtype,
         dims: Some(dims.iter().map(|dim| Dim::from(*dim)).collect()),
         same_as: None,
+        computed: None,
     }
 }
 
@@ -36,12 +37,28 @@ pub(super) fn signature(random: &mut Random) -> Graph {
     inputs.push(tensor("index", DType::I32, &["M"]));
     inputs.push(tensor("mask", random.of(&[DType::Bool, DType::B1]), &["M", "N"]));
     inputs.push(tensor("rows", DType::Bool, &["M"]));
-    inputs.push(tensor("bytes", random.of(&[DType::I8, DType::U8]), &["M", "N"]));
+    inputs.push(tensor(
+        "bytes",
+        random.of(&[DType::I8, DType::U8, DType::I4, DType::U4]),
+        &["M", "N"],
+    ));
     inputs.push(tensor("blocks", DType::F32, &["M", "N/4"]));
     inputs.push(tensor("half", DType::F32, &["N/2"]));
     inputs.push(tensor("loose", DType::F32, &[]));
-    inputs.push(Input { name: "alpha".to_owned(), dtype: DType::F32, dims: None, same_as: None });
-    inputs.push(Input { name: "offset".to_owned(), dtype: DType::I32, dims: None, same_as: None });
+    inputs.push(Input {
+        name: "alpha".to_owned(),
+        dtype: DType::F32,
+        dims: None,
+        same_as: None,
+        computed: None,
+    });
+    inputs.push(Input {
+        name: "offset".to_owned(),
+        dtype: DType::I32,
+        dims: None,
+        same_as: None,
+        computed: None,
+    });
     if batched {
         inputs.push(tensor("each", DType::F32, &["L"]));
         inputs.push(tensor("shift", DType::F32, &["L", "N"]));

@@ -131,7 +131,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             rank,
             row: Fragment::row(warp, lane),
             column: Fragment::column(lane),
-            lanes: Lanes::new(k, rank, plan.schedule),
+            lanes: Lanes::new(k, rank, plan),
             random: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_))),
             indexed: plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_))),
             columns: Columns::new(k, plan, warpgroup, rank, Fragment::column(lane)),

@@ -50,8 +50,9 @@ fn facts(
     for (operand, part) in operands(graph, problem, placements).iter().zip(Part::of(schedule)) {
         parameters.extend(operand::parameters(operand, part, problem));
     }
-    let sizes = [problem.rows, problem.product_columns(), problem.inner, problem.batch];
-    parameters.extend(sizes.map(|size| Parameter::U32(size as u32)));
+    let inner = schedule.needs.mainloop.as_ref().map(|_| problem.inner);
+    let sizes = [Some(problem.rows), Some(problem.product_columns()), inner, Some(problem.batch)];
+    parameters.extend(sizes.into_iter().flatten().map(|size| Parameter::U32(size as u32)));
     let batches = problem.batch_sizes.iter().skip(1).rev();
     parameters.extend(batches.map(|size| Parameter::U32(*size as u32)));
     let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
@@ -143,9 +144,9 @@ impl Facts<'_> {
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });
-                let apart = |stride: isize| match dtype {
-                    DType::B1 => stride,
-                    _ => stride.wrapping_mul(dtype.bits() as isize) / 8,
+                let apart = |stride: isize| {
+                    let bits = stride.wrapping_mul(dtype.bits() as isize);
+                    if dtype.is_packed() { bits } else { bits / 8 }
                 };
                 let strides = strides.map(apart);
                 let batches = strides.batch[..declared_dims(self.problem)].iter().rev();

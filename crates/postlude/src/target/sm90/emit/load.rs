@@ -264,7 +264,16 @@ pub(super) fn load_tiles<'k, C: Tma>(
         1 => body(k.imm(0)),
         _ => k.for_(0, columns, schedule.epilogue_tile, body),
     };
+    let whole = |work_tile: &WorkTile<'k>, block: u32| {
+        within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
+    };
+    let (early, beside) = plan.reading_passes();
     scheduler.for_own(k.imm(order), |work_tile| {
+        for repeated in early {
+            for block in blocks() {
+                (0..repeated).for_each(|_| whole(work_tile, block));
+            }
+        }
         if schedule.visits_columns() {
             k.for_(0, schedule.width(), span, |before| {
                 blocks().for_each(|block| {
@@ -272,9 +281,9 @@ pub(super) fn load_tiles<'k, C: Tma>(
                 });
             });
         } else {
-            blocks().for_each(|block| {
-                within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
-            });
+            for block in blocks() {
+                (0..=beside).for_each(|_| whole(work_tile, block));
+            }
         }
     });
 }

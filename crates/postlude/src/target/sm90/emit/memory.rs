@@ -2,15 +2,15 @@
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, NumberParameter, PointerParameter, Reg};
 use postlude_ptx::target::Architecture;
-use postlude_ptx::types::{Pred, U32, U64};
+use postlude_ptx::types::{Pred, S64, U32, U64};
 
 use crate::dtype::DType;
 use crate::target::sm90::plan::EpilogueTransfer;
 
 use super::batch::{Coordinate, parameter_name};
 
-/// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns; of packed bits, the
-/// bits.
+/// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns; of packed elements,
+/// the bits.
 pub(super) struct Memory<'k> {
     pub(super) dtype: DType,
     pointer: PointerParameter<'k>,
@@ -47,7 +47,7 @@ impl<'k> ColumnWindow<'k> {
 pub(super) enum Location<'k> {
     /// At an address.
     Bytes(GlobalPointer<'k>),
-    /// So many bits behind an address.
+    /// This many bits behind an address, before it where they are negative.
     Bit { start: GlobalPointer<'k>, index: Reg<'k, U64> },
 }
 
@@ -56,18 +56,21 @@ impl<'k> Location<'k> {
     pub(super) fn pointer(self) -> GlobalPointer<'k> {
         match self {
             Location::Bytes(pointer) => pointer,
-            Location::Bit { .. } => panic!("compiler bug: the address of a bit"),
+            Location::Bit { .. } => panic!("compiler bug: the address of a part of a byte"),
         }
     }
 
-    /// The byte that holds a bit, and the bit's place in it.
+    /// The byte that holds a packed element, and the element's lowest bit in it.
     pub(super) fn byte<C: Architecture>(
         self,
         k: Kernel<'k, C>,
     ) -> (GlobalPointer<'k>, Reg<'k, U32>) {
         match self {
-            Location::Bit { start, index } => (start + (index >> 3), k.truncate(index) & 7),
-            Location::Bytes(_) => panic!("compiler bug: a bit of whole bytes"),
+            Location::Bit { start, index } => {
+                let bytes = (index.cast::<S64>() >> 3).cast::<U64>();
+                (start + bytes, k.truncate(index) & 7)
+            }
+            Location::Bytes(_) => panic!("compiler bug: a part of whole bytes"),
         }
     }
 }
@@ -103,7 +106,7 @@ impl<'k> Memory<'k> {
         let steps = steps.chain([(row, self.row), (column, self.column)]);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let steps = steps.chain(first);
-        if self.dtype == DType::B1 {
+        if self.dtype.is_packed() {
             Location::Bit { start, index: steps.fold(k.imm(0), |index, step| index + step) }
         } else {
             Location::Bytes(steps.fold(start, |address, step| address + step))
@@ -151,10 +154,11 @@ impl<'k> Memory<'k> {
                 EpilogueTransfer::Tma | EpilogueTransfer::Contiguous,
                 Location::Bit { start, index },
             ) => {
-                let start = start.offset(i64::from(columns / 8));
-                let index = match columns % 8 {
+                let bits = u64::from(columns) * self.dtype.bits() as u64;
+                let start = start.offset((bits / 8) as i64);
+                let index = match bits % 8 {
                     0 => index,
-                    within => index + u64::from(within),
+                    within => index + within,
                 };
                 Location::Bit { start, index }
             }

@@ -12,7 +12,9 @@ use postlude_ptx::ring::{Consumer, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, S32, U32};
 
-use crate::target::sm90::plan::{OperandElement, OperandLoad, STAGE_ROW_BYTES, Sm90Schedule};
+use crate::target::sm90::plan::{
+    Mainloop, OperandElement, OperandLoad, STAGE_ROW_BYTES, Sm90Schedule,
+};
 
 use super::plan::Plan;
 use super::warpgroup::WarpgroupIndex;
@@ -51,6 +53,7 @@ fn matrix_type(element: OperandElement) -> MatrixType {
 pub(super) struct Mma<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     schedule: &'a Sm90Schedule,
+    mainloop: &'a Mainloop,
     form: WgmmaForm,
     /// The first stage of A's rows and of B, and the bytes that one instruction's depth takes of each.
     left: (Descriptor<'k>, u32),
@@ -70,13 +73,14 @@ impl<'a, 'k> Mma<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
+        mainloop: &'a Mainloop,
         warpgroup: WarpgroupIndex<'k>,
     ) -> Self {
         let (schedule, tile) = (plan.schedule, plan.schedule.tile);
         let elements = OperandElement::of_product(plan.graph);
         let [a, b] = elements.map(matrix_type);
         let [(a_major, left_layout, left_step), (b_major, right_layout, right_step)] =
-            schedule.needs.operands.map(layout);
+            mainloop.operands.map(layout);
         let columns = schedule.promoted_columns().unwrap_or(tile.columns);
         let form = WgmmaForm { a_major, b_major, ..WgmmaForm::new(columns, a, b) };
         let stages = k.region(&plan.stages);
@@ -92,7 +96,7 @@ impl<'a, 'k> Mma<'a, 'k> {
             None if form.a.is_integer() => Sums::Integer(unset(k, tile.blocks(), tile.columns / 2)),
             None => Sums::Float(unset(k, tile.blocks(), tile.columns / 2)),
         };
-        Mma { k, schedule, form, left, right, sums }
+        Mma { k, schedule, mainloop, form, left, right, sums }
     }
 
     /// Multiplies the next stage, a tile's first or another.
@@ -139,7 +143,7 @@ impl<'a, 'k> Mma<'a, 'k> {
         let (k, [left, right]) = (self.k, self.stage(stage));
         let parts = self.parts();
         k.wgmma_fence();
-        for step in 0..self.schedule.depth() / self.form.k() {
+        for step in 0..self.mainloop.depth() / self.form.k() {
             for (place, [low_a, low_b]) in parts.iter().enumerate() {
                 for (block, accumulators) in blocks.iter().enumerate() {
                     let a = low_a + step * self.left.1 + block as u32 * BLOCK_BYTES;
@@ -163,7 +167,7 @@ impl<'a, 'k> Mma<'a, 'k> {
         for (block, sums) in blocks.iter().enumerate() {
             for (part, sums) in sums.chunks_exact(partial.len()).enumerate() {
                 k.wgmma_fence();
-                for step in 0..self.schedule.depth() / self.form.k() {
+                for step in 0..self.mainloop.depth() / self.form.k() {
                     let a = left.advance(step * self.left.1 + block as u32 * BLOCK_BYTES);
                     let columns = part as u32 * self.form.n;
                     let b = right.advance(step * self.right.1 + columns * STAGE_ROW_BYTES);
@@ -183,7 +187,7 @@ impl<'a, 'k> Mma<'a, 'k> {
     /// the sum of the high parts' products decides last whether it is.
     fn parts(&self) -> Vec<[u32; 2]> {
         let low = self.schedule.part_bytes();
-        if self.schedule.needs.split { vec![[low, 0], [0, low], [0, 0]] } else { vec![[0, 0]] }
+        if self.mainloop.split { vec![[low, 0], [0, low], [0, 0]] } else { vec![[0, 0]] }
     }
 
     /// A's rows and B in a stage.

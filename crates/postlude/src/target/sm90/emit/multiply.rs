@@ -5,6 +5,7 @@ use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{Pred, U32};
 
+use crate::target::sm90::plan::Mainloop;
 use crate::target::tile::Tile;
 
 use super::epilogue::Epilogue;
@@ -20,13 +21,13 @@ pub(super) fn multiply<'k>(
     plan: &Plan<'_>,
     parameters: &Parameters<'k>,
     scheduler: &TileScheduler<'k, Sm90a>,
-    ring: &Ring<'k, Sm90a>,
+    (mainloop, ring): (&Mainloop, &Ring<'k, Sm90a>),
     in_cta: Reg<'k, U32>,
 ) {
     let tile = plan.schedule.tile;
     let rank = k.thread() & 127;
     let warpgroup = WarpgroupIndex::new(k, tile, in_cta);
-    let mma = Mma::new(k, plan, warpgroup);
+    let mma = Mma::new(k, plan, mainloop, warpgroup);
     let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
     let number = in_cta.mad(128, rank);
     let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, scheduler, number));

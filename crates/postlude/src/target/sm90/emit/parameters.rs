@@ -4,7 +4,7 @@ use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, PointerParamet
 use postlude_ptx::target::Tma;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::graph::{InputId, ProductId};
+use crate::graph::{Graph, InputId};
 use crate::lower::TileProgram;
 use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
@@ -55,7 +55,7 @@ pub(super) enum Destination<'k> {
 }
 
 pub(super) struct Parameters<'k> {
-    /// A, and B of every product.
+    /// A, and B of every product; nothing where there is no product.
     pub(super) operands: Vec<Operand<'k>>,
     pub(super) rows: Reg<'k, U32>,
     pub(super) columns: Reg<'k, U32>,
@@ -128,6 +128,26 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
     }
 }
 
+/// A, and B of every product.
+fn operands<'k, C: Tma>(
+    k: Kernel<'k, C>,
+    graph: &Graph,
+    schedule: &Sm90Schedule,
+) -> Vec<Operand<'k>> {
+    let Some(product) = graph.products().first() else { return Vec::new() };
+    let dims = declared_dims(graph.space());
+    let declared = |input: InputId| (graph.inputs()[input.0 as usize].dtype, dims);
+    let (left, right) = (declared(product.left.0), declared(product.right.0));
+    let parts = Part::of(schedule).into_iter().enumerate();
+    let operand = |(place, part)| match place {
+        0 => Operand::declare(k, "left", part, left),
+        1 => Operand::declare(k, "right", part, right),
+        2 => Operand::declare(k, "second_right", part, right),
+        _ => Operand::declare(k, &format!("right{place}"), part, right),
+    };
+    parts.map(operand).collect()
+}
+
 impl<'k> Parameters<'k> {
     pub(super) fn declare<C: Tma>(
         k: Kernel<'k, C>,
@@ -135,22 +155,11 @@ impl<'k> Parameters<'k> {
         schedule: &Sm90Schedule,
     ) -> Parameters<'k> {
         let graph = program.graph();
-        let dtype = |input: InputId| graph.inputs()[input.0 as usize].dtype;
-        let product = graph.product(ProductId::FIRST);
-        let dims = declared_dims(graph.space());
-        let (left, right) = ((dtype(product.left.0), dims), (dtype(product.right.0), dims));
-        let operands = Part::of(schedule)
-            .into_iter()
-            .enumerate()
-            .map(|(place, part)| match place {
-                0 => Operand::declare(k, "left", part, left),
-                1 => Operand::declare(k, "right", part, right),
-                2 => Operand::declare(k, "second_right", part, right),
-                _ => Operand::declare(k, &format!("right{place}"), part, right),
-            })
-            .collect();
+        let operands = operands(k, graph, schedule);
         let number = |name: &str| k.parameter_u32(name).load();
-        let [rows, columns, inner, batches] = ["rows", "columns", "inner", "batches"].map(number);
+        let [rows, columns] = ["rows", "columns"].map(number);
+        let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
+        let batches = number("batches");
         let batch_dims = BatchDims::declare(k, graph.space());
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let sizes = program.sizes.iter().enumerate();

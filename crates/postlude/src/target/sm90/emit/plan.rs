@@ -11,7 +11,7 @@ use postlude_ptx::types::U32;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, MathMode, accuracies};
 use crate::lower::TileProgram;
-use crate::target::sm90::plan::{STAGING_SLOTS, Sm90Schedule, reused};
+use crate::target::sm90::plan::{Mainloop, OperandLoad, STAGING_SLOTS, Sm90Schedule, reused};
 
 use super::operand::grid;
 use super::short;
@@ -110,6 +110,28 @@ impl<'a> Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// The ring of stages of A and B, with its mainloop; `None` where there is no product.
+    pub(super) fn stage_ring<'k, C: Tma>(
+        &self,
+        k: Kernel<'k, C>,
+    ) -> Option<(&Mainloop, Ring<'k, C>)> {
+        let mainloop = self.schedule.needs.mainloop.as_ref()?;
+        let writers = if mainloop.is_staggered() { self.movers() } else { 4 };
+        let agents = Agents {
+            producers: match mainloop.operands.map(OperandLoad::is_written) {
+                [false, false] => 1,
+                [true, true] => writers,
+                // One more thread issues the TMA loads of the other operand.
+                [true, false] | [false, true] => writers + 1,
+            },
+            consumers: Consumers::Warpgroups(self.schedule.tile.warpgroups_per_tile()),
+            // What threads write is not multicast.
+            grid: if mainloop.is_written() { Grid::ONE } else { grid(self.schedule.tile.cluster) },
+        };
+        let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
+        Some((mainloop, ring))
+    }
+
     /// Warps that move staggered rows: all load warps but one.
     pub(super) fn movers(&self) -> u32 {
         self.schedule.loaders() * 4 - 1
@@ -121,6 +143,16 @@ impl Plan<'_> {
         let tile = self.schedule.tile;
         let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
         (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
+    }
+
+    /// How often passes read the tile operands of each block before any block is visited, for one round over the blocks
+    /// after the other, and how often right before a block is visited.
+    pub(super) fn reading_passes(&self) -> (Vec<usize>, usize) {
+        let (rows, blocks) = (self.program.row_passes.len(), self.program.block_passes.len());
+        match blocks {
+            0 => (Vec::new(), rows),
+            _ => ([rows].into_iter().chain(std::iter::repeat_n(1, blocks)).collect(), 0),
+        }
     }
 
     /// The ring that staggered operands are loaded into.

@@ -3,7 +3,7 @@
 //! A slot holds 64 rows of an epilogue tile of 16-bit elements, or of half of one of 32-bit elements; a wide epilogue
 //! tile takes two slots, one of bytes half of one. A row-major tile's slot is one box, whose rows are the tile's, or
 //! one for the rows of each warp. A column-major tile's slot has a row of 128 bytes for each column: 64 elements of 16
-//! bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's.
+//! bits in one box, or 32 of 32 bits in two, the upper rows' and the lower's; of 8 bits, a row of 64 bytes.
 //! Invariant: boxes start at multiples of their swizzle's pattern.
 
 use postlude_ptx::kernel::{Half, Reg, Src};
@@ -71,7 +71,7 @@ impl SlotLayout {
     fn box_rows(self) -> u32 {
         match self.major {
             Major::Row => self.rows,
-            Major::Column => COLUMN_BYTES / self.element_bytes,
+            Major::Column => (COLUMN_BYTES / self.element_bytes).min(SLOT_ROWS),
         }
     }
 
@@ -128,6 +128,8 @@ pub(super) fn half_of(dtype: DType) -> Option<Half> {
         | DType::U8
         | DType::I32
         | DType::Bool
-        | DType::B1 => None,
+        | DType::B1
+        | DType::I4
+        | DType::U4 => None,
     }
 }

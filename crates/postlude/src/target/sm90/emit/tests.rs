@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr)] // A skipped test says so.
 
 mod elementwise;
+mod no_product;
 mod other_chip;
 
 use std::process::Command;

@@ -29,6 +29,7 @@ pub(super) struct TileScheduler<'k, C> {
     /// This CTA's row and column in its cluster.
     place: [Reg<'k, U32>; 2],
     /// Steps along K, or along this CTA's part of a split K; at least one, since the first product clears the accumulators.
+    /// None without a product.
     pub(super) steps: Reg<'k, U32>,
 }
 
@@ -66,7 +67,10 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
         let total = per_batch * parameters.batches;
-        let steps = up(parameters.inner, schedule.depth()).max(1);
+        let steps = match &schedule.needs.mainloop {
+            Some(mainloop) => up(parameters.inner, mainloop.depth()).max(1),
+            None => k.imm(0),
+        };
         // Every CTA of a split K has as many steps; those beyond K add zeros.
         let splits = tile.cluster.split_k();
         let steps = if splits > 1 { up(steps, splits) } else { steps };

@@ -12,6 +12,7 @@ mod input;
 mod integer;
 mod random;
 mod scale;
+mod slot;
 mod truth;
 mod value;
 
@@ -19,4 +20,5 @@ pub(super) use evaluator::Evaluator;
 pub(super) use input::run_of_row;
 pub(super) use random::Pairs;
 pub(super) use scale::scale_code;
+pub(super) use slot::{byte_values, word_value};
 pub(super) use value::{Environment, Place, State, Term, Value, fill};

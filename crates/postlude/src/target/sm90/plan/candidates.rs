@@ -2,6 +2,7 @@
 
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
+use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
 
@@ -69,6 +70,20 @@ pub(crate) const CANDIDATES: &[Tile] = &[
     THREE,
 ];
 
+/// Tiles for whole rows where there is no product: no instruction limits their columns.
+const WHOLE_ROWS: &[Tile] = &[
+    cooperative(64, 512, 1, ONE),
+    cooperative(128, 512, 2, ONE),
+    cooperative(64, 512, 1, FOUR_BESIDE),
+    cooperative(128, 512, 2, FOUR_BESIDE),
+    cooperative(64, 1024, 1, ONE),
+    cooperative(128, 1024, 2, ONE),
+    cooperative(64, 1024, 1, FOUR_BESIDE),
+    cooperative(128, 1024, 2, FOUR_BESIDE),
+    cooperative(64, 2048, 1, FOUR_BESIDE),
+    cooperative(128, 2048, 2, FOUR_BESIDE),
+];
+
 /// For three products with a B that threads load: 64 columns each, and no cluster.
 const THREE: Tile = cooperative(128, 192, 2, ONE);
 
@@ -90,15 +105,21 @@ impl Tile {
     /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
     /// ptxas serialises its wgmma (C7514).
     pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
+        let Some(mainloop) = &needs.mainloop else {
+            let alone = self.cluster == Cluster::ONE;
+            let row = self.cluster.rows() == 1 && self.reduces_over_cluster(needs);
+            let wide = WHOLE_ROWS.contains(&self) && needs.whole_columns == 0;
+            return !self.is_ping_pong() && (alone || row) && !wide;
+        };
+        // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
+        let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
         let hidden = needs.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
         // Some pay only where threads bring A or B in.
         let large =
             [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
-        let written = needs.operands.iter().any(|load| load.is_written());
-        // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
-        let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
+        let written = mainloop.is_written();
         let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
-            || self == THREE && needs.products != 3;
+            || self == THREE && mainloop.products != 3;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
@@ -115,8 +136,25 @@ impl Tile {
         }
     }
 
-    /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
+    /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
     pub(crate) fn takes(self, needs: &Needs) -> bool {
+        let width = needs.width(self);
+        let multiplies = match &needs.mainloop {
+            Some(mainloop) => self.multiplies(mainloop, needs),
+            // No products to alternate with, and no K to split.
+            None => !self.is_ping_pong() && self.cluster.split_k() == 1,
+        };
+        multiplies
+            && self.columns.is_multiple_of(needs.parts())
+            && self.row_columns(needs) >= needs.whole_columns
+            && width.is_multiple_of(needs.groups)
+            && self.rows.is_multiple_of(needs.block_rows)
+            // Epilogue tiles are that wide at least.
+            && width.is_multiple_of(16)
+    }
+
+    /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
+    fn multiplies(self, mainloop: &Mainloop, needs: &Needs) -> bool {
         let width = needs.width(self);
         let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
         let whole = |(load, (size, multicast)): (OperandLoad, (u32, u32))| match load {
@@ -127,33 +165,27 @@ impl Tile {
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => size % 64 == 0,
         };
-        let written = needs.operands.iter().any(|load| load.is_written());
+        let written = mainloop.is_written();
         // Many accumulators leave the load warpgroup few registers.
         let roomy = self.accumulators() <= 128
-            || needs
+            || mainloop
                 .operands
                 .iter()
                 .all(|load| matches!(load, OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor));
-        let mixed = needs.operands.contains(&OperandLoad::Staggered)
-            && needs.operands.iter().any(|load| load.is_by_elements());
+        let mixed = mainloop.is_staggered() && mainloop.is_by_elements();
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
-        let promotes = !needs.promoted || self.promotes(needs);
+        let promotes = !mainloop.promoted || self.promotes(needs);
         roomy
             && promotes
             && splits
-            && self.columns.is_multiple_of(needs.products)
-            && self.row_columns(needs) >= needs.whole_columns
-            && width.is_multiple_of(needs.groups)
-            && self.rows.is_multiple_of(needs.block_rows)
-            // Epilogue tiles are that wide at least.
-            && width.is_multiple_of(16)
             && !mixed
-            && needs.operands.into_iter().zip(sides).all(whole)
+            && mainloop.operands.into_iter().zip(sides).all(whole)
             && (!written
                 || (self.cluster.split_k() == 1
-                    && (self.cluster == Cluster::ONE || needs.operands == [OperandLoad::Staggered; 2])
+                    && (self.cluster == Cluster::ONE
+                        || mainloop.operands == [OperandLoad::Staggered; 2])
                     && !self.is_ping_pong()
                     && self.math_warpgroups <= 2))
     }
@@ -185,7 +217,7 @@ impl Tile {
     /// Whether what is reduced fits the registers that large tiles and three warpgroups have beside their accumulators.
     pub(crate) fn has_room(self, needs: &Needs) -> bool {
         let words = needs.folds.rows + needs.folds.columns + needs.folds.scalars;
-        words <= 4 || (self.math_warpgroups != 3 && self.columns <= 128)
+        needs.mainloop.is_none() || words <= 4 || (self.math_warpgroups != 3 && self.columns <= 128)
     }
 
     /// Whether the table has the same tile with another number of math warpgroups.
@@ -200,14 +232,15 @@ impl Tile {
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
-        if needs.operands.contains(&OperandLoad::Staggered) && !wide { 2 } else { 1 }
+        let staggered = needs.mainloop.as_ref().is_some_and(Mainloop::is_staggered);
+        if staggered && !wide { 2 } else { 1 }
     }
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
         if self.loaders(needs) == 2 {
             if self.math_warpgroups == 1 { [128, 240] } else { [40, 216] }
-        } else if needs.operands.iter().any(|load| load.is_written()) {
+        } else if needs.mainloop.as_ref().is_some_and(Mainloop::is_written) {
             // Elements pass through registers of the load warpgroup.
             if self.math_warpgroups == 1 { [128, 224] } else { [72, 216] }
         } else if self.math_warpgroups > 2 {
@@ -221,10 +254,16 @@ impl Tile {
 }
 
 impl Needs {
+    /// The tiles that are tried.
+    pub(super) fn tiles(&self) -> impl Iterator<Item = &'static Tile> + use<> {
+        let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
+        CANDIDATES.iter().chain(whole_rows)
+    }
+
     /// Columns of the widest tile of the epilogue.
     pub(super) fn widest(&self) -> u32 {
-        let whole = |tile: &&Tile| tile.columns.is_multiple_of(self.products);
-        CANDIDATES.iter().filter(whole).map(|tile| self.width(*tile)).max().unwrap_or(0)
+        let whole = |tile: &&Tile| tile.columns.is_multiple_of(self.parts());
+        self.tiles().filter(whole).map(|tile| self.width(*tile)).max().unwrap_or(0)
     }
 }
 
@@ -248,7 +287,9 @@ mod tests {
     fn registers_are_those_that_a_cta_starts_with() {
         const FILE: u32 = 65536;
         for load in OperandLoad::ALL {
-            let needs = Needs { operands: [load, OperandLoad::TmaKMajor], ..Needs::plain() };
+            let operands = [load, OperandLoad::TmaKMajor];
+            let mainloop = Some(Mainloop { operands, ..Mainloop::plain() });
+            let needs = Needs { mainloop, ..Needs::plain() };
             for tile in CANDIDATES.iter().filter(|tile| tile.takes(&needs)) {
                 let [loading, multiplying] = tile.registers(&needs);
                 let groups = [tile.loaders(&needs), tile.math_warpgroups];

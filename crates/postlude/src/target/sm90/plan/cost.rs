@@ -7,9 +7,11 @@
 use crate::problem::Problem;
 
 use super::chip::Sm90;
+use super::mainloop::Mainloop;
 use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
+use super::streaming;
 
 /// Bytes of a row of A, each multiplied with one of B, that one SM takes in a cycle: 2048 elements of 16 bits.
 const MULTIPLIED_BYTES: f64 = 4096.0;
@@ -68,26 +70,30 @@ pub(crate) fn with_spills(
 
 /// Cycles for the whole problem, as the model sees it: a mean of both clocks, in cycles of the slower products.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
-    let at = |products: f64| cycles_at(schedule, problem, chip, products) / products;
+    let Some(mainloop) = &schedule.needs.mainloop else {
+        let grid = schedule.grid(problem, chip);
+        return begun(schedule) + waves(schedule, problem, chip) * streaming::tile(schedule, grid);
+    };
+    let at = |products: f64| cycles_at((schedule, mainloop), problem, chip, products) / products;
     at(1.0) * (1.0 - FULL_CLOCK_WEIGHT) + at(FULL_CLOCK) * FULL_CLOCK_WEIGHT
 }
 
 /// The same where products take this part of their time.
-fn cycles_at(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, products: f64) -> f64 {
+fn cycles_at(
+    (schedule, mainloop): (&Sm90Schedule, &Mainloop),
+    problem: &Problem,
+    chip: Sm90,
+    products: f64,
+) -> f64 {
     let tile = schedule.tile;
     let cluster = tile.cluster;
     let blocks = f64::from(schedule.grid(problem, chip));
     let waves = waves(schedule, problem, chip);
-    let steps = (problem.inner as f64 / f64::from(schedule.depth())).ceil().max(1.0);
+    let steps = (problem.inner as f64 / f64::from(mainloop.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
-    let multiplied = steps * step(schedule, problem, blocks, products);
+    let multiplied = steps * step((schedule, mainloop), problem, blocks, products);
     let finished = finish(schedule);
-    let begun = match cluster.blocks() {
-        1 => 0.0,
-        2 => PAIR,
-        _ => LARGE_CLUSTER,
-    };
-    begun
+    begun(schedule)
         + if tile.is_ping_pong() {
             // Two tiles are in flight; only the last one's epilogue is not hidden.
             let all = multiplied + finished * BESIDE_PRODUCTS;
@@ -95,6 +101,15 @@ fn cycles_at(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, products: f
         } else {
             waves * (multiplied + finished)
         }
+}
+
+/// Cycles until a launch's first tile begins.
+fn begun(schedule: &Sm90Schedule) -> f64 {
+    match schedule.tile.cluster.blocks() {
+        1 => 0.0,
+        2 => PAIR,
+        _ => LARGE_CLUSTER,
+    }
 }
 
 /// Tiles of a CTA, one after the other.
@@ -122,27 +137,32 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
 }
 
 /// Cycles of one stage while this many CTAs run and products take this part of their time.
-fn step(schedule: &Sm90Schedule, problem: &Problem, blocks: f64, part: f64) -> f64 {
+fn step(
+    (schedule, mainloop): (&Sm90Schedule, &Mainloop),
+    problem: &Problem,
+    blocks: f64,
+    part: f64,
+) -> f64 {
     let tile = schedule.tile;
     let waits = match (tile.is_ping_pong(), tile.math_warpgroups) {
         (_, 1) => ALONE,
         (false, _) => COOPERATIVE,
         (true, _) => PING_PONG,
     };
-    let each = if schedule.needs.split { 3.0 } else { 1.0 };
+    let each = if mainloop.split { 3.0 } else { 1.0 };
     let products = f64::from(tile.rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES
         * each
         * waits
         * part;
-    let products_of_a = schedule.needs.products as usize;
+    let products_of_a = mainloop.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut threads) = (0.0, 0.0);
-    for (load, (size, multicast, extent)) in schedule.needs.operands.into_iter().zip(sides) {
+    for (load, (size, multicast, extent)) in mainloop.operands.into_iter().zip(sides) {
         let elements = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner };
-        let distance = elements * schedule.needs.operand_bytes as usize;
+        let distance = elements * mainloop.operand_bytes as usize;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
         let rate = match load {
             OperandLoad::Staggered => L2_STAGGERED_ROWS,

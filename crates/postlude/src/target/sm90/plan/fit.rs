@@ -7,11 +7,10 @@ use super::chip::Sm90;
 use super::code::{MOST_LINES, code_lines};
 use super::hints::Hints;
 use super::needs::Needs;
-use super::operand::OperandLoad;
 use super::raster::Raster;
 use super::reuse;
 use super::schedule::Sm90Schedule;
-use super::slots::{Slots, choices};
+use super::slots::{MOST_STAGES, Slots, choices};
 
 /// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
 pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
@@ -19,6 +18,9 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
         return None;
     }
     let usual = fit_with(tile, needs, chip, false);
+    if needs.mainloop.is_none() {
+        return usual.or_else(|| fit_with(tile, needs, chip, true));
+    }
     let stages = usual.as_ref().map_or(0, |schedule| schedule.stages);
     if stages >= SCARCE_STAGES {
         return usual;
@@ -29,8 +31,8 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
-    let most = (FEWEST_STAGES..=MOST_STAGES).rev();
-    let all = most.flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
+    let stages = if needs.mainloop.is_some() { FEWEST_STAGES..=MOST_STAGES } else { 0..=0 };
+    let all = stages.rev().flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
     // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =
         all.clone().filter(|(stages, slots)| *stages >= ENOUGH_STAGES && slots.epilogue_tile == 64);
@@ -70,11 +72,14 @@ fn epilogue_loop(tile: Tile, needs: &Needs, epilogue_tile: u32) -> bool {
 /// Rounds of the loops that a long kernel needs; 0 for a short one.
 fn rounds(tile: Tile, needs: &Needs, epilogue_tile: u32) -> u32 {
     let width = needs.width(tile);
-    if code_lines(tile, needs, width) <= MOST_LINES {
+    let is_short = |columns: u32| {
+        code_lines(tile, needs, columns) <= MOST_LINES && columns <= UNROLLED_COLUMNS
+    };
+    if is_short(width) {
         return 0;
     }
     let spans = width / least_common_multiple(needs.groups, epilogue_tile);
-    let short = |rounds: &u32| code_lines(tile, needs, width / rounds) <= MOST_LINES;
+    let short = |rounds: &u32| is_short(width / rounds);
     let mut even = (2..=spans).filter(|rounds| spans.is_multiple_of(*rounds));
     even.clone().find(short).or(even.next_back()).unwrap_or(0)
 }
@@ -97,7 +102,8 @@ pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
 /// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to
 /// fill.
 fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
-    u32::from(stages > 2 || !needs.operands.contains(&OperandLoad::Staggered))
+    let Some(mainloop) = &needs.mainloop else { return 0 };
+    u32::from(stages > 2 || !mainloop.is_staggered())
 }
 
 /// The least shared memory that a schedule of a tile may have.
@@ -106,7 +112,7 @@ pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
-        let stages = FEWEST_STAGES;
+        let stages = if needs.mainloop.is_some() { FEWEST_STAGES } else { 0 };
         let with = |reuse_c| Sm90Schedule {
             stages,
             epilogue_tile,
@@ -127,8 +133,8 @@ const WITH_FEW_SLOTS: u32 = 3;
 const SCARCE_STAGES: u32 = 3;
 /// As many are enough where the epilogue takes longer than the products.
 const ENOUGH_STAGES: u32 = 4;
-/// More hide nothing.
-pub(super) const MOST_STAGES: u32 = 12;
+/// The widest product has as many.
+const UNROLLED_COLUMNS: u32 = 256;
 /// Fewer do not overlap loads with products.
 pub(super) const FEWEST_STAGES: u32 = 2;
 

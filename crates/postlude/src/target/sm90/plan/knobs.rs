@@ -2,12 +2,12 @@
 
 use crate::target::tile::{Cluster, Tile};
 
-use super::candidates::CANDIDATES;
-use super::fit::{FEWEST_STAGES, MOST_STAGES};
+use super::fit::FEWEST_STAGES;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
 use super::schedule::Sm90Schedule;
+use super::slots::MOST_STAGES;
 
 /// Refuses a schedule that no kernel can be emitted for.
 pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
@@ -28,11 +28,14 @@ pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
 /// Refuses a tile or a value that no kernel can be emitted for.
 fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let tile = schedule.tile;
-    let known = CANDIDATES.iter().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
+    let known =
+        schedule.needs.tiles().any(|known| Tile { cluster: tile.cluster, ..*known } == tile);
     let rounds = schedule.rounds.checked_mul(schedule.span());
     let rounds_fit = schedule.rounds == 0
         || schedule.epilogue_loop
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
+    let multiplies = schedule.needs.mainloop.is_some();
+    let mainloop_stages = if multiplies { FEWEST_STAGES..=MOST_STAGES } else { 0..=0 };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
         ("cluster", Cluster::ALL.contains(&tile.cluster)),
@@ -43,10 +46,10 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
             [16, 32, 64].contains(&schedule.epilogue_tile)
                 && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
-        ("stages", (FEWEST_STAGES..=MOST_STAGES).contains(&schedule.stages)),
+        ("stages", mainloop_stages.contains(&schedule.stages)),
         ("c_stages", stages(schedule.c_stages)),
         ("d_stages", stages(schedule.d_stages)),
-        ("wgmma_in_flight", schedule.wgmma_in_flight <= 1),
+        ("wgmma_in_flight", schedule.wgmma_in_flight <= u32::from(multiplies)),
         ("rounds", rounds_fit),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];

@@ -7,7 +7,6 @@ use crate::lower::{TileProgram, least_common_multiple};
 use crate::problem::Problem;
 use crate::target::tile::Tile;
 
-use super::candidates::CANDIDATES;
 use super::needs::Needs;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
@@ -23,7 +22,7 @@ const MOST_COUNTED: u64 = i32::MAX as u64;
 pub(super) fn refuse_code(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
     let vectors = work::vector_lines(program);
     let lines = |tile: &Tile| code_lines(*tile, needs, vectors);
-    let least = CANDIDATES.iter().filter(|tile| tile.takes(needs)).map(lines).min();
+    let least = needs.tiles().filter(|tile| tile.takes(needs)).map(lines).min();
     match least {
         Some(lines) if lines > MOST_CODE => Err(Sm90Refusal::LongCode { lines, most: MOST_CODE }),
         Some(_) | None => Ok(()),
@@ -72,6 +71,7 @@ mod tests {
     use std::fmt::Write;
     use std::sync::Arc;
 
+    use super::super::candidates::CANDIDATES;
     use super::super::chip::Sm90;
     use super::super::fit::fit;
     use super::super::parameters::Parameters;

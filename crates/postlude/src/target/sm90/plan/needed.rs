@@ -1,14 +1,15 @@
 //! What a tile program needs of a schedule at the sizes and placements of a call.
 
-use crate::graph::{Accumulation, Kind, ProductId};
+use crate::graph::Kind;
 use crate::lower::{Reduction, TileProgram};
 use crate::placement::Placements;
 use crate::problem::Problem;
 
 use super::blocks::BlockLayout;
+use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
-use super::{operand, parameters, place, work};
+use super::{parameters, place, work};
 
 /// The needs of a program whose tensors lie so; the problem, the placements and the windows of columns are its own.
 pub(super) fn needed(
@@ -20,15 +21,11 @@ pub(super) fn needed(
     let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
-        operands: operand::operand_loads(program.graph(), problem, placements),
-        operand_bytes: operand::OperandElement::of_product(program.graph())[0].bytes(),
-        split: operand::OperandElement::of_product(program.graph())[0].is_split(),
-        promoted: program.graph().product(ProductId::FIRST).accumulation == Accumulation::Promoted,
+        mainloop: Mainloop::of(program, problem, placements),
         epilogue_loads: place::epilogue_loads(program, problem, placements, windows),
         epilogue_stores: place::epilogue_stores(program, problem, placements, windows),
         slots: SlotCounts::default(),
         column_values: program.column_values.len() as u32,
-        products: program.products(),
         folds: FoldWords::of(program),
         widest_fold: of_columns.max().unwrap_or(0),
         whole_columns: whole_columns(program, problem.product_columns()),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::target::tile::Tile;
 
-use super::operand::OperandLoad;
+use super::mainloop::Mainloop;
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
 
@@ -28,14 +28,8 @@ pub(crate) struct SlotCounts {
 /// What a tile program needs of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Needs {
-    /// How A and B are loaded.
-    pub(crate) operands: [OperandLoad; 2],
-    /// Bytes of an element of A or B.
-    pub(crate) operand_bytes: u32,
-    /// Whether a stage has low parts of A and B behind the high ones.
-    pub(crate) split: bool,
-    /// Whether a stage's sums are added to the tile's in f32.
-    pub(crate) promoted: bool,
+    /// What its products need; `None` where it has none.
+    pub(crate) mainloop: Option<Mainloop>,
     /// How each tile operand is loaded, in the order of the signature.
     pub(crate) epilogue_loads: Vec<EpilogueTransfer>,
     /// How each output is stored, in the order of the signature.
@@ -44,8 +38,6 @@ pub(crate) struct Needs {
     pub(crate) slots: SlotCounts,
     /// Values along columns that tiles use: each computed once a tile and kept in shared memory.
     pub(crate) column_values: u32,
-    /// Products that share A: several where parts of one are told apart.
-    pub(crate) products: u32,
     /// What is folded.
     pub(crate) folds: FoldWords,
     /// Floats of the widest reduction along columns, for each of them.
@@ -70,22 +62,17 @@ impl Needs {
     /// One aligned output of 16 or 32 bits and nothing else.
     #[cfg(test)]
     pub(crate) fn plain() -> Needs {
-        let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (epilogue_loads, epilogue_stores) = (Vec::new(), vec![EpilogueTransfer::Tma]);
         let slots = SlotCounts { loads: 0, stores: 1, reusable: 0 };
         let (column_values, folds, widest_fold) = (0, FoldWords::default(), 0);
-        let (products, whole_columns, pass_words, groups) = (1, 0, 0, 1);
+        let (whole_columns, pass_words, groups) = (0, 0, 1);
         let (block_rows, block_words, work, lines) = (1, 0, 0, 0);
         Needs {
-            operands,
-            operand_bytes,
-            split: false,
-            promoted: false,
+            mainloop: Some(Mainloop::plain()),
             epilogue_loads,
             epilogue_stores,
             slots,
             column_values,
-            products,
             folds,
             widest_fold,
             whole_columns,
@@ -101,8 +88,9 @@ impl Needs {
     /// The same with the epilogue loads that go together with how A and B are loaded.
     pub(super) fn settled(mut self) -> Needs {
         let again = self.whole_columns > 0 || self.block_words > 0;
-        if self.operands.iter().any(|load| load.is_written()) || again {
-            // All load warps are busy with the product's operands; or tiles are read more than once.
+        if self.mainloop.as_ref().is_some_and(|mainloop| mainloop.is_written() || again) {
+            // All load warps are busy with the product's operands; or tiles are read more than once, and slots are
+            // better left to its stages.
             self.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
         }
         self
@@ -118,9 +106,19 @@ impl Needs {
         self.work >= BUSY
     }
 
+    /// Products of a tile; 0 where there is no mainloop.
+    pub(crate) fn products(&self) -> u32 {
+        self.mainloop.as_ref().map_or(0, |mainloop| mainloop.products)
+    }
+
+    /// Parts that a tile's columns are divided into: one for each product, or one where there is none.
+    pub(super) fn parts(&self) -> u32 {
+        self.products().max(1)
+    }
+
     /// Columns of a tile of the epilogue.
     pub(super) fn width(&self, tile: Tile) -> u32 {
-        tile.columns / self.products
+        tile.columns / self.parts()
     }
 
     /// Whether TMA loads a tile operand, through slots.
@@ -145,15 +143,15 @@ impl Needs {
             ours.len() == theirs.len()
                 && ours.iter().zip(theirs).all(|(ours, theirs)| ours.covers(*theirs))
         };
-        let loads = self.operands.iter().zip(other.operands);
-        loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
-            && self.operand_bytes == other.operand_bytes
-            && self.promoted == other.promoted
-            && self.split == other.split
+        let products = match (&self.mainloop, &other.mainloop) {
+            (Some(ours), Some(theirs)) => ours.covers(theirs),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        products
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values
-            && self.products == other.products
             && self.folds == other.folds
             && self.groups == other.groups
             && self.block_rows == other.block_rows
@@ -178,15 +176,16 @@ impl fmt::Display for Needs {
         let words = |transfers: &[EpilogueTransfer]| {
             transfers.iter().map(|transfer| transfer.name()).collect::<Vec<_>>().join(" ")
         };
+        if let Some(Mainloop { operands: [left, right], .. }) = &self.mainloop {
+            write!(f, "operands {} {}, ", left.name(), right.name())?;
+        }
         write!(
             f,
-            "operands {} {}, epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, block_rows {}, block_words {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
-            self.operands[0].name(),
-            self.operands[1].name(),
+            "epilogue_loads {}, epilogue_stores {}, column_values {}, products {}, folds {} {} {}, whole_columns {}, pass_words {}, groups {}, block_rows {}, block_words {}, slots {} {} {}, widest_fold {}, work {}, lines {}",
             words(&self.epilogue_loads),
             words(&self.epilogue_stores),
             self.column_values,
-            self.products,
+            self.products(),
             self.folds.rows,
             self.folds.columns,
             self.folds.scalars,

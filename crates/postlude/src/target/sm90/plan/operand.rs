@@ -95,7 +95,7 @@ impl OperandElement {
             DType::U8 => Some(OperandElement::U8),
             DType::TF32 => Some(OperandElement::TF32),
             DType::F32 => Some(OperandElement::F32),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
+            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
         }
     }
 
@@ -171,7 +171,7 @@ pub(crate) struct Operand<'a> {
     pub(crate) size: usize,
 }
 
-/// A, and B of every product; all of them share A.
+/// A, and B of every product; all of them share A. Nothing where there is no product.
 pub(crate) fn operands<'a>(
     graph: &Graph,
     problem: &Problem,
@@ -188,9 +188,9 @@ pub(crate) fn operands<'a>(
         let strides = OperandStrides { batch: strides.batch, outer, inner };
         Operand { input, dtype: declared.dtype, placement, strides, size }
     };
+    let Some(first) = graph.products().first() else { return Vec::new() };
     let columns = problem.product_columns();
-    let left = graph.product(ProductId::FIRST).left;
-    let left = operand(left, Orientation::Plain, problem.rows);
+    let left = operand(first.left, Orientation::Plain, problem.rows);
     let rights = graph.products().iter();
     let rights = rights.map(|product| operand(product.right, Orientation::Transposed, columns));
     [left].into_iter().chain(rights).collect()

@@ -2,6 +2,7 @@
 
 use crate::lower::TileProgram;
 
+use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::{OperandLoad, STAGGER};
 use super::place::EpilogueTransfer;
@@ -63,10 +64,14 @@ impl Parameters {
     /// Those of a graph, in the order in which a kernel declares them.
     pub(super) fn of(program: &TileProgram, needs: &Needs) -> Parameters {
         let mut all = Parameters::default();
-        all.operand(needs.operands[0]);
-        (0..needs.products).for_each(|_| all.operand(needs.operands[1]));
+        if let Some(Mainloop { operands: [left, right], products, .. }) = &needs.mainloop {
+            all.operand(*left);
+            (0..*products).for_each(|_| all.operand(*right));
+            // K.
+            all.words(1);
+        }
         // Sizes, and the order of tiles.
-        all.words(6 + program.sizes.len());
+        all.words(5 + program.sizes.len());
         // Where windows of columns begin, and how wide they are.
         all.words(2 * program.windows());
         let tiles = &program.tile_operands;

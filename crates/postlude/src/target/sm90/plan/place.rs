@@ -110,7 +110,9 @@ pub(super) fn epilogue_loads(
         let placement = placements.input(input);
         let dims = declared.dims.as_deref().unwrap_or_default();
         let strides = BodyStrides::new(graph.space(), dims, &placement.strides);
-        let mapped = is_mapped(declared.dtype);
+        // Beside a product, shared memory is better spent on its stages than on slots of these.
+        let mapped = is_mapped(declared.dtype)
+            || program.products() == 0 && declared.dtype.bits().is_multiple_of(8);
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();

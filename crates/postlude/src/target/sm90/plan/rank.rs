@@ -6,7 +6,6 @@ use crate::lower::BoundProgram;
 use crate::problem::Problem;
 use crate::target::tile::{Cluster, Tile};
 
-use super::candidates::CANDIDATES;
 use super::chip::Sm90;
 use super::fit::{fit, least_bytes};
 use super::needed::needed;
@@ -59,8 +58,8 @@ pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candida
 }
 
 fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
-    let mut fitting: Vec<Sm90Schedule> = CANDIDATES
-        .iter()
+    let mut fitting: Vec<Sm90Schedule> = needs
+        .tiles()
         .filter(|tile| tile.is_automatic(needs))
         .filter_map(|tile| fit(*tile, needs, chip))
         .collect();
@@ -90,7 +89,7 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
         };
         Candidate { tile: *tile, verdict }
     };
-    Ok(CANDIDATES.iter().map(judge).collect())
+    Ok(needs.tiles().map(judge).collect())
 }
 
 /// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
@@ -142,7 +141,7 @@ pub(crate) fn schedules(
     ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     let mut schedules: Vec<Sm90Schedule> =
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
-    let smaller = CANDIDATES.iter().filter(|tile| {
+    let smaller = needs.tiles().filter(|tile| {
         let alone = tile.cluster == Cluster::ONE && !tile.is_ping_pong();
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
@@ -168,6 +167,7 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
 
+    use super::super::candidates::CANDIDATES;
     use super::*;
     use crate::define::defined;
     use crate::lower::lower;

@@ -53,6 +53,10 @@ impl Raster {
     /// What serves a problem.
     pub(super) fn of(tile: Tile, needs: &Needs, problem: &Problem) -> Raster {
         let usual = Raster::usual(tile.cluster);
+        // Tiles of different rows share nothing: whole rows are read and written one behind the other.
+        let Some(mainloop) = &needs.mainloop else {
+            return Raster { order: RasterOrder::AlongN, group: 1 };
+        };
         // Tiles one below the other share B: L2 gives out less, and how groups are shaped matters little.
         if !tile.is_ping_pong() || tile.cluster.rows() > tile.cluster.columns() {
             return usual;
@@ -61,7 +65,8 @@ impl Raster {
             RasterOrder::AlongN => tile.rows * tile.cluster.rows(),
             RasterOrder::AlongM => tile.columns * tile.cluster.columns(),
         };
-        let bytes = ((shared * needs.operand_bytes) as usize).saturating_mul(problem.inner.max(1));
+        let bytes =
+            ((shared * mainloop.operand_bytes) as usize).saturating_mul(problem.inner.max(1));
         Raster { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
     }
 

@@ -4,7 +4,6 @@ use crate::lower::{TileProgram, needing};
 
 use crate::target::tile::Tile;
 
-use super::candidates::CANDIDATES;
 use super::needs::Needs;
 use super::refusal::Sm90Refusal;
 
@@ -13,8 +12,8 @@ pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Ref
     refuse_rows(program, needs)?;
     refuse_width(program, needs)?;
     refuse_height(program, needs)?;
-    let products = needs.products;
-    if products > 1 && !CANDIDATES.iter().any(|tile| tile.takes(needs)) {
+    let products = needs.products();
+    if products > 1 && !needs.tiles().any(|tile| tile.takes(needs)) {
         return Err(Sm90Refusal::ManyProducts { products });
     }
     Ok(())
@@ -22,7 +21,7 @@ pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Ref
 
 /// Refuses rows that no cluster's tiles hold.
 fn refuse_rows(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
-    let most = CANDIDATES.iter().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
+    let most = needs.tiles().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
     if needs.whole_columns <= most {
         return Ok(());
     }
@@ -35,8 +34,8 @@ fn refuse_rows(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> 
 
 /// Refuses runs that no tile is a multiple of.
 fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
-    let fits = CANDIDATES.iter().any(|tile| {
-        tile.columns.is_multiple_of(needs.products)
+    let fits = needs.tiles().any(|tile| {
+        tile.columns.is_multiple_of(needs.parts())
             && needs.width(*tile).is_multiple_of(needs.groups)
     });
     let run = needs.groups;
@@ -50,7 +49,7 @@ fn refuse_width(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal>
 /// Refuses runs of rows that no tile is a multiple of.
 fn refuse_height(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
     let fits = |tile: &Tile| tile.rows.is_multiple_of(needs.block_rows);
-    if CANDIDATES.iter().any(fits) {
+    if needs.tiles().any(fits) {
         return Ok(());
     }
     let longest = program.row_run_lengths.first().copied().unwrap_or(needs.block_rows);

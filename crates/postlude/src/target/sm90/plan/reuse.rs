@@ -66,6 +66,9 @@ fn outputs(program: &TileProgram, needs: &Needs) -> Vec<Option<SlotFormat>> {
 pub(crate) fn reused(program: &TileProgram, needs: &Needs) -> Vec<Option<usize>> {
     let mut free = operands(program, needs);
     let take = |output: Option<SlotFormat>| {
+        // Rows of bytes lie closer in a slot that is loaded than in one that warps store their own parts of.
+        let output = output.filter(|format| format.bits > 8);
+        output?;
         let place = free.iter().position(|operand| operand.is_some() && *operand == output)?;
         free[place] = None;
         Some(place)

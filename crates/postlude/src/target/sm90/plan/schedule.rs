@@ -9,7 +9,6 @@ use crate::target::tile::Tile;
 use super::chip::Sm90;
 use super::hints::Hints;
 use super::needs::Needs;
-use super::operand::STAGE_ROW_BYTES;
 use super::partials::FoldWords;
 use super::raster::Raster;
 
@@ -21,7 +20,7 @@ const MANY_ROW_WORDS: u32 = 16;
 pub(crate) struct Sm90Schedule {
     /// The tile of a CTA.
     pub(crate) tile: Tile,
-    /// Stages of the mainloop's ring of A and B.
+    /// Stages of the mainloop's ring of A and B; 0 where there is no product.
     pub(crate) stages: u32,
     /// Columns that the epilogue works on at a time: 64, 32 or 16, of which a tile has whole ones.
     pub(crate) epilogue_tile: u32,
@@ -43,7 +42,7 @@ pub(crate) struct Sm90Schedule {
     /// Rounds of that loop, and of loops for passes over whole rows before it; 0 for as few as there are, and none
     /// before it.
     pub(crate) rounds: u32,
-    /// wgmma groups in flight while the next stage's are issued: 0 or 1.
+    /// wgmma groups in flight while the next stage's are issued: 0 or 1, and 0 where there is no product.
     pub(crate) wgmma_in_flight: u32,
     /// What L2 is told to keep.
     pub(crate) hints: Hints,
@@ -59,14 +58,15 @@ impl Sm90Schedule {
     /// The first line of its text.
     pub(super) const OPENING: &str = "schedule sm90 {";
 
-    /// K of one stage: one swizzled row of elements.
-    pub(crate) fn depth(&self) -> u32 {
-        STAGE_ROW_BYTES / self.needs.operand_bytes
-    }
-
     /// Columns of the sums that are promoted at a time, where a stage's are.
     pub(crate) fn promoted_columns(&self) -> Option<u32> {
-        self.needs.promoted.then(|| self.tile.promoted_columns())
+        let promoted = self.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.promoted);
+        promoted.then(|| self.tile.promoted_columns())
+    }
+
+    /// Accumulators of one thread.
+    pub(super) fn accumulators(&self) -> u32 {
+        if self.needs.mainloop.is_some() { self.tile.accumulators() } else { 0 }
     }
 
     /// Math warpgroups of a CTA.
@@ -124,11 +124,12 @@ impl Sm90Schedule {
 
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
     pub(crate) fn multiply_adds(&self, problem: &Problem) -> u64 {
+        let Some(mainloop) = &self.needs.mainloop else { return 0 };
         let [rows, columns] = self.cluster_size().map(|size| size as usize);
         let rows = problem.rows.next_multiple_of(rows);
         let columns = problem.product_columns().next_multiple_of(columns);
-        let columns = columns * self.needs.products as usize;
-        let inner = problem.inner.next_multiple_of(self.depth() as usize);
+        let columns = columns * mainloop.products as usize;
+        let inner = problem.inner.next_multiple_of(mainloop.depth() as usize);
         let sizes = [problem.batch, rows, columns, inner];
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }

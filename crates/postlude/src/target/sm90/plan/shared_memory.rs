@@ -7,7 +7,8 @@ use super::slots::SLOT_ROWS;
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
     pub(crate) fn stage_bytes(&self) -> u32 {
-        self.part_bytes() * if self.needs.split { 2 } else { 1 }
+        let split = self.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.split);
+        self.part_bytes() * if split { 2 } else { 1 }
     }
 
     /// Bytes of A and B in one stage, or of their high or low parts.
@@ -56,7 +57,8 @@ impl Sm90Schedule {
 
     /// Bytes of the staggered operands of one stage.
     pub(crate) fn staging_slot_bytes(&self) -> u32 {
-        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(self.needs.operands);
+        let Some(mainloop) = &self.needs.mainloop else { return 0 };
+        let sides = [self.tile.rows, self.tile.columns].into_iter().zip(mainloop.operands);
         let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
         rows.sum::<u32>() * STAGGERED_ROW_BYTES
     }

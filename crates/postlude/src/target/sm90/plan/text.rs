@@ -12,6 +12,7 @@ use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::fit::fragment;
 use super::hints::Hints;
+use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::partials::FoldWords;
@@ -26,9 +27,11 @@ impl fmt::Display for Sm90Schedule {
         let Tile { rows, columns, kernel, math_warpgroups, cluster } = self.tile;
         writeln!(f, "{}", Sm90Schedule::OPENING)?;
         writeln!(f, "    kernel {}", kernel.name())?;
-        writeln!(f, "    tile {rows} x {columns} x {}", self.depth())?;
+        let depth = self.needs.mainloop.as_ref().map_or(0, Mainloop::depth);
+        writeln!(f, "    tile {rows} x {columns} x {depth}")?;
         writeln!(f, "    math_warpgroups {math_warpgroups}")?;
         let multicast = match (cluster.columns() > 1, cluster.rows() > 1) {
+            _ if self.needs.mainloop.is_none() => "",
             (false, false) => "",
             (true, false) => "  # multicast of A",
             (false, true) => "  # multicast of B",
@@ -38,8 +41,10 @@ impl fmt::Display for Sm90Schedule {
         if cluster.split_k() > 1 {
             writeln!(f, "    split_k {}", cluster.split_k())?;
         }
-        writeln!(f, "    stages {}", self.stages)?;
-        writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
+        if self.needs.mainloop.is_some() {
+            writeln!(f, "    stages {}", self.stages)?;
+            writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
+        }
         writeln!(f, "    raster {} group {}", self.raster.order.name(), self.raster.group)?;
         writeln!(f, "    hints {}", self.hints.name())?;
         if let Some(limit) = self.grid_limit {
@@ -61,7 +66,7 @@ impl fmt::Display for Sm90Schedule {
             "    # {} threads, {} bytes of shared memory, {} accumulators a thread",
             self.threads(),
             self.shared_bytes(),
-            self.tile.accumulators()
+            self.accumulators()
         )?;
         writeln!(f, "}}")
     }
@@ -70,13 +75,15 @@ impl fmt::Display for Sm90Schedule {
 impl Needs {
     /// The lines of a schedule that say what a graph needs of it.
     fn print_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [left, right] = self.operands.map(OperandLoad::name);
-        writeln!(f, "    operands {left} {right}")?;
-        if self.promoted {
-            writeln!(f, "    promoted 1")?;
-        }
-        if self.split {
-            writeln!(f, "    split 1")?;
+        if let Some(mainloop) = &self.mainloop {
+            let [left, right] = mainloop.operands.map(OperandLoad::name);
+            writeln!(f, "    operands {left} {right}")?;
+            if mainloop.promoted {
+                writeln!(f, "    promoted 1")?;
+            }
+            if mainloop.split {
+                writeln!(f, "    split 1")?;
+            }
         }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
@@ -87,7 +94,7 @@ impl Needs {
         let SlotCounts { loads, stores, reusable } = self.slots;
         writeln!(f, "    slots {loads} {stores} {reusable}")?;
         writeln!(f, "    column_values {}", self.column_values)?;
-        writeln!(f, "    products {}", self.products)?;
+        writeln!(f, "    products {}", self.products())?;
         let FoldWords { rows, columns, scalars } = self.folds;
         writeln!(f, "    folds {rows} {columns} {scalars}")?;
         writeln!(f, "    widest_fold {}", self.widest_fold)?;
@@ -204,8 +211,9 @@ impl Knobs {
             "tile" => {
                 let [rows, columns, depth] = sizes(value)?;
                 self.tile = Some([rows, columns]);
+                // Without a product a stage has no depth.
                 self.operand_bytes = STAGE_ROW_BYTES.checked_div(depth);
-                [32, 64, 128].contains(&depth).then_some(())?;
+                [0, 32, 64, 128].contains(&depth).then_some(())?;
             }
             "cluster" => {
                 let cluster = sizes(value)?;
@@ -233,7 +241,7 @@ impl Knobs {
                 let name = NUMBERS.into_iter().find(|name| *name == knob)?;
                 let value = number(value)?;
                 let fits = match name {
-                    "products" => (1..=MOST_PRODUCTS).contains(&value),
+                    "products" => (0..=MOST_PRODUCTS).contains(&value),
                     "split_k" => Cluster::ALL.iter().any(|each| each.split_k() == value),
                     _ => true,
                 };
@@ -251,16 +259,18 @@ impl Knobs {
         let given = |name: &'static str| self.numbers.get(name).copied();
         let knob = |name: &'static str| given(name).ok_or(missing(name));
         let tile = self.tile()?;
+        let mainloop = self.mainloop()?;
+        let of_products = |name| match mainloop {
+            Some(_) => knob(name),
+            None => Ok(given(name).unwrap_or(0)),
+        };
+        let (stages, wgmma_in_flight) = (of_products("stages")?, of_products("wgmma_in_flight")?);
         let needs = Needs {
-            operands: self.operands.ok_or(missing("operands"))?,
-            operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
-            promoted: given("promoted").unwrap_or(0) > 0,
-            split: given("split").unwrap_or(0) > 0,
+            mainloop,
             epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
             epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,
             column_values: knob("column_values")?,
-            products: given("products").unwrap_or(1),
             folds: self.folds,
             widest_fold: given("widest_fold").unwrap_or(0),
             work: given("work").unwrap_or(0),
@@ -274,7 +284,7 @@ impl Knobs {
         let epilogue_tile = knob("epilogue_tile")?;
         Ok(Sm90Schedule {
             tile,
-            stages: knob("stages")?,
+            stages,
             epilogue_tile,
             fragment: given("fragment").unwrap_or_else(|| fragment(&needs, epilogue_tile)),
             c_stages: knob("c_stages")?,
@@ -283,12 +293,29 @@ impl Knobs {
             delay_store: given("delay_store").unwrap_or(0) > 0,
             epilogue_loop: given("epilogue_loop").unwrap_or(0) > 0,
             rounds: given("rounds").unwrap_or(0),
-            wgmma_in_flight: knob("wgmma_in_flight")?,
+            wgmma_in_flight,
             hints: self.hints.ok_or(missing("hints"))?,
             raster: self.raster.ok_or(missing("raster"))?,
             grid_limit: given("grid_limit"),
             needs,
         })
+    }
+
+    /// What the products need; a schedule without products may leave out their knobs.
+    fn mainloop(&self) -> Result<Option<Mainloop>, ScheduleTextError> {
+        let missing = ScheduleTextError::Missing;
+        let given = |name: &'static str| self.numbers.get(name).copied();
+        let products = given("products").unwrap_or(1);
+        if products == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Mainloop {
+            operands: self.operands.ok_or(missing("operands"))?,
+            operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
+            promoted: given("promoted").unwrap_or(0) > 0,
+            split: given("split").unwrap_or(0) > 0,
+            products,
+        }))
     }
 
     fn tile(&self) -> Result<Tile, ScheduleTextError> {

@@ -86,6 +86,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         self.fold_chunk(evaluator, thread, (block, offset, &terms), states);
                     }
                 }
+                self.loads.give_back_all(own);
             }
         }
     }

@@ -11,8 +11,8 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::types::U32;
 
 use super::super::chip::EpilogueChip;
+use super::super::plan::Plan;
 use crate::placement::Major;
-use crate::target::sm90::plan::Sm90Schedule;
 
 pub(super) use access::{Floats, Packed, SlotAccess};
 use columns::ColumnLanes;
@@ -26,16 +26,22 @@ pub(super) struct Lanes<'k, C> {
 
 impl<'k, C: EpilogueChip> Lanes<'k, C> {
     /// For the thread of this rank in its warpgroup.
-    pub(super) fn new(
-        k: Kernel<'k, C>,
-        rank: Reg<'k, U32>,
-        schedule: &Sm90Schedule,
-    ) -> Lanes<'k, C> {
+    pub(super) fn new(k: Kernel<'k, C>, rank: Reg<'k, U32>, plan: &Plan<'_>) -> Lanes<'k, C> {
+        let schedule = plan.schedule;
         let transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
         let any = |major| transfers.clone().any(|transfer| transfer.major() == Some(major));
+        let operands = plan.program.tile_operands.iter().zip(&schedule.needs.epilogue_loads);
+        let loads_bytes = |major| {
+            operands.clone().any(|(input, transfer)| {
+                let dtype = plan.graph.inputs()[input.0 as usize].dtype;
+                dtype.bits() == 8 && transfer.major() == Some(major)
+            })
+        };
+        let [row, column] =
+            [Major::Row, Major::Column].map(|major| any(major).then(|| loads_bytes(major)));
         Lanes {
-            rows: any(Major::Row).then(|| RowLanes::new(k, rank, schedule)),
-            columns: any(Major::Column).then(|| ColumnLanes::new(k, rank, schedule)),
+            rows: row.map(|bytes| RowLanes::new(k, rank, schedule, bytes)),
+            columns: column.map(|bytes| ColumnLanes::new(k, rank, schedule, bytes)),
         }
     }
 

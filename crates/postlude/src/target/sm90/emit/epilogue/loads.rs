@@ -15,7 +15,7 @@ use super::super::memory::{Location, Memory};
 use super::super::parameters::{Parameters, Source};
 use super::super::plan::Plan;
 use super::super::slot::{SlotLayout, half_of};
-use super::super::values::{Evaluator, Value, run_of_row};
+use super::super::values::{Evaluator, Value, byte_values, run_of_row, word_value};
 use super::super::warpgroup::WarpgroupIndex;
 use super::lanes::{Lanes, Packed, SlotAccess};
 use super::thread::{EpilogueTile, ThreadCoordinate};
@@ -39,6 +39,8 @@ pub(super) struct HeldSlot<'k> {
 enum GroupValues<'k> {
     /// 16-bit pairs as they were loaded, which take half the registers.
     Packed(Half, Packed<'k>),
+    /// 8-bit pairs as they were loaded.
+    Bytes(DType, [Reg<'k, U32>; 2]),
     Values([Value<'k>; 4]),
 }
 
@@ -51,6 +53,10 @@ impl<'k> LoadedOperands<'k> {
     ) -> Vec<(InputId, [Value<'k>; 4])> {
         let values = |group: GroupValues<'k>| match group {
             GroupValues::Values(values) => values,
+            GroupValues::Bytes(dtype, pairs) => {
+                let [upper, lower] = pairs.map(|pair| byte_values(k, dtype, pair));
+                [upper[0], upper[1], lower[0], lower[1]]
+            }
             GroupValues::Packed(half, packed) => {
                 let [upper, lower] = packed.map(|pair| k.unpack_halves(half, pair));
                 [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
@@ -138,6 +144,12 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         self.release(&slots);
     }
 
+    /// Releases all slots of an epilogue tile that a pass has read.
+    pub(super) fn give_back_all(&self, loaded: &LoadedOperands<'k>) {
+        let slots: Vec<_> = loaded.slots.iter().flatten().map(|slot| slot.borrowed).collect();
+        self.release(&slots);
+    }
+
     /// Releases slots that no thread of the warp and no store reads any more.
     pub(super) fn release(&self, slots: &[Borrowed<'k>]) {
         if let Some((ring, at, _)) = &self.ring {
@@ -177,7 +189,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         LoadedOperands { operands, slots }
     }
 
-    /// From one slot of a 16-bit operand, or two of a 32-bit one.
+    /// From one slot of an operand of 8 or 16 bits, or two of a 32-bit one.
     fn read_slots(
         &self,
         access: &dyn SlotAccess<'k, C>,
@@ -200,11 +212,17 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
                     let packed = access.read_packed(start, groups).into_iter();
                     packed.map(|packed| GroupValues::Packed(half, packed)).collect()
                 };
-                values.extend(if let Some(half) = half_of(dtype) {
-                    packed(half)
-                } else {
-                    let floats = access.read_floats(start, groups).into_iter();
-                    floats.map(|four| GroupValues::Values(four.map(Value::Float))).collect()
+                values.extend(match half_of(dtype) {
+                    Some(half) => packed(half),
+                    None if layout.element_bytes() == 1 => {
+                        let pairs = access.read_bytes(start, groups).into_iter();
+                        pairs.map(|pairs| GroupValues::Bytes(dtype, pairs)).collect()
+                    }
+                    None => {
+                        let words = access.read_floats(start, groups).into_iter();
+                        let value = |word| word_value(self.k, dtype, word);
+                        words.map(|four| GroupValues::Values(four.map(value))).collect()
+                    }
                 });
             };
             if self.holds {

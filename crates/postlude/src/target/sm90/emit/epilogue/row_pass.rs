@@ -148,6 +148,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
                         &mut states,
                     );
                 }
+                self.loads.give_back_all(own);
             }
         }
         states

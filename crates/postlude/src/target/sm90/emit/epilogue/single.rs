@@ -58,7 +58,9 @@ pub(super) fn store<'k, C: EpilogueChip>(
         DType::I32 => k.store_global(to, [value.integer()]),
         DType::I8 | DType::U8 => byte(value.integer().cast()),
         DType::Bool => byte(k.imm(1).select(0, value.truth())),
-        DType::B1 => panic!("compiler bug: one bit is no element that can be stored"),
+        DType::B1 | DType::I4 | DType::U4 => {
+            panic!("compiler bug: a part of a byte is no element that can be stored")
+        }
     };
     match inside {
         Some(inside) => k.if_(inside, store),

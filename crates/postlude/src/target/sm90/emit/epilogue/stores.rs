@@ -246,6 +246,9 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             (_, DType::B1) => {
                 Converted::Bits(self.bits().spread(self.packed(output), values.map(Value::truth)))
             }
+            (_, dtype @ (DType::I4 | DType::U4)) => {
+                panic!("compiler bug: an output of {dtype}")
+            }
         }
     }
 

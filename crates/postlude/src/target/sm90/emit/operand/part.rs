@@ -40,12 +40,13 @@ pub(crate) enum Along {
 }
 
 impl Part {
-    /// A's of a stage, and B's of every product, one behind the other.
+    /// A's of a stage, and B's of every product, one behind the other; nothing where there is no product.
     pub(crate) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
-        let (tile, size, depth) = (schedule.tile, schedule.width(), schedule.depth());
-        let [left, load] = schedule.needs.operands;
+        let Some(mainloop) = &schedule.needs.mainloop else { return Vec::new() };
+        let (tile, size, depth) = (schedule.tile, schedule.width(), mainloop.depth());
+        let [left, load] = mainloop.operands;
         let grid = grid(tile.cluster);
-        let low = schedule.needs.split.then(|| schedule.part_bytes());
+        let low = mainloop.split.then(|| schedule.part_bytes());
         let left = Part {
             load: left,
             size: tile.rows,
@@ -64,7 +65,7 @@ impl Part {
             depth,
             low,
         };
-        [left].into_iter().chain((0..schedule.needs.products).map(right)).collect()
+        [left].into_iter().chain((0..mainloop.products).map(right)).collect()
     }
 
     /// For the CTA at this row and column of its cluster: its number among the CTAs that receive the operand, and all of

@@ -31,7 +31,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             | DType::F8E8M0 => Value::Float(self.rounded(to, a)),
             // Out of range the nearest end, NaN 0 (PTX ISA, "cvt").
             DType::I32 => Value::Integer(self.k.nearest_s32(a)),
-            DType::I8 | DType::U8 => self.cast_integer(to, self.k.nearest_s32(a)),
+            DType::I8 | DType::U8 | DType::I4 | DType::U4 => {
+                self.cast_integer(to, self.k.nearest_s32(a))
+            }
             DType::Bool | DType::B1 => Value::Truth(a.compare(Compare::NeOrNan, 0.0)),
         }
     }
@@ -48,6 +50,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::I32 => Value::Integer(a),
             DType::I8 => Value::Integer(a.max(i32::from(i8::MIN)).min(i32::from(i8::MAX))),
             DType::U8 => Value::Integer(a.max(0).min(i32::from(u8::MAX))),
+            DType::I4 => Value::Integer(a.max(-8).min(7)),
+            DType::U4 => Value::Integer(a.max(0).min(15)),
             DType::Bool | DType::B1 => Value::Truth(a.ne(0)),
         }
     }
@@ -62,7 +66,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 let zero = crate::dtype::round_to(to, 0.0) as f32;
                 Value::Float(self.k.imm::<F32>(1.0).select(zero, a))
             }
-            DType::I8 | DType::U8 | DType::I32 => Value::Integer(self.k.imm::<S32>(1).select(0, a)),
+            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 => {
+                Value::Integer(self.k.imm::<S32>(1).select(0, a))
+            }
             DType::Bool | DType::B1 => Value::Truth(a),
         }
     }
@@ -85,7 +91,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::F8E8M0 => scale_value(self.k, scale_code(self.k, a)),
             DType::F32 => a,
             DType::TF32 => self.rounded_tf32(a),
-            DType::I8 | DType::U8 | DType::I32 | DType::Bool | DType::B1 => {
+            DType::I8
+            | DType::U8
+            | DType::I4
+            | DType::U4
+            | DType::I32
+            | DType::Bool
+            | DType::B1 => {
                 panic!("compiler bug: {to} is no type of floats")
             }
         }

@@ -1,10 +1,10 @@
 //! Inputs of every type, loaded element by element.
 
 use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, Src};
-use postlude_ptx::modifier::{Compare, LoadCache};
+use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
-use crate::dtype::{DType, Elem, TF32_BITS};
+use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, Constant, InputId, Kind, NodeId, Op};
 use crate::lower::table_dim;
 use crate::shape::Dim;
@@ -14,6 +14,7 @@ use crate::target::sm90::emit::parameters::Source;
 
 use super::evaluator::Evaluator;
 use super::scale::scale_value;
+use super::slot::tf32_value;
 use super::value::{Place, Value};
 
 /// The run of rows that a row is in.
@@ -104,10 +105,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         inside: Option<Reg<'k, Pred>>,
         cache: LoadCache,
     ) -> Value<'k> {
-        if dtype == DType::B1 {
-            let (pointer, bit) = location.byte(self.k);
-            let byte = self.narrow(Scalar::U8, Element { pointer, inside, cache });
-            return Value::Truth(((byte >> bit) & 1).ne(0));
+        if dtype.is_packed() {
+            return self.packed(dtype, location, inside, cache);
         }
         let from = Element { pointer: location.pointer(), inside, cache };
         let half = |half| Value::Float(self.k.f32_of_half(half, self.whole::<B16>(from, 0_u16)));
@@ -118,12 +117,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         };
         match dtype {
             DType::F32 => Value::Float(self.whole::<F32>(from, 0.0)),
-            DType::TF32 => {
-                let value = self.whole::<F32>(from, 0.0);
-                let read = self.k.f32_to_bits(value).cast::<U32>() & TF32_BITS;
-                let number = value.compare(Compare::Eq, value);
-                Value::Float(self.k.bits_to_f32(read.cast()).select(value, number))
-            }
+            DType::TF32 => Value::Float(tf32_value(self.k, self.whole::<F32>(from, 0.0))),
             DType::F16 => half(Half::F16),
             DType::BF16 => half(Half::BF16),
             DType::F8E4M3 => eighth(Packed8::E4M3),
@@ -133,7 +127,38 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
             DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
             DType::Bool => Value::Truth(self.narrow(Scalar::U8, from).ne(0)),
-            DType::B1 => panic!("compiler bug: a bit is not read as whole bytes"),
+            DType::B1 | DType::I4 | DType::U4 => {
+                panic!("compiler bug: {dtype} is not read as whole bytes")
+            }
+        }
+    }
+
+    /// Reads the byte that holds an element and takes its bits.
+    fn packed(
+        &self,
+        dtype: DType,
+        location: Location<'k>,
+        inside: Option<Reg<'k, Pred>>,
+        cache: LoadCache,
+    ) -> Value<'k> {
+        let (pointer, bit) = location.byte(self.k);
+        let bits = self.narrow(Scalar::U8, Element { pointer, inside, cache }) >> bit;
+        match dtype {
+            DType::B1 => Value::Truth((bits & 1).ne(0)),
+            DType::U4 => Value::Integer((bits & 15).cast()),
+            // Both shifts together spread the fourth bit, the sign.
+            DType::I4 => Value::Integer((bits << 28).cast::<S32>() >> 28),
+            DType::F32
+            | DType::TF32
+            | DType::F16
+            | DType::BF16
+            | DType::F8E4M3
+            | DType::F8E5M2
+            | DType::F8E8M0
+            | DType::I8
+            | DType::U8
+            | DType::I32
+            | DType::Bool => panic!("compiler bug: {dtype} is not packed"),
         }
     }
 

@@ -117,7 +117,8 @@ mod tests {
         assert_eq!((schedule.c_stages, schedule.d_stages), (1, 2));
         assert_eq!((schedule.reuse_c, schedule.delay_store), (false, true));
         assert!(schedule.epilogue_loop);
-        assert_eq!(schedule.needs.operands, [OperandLoad::TmaKMajor, OperandLoad::TmaMnMajor]);
+        let operands = schedule.needs.mainloop.as_ref().map(|mainloop| mainloop.operands);
+        assert_eq!(operands, Some([OperandLoad::TmaKMajor, OperandLoad::TmaMnMajor]));
         let loads = [EpilogueTransfer::TmaTransposed, EpilogueTransfer::Contiguous];
         assert_eq!(schedule.needs.epilogue_loads, loads);
         assert_eq!(schedule.needs.epilogue_stores, [EpilogueTransfer::Tma]);

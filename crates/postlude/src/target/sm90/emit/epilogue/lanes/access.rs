@@ -28,7 +28,10 @@ pub(crate) trait SlotAccess<'k, C: Tma> {
 
     fn write_floats(&self, start: SharedAddress<'k>, groups: &[Floats<'k>]);
 
-    /// Pairs of bytes, one for each of the thread's two rows.
+    /// Pairs of bytes, one for each of the thread's two rows, from a slot that TMA has filled.
+    fn read_bytes(&self, start: SharedAddress<'k>, groups: u32) -> Vec<[Reg<'k, U32>; 2]>;
+
+    /// The same to the threads' own parts of a slot.
     fn write_bytes(&self, start: SharedAddress<'k>, groups: &[[Reg<'k, U32>; 2]]);
 
     fn read_packed(&self, start: SharedAddress<'k>, groups: u32) -> Vec<Packed<'k>> {

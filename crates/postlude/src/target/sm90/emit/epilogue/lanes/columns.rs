@@ -4,7 +4,7 @@
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::modifier::Transposition;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::{B32, F32, Scalar, U32};
 
 use crate::dtype::DType;
 use crate::placement::Major;
@@ -17,6 +17,8 @@ use super::access::{CHUNK, Floats, SlotAccess};
 
 /// Bytes of a group of 8 columns.
 const GROUP_BYTES: u32 = 8 * COLUMN_BYTES;
+/// Bytes of a column of 8-bit elements.
+const BYTE_COLUMN: u32 = 64;
 /// What a thread's first element of 32 bits is exclusive-ored with to reach its second column, and its second row: the
 /// first column is even, and 8 rows are two chunks whose bit is clear in the first row's.
 const NEXT_COLUMN: u32 = COLUMN_BYTES | CHUNK;
@@ -29,6 +31,8 @@ pub(super) struct ColumnLanes<'k, C> {
     matrix: Reg<'k, U32>,
     /// Its first element of 32 bits.
     first: Reg<'k, U32>,
+    /// Its first element of 8 bits, where such an operand is loaded.
+    bytes: Option<Reg<'k, U32>>,
 }
 
 impl<'k, C: EpilogueChip> ColumnLanes<'k, C> {
@@ -36,6 +40,7 @@ impl<'k, C: EpilogueChip> ColumnLanes<'k, C> {
         k: Kernel<'k, C>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
+        loads_bytes: bool,
     ) -> ColumnLanes<'k, C> {
         let (warp, lane) = (rank >> 5, rank & 31);
         let place = |column: Reg<'k, U32>, exchange: Reg<'k, U32>, chunk: Reg<'k, U32>| {
@@ -51,7 +56,13 @@ impl<'k, C: EpilogueChip> ColumnLanes<'k, C> {
         let column = Fragment::column(lane);
         let chunk = (warp & 1).mad(4, Fragment::four_rows(lane));
         let element = place(column, column, chunk) + Fragment::row_in_four(lane) * 4;
-        ColumnLanes { k, matrix, first: (warp >> 1).mad(half, element) }
+        // A column's 64 bytes are four chunks, a warp's rows each, exclusive-ored with half the column.
+        let bytes = || {
+            let chunk = (warp ^ Fragment::lane_in_row(lane)) * CHUNK;
+            column * BYTE_COLUMN + chunk + Fragment::row_in_warp(lane)
+        };
+        let bytes = loads_bytes.then(bytes);
+        ColumnLanes { k, matrix, first: (warp >> 1).mad(half, element), bytes }
     }
 
     /// For each group, the thread's elements of 32 bits.
@@ -92,6 +103,19 @@ impl<'k, C: EpilogueChip> SlotAccess<'k, C> for ColumnLanes<'k, C> {
                 self.k.store_shared(to, [*value]);
             }
         }
+    }
+
+    fn read_bytes(&self, start: SharedAddress<'k>, groups: u32) -> Vec<[Reg<'k, U32>; 2]> {
+        let own = self.bytes.unwrap_or_else(|| panic!("compiler bug: no bytes are loaded"));
+        let first = start + own;
+        let read = |from| self.k.load_shared_narrow(Scalar::U8, from).cast::<B32>();
+        let pair = |upper: SharedAddress<'k>| {
+            let [even, odd] = [upper, upper + BYTE_COLUMN].map(read);
+            even.permute(odd, 0x3340).cast()
+        };
+        let rows =
+            |group: u32| [0, Fragment::SECOND_ROW].map(|row| first + group * 8 * BYTE_COLUMN + row);
+        (0..groups).map(|group| rows(group).map(pair)).collect()
     }
 
     fn write_bytes(&self, _: SharedAddress<'k>, _: &[[Reg<'k, U32>; 2]]) {

@@ -24,6 +24,8 @@ pub(super) struct RowLanes<'k, C> {
     row_bytes: u32,
     /// Its own two columns of 8 bits, in the first of its rows, which have half as many bytes.
     bytes: Reg<'k, U32>,
+    /// The same where TMA has filled a slot of an operand.
+    loaded_bytes: Option<Reg<'k, U32>>,
 }
 
 impl<'k, C: EpilogueChip> RowLanes<'k, C> {
@@ -31,6 +33,7 @@ impl<'k, C: EpilogueChip> RowLanes<'k, C> {
         k: Kernel<'k, C>,
         rank: Reg<'k, U32>,
         schedule: &Sm90Schedule,
+        loads_bytes: bool,
     ) -> RowLanes<'k, C> {
         let row_bytes = schedule.epilogue_tile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
@@ -54,7 +57,33 @@ impl<'k, C: EpilogueChip> RowLanes<'k, C> {
         let part = if schedule.needs.stores_by_warps() { row_bytes } else { narrow };
         let own_bytes = warp.mad(Fragment::WARP_ROWS * part, Fragment::row_in_warp(lane) * narrow);
         let bytes = own_bytes + exchange(own_row, narrow) * CHUNK + Fragment::column(lane);
-        RowLanes { k, matrix: place(matrix_row, matrix >> 1), pair, row_bytes, bytes }
+        let loaded = || {
+            let chunk = exchange(own_row, narrow) * CHUNK;
+            own_row * narrow + chunk + Fragment::column(lane)
+        };
+        RowLanes {
+            k,
+            matrix: place(matrix_row, matrix >> 1),
+            pair,
+            row_bytes,
+            bytes,
+            loaded_bytes: loads_bytes.then(loaded),
+        }
+    }
+
+    /// For each group, the pairs of bytes of the thread's two rows, the first one's this far from the slot's start.
+    fn byte_pairs(
+        &self,
+        start: SharedAddress<'k>,
+        own: Reg<'k, U32>,
+        groups: u32,
+    ) -> impl Iterator<Item = [SharedAddress<'k>; 2]> {
+        let (first, row_bytes) = (start.register() + own, self.row_bytes / 2);
+        (0..groups).map(move |group| {
+            // Two groups are a chunk.
+            let upper = SharedAddress::from_register(first ^ (group / 2 * CHUNK)) + group % 2 * 8;
+            [upper, upper + Fragment::SECOND_ROW * row_bytes]
+        })
     }
 
     /// For each group, the two columns of the thread's first and second row.
@@ -102,12 +131,15 @@ impl<'k, C: EpilogueChip> SlotAccess<'k, C> for RowLanes<'k, C> {
         }
     }
 
+    fn read_bytes(&self, start: SharedAddress<'k>, groups: u32) -> Vec<[Reg<'k, U32>; 2]> {
+        let own = self.loaded_bytes.unwrap_or_else(|| panic!("compiler bug: no bytes are loaded"));
+        let read = |from| self.k.load_shared_narrow(Scalar::U16, from);
+        self.byte_pairs(start, own, groups).map(|rows| rows.map(read)).collect()
+    }
+
     fn write_bytes(&self, start: SharedAddress<'k>, groups: &[[Reg<'k, U32>; 2]]) {
-        let first = start.register() + self.bytes;
-        for (group, pairs) in (0..).zip(groups) {
-            // Two groups are a chunk.
-            let upper = SharedAddress::from_register(first ^ (group / 2 * CHUNK)) + group % 2 * 8;
-            let rows = [upper, upper + Fragment::SECOND_ROW * (self.row_bytes / 2)];
+        let places = self.byte_pairs(start, self.bytes, groups.len() as u32);
+        for (rows, pairs) in places.zip(groups) {
             for (to, pair) in rows.into_iter().zip(pairs) {
                 self.k.store_shared_narrow(Scalar::U16, to, *pair);
             }

@@ -1,0 +1,319 @@
+//! Bodies of several products: which product each expression is made of, and values that other graphs compute.
+//!
+//! In: a body. Out: for each expression, the products that its value is made of. A graph has one product, the last of its
+//! body; a value of other products alone is an input that a graph of its own computes.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::graph::{Graph, Input, InputId, NodeId, Op, Output, free_name};
+use crate::shape;
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind};
+
+use super::definitions::Calls;
+use super::error::CheckError;
+use super::operand::{assignment, leaves, read_statements};
+use super::{Body, Lowered, product};
+
+/// The most products of a body.
+pub(super) const MOST_PRODUCTS: usize = 64;
+
+/// The products of a body.
+#[derive(Debug, Default)]
+pub(super) struct Products {
+    /// The first expression of each.
+    pub(super) all: Vec<ExprId>,
+    /// For each expression, a bit for each product that its value is made of; those inside of operands are not among them.
+    tops: Vec<u64>,
+    /// For each expression, the first one that is the same.
+    canonical: Vec<usize>,
+    /// For each expression, whether results of `topk`, which have a dim of their own, are among what it is made of.
+    stacked: Vec<bool>,
+}
+
+impl Products {
+    /// Those of a body; a product that is written twice is one.
+    pub(super) fn of(ast: &Ast) -> Result<Products, CheckError> {
+        let mut found = Products::default();
+        let mut same: HashMap<String, usize> = HashMap::new();
+        let mut canonical: Vec<usize> = Vec::new();
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        // The first statement that assigns a name, and whether it assigns that name alone.
+        let mut assigned: HashMap<&str, (ExprId, bool)> = HashMap::new();
+        for statement in &ast.statements {
+            for target in &statement.targets {
+                let alone = statement.targets.len() == 1;
+                assigned.entry(&target.text).or_insert((statement.value, alone));
+            }
+        }
+        for (id, expr) in ast.exprs.iter() {
+            let place = id.0 as usize;
+            let before = |name: &str| assigned.get(name).filter(|(value, _)| value.0 < id.0);
+            let renamed =
+                expr.kind.map_children(|child| ExprId(canonical[child.0 as usize] as u32));
+            let meaning = match &expr.kind {
+                ExprKind::Name(name) => before(name)
+                    .filter(|(_, alone)| *alone)
+                    .map(|(value, _)| canonical[value.0 as usize]),
+                _ => None,
+            };
+            let own = meaning.unwrap_or_else(|| *same.entry(key(&renamed)).or_insert(place));
+            canonical.push(own);
+            let mut tops = match &expr.kind {
+                ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+                    before(name).map_or(0, |(value, _)| found.tops[value.0 as usize])
+                }
+                ExprKind::Product(..) => 0,
+                kind => kind.children().fold(0, |all, child| all | found.tops[child.0 as usize]),
+            };
+            let stacked = match &expr.kind {
+                ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+                    before(name).is_some_and(|(value, _)| found.stacked[value.0 as usize])
+                }
+                ExprKind::Call { function, .. } if function.text == "topk" => true,
+                ExprKind::Product(..) => false,
+                kind => kind.children().any(|child| found.stacked[child.0 as usize]),
+            };
+            found.stacked.push(stacked);
+            if let ExprKind::Product(..) = expr.kind {
+                let number = *numbers.entry(own).or_insert_with(|| {
+                    found.all.push(id);
+                    found.all.len() - 1
+                });
+                if number >= MOST_PRODUCTS {
+                    return Err(CheckError::ManyProducts { at: expr.span });
+                }
+                tops = 1 << number;
+            }
+            found.tops.push(tops);
+        }
+        found.canonical = canonical;
+        Ok(found)
+    }
+
+    /// The product of the kernel's own graph: the last one.
+    pub(super) fn main(&self) -> Option<usize> {
+        self.all.len().checked_sub(1)
+    }
+
+    /// The products that an expression's value is made of, as bits.
+    pub(super) fn tops(&self, id: ExprId) -> u64 {
+        self.tops[id.0 as usize]
+    }
+
+    /// The last of some products, as a number.
+    pub(super) fn last(bits: u64) -> Option<usize> {
+        bits.checked_ilog2().map(|bit| bit as usize)
+    }
+}
+
+/// An expression without its place, so that equal ones are found.
+fn key(kind: &ExprKind) -> String {
+    match kind {
+        ExprKind::Call { function, grad, arguments } => {
+            format!("{} {grad} {arguments:?}", function.text)
+        }
+        kind => format!("{kind:?}"),
+    }
+}
+
+/// A kernel while its body is cut into graphs.
+#[derive(Clone, Copy)]
+pub(super) struct Unit<'a> {
+    pub(super) ast: &'a Ast,
+    pub(super) declarations: &'a [Declaration],
+    pub(super) calls: Option<&'a Calls>,
+    pub(super) products: &'a Products,
+    pub(super) computed: &'a Computed,
+}
+
+/// The inputs of a kernel that graphs compute, in the order in which they are computed.
+#[derive(Default)]
+pub(super) struct Computed {
+    inputs: RefCell<Vec<Input>>,
+    /// The values among them, by expression.
+    values: RefCell<HashMap<usize, Stored>>,
+}
+
+/// A value that is stored between graphs.
+#[derive(Clone)]
+pub(super) struct Stored {
+    pub(super) input: Input,
+    /// Whether the text says what it is rounded to.
+    pub(super) is_rounded: bool,
+}
+
+impl Computed {
+    /// All of them.
+    pub(super) fn into_inputs(self) -> Vec<Input> {
+        self.inputs.into_inner()
+    }
+
+    /// Adds one, whose name begins so; as another graph declares it.
+    pub(super) fn add(
+        &self,
+        unit: Unit<'_>,
+        name: &str,
+        make: impl FnOnce(String) -> Input,
+    ) -> Input {
+        let taken = |name: &str| {
+            unit.signature().any(|declared| declared.name.text == name)
+                || self.inputs.borrow().iter().any(|input| input.name == name)
+        };
+        let input = make(free_name(name, taken));
+        self.inputs.borrow_mut().push(input.clone());
+        Input { computed: None, ..input }
+    }
+}
+
+/// A value that a graph of its own computes.
+struct Value {
+    graph: Graph,
+    node: NodeId,
+}
+
+impl Value {
+    /// The input of another graph that it is.
+    fn input(self, name: String, dtype: DType) -> Input {
+        let Value { graph, node } = self;
+        let dims = graph.space().dims(graph.ty(node).axes);
+        let mut graph = graph.named(&name);
+        let (value, stack) = (node, None);
+        graph.push_output(Output { name: name.clone(), dtype, dims: dims.clone(), value, stack });
+        let computed = Some(Arc::new(graph));
+        Input { name, dtype, dims: Some(dims), same_as: None, computed }
+    }
+}
+
+impl<'a> Unit<'a> {
+    /// Everything that the signature declares, or what is inferred to be declared.
+    fn signature(self) -> impl Iterator<Item = &'a Declaration> {
+        let signature = self.ast.signature.iter();
+        let all = signature.flat_map(|signature| signature.inputs.iter().chain(&signature.outputs));
+        all.chain(self.declarations)
+    }
+
+    /// The input that has the value of an expression, which is made of products; one for all of its uses.
+    pub(super) fn input(
+        self,
+        root: ExprId,
+        name: &str,
+        errors: &mut Vec<CheckError>,
+    ) -> Option<Stored> {
+        let key = self.products.canonical[root.0 as usize];
+        if let Some(known) = self.computed.values.borrow().get(&key) {
+            return Some(known.clone());
+        }
+        let value = self.value(root, errors)?;
+        let (dtype, is_rounded) = value.graph.stored_dtype(value.node);
+        let input = self.computed.add(self, name, |name| value.input(name, dtype));
+        let stored = Stored { input, is_rounded };
+        self.computed.values.borrow_mut().insert(key, stored.clone());
+        Some(stored)
+    }
+
+    /// The graph of an expression that is made of products; `None` after reports.
+    fn value(self, root: ExprId, errors: &mut Vec<CheckError>) -> Option<Value> {
+        let read: BTreeSet<&str> =
+            leaves(self.ast, root, true).into_iter().map(|leaf| leaf.name).collect();
+        let declared = self.declarations.iter();
+        let mut own: Vec<Declaration> =
+            declared.filter(|input| read.contains(input.name.text.as_str())).cloned().collect();
+        for input in &mut own {
+            input.same_as = None;
+        }
+        let unit = Unit { declarations: &own, ..self };
+        let main = Products::last(self.products.tops(root));
+        let found = product::find(unit, main, errors)?;
+        let mut body = Body::of_product(found, unit, std::mem::take(errors));
+        let mut needed = read_statements(self.ast, root, false);
+        for factor in body.factor_expressions() {
+            needed.extend(read_statements(self.ast, factor, false));
+        }
+        for place in needed {
+            if !body.varying.contains(&place) {
+                body.lower_statement_at(self.ast, place);
+            }
+        }
+        body.lower_tree(root, &[]);
+        let at = self.ast.exprs[root].span;
+        let node = body.settle(body.lowered[&root], at);
+        *errors = body.errors;
+        let node = node.filter(|_| errors.is_empty())?;
+        Some(Value { graph: body.graph, node })
+    }
+}
+
+impl Body<'_> {
+    /// Whether an expression is made of products, and not of this graph's.
+    pub(super) fn is_foreign(&self, id: ExprId) -> bool {
+        self.unit.is_some_and(|unit| {
+            let tops = unit.products.tops(id);
+            // Several values are made of a stored one, and are not stored themselves.
+            let stored = tops != 0 && !unit.products.stacked[id.0 as usize];
+            stored && self.main.is_none_or(|main| tops & (1 << main) == 0)
+        })
+    }
+
+    /// The value of a name that a statement of other products assigns.
+    pub(super) fn lower_foreign_name(&mut self, name: &str) -> Option<Lowered> {
+        let unit = self.unit?;
+        let mut same = Vec::new();
+        let mut own = name;
+        let (mut place, mut statement) = assignment(unit.ast, name)?;
+        // A name that is another name has its value, also where that is no single one.
+        while let ([target], ExprKind::Name(other)) =
+            (statement.targets.as_slice(), &unit.ast.exprs[statement.value].kind)
+        {
+            let Some(next) = assignment(unit.ast, other).filter(|next| next.0 < place) else {
+                break;
+            };
+            same.push(target);
+            own = other;
+            (place, statement) = next;
+        }
+        if !self.is_foreign(statement.value) {
+            return None;
+        }
+        let lowered = if let [target] = statement.targets.as_slice() {
+            let lowered = match self.lowered.get(&statement.value) {
+                Some(lowered) => *lowered,
+                None => self.lower_foreign(statement.value),
+            };
+            self.lowered.insert(statement.value, lowered);
+            self.names.insert(&target.text, (lowered, target.span));
+            lowered
+        } else {
+            if !self.names.contains_key(own) {
+                self.lower_statement_at(unit.ast, place);
+            }
+            self.names.get(own).map(|(lowered, _)| *lowered)?
+        };
+        for target in same {
+            self.names.insert(&target.text, (lowered, target.span));
+        }
+        Some(lowered)
+    }
+
+    /// A value of other products: an input that their graph computes.
+    pub(super) fn lower_foreign(&mut self, id: ExprId) -> Lowered {
+        let Some(unit) = self.unit else { return Lowered::Poison };
+        let at = self.exprs[id].span;
+        let Some(Stored { input, .. }) = unit.input(id, "value", &mut self.errors) else {
+            return Lowered::Poison;
+        };
+        let dims = input.dims.clone().unwrap_or_default();
+        let space = self.graph.space();
+        if space.axes(&dims).is_none() || !space.has_whole_batch(&dims) {
+            let known = shape::list(&space.dims(space.accumulator_axes()));
+            let dims = shape::list(&dims);
+            return self.report(CheckError::OtherProduct { dims, known, at });
+        }
+        let known = self.graph.inputs().iter().position(|known| known.name == input.name);
+        let place = known.map(|place| InputId(place as u32));
+        let place = place.unwrap_or_else(|| self.graph.push_input(input));
+        self.node(Op::Input(place), at)
+    }
+}

@@ -1,0 +1,187 @@
+//! Inputs that graphs compute before the product.
+
+use std::sync::Arc;
+
+use crate::dtype::{DType, Elem};
+
+use super::{BlockScale, Graph, Input, InputId, NodeId, Op, Product};
+
+/// A graph that computes inputs of another one.
+pub(crate) struct Earlier<'a> {
+    pub(crate) graph: &'a Arc<Graph>,
+    /// For each of its outputs, the input that it is.
+    pub(crate) inputs: Vec<Option<InputId>>,
+}
+
+impl Input {
+    /// Which output of the graph that computes it an input is: the one of its name.
+    pub(crate) fn computed_output(&self) -> usize {
+        let outputs = self.computed.iter().flat_map(|graph| &graph.outputs);
+        let found = outputs.into_iter().position(|output| output.name == self.name);
+        found.unwrap_or_else(|| panic!("compiler bug: `{}` is not computed", self.name))
+    }
+}
+
+/// A name that begins so and that is not taken.
+pub(crate) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+impl Graph {
+    /// The dtype that keeps a value as it is where it is stored between graphs, and whether a cast says so.
+    pub(crate) fn stored_dtype(&self, node: NodeId) -> (DType, bool) {
+        match (&self[node].op, self.ty(node).elem) {
+            (Op::Cast(to, _) | Op::Round(to, ..), _) if !to.is_packed() => (*to, true),
+            (_, Elem::F32) => (DType::F32, false),
+            (_, Elem::I32) => (DType::I32, false),
+            (_, Elem::Bool) => (DType::Bool, false),
+        }
+    }
+
+    /// The same graph, whose computed inputs are computed by other graphs.
+    pub(crate) fn with_computed(mut self, change: impl Fn(&Graph) -> Graph) -> Graph {
+        let mut changed: Vec<(Arc<Graph>, Arc<Graph>)> = Vec::new();
+        for input in &mut self.inputs {
+            let Some(old) = &input.computed else { continue };
+            let known = changed.iter().find(|(known, _)| Arc::ptr_eq(known, old));
+            let new = known.map_or_else(|| Arc::new(change(old)), |(_, new)| new.clone());
+            changed.push((old.clone(), new.clone()));
+            input.computed = Some(new);
+        }
+        self
+    }
+
+    /// The graphs that compute inputs, each once.
+    pub(crate) fn earlier(&self) -> Vec<Earlier<'_>> {
+        let mut all: Vec<Earlier<'_>> = Vec::new();
+        for (place, input) in self.inputs.iter().enumerate() {
+            let Some(graph) = &input.computed else { continue };
+            let at = all.iter().position(|known| Arc::ptr_eq(known.graph, graph));
+            let at = at.unwrap_or_else(|| {
+                all.push(Earlier { graph, inputs: vec![None; graph.outputs.len()] });
+                all.len() - 1
+            });
+            all[at].inputs[input.computed_output()] = Some(InputId(place as u32));
+        }
+        all
+    }
+
+    /// The same graph, all of whose inputs are passed to it.
+    pub(crate) fn with_plain_inputs(&self) -> Graph {
+        let mut plain = self.clone();
+        plain.inputs.iter_mut().for_each(|input| input.computed = None);
+        plain
+    }
+
+    /// Inputs that are declared; computed ones follow them.
+    pub fn declared_inputs(&self) -> &[Input] {
+        let computed = self.inputs.iter().position(|input| input.computed.is_some());
+        &self.inputs[..computed.unwrap_or(self.inputs.len())]
+    }
+
+    /// Inputs that are computed.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn computed_inputs(&self) -> &[Input] {
+        &self.inputs[self.declared_inputs().len()..]
+    }
+
+    /// The places of the inputs of a graph that computes one of this graph's: each is an earlier input of the same name.
+    pub(crate) fn places_of(&self, computing: &Graph) -> Vec<usize> {
+        computing.inputs.iter().map(|input| self.place_of(&input.name)).collect()
+    }
+
+    /// The place of an input.
+    pub(crate) fn place_of(&self, name: &str) -> usize {
+        let found = self.inputs.iter().position(|input| input.name == name);
+        found.unwrap_or_else(|| panic!("compiler bug: no input `{name}`"))
+    }
+
+    /// The same body on these inputs: each one that it reads is among them by its name.
+    pub(crate) fn on_inputs(&self, inputs: &[Input]) -> Graph {
+        let moved = |id: InputId| {
+            let name = &self.inputs[id.0 as usize].name;
+            let place = inputs.iter().position(|input| input.name == *name);
+            let place = place.unwrap_or_else(|| panic!("compiler bug: no input `{name}`"));
+            InputId(place as u32)
+        };
+        self.renumbered(moved, inputs.to_vec())
+    }
+
+    /// The same body on inputs that have other numbers.
+    fn renumbered(&self, moved: impl Fn(InputId) -> InputId, inputs: Vec<Input>) -> Graph {
+        let products = self.products.iter().map(|product| Product {
+            left: (moved(product.left.0), product.left.1),
+            right: (moved(product.right.0), product.right.1),
+            scales: product
+                .scales
+                .iter()
+                .map(|scale| BlockScale { input: moved(scale.input), ..scale.clone() })
+                .collect(),
+            ..product.clone()
+        });
+        let products = products.collect();
+        let mut new = Graph::new(self.name.clone(), inputs, self.space.clone(), products);
+        new.take_statements(self);
+        for (id, node) in self.nodes() {
+            new.continue_statement(self, id);
+            // Nodes are distinct, so each has the number that it had.
+            new.make(match node.op.clone() {
+                Op::Input(input) => Op::Input(moved(input)),
+                Op::Take(input, index) => Op::Take(moved(input), index),
+                op => op,
+            });
+        }
+        self.outputs.iter().for_each(|output| new.push_output(output.clone()));
+        new
+    }
+
+    /// The same body on another product.
+    pub(crate) fn with_products(mut self, products: Vec<Product>) -> Graph {
+        self.products = products;
+        self
+    }
+
+    /// The same kernel without inputs that are computed and that nothing reads.
+    pub(crate) fn without_unread(&self) -> Graph {
+        let mut read: Vec<bool> =
+            self.inputs.iter().map(|input| input.computed.is_none()).collect();
+        self.read_inputs().for_each(|id| read[id.0 as usize] = true);
+        // What a graph reads comes before what it computes.
+        for place in (0..self.inputs.len()).rev() {
+            let Some(graph) = self.inputs[place].computed.as_ref().filter(|_| read[place]) else {
+                continue;
+            };
+            self.places_of(graph).into_iter().for_each(|place| read[place] = true);
+        }
+        if read.iter().all(|read| *read) {
+            return self.clone();
+        }
+        let kept = self.inputs.iter().zip(&read).filter(|(_, read)| **read);
+        self.on_inputs(&kept.map(|(input, _)| input.clone()).collect::<Vec<_>>())
+    }
+
+    /// The same graph on the inputs that it reads alone, each in its own right.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    pub(crate) fn with_read_inputs(&self) -> Graph {
+        let mut read = vec![false; self.inputs.len()];
+        self.read_inputs().for_each(|id| read[id.0 as usize] = true);
+        let kept = self.inputs.iter().zip(&read).filter(|(_, read)| **read);
+        let kept = kept.map(|(input, _)| Input { same_as: None, ..input.clone() });
+        self.on_inputs(&kept.collect::<Vec<_>>())
+    }
+
+    /// Inputs that products and nodes read.
+    fn read_inputs(&self) -> impl Iterator<Item = InputId> + '_ {
+        let products = self.products.iter().flat_map(|product| {
+            let scales = product.scales.iter().map(|scale| scale.input);
+            [product.left.0, product.right.0].into_iter().chain(scales)
+        });
+        let nodes = self.nodes().filter_map(|(_, node)| match node.op {
+            Op::Input(input) | Op::Take(input, _) => Some(input),
+            _ => None,
+        });
+        products.chain(nodes)
+    }
+}

@@ -1,0 +1,100 @@
+//! Products whose sums of runs of K are scaled, as products of scaled elements in f32.
+//!
+//! In: a kernel whose products have block scales. Out: one whose operands are computed: each element in f32, times its
+//! factors. The sum is the same real number, within the bound of a scaled sum (docs/numerics.md).
+
+use std::sync::Arc;
+
+use crate::dtype::{DType, Elem};
+use crate::graph::{
+    Accumulation, Binary, Graph, Input, InputId, NodeId, Op, Output, Product, Side, free_name,
+};
+use crate::shape::Dim;
+
+/// The same kernel without block scales.
+pub(crate) fn scale_elements(graph: &Graph) -> Graph {
+    let scaled = |graph: &Graph| graph.products().iter().any(|it| !it.scales.is_empty());
+    if !scaled(graph) && !graph.earlier().iter().any(|earlier| scaled(earlier.graph)) {
+        return graph.clone();
+    }
+    let mut inputs: Vec<Input> = Vec::new();
+    let mut changed: Vec<(Arc<Graph>, Arc<Graph>)> = Vec::new();
+    for input in graph.inputs() {
+        let Some(old) = &input.computed else {
+            inputs.push(input.clone());
+            continue;
+        };
+        let known = changed.iter().find(|(known, _)| Arc::ptr_eq(known, old));
+        let new = match known {
+            Some((_, new)) => new.clone(),
+            None => Arc::new(with_scaled_elements(old, &mut inputs)),
+        };
+        changed.push((old.clone(), new.clone()));
+        inputs.push(Input { computed: Some(new), ..input.clone() });
+    }
+    let own = with_scaled_elements(graph, &mut inputs);
+    own.on_inputs(&inputs).without_unread()
+}
+
+/// One graph without block scales; what computes its operands is added to the kernel's inputs.
+fn with_scaled_elements(graph: &Graph, all: &mut Vec<Input>) -> Graph {
+    if graph.products().iter().all(|product| product.scales.is_empty()) {
+        return graph.clone();
+    }
+    let mut own = graph.inputs().to_vec();
+    let mut products = Vec::new();
+    for product in graph.products() {
+        let [left, right] = [Side::Left, Side::Right].map(|side| {
+            let operand = product.operand(side);
+            let scaled = product.scales.iter().any(|scale| scale.side == side);
+            if !scaled && own[operand.0.0 as usize].dtype == DType::F32 {
+                return operand;
+            }
+            let taken = |name: &str| all.iter().chain(&own).any(|input| input.name == name);
+            let name = free_name(&format!("{}_scaled", side.name()), taken);
+            let input = scaled_operand(graph, product, side, name);
+            all.push(input.clone());
+            own.push(Input { computed: None, ..input });
+            (InputId(own.len() as u32 - 1), side.k_major())
+        });
+        let accumulation = Accumulation::Native;
+        products.push(Product { left, right, accumulation, scales: Vec::new(), ..product.clone() });
+    }
+    graph.on_inputs(&own).with_products(products)
+}
+
+/// An operand whose elements are f32 and scaled.
+fn scaled_operand(graph: &Graph, product: &Product, side: Side, name: String) -> Input {
+    let scales = product.scales.iter().filter(|scale| scale.side == side);
+    let (operand, _) = product.operand(side);
+    let mut read: Vec<Input> = Vec::new();
+    for id in std::iter::once(operand).chain(scales.map(|scale| scale.input)) {
+        let input = &graph.inputs()[id.0 as usize];
+        read.push(Input { same_as: None, computed: None, ..input.clone() });
+    }
+    let varies =
+        |dim: &Dim| read.iter().any(|input| input.dims.iter().flatten().any(|it| it == dim));
+    let mut space = graph.space().of_operand(product, side);
+    space.batch.retain(|dim| varies(dim));
+    let count = read.len();
+    let mut new = Graph::new(name.clone(), read, space, Vec::new());
+    let mut value: Option<NodeId> = None;
+    for place in 0..count {
+        let factor = new.make(Op::Input(InputId(place as u32)));
+        let factor = match new.ty(factor).elem {
+            Elem::F32 => factor,
+            Elem::I32 | Elem::Bool => new.make(Op::Cast(DType::F32, factor)),
+        };
+        value = Some(match value {
+            Some(value) => new.make(Op::Binary(Binary::Multiply, value, factor)),
+            None => factor,
+        });
+    }
+    let Some(value) = value else { panic!("compiler bug: an operand of nothing") };
+    let dims = new.space().dims(new.space().accumulator_axes());
+    let output =
+        Output { name: name.clone(), dtype: DType::F32, dims: dims.clone(), value, stack: None };
+    new.push_output(output);
+    let computed = Some(Arc::new(new));
+    Input { name, dtype: DType::F32, dims: Some(dims), same_as: None, computed }
+}

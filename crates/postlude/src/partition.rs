@@ -1,0 +1,241 @@
+//! Cuts a kernel that is more than one launch into launches with stored values between them.
+//!
+//! In: an optimised graph. Out: one whose last launch reads what earlier ones store, as computed inputs. A value that all
+//! tiles of a launch finish together meets elements in the next launch; what that reads is stored as it is, f32 unless
+//! the text rounds it. What only sources make is computed again. The meaning is the same to the bit of a store.
+
+use std::sync::Arc;
+
+use crate::graph::{
+    Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
+};
+
+/// The same kernel in several launches; `None` where it is one by its structure.
+pub(crate) fn partition(graph: &Graph) -> Option<Graph> {
+    // Parts of named sizes are not cut yet: the mean of a part without columns comes out as 0 in a later launch.
+    if !graph.space().splits.is_empty() {
+        return None;
+    }
+    let levels = Levels::of(graph);
+    (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
+}
+
+/// The launch that each node is computed in.
+struct Levels {
+    of: Vec<usize>,
+    /// Whether a node can be computed again from inputs.
+    again: Vec<bool>,
+    live: Vec<bool>,
+    last: usize,
+}
+
+impl Levels {
+    fn of(graph: &Graph) -> Levels {
+        let live = graph.live();
+        let (mut of, mut after) = (vec![0; graph.len()], vec![false; graph.len()]);
+        let mut again = vec![false; graph.len()];
+        for (id, node) in graph.nodes() {
+            let place = id.index();
+            let crosses = crosses_tiles(&node.op);
+            let next = |operand: NodeId| {
+                let axes = graph.ty(operand).axes;
+                // A reduction of a finished value is finished with it, and so is math of its own dims.
+                let meets = axes != node.ty.axes && node.op.reduction().is_none();
+                after[operand.index()] && meets
+            };
+            let operands = || node.op.operands();
+            of[place] = operands()
+                .map(|operand| of[operand.index()] + usize::from(next(operand)))
+                .max()
+                .unwrap_or(0);
+            let inherits =
+                |operand: NodeId| of[operand.index()] == of[place] && after[operand.index()];
+            after[place] = crosses || operands().any(inherits);
+            again[place] =
+                is_repeatable(&node.op) && operands().all(|operand| again[operand.index()]);
+        }
+        let used = of.iter().zip(&live).filter(|(_, live)| **live).map(|(level, _)| *level);
+        let last = used.max().unwrap_or(0);
+        Levels { of, again, live, last }
+    }
+}
+
+/// Whether several tiles of a launch share a result.
+fn crosses_tiles(op: &Op) -> bool {
+    match op.dependence() {
+        Dependence::Reduce(_, over, _) | Dependence::ReduceWeighted(_, over, ..) => {
+            over.batch || over.row == Some(Run::All) || over.column == Some(Run::All)
+        }
+        Dependence::Pick(..) => true,
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Concat(_)
+        | Dependence::Call => false,
+    }
+}
+
+/// Whether an operation makes an element of elements alone, none of them a product's, and has the same bits in every
+/// launch: how accurate a function is depends on what a launch makes of it.
+fn is_repeatable(op: &Op) -> bool {
+    match op.dependence() {
+        Dependence::Source => !matches!(op, Op::Accumulator(_)),
+        Dependence::Elementwise(_) => match op {
+            Op::Unary(op, _) => matches!(op, Unary::Negate | Unary::Abs | Unary::Not),
+            Op::Binary(op, ..) => !matches!(op, Binary::Divide | Binary::Pow),
+            Op::Fma(..) | Op::Select(..) | Op::Cast(..) => true,
+            _ => false,
+        },
+        Dependence::Reduce(..)
+        | Dependence::ReduceWeighted(..)
+        | Dependence::Pick(..)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Concat(_)
+        | Dependence::Call => false,
+    }
+}
+
+/// A kernel while it is cut.
+struct Cutting<'a> {
+    graph: &'a Graph,
+    levels: &'a Levels,
+    /// The kernel's inputs, and the stored values.
+    inputs: Vec<Input>,
+    /// By node, the input that has its stored value.
+    stored: Vec<Option<usize>>,
+}
+
+impl<'a> Cutting<'a> {
+    fn new(graph: &'a Graph, levels: &'a Levels) -> Cutting<'a> {
+        let (inputs, stored) = (graph.inputs().to_vec(), vec![None; graph.len()]);
+        Cutting { graph, levels, inputs, stored }
+    }
+
+    fn cut(mut self) -> Graph {
+        let last = self.levels.last;
+        for level in 0..last {
+            let wanted = self.wanted_after(level);
+            let name = self.free_name(&format!("{}_launch", self.graph.name()));
+            let mut launch = Launch::new(&self, level, name);
+            let mut outputs = Vec::new();
+            for node in &wanted {
+                let (value, ty) = (launch.value(*node), self.graph.ty(*node));
+                let (dtype, _) = self.graph.stored_dtype(*node);
+                let name = self.free_name(&format!("stored_{}", node.index()));
+                let dims = self.graph.space().dims(ty.axes);
+                outputs.push(Output { name, dtype, dims, value, stack: None });
+            }
+            let mut new = launch.new;
+            for output in &outputs {
+                new.push_output(output.clone());
+            }
+            let computed = Arc::new(new.with_read_inputs());
+            for (node, output) in wanted.iter().zip(outputs) {
+                self.stored[node.index()] = Some(self.inputs.len());
+                self.inputs.push(Input {
+                    name: output.name,
+                    dtype: output.dtype,
+                    dims: Some(output.dims),
+                    same_as: None,
+                    computed: Some(computed.clone()),
+                });
+            }
+        }
+        let mut launch = Launch::new(&self, last, self.graph.name().to_owned());
+        let outputs: Vec<Output> =
+            self.graph.outputs().iter().map(|output| launch.output(output)).collect();
+        let mut new = launch.new;
+        for output in outputs {
+            new.push_output(output);
+        }
+        new.on_inputs(&self.inputs).without_unread()
+    }
+
+    /// The values of a launch that later ones read.
+    fn wanted_after(&self, level: usize) -> Vec<NodeId> {
+        let Levels { of, again, live, .. } = self.levels;
+        let mut wanted = vec![false; self.graph.len()];
+        let mut want = |node: NodeId| {
+            wanted[node.index()] |= of[node.index()] == level && !again[node.index()];
+        };
+        for (id, node) in self.graph.nodes().filter(|(id, _)| live[id.index()]) {
+            if of[id.index()] > level {
+                node.op.operands().for_each(&mut want);
+            }
+        }
+        self.graph.outputs().iter().flat_map(Output::values).for_each(want);
+        let nodes = self.graph.nodes().map(|(id, _)| id);
+        nodes.filter(|id| wanted[id.index()]).collect()
+    }
+
+    /// A name that no input has.
+    fn free_name(&self, name: &str) -> String {
+        free_name(name, |name| self.inputs.iter().any(|input| input.name == name))
+    }
+}
+
+/// One launch under construction.
+struct Launch<'a, 'b> {
+    cutting: &'b Cutting<'a>,
+    level: usize,
+    new: Graph,
+    places: Vec<Option<NodeId>>,
+}
+
+impl<'a, 'b> Launch<'a, 'b> {
+    fn new(cutting: &'b Cutting<'a>, level: usize, name: String) -> Launch<'a, 'b> {
+        let old = cutting.graph;
+        let products = if level == 0 { old.products().to_vec() } else { Vec::new() };
+        let plain = |input: &Input| Input { computed: None, ..input.clone() };
+        let inputs = cutting.inputs.iter().map(plain).collect();
+        let mut new = Graph::new(name, inputs, old.space().clone(), products);
+        new.take_statements(old);
+        Launch { cutting, level, new, places: vec![None; old.len()] }
+    }
+
+    /// The value of a node in this launch: computed here, or stored by an earlier one.
+    fn value(&mut self, root: NodeId) -> NodeId {
+        let (graph, levels) = (self.cutting.graph, self.cutting.levels);
+        let mut open = vec![root];
+        while let Some(&node) = open.last() {
+            if self.places[node.index()].is_some() {
+                open.pop();
+                continue;
+            }
+            self.new.continue_statement(graph, node);
+            let is_own = levels.of[node.index()] == self.level || levels.again[node.index()];
+            if let (Some(input), false) = (self.cutting.stored[node.index()], is_own) {
+                let stored = self.new.make(Op::Input(InputId(input as u32)));
+                self.places[node.index()] = Some(stored);
+                continue;
+            }
+            let missing: Vec<NodeId> = graph[node]
+                .op
+                .operands()
+                .filter(|operand| self.places[operand.index()].is_none())
+                .collect();
+            if missing.is_empty() {
+                let places = &self.places;
+                let op = graph[node].op.map(|operand| {
+                    places[operand.index()]
+                        .unwrap_or_else(|| panic!("compiler bug: an operand is not there"))
+                });
+                self.places[node.index()] = Some(self.new.make(op));
+            } else {
+                open.extend(missing);
+            }
+        }
+        self.places[root.index()].unwrap_or_else(|| panic!("compiler bug: a value is not there"))
+    }
+
+    fn output(&mut self, output: &Output) -> Output {
+        let value = self.value(output.value);
+        let stack = output.stack.as_ref().map(|stack| Stack {
+            rest: stack.rest.iter().map(|node| self.value(*node)).collect(),
+            ..stack.clone()
+        });
+        Output { value, stack, ..output.clone() }
+    }
+}
