@@ -12,7 +12,7 @@ What is not here: stable forms. `log(1 - sigmoid(z))` loses its digits in f64 be
 from typing import Any, NamedTuple
 
 import torch
-from rounding import DTYPES, FLOATS, read, step, store
+from rounding import DTYPES, FLOATS, HALVES, read, step, store
 from text_parser import parse
 from torch.nn import functional
 
@@ -446,6 +446,9 @@ class Evaluation:
     def cast(self, dtype, value):
         if dtype == "f32":
             return value._replace(data=as_float(value.data))
+        if dtype in HALVES:
+            data = read(store(value.data, "i32"), "i32").clamp(*HALVES[dtype])
+            return self.made(data, value.dims, [value], jumps=True, rounds=False)
         dtype = "bool" if dtype == "b1" else dtype
         data = read(store(value.data, dtype), dtype)
         return self.made(data, value.dims, [value], jumps=True, rounds=False)

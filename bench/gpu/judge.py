@@ -28,7 +28,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "python")]
 
 import torch  # noqa: E402
 from float64 import Noise, evaluate, products  # noqa: E402
-from rounding import DTYPES, read, step, store  # noqa: E402
+from rounding import DTYPES, PER_BYTE, read, step, store  # noqa: E402
 from text_parser import parse  # noqa: E402
 
 SIZES = {"L": 2, "B": 2, "G": 2, "H": 3, "M": 256, "N": 384, "K": 136, "D": 128, "Q": 128, "KV": 128}
@@ -60,9 +60,8 @@ def random_input(name, dtype, dims, sizes, generator):
     if dims is None:
         return SCALARS.get(name, 0.75) if dtype == "f32" else 2
     device, shape = generator.device, [size(dim, sizes) for dim in dims]
-    if dtype == "b1":
-        shape[-1] //= 8
-    if dtype in ("b1", "u8", "i8", "i32", "bool"):
+    shape[-1:] = [last // PER_BYTE.get(dtype, 1) for last in shape[-1:]]
+    if dtype in (*PER_BYTE, "u8", "i8", "i32", "bool"):
         ends = {"i8": (-128, 128), "i32": (0, sizes["N"] if name in ("target", "token") else 9), "bool": (0, 2)}.get(dtype, (0, 256))
         return torch.randint(*ends, shape, generator=generator, device=device).to(DTYPES[dtype])
     if "scale" in name or "norm" in name or name in ("rms", "deviation", "frequency"):

@@ -1,4 +1,4 @@
-"""Dtypes of the language in PyTorch: rounding f64 to them once, their steps, and packed bits.
+"""Dtypes of the language in PyTorch: rounding f64 to them once, their steps, packed bits and halves of bytes.
 
 In: f64, int64 or bool tensors. Out: tensors of the dtype that is stored. Invariant: one rounding, to nearest even, also
 where PyTorch itself would round to f32 first; what is too large saturates as docs/numerics.md says.
@@ -9,8 +9,12 @@ import torch
 DTYPES = {
     "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn,
     "f8e5m2": torch.float8_e5m2, "f8e8m0": torch.float8_e8m0fnu, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "bool": torch.bool,
-    "b1": torch.uint8,
+    "b1": torch.uint8, "i4": torch.uint8, "u4": torch.uint8,
 }
+#: Elements of the last dim that a byte holds.
+PER_BYTE = {"b1": 8, "i4": 2, "u4": 2}
+#: The ends of what half a byte holds.
+HALVES = {"i4": (-8, 7), "u4": (0, 15)}
 INTEGERS = ("i8", "u8", "i32")
 #: Bits after the point, and the exponent of the smallest normal number.
 FLOATS = {"f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "f8e4m3": (3, -6), "f8e5m2": (2, -14), "f8e8m0": (0, -127)}
@@ -22,6 +26,9 @@ def read(stored, dtype):
     if dtype == "b1":
         bits = torch.arange(8, device=stored.device, dtype=torch.uint8)
         return ((stored.unsqueeze(-1) >> bits) & 1).flatten(-2).bool()
+    if dtype in HALVES:
+        halves = torch.stack((stored & 15, stored >> 4), -1).flatten(-2).to(torch.int64)
+        return torch.where(halves > HALVES[dtype][1], halves - 16, halves)
     if dtype == "bool":
         return stored.bool()
     return stored.to(torch.int64) if dtype in INTEGERS else stored.to(torch.float32).to(torch.float64)

@@ -6,7 +6,7 @@ use postlude::{Argument, Arguments, Compiled, DType, Problem, Tensor, TensorErro
 
 use crate::case::{Case, Expectation, Layout};
 use crate::fill::fill;
-use crate::layout::lay_out;
+use crate::layout::{can_lie, lay_out};
 
 /// Why a case cannot be given to its kernel.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +45,8 @@ pub fn bind(
             None => Argument::Scalar(case.set.get(&input.name).copied().unwrap_or(1.0)),
             Some(dims) => {
                 let packed = tensor(case, &sized, &input.name, input.dtype, sized.shape(dims))?;
-                // Packed bits have one layout; only a case that asks for another is refused.
-                let layout = layout.filter(|_| input.dtype != DType::B1);
+                // Packed elements have few layouts; only a case that asks for another is refused.
+                let layout = layout.filter(|layout| can_lie(input.dtype, dims.len(), *layout));
                 let layout = case.layouts.get(&input.name).copied().or(layout);
                 Argument::Tensor(match layout {
                     Some(layout) => lay_out(&packed, layout)

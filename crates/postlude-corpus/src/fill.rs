@@ -130,9 +130,9 @@ pub fn fill(
     chunks.enumerate().for_each(|(chunk, bytes)| {
         let start = chunk * CHUNK;
         let len = CHUNK.min(count - start);
-        if matches!(kind, Fill::Integers | Fill::Labels) {
+        if let Some(range) = whole_numbers(kind, dtype, labels) {
             let mut values = [0; CHUNK];
-            draw_whole(kind, labels, seed, start, &mut values);
+            draw_whole(range, seed, start, &mut values);
             if dtype.elem() == Elem::Bool {
                 values = values.map(|value| i32::from(value > 0));
             }
@@ -149,11 +149,19 @@ pub fn fill(
     Ok(tensor)
 }
 
-fn draw_whole(kind: Fill, labels: usize, seed: u64, start: usize, values: &mut [i32]) {
-    let (lowest, choices) = match kind {
-        Fill::Labels => (0, labels.clamp(1, i32::MAX as usize)),
-        _ => (-4, 9),
-    };
+/// The whole numbers that are drawn, the lowest and how many, where whole ones are: all of an element of four bits.
+fn whole_numbers(kind: Fill, dtype: DType, labels: usize) -> Option<(i32, usize)> {
+    match (kind, dtype) {
+        (Fill::Ones | Fill::Zeros, _) => None,
+        (Fill::Labels, _) => Some((0, labels.clamp(1, i32::MAX as usize))),
+        (_, DType::I4) => Some((-8, 16)),
+        (_, DType::U4) => Some((0, 16)),
+        (Fill::Integers, _) => Some((-4, 9)),
+        (Fill::Normal | Fill::Uniform | Fill::Special | Fill::Large, _) => None,
+    }
+}
+
+fn draw_whole((lowest, choices): (i32, usize), seed: u64, start: usize, values: &mut [i32]) {
     for (offset, value) in values.iter_mut().enumerate() {
         // The high half of a product with 32 random bits: as even as the choices are few.
         let bits = bits_at(seed, start + offset) >> 32;
@@ -270,6 +278,22 @@ mod tests {
         let labels = values(Fill::Labels, DType::I32, 50_000);
         assert!(labels.iter().all(|label| (0.0..5.0).contains(label)));
         assert_eq!(fill(Fill::Labels, DType::I32, &[3], 0, 1).unwrap().values(), [0.0; 3]);
+    }
+
+    #[test]
+    fn elements_of_four_bits_are_drawn_evenly() {
+        for (dtype, lowest) in [(DType::I4, -8), (DType::U4, 0)] {
+            for kind in [Fill::Normal, Fill::Uniform, Fill::Integers, Fill::Special, Fill::Large] {
+                let drawn = values(kind, dtype, 32_000);
+                for whole in lowest..lowest + 16 {
+                    let count = drawn.iter().filter(|v| **v == f64::from(whole)).count();
+                    assert!((1_800..2_200).contains(&count), "{kind} {dtype} {whole}: {count}");
+                }
+            }
+            assert_eq!(values(Fill::Ones, dtype, 4), [1.0; 4]);
+            assert_eq!(values(Fill::Zeros, dtype, 4), [0.0; 4]);
+            assert!(values(Fill::Labels, dtype, 64).iter().all(|v| (0.0..5.0).contains(v)));
+        }
     }
 
     #[test]

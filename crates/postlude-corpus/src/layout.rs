@@ -11,10 +11,23 @@ use crate::case::Layout;
 /// Elements between rows, and before the first element: odd, so that nothing stays aligned.
 const GAP: usize = 3;
 
+/// Whether a tensor of this many dims can lie so: bits have no gaps, and the last dim of halves of bytes none.
+pub(crate) fn can_lie(dtype: DType, rank: usize, layout: Layout) -> bool {
+    match (dtype.per_byte(), layout) {
+        (1, _) => true,
+        (2, Layout::Padded) => rank > 1,
+        (2, Layout::Transposed) => rank < 2,
+        (2, Layout::Offset) => true,
+        (_, Layout::Padded | Layout::Transposed | Layout::Reversed | Layout::Offset) => false,
+    }
+}
+
 /// Moves a tensor's elements to where the layout has them.
 pub fn lay_out(tensor: &Tensor, layout: Layout) -> Result<Tensor, TensorError> {
     let shape = tensor.shape().to_vec();
-    let (strides, offset) = strides(&shape, layout);
+    // Three bytes where elements are halves of one.
+    let gap = if tensor.dtype().bits() == 4 { 2 * GAP } else { GAP };
+    let (strides, offset) = strides(&shape, layout, gap);
     if tensor.dtype() == DType::B1 {
         // Packed bits have one layout; what is asked for is refused where tensors are made.
         return Tensor::with_strides(DType::B1, shape, strides, offset, tensor.bytes().to_vec());
@@ -23,7 +36,7 @@ pub fn lay_out(tensor: &Tensor, layout: Layout) -> Result<Tensor, TensorError> {
         let last = size.saturating_sub(1) as isize;
         (last * stride).max(0) as usize
     });
-    let elements = offset + reach.sum::<usize>() + 1 + GAP;
+    let elements = offset + reach.sum::<usize>() + 1 + gap;
     at_strides(tensor, strides, offset, elements)
 }
 
@@ -46,15 +59,15 @@ pub(crate) fn at_strides(
     Ok(moved)
 }
 
-fn strides(shape: &[usize], layout: Layout) -> (Vec<isize>, usize) {
+fn strides(shape: &[usize], layout: Layout, gap: usize) -> (Vec<isize>, usize) {
     match layout {
         Layout::Padded => {
             let mut padded = shape.to_vec();
             match padded.as_mut_slice() {
                 [] => (Vec::new(), 0),
-                [_] => (vec![1 + GAP as isize], 0),
+                [_] => (vec![1 + gap as isize], 0),
                 [.., last] => {
-                    *last += GAP;
+                    *last += gap;
                     (contiguous(&padded), 0)
                 }
             }
@@ -78,7 +91,7 @@ fn strides(shape: &[usize], layout: Layout) -> (Vec<isize>, usize) {
             });
             (forward.iter().map(|stride| -stride).collect(), last.sum())
         }
-        Layout::Offset => (contiguous(shape), GAP),
+        Layout::Offset => (contiguous(shape), gap),
     }
 }
 
@@ -97,6 +110,21 @@ mod tests {
                     let moved = lay_out(&tensor, layout).unwrap();
                     assert_eq!(moved.values(), tensor.values(), "{layout} {shape:?}");
                     assert_eq!(moved.to_contiguous(), tensor);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn halves_of_bytes_keep_their_last_dim_together() {
+        let values: Vec<f64> = (0..24).map(|place| f64::from(place % 16)).collect();
+        for shape in [vec![24], vec![3, 8], vec![2, 3, 4]] {
+            let tensor = Tensor::from_values(DType::U4, shape.clone(), &values).unwrap();
+            for layout in Layout::ALL {
+                let moved = lay_out(&tensor, layout);
+                assert_eq!(can_lie(DType::U4, shape.len(), layout), moved.is_ok(), "{layout}");
+                if let Ok(moved) = moved {
+                    assert_eq!(moved.to_contiguous(), tensor, "{layout} {shape:?}");
                 }
             }
         }

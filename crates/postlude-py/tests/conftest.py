@@ -30,12 +30,19 @@ DTYPES = {
     "u8": np.dtype(np.uint8),
     "i32": np.dtype(np.int32),
     "bool": np.dtype(np.bool_),
-    # Bits are packed along the last dim.
+    # Bits and halves of bytes are packed along the last dim.
     "b1": np.dtype(np.uint8),
+    "i4": np.dtype(np.uint8),
+    "u4": np.dtype(np.uint8),
 }
 
-#: Sizes that every kernel of the library takes: M and N are multiples of the largest runs.
-SIZES = {"L": 2, "B": 2, "G": 2, "H": 3, "M": 128, "N": 384, "K": 40, "Q": 128, "KV": 128}
+#: Elements of the last dim that a byte holds.
+PER_BYTE = {"b1": 8, "i4": 2, "u4": 2}
+
+#: Sizes that every kernel of the library takes: M, N and K are multiples of the largest runs.
+SIZES = {
+    "L": 2, "B": 2, "G": 2, "H": 3, "M": 128, "N": 384, "K": 256, "Q": 128, "KV": 128, "E": 24, "F": 40, "R": 8, "T": 6,
+}  # fmt: skip
 
 #: Host scalars by name; all others are this number.
 SCALARS = {"eps": 1e-5, "delta": 0.5, "cap": 20.0}
@@ -55,15 +62,15 @@ def shape_of(dims: list[str], sizes: dict[str, int] = SIZES) -> tuple[int, ...]:
 
 
 def stored_shape(dtype: str, dims: list[str], sizes: dict[str, int] = SIZES) -> tuple[int, ...]:
-    """The shape of the array: bits are packed eight to a byte."""
+    """The shape of the array: bits and halves of bytes are packed."""
     shape = shape_of(dims, sizes)
-    return (*shape[:-1], shape[-1] // 8) if dtype == "b1" else shape
+    return (*shape[:-1], shape[-1] // PER_BYTE[dtype]) if dtype in PER_BYTE else shape
 
 
 def random_array(rng: np.random.Generator, name: str, dtype: str, dims: list[str], sizes: dict[str, int]) -> Any:
     """Random elements of a declared input."""
     shape = stored_shape(dtype, dims, sizes)
-    if dtype in ("b1", "u8"):
+    if dtype == "u8" or dtype in PER_BYTE:
         array = rng.integers(0, 256, shape)
     elif dtype == "bool":
         array = rng.integers(0, 2, shape)

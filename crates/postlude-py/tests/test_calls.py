@@ -222,6 +222,46 @@ def test_bits_are_bytes_lowest_first() -> None:
     assert kernel(A, W, out=out) is out and np.array_equal(out, mask)
 
 
+def half_bytes(signed: bool, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Random elements of four bits, and the bytes that hold them."""
+    low = -8 if signed else 0
+    elements = np.random.default_rng(2).integers(low, low + 16, shape)
+    low_half, high_half = (elements[..., place::2].astype(np.uint8) & 15 for place in (0, 1))
+    return elements.astype(np.float32), low_half | high_half << 4
+
+
+def test_halves_of_bytes_are_bytes_lowest_first() -> None:
+    kernel = postlude.compile(
+        "kernel k(A: f32[M, K], W: f32[N, K], x: i4[M, N], y: u4[N]) -> D: f32[M, N] { D = A @ W.T * x + y }"
+    )
+    A, W, _ = matrices()
+    M, N = A.shape[0], W.shape[0]
+    (x, packed), (y, vector) = half_bytes(True, (M, N)), half_bytes(False, (N,))
+    want = A @ W.T * x + y
+    assert packed.shape == (M, N // 2) and np.array_equal(kernel(A, W, packed, vector), want)
+    # Rows may lie anywhere.
+    wide = np.zeros((M, N), np.uint8)
+    wide[:, 1 : 1 + N // 2] = packed
+    assert np.array_equal(kernel(A, W, wide[:, 1 : 1 + N // 2], vector), want)
+    assert np.array_equal(kernel(A[::-1], W, packed[::-1], vector), want[::-1])
+
+
+def test_weights_of_half_bytes() -> None:
+    A = np.random.default_rng(3).integers(-4, 5, (5, 16))
+    W, packed = half_bytes(True, (6, 16))
+    whole = postlude.compile("kernel k(A: i8[M, K], W: i4[N, K]) -> D: i32[M, N] { D = A @ W.T }")
+    assert np.array_equal(whole(A.astype(np.int8), packed), A @ W.T.astype(np.int64))
+    U, packed = half_bytes(False, (6, 16))
+    z, zeros = half_bytes(False, (6, 2))
+    s = np.exp2(np.arange(12, dtype=np.float32).reshape(6, 2) - 6)
+    scaled = postlude.compile(
+        "kernel k(A: bf16[M, K], W: u4[N, K], z: u4[N, K/8], s: f32[N, K/8]) -> D: f32[M, N] "
+        "{ D = A @ bf16((f32(W) - f32(z)) * s).T }"
+    )
+    spread = np.repeat(z, 8, axis=1), np.repeat(s, 8, axis=1)
+    assert np.array_equal(scaled(A.astype(BF16), packed, zeros, s), A @ ((U - spread[0]) * spread[1]).T)
+
+
 # JAX.
 
 

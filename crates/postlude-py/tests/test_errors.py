@@ -148,6 +148,21 @@ def test_packed_bits_have_to_be_contiguous() -> None:
         kernels.relu_mask_backward(**inputs)
 
 
+def test_halves_of_bytes_lie_in_pairs() -> None:
+    kernel = postlude.compile(
+        "kernel k(A: f32[M, K], W: f32[N, K], x: i4[M, N]) -> D: f32[M, N] { D = A @ W.T * x }"
+    )
+    A, W, x = np.ones((4, 2), F32), np.ones((8, 2), F32), np.zeros((4, 8), np.uint8)
+    for scattered in (x[:, ::2], np.asfortranarray(x[:, :4]), x[:, 3::-1]):
+        with pytest.raises(postlude.CallError, match="`x` is i4, two elements in a byte") as caught:
+            kernel(A, W, scattered)
+        assert caught.value.help == "copy it to contiguous memory first"
+    with pytest.raises(postlude.CallError, match="`x` has size 6 along `N`, which is 8"):
+        kernel(A, W, x[:, :3])
+    with pytest.raises(postlude.CallError, match="`x` is declared i4, but i8 was given"):
+        kernel(A, W, x[:, :4].astype(np.int8))
+
+
 def test_a_size_that_the_kernel_does_not_take() -> None:
     A, W = np.ones((4, 8), BF16), np.ones((7, 8), BF16)
     with pytest.raises(postlude.CallError, match="`N` is 7, which is not even") as caught:

@@ -192,6 +192,16 @@ def test_casts_and_stores_agree_with_pytorch(dtype: str) -> None:
     assert_right(f"D = {dtype}({scaled})", f"{dtype}[M, N]")
 
 
+def test_inputs_and_casts_of_half_a_byte_agree_with_pytorch() -> None:
+    kernel = postlude.compile(
+        "kernel k(A: f32[M, K], W: f32[N, K], x: i4[M, N], y: u4[N]) -> (D: f32[M, N], E: i8[M, N], F: u8[M, N]) {\n"
+        "    z = A @ W.T\n    D = z * x + y\n    E = i4(5.0 * z)\n    F = u4(x + y)\n}"
+    )
+    given = judge.arguments(kernel, judge.SMALL, "cpu")
+    _, wrong = judge.judge(kernel, given)
+    assert not wrong
+
+
 def test_rounding_to_16_bits_is_rounded_once() -> None:
     # Just above a tie of bf16, by less than f32 holds: through f32 it would be a tie, and go down to even.
     above = torch.tensor([1 + 2.0**-8 + 2.0**-30, -1 - 2.0**-8 - 2.0**-30, 1 + 2.0**-8], dtype=torch.float64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SIZES, address, bits, empty_outputs, operands
+from conftest import PER_BYTE, SIZES, address, bits, empty_outputs, operands
 
 import postlude
 from postlude import kernels
@@ -57,7 +57,7 @@ def test_every_kernel_reads_strided_arrays_where_they_lie(name: str) -> None:
     kernel = getattr(kernels, name)
     inputs = operands(kernel)
     _, declared, _ = kernel._native.signature
-    packed = {name for name, dtype, _ in declared if dtype == "b1"}
+    packed = {name for name, dtype, _ in declared if dtype in PER_BYTE}
     views = {name: value if name in packed else scattered(value) for name, value in inputs.items()}
     expected, result = kernel(**inputs), kernel(**views)
     several = isinstance(expected, tuple)

@@ -16,7 +16,7 @@ from traced_kernels import TRACED
 
 import postlude
 from postlude import Kernel, KernelError, kernel, lang
-from postlude.lang import bf16, bool_, f32, gelu, i32, relu, where
+from postlude.lang import bf16, bool_, exp, f32, gelu, i32, relu, where
 
 SIZES = {"L": 2, "M": 16, "N": 256, "K": 32}
 
@@ -411,7 +411,7 @@ REFUSED = [
     (lambda z: z + 1j, "1j of the type `complex`", None),
     (lambda z: z & True, "no literal", "comparison"),
     (lambda z: z * gelu, "the function or dtype `gelu`", "gelu(x)"),
-    (lambda z: 2 * z @ z, "operands of `@` are inputs", "alpha * (A @ W.T)"),
+    (lambda z: 2 @ z, "an operand of `@` is a tensor", "alpha * (A @ W.T)"),
     (lambda z: np.ones((2, 2)) @ z, "is an array", "parameter of the function"),
     (lambda z: z.reshape(1), "no attribute `reshape`", None),
     (lambda z: z.relo(), "no attribute `relo`", "`.relu`"),
@@ -569,12 +569,12 @@ def test_errors_of_the_checker_show_the_text_and_its_place() -> None:
     with pytest.raises(KernelError) as caught:
 
         @kernel
-        def two_products(A: f32["M", "K"], W: f32["N", "K"]) -> f32["M", "N"]:
-            return A @ W.T + relu(A @ W.T)
+        def unrounded(A: bf16["M", "K"], W: bf16["N", "K"]) -> f32["M", "N"]:
+            return exp(A) @ W.T
 
     error = caught.value
-    assert "more than one `@`" in str(error) and "    D = A @ W.T + relu(A @ W.T)\n" in str(error)
-    assert (error.line, error.help) == (2, "give the product a name and use the name twice: `z = A @ B`")
+    assert "does not say what it is rounded to" in str(error) and "    D = exp(A) @ W.T\n" in str(error)
+    assert error.line == 2 and error.help.startswith("cast it")
 
 
 def test_values_of_another_kernel_are_refused() -> None:

@@ -16,6 +16,7 @@ mod free_outputs;
 mod functions;
 mod inputs;
 mod online;
+mod operands;
 mod outputs;
 mod parts;
 mod random;
@@ -209,9 +210,10 @@ impl Draw {
         let ty = Type { elem, axes: self.tile() };
         // Sums of K products; data are drawn later, so this is a guess.
         let about = if self.traits.whole { 60.0 } else { 8.0 };
-        let product = Sketch::product(self.sketch.factors);
+        let product = self.product_text();
         self.product = self.assign(product, &[], ty, about);
         self.sketch.values[self.product].from_product = true;
+        self.multiply_again(ty, about);
     }
 
     fn sketch_scaled(&mut self, value: ValueId) {

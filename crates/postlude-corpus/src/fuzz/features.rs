@@ -75,9 +75,11 @@ pub fn wanted() -> BTreeSet<String> {
     }
     for dtype in DType::ALL {
         all.extend(["tile", "vector"].map(|what| format!("{dtype} input {what}")));
-        all.extend(["tile", "vector"].map(|what| format!("{dtype} output {what}")));
+        if dtype.is_stored() {
+            all.extend(["tile", "vector"].map(|what| format!("{dtype} output {what}")));
+        }
         all.insert(format!("cast to {dtype}"));
-        if dtype != DType::B1 {
+        if !dtype.is_packed() {
             all.extend(["input", "output"].map(|role| format!("{dtype} {role} scalar")));
         }
         if dtype.accumulator().is_some() {

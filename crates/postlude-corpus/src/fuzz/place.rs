@@ -92,16 +92,37 @@ impl Place {
 
     /// The same values there, with all ones in between: nan in every float. Where a dim stands still the last ones stay.
     pub(super) fn put(&self, tensor: &Tensor) -> Result<Tensor, TensorError> {
-        if self.is_packed() || tensor.dtype() == DType::B1 {
+        let place = self.of(tensor.dtype(), tensor.shape().len());
+        if place.is_packed() {
             return Ok(tensor.clone());
         }
-        let (strides, offset, elements) = self.layout(tensor.shape());
+        let (strides, offset, elements) = place.layout(tensor.shape());
         at_strides(tensor, strides, offset, elements)
     }
 
-    /// Strides and start of a tensor of that shape there.
-    pub(super) fn describe(&self, shape: &[usize]) -> String {
-        let (strides, offset, _) = self.layout(shape);
+    /// What is left of it for elements of this type: bits have no gaps, and the last dim of halves of bytes none.
+    fn of(&self, dtype: DType, rank: usize) -> Place {
+        let Place { align, gap, offset, .. } = *self;
+        match dtype.per_byte() {
+            1 => self.clone(),
+            2 => {
+                let inner = |dim: &usize| *dim + 1 < rank;
+                Place {
+                    align,
+                    gap: 2 * gap,
+                    backwards: self.backwards.iter().copied().filter(inner).collect(),
+                    still: self.still.filter(inner),
+                    offset: 2 * offset,
+                    ..Place::default()
+                }
+            }
+            _ => Place::default(),
+        }
+    }
+
+    /// Strides and start of a tensor of that type and shape there.
+    pub(super) fn describe(&self, dtype: DType, shape: &[usize]) -> String {
+        let (strides, offset, _) = self.of(dtype, shape.len()).layout(shape);
         format!("strides {strides:?} from {offset}")
     }
 }
@@ -127,6 +148,24 @@ mod tests {
                 let place = Place::any(random, shape.len(), false);
                 let moved = place.put(&tensor).unwrap_or_else(|error| panic!("{place}: {error}"));
                 assert_eq!(moved.values(), values, "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn packed_elements_lie_in_whole_bytes() {
+        let random = &mut Random::new(4);
+        for dtype in [DType::B1, DType::I4, DType::U4] {
+            for shape in [vec![8], vec![3, 8], vec![2, 3, 8]] {
+                let count = shape.iter().product::<usize>();
+                let values: Vec<f64> = (0..count).map(|place| (place % 3) as f64).collect();
+                let tensor = Tensor::from_values(dtype, shape.clone(), &values).unwrap();
+                for _ in 0..200 {
+                    let place = Place::any(random, shape.len(), false);
+                    let moved =
+                        place.put(&tensor).unwrap_or_else(|error| panic!("{place}: {error}"));
+                    assert_eq!(moved.values(), tensor.values(), "{place}");
+                }
             }
         }
     }

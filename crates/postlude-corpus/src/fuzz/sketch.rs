@@ -202,11 +202,11 @@ impl Sketch {
         all.filter(|(place, _)| batched && lacks >> place & 1 == 0).collect()
     }
 
-    /// The matrix product; B is declared the way that needs no `.T` when K comes first.
-    pub(super) fn product(factors: [Factor; 2]) -> String {
+    /// The operands of the product; B is declared the way that needs no `.T` when K comes first.
+    pub(super) fn operand_texts(factors: [Factor; 2]) -> [&'static str; 2] {
         let left = if factors[0].inner_first { "A.T" } else { "A" };
         let right = if factors[1].inner_first { "B" } else { "B.T" };
-        format!("{left} @ {right}")
+        [left, right]
     }
 
     fn lines(&self) -> Vec<String> {
@@ -308,7 +308,7 @@ impl Sketch {
         self.statements.iter().filter_map(least).max().unwrap_or(0)
     }
 
-    /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes of bits.
+    /// What the sizes of L, M and N have to be multiples of: of widths that divide columns, and of whole bytes.
     pub(super) fn multiples(&self) -> [usize; 3] {
         let mut multiples = [1, 1, self.base as usize];
         let live = self.live();
@@ -342,8 +342,8 @@ impl Sketch {
             for dim in dims {
                 need(dim, 1);
             }
-            if let (DType::B1, Some(last)) = (dtype, dims.last()) {
-                need(last, 8);
+            if let Some(last) = dims.last() {
+                need(last, dtype.per_byte());
             }
         }
         multiples

@@ -5,8 +5,8 @@ use std::fmt;
 
 use postlude::sim::Timing;
 use postlude::{
-    Argument, Arguments, Backend, Bindings, Bound, Compiled, Error, Kernel, MathMode, Problem,
-    Sizes, Tensor, TensorError,
+    Argument, Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Kernel, MathMode,
+    Problem, Sizes, Tensor, TensorError,
 };
 
 use super::place::Place;
@@ -129,8 +129,8 @@ impl Specimen {
         self.places.get(name).map_or_else(|| Ok(tensor.clone()), |place| place.put(tensor))
     }
 
-    /// The names of everything that is declared and reaches an output, with its dims.
-    fn declared(&self) -> Vec<(String, Vec<usize>)> {
+    /// The names of everything that is declared and reaches an output, with its type and dims.
+    fn declared(&self) -> Vec<(String, DType, Vec<usize>)> {
         let [_, rows, columns, inner] = self.sizes;
         let columns = columns / self.sketch.base as usize;
         let mut all = Vec::new();
@@ -146,16 +146,17 @@ impl Specimen {
             if place == 1 && self.sketch.shares_operand {
                 continue;
             }
-            all.push((["A", "B"][place].to_owned(), shape));
+            all.push((["A", "B"][place].to_owned(), self.sketch.operands[place], shape));
         }
         let live = self.sketch.live();
         for input in self.sketch.inputs.iter().filter(|input| live[input.value]) {
             if let Some(dims) = &input.dims {
-                all.push((self.sketch.values[input.value].name.clone(), self.shape(dims)));
+                let name = self.sketch.values[input.value].name.clone();
+                all.push((name, input.dtype, self.shape(dims)));
             }
         }
         let outputs = self.sketch.outputs.iter();
-        all.extend(outputs.map(|output| (output.name.clone(), self.shape(&output.dims))));
+        all.extend(outputs.map(|one| (one.name.clone(), one.dtype, self.shape(&one.dims))));
         all
     }
 
@@ -185,7 +186,7 @@ impl Specimen {
         let used = self.used_sizes();
         words.push(format!("--size {}", used.join(",")));
         for (name, kind) in &self.fills {
-            if declared.iter().any(|(known, _)| known == name) {
+            if declared.iter().any(|(known, ..)| known == name) {
                 words.push(format!("--fill {name}={kind}"));
             }
         }
@@ -233,7 +234,7 @@ impl fmt::Display for Specimen {
         writeln!(f, "{}", self.sketch.text())?;
         write!(f, "{}", self.used_sizes().join(" "))?;
         for (name, kind) in &self.fills {
-            if self.declared().iter().any(|(known, _)| known == name) {
+            if self.declared().iter().any(|(known, ..)| known == name) {
                 write!(f, " {name}:{kind}")?;
             }
         }
@@ -251,9 +252,9 @@ impl fmt::Display for Specimen {
         if let Some(tile) = tile {
             write!(f, ", tile {tile}")?;
         }
-        for (name, shape) in self.declared() {
+        for (name, dtype, shape) in self.declared() {
             if let Some(place) = self.places.get(&name).filter(|place| !place.is_packed()) {
-                write!(f, "\n{name} {}", place.describe(&shape))?;
+                write!(f, "\n{name} {}", place.describe(dtype, &shape))?;
             }
         }
         Ok(())

@@ -15,7 +15,10 @@ pub(super) fn schedule(
     let graph = compiled.optimised();
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
     let inputs = graph.inputs().iter();
-    let inputs = inputs.map(|input| argument(&graph.passed_as(input).name).map(placement));
+    let inputs = inputs.map(|input| match (&input.computed, &input.dims) {
+        (Some(_), Some(dims)) => Some(Placement::packed(&problem.shape(dims))),
+        (Some(_) | None, _) => argument(&graph.passed_as(input).name).map(placement),
+    });
     let outputs = outputs.iter().map(|tensor| placement(tensor.view()));
     let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
     let planning = compiled.planning(problem, &placements, Chip::STANDARD).ok()?;

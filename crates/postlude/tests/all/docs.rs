@@ -127,13 +127,17 @@ fn the_error_table_has_every_error() {
 
 #[test]
 fn the_dtype_table_has_every_dtype() {
-    let yes = |value: bool| if value { "yes" } else { "" }.to_owned();
+    let operand = |dtype: DType| match dtype.multiplied_as() {
+        own if own.accumulator().is_none() => String::new(),
+        own if own == dtype => "yes".to_owned(),
+        wider => format!("as {}", code(wider.name())),
+    };
     let rows = DType::ALL.map(|dtype| {
         vec![
             code(dtype.name()),
             dtype.bits().to_string(),
-            yes(dtype.accumulator().is_some()),
-            dtype.accumulator().map_or(String::new(), |elem| code(elem.name())),
+            operand(dtype),
+            dtype.multiplied_as().accumulator().map_or(String::new(), |elem| code(elem.name())),
             code(dtype.elem().name()),
             note(dtype).to_owned(),
         ]
@@ -159,6 +163,10 @@ fn note(dtype: DType) -> &'static str {
         DType::B1 => {
             "packed bits along the last dim, lowest bit first; its size is a multiple of 8"
         }
+        DType::I4 => {
+            "-8 to 7; inputs only; two in a byte along the last dim, lowest half first; its size is even"
+        }
+        DType::U4 => "0 to 15; otherwise as `i4`",
     }
 }
 

@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("placement", &["tensor", "graph", "problem"]),
+    ("partition", &["dtype", "graph"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
@@ -34,9 +35,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "runtime", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

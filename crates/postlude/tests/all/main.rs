@@ -7,6 +7,7 @@ mod docs;
 mod functions;
 mod layering;
 mod library;
+mod no_product;
 mod operand_types;
 mod resources;
 mod simulated;

@@ -54,8 +54,8 @@ impl Draw {
         for input in &mut self.sketch.inputs {
             let Some(dims) = &mut input.dims else { continue };
             let batched = dims.contains(&Dim::name("L"));
-            let bits = input.dtype == postlude::DType::B1;
-            let kept = if batched && !bits && random.one_in(2) {
+            let packed = input.dtype.is_packed();
+            let kept = if batched && !packed && random.one_in(2) {
                 1 + random.below((1 << names.len()) - 1)
             } else {
                 (1 << names.len()) - 1

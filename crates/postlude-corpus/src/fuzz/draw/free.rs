@@ -65,9 +65,10 @@ impl Draw {
         let axes = Axes { batch, row, column, ..Axes::SCALAR };
         let mut dtype =
             if self.random.one_in(2) { self.any_dtype() } else { *self.random.pick(&DType::ALL) };
-        // Bits lie along a dim, and eight of them in a byte.
-        if dtype == DType::B1 && (axes.rank() == 0 || !self.stays_small(column.unwrap_or(1) * 8)) {
-            dtype = DType::Bool;
+        // Packed elements lie along a dim, and fill bytes.
+        let whole = column.unwrap_or(1) * dtype.per_byte() as u32;
+        if dtype.is_packed() && (axes.rank() == 0 || !self.stays_small(whole)) {
+            dtype = dtype.unpacked();
         }
         self.declare_tensor(dtype, axes);
     }
@@ -198,6 +199,7 @@ impl Draw {
         let ty = Type { elem: to.elem(), axes: self.ty(x).axes };
         let about = match to {
             DType::I8 | DType::U8 => self.about(x).min(127.0),
+            DType::I4 | DType::U4 => self.about(x).min(7.0),
             DType::Bool | DType::B1 => 1.0,
             DType::F32
             | DType::TF32
@@ -208,7 +210,7 @@ impl Draw {
             | DType::F8E8M0
             | DType::I32 => self.about(x),
         };
-        let positive = self.is_positive(x) || matches!(to, DType::U8 | DType::F8E8M0);
+        let positive = self.is_positive(x) || matches!(to, DType::U8 | DType::U4 | DType::F8E8M0);
         let value = self.assign(format!("{to}({{}})"), &[x], ty, about);
         self.sketch.values[value].positive = positive;
         Some(value)

@@ -9,7 +9,7 @@ use super::Draw;
 
 const FLOATS: [DType; 7] =
     [DType::F32, DType::TF32, DType::BF16, DType::F16, DType::F16, DType::F8E4M3, DType::F8E5M2];
-const INTEGERS: [DType; 3] = [DType::I32, DType::I8, DType::U8];
+const INTEGERS: [DType; 5] = [DType::I32, DType::I8, DType::U8, DType::I4, DType::U4];
 const TRUTHS: [DType; 2] = [DType::Bool, DType::B1];
 
 impl Draw {
@@ -50,8 +50,8 @@ impl Draw {
             axes.column = Some(1);
         }
         let dtype = self.any_dtype();
-        // Bits lie along a dim.
-        let dtype = if dtype == DType::B1 && axes.rank() == 0 { DType::Bool } else { dtype };
+        // Packed elements lie along a dim.
+        let dtype = if axes.rank() == 0 { dtype.unpacked() } else { dtype };
         self.declare_tensor(dtype, axes);
     }
 
@@ -68,9 +68,9 @@ impl Draw {
         let mut dims = dims_of(axes);
         if dims.len() > 1 && self.random.one_in(4) {
             let last = dims.len() - 1;
-            // Bits of several batches in one byte are rare.
+            // Elements of several batches in one byte are rare.
             let other =
-                if dtype == DType::B1 && dims.len() == 3 { 1 } else { self.random.below(last) };
+                if dtype.is_packed() && dims.len() == 3 { 1 } else { self.random.below(last) };
             dims.swap(other, last);
         }
         self.declare_value(dtype, Some(dims), axes)
@@ -102,7 +102,7 @@ impl Draw {
         let ty = Type { elem: dtype.elem(), axes };
         let about = if self.traits.whole || ty.elem == Elem::I32 { 3.0 } else { 1.0 };
         let name = format!("x{}", self.sketch.inputs.len());
-        let positive = dtype == DType::U8;
+        let positive = matches!(dtype, DType::U8 | DType::U4);
         self.sketch.values.push(Known::given(name, ty, about, positive));
         let value = self.sketch.values.len() - 1;
         self.sketch.inputs.push(Declared { value, dtype, dims });

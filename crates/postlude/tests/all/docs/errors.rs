@@ -30,8 +30,8 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 }
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
-    NoSignature DeclaredTwice HostScalar HostOutput NoOutputs BitsWithoutDims NoProduct SecondProduct OperandNotInput SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
-    OperandsDiffer InnerDisagree BatchDisagree SameDims SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
+    NoSignature DeclaredTwice HostScalar HostOutput NoOutputs PackedWithoutDims OutputNotStored NoProduct ManyProducts OtherProduct OperandWithoutDims OperandUnrounded SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
+    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
@@ -89,7 +89,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("MissingSeparator", "Z = A @ B D = relu(Z)"),
     ("LeadingOperator", "D = A @ B\n+ C"),
     ("UnknownDtype", "kernel k(A: float[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
-    ("DtypeNotInThisVersion", "kernel k(A: i4[M, K], B: i4[K, N]) -> D: f32[M, N] { D = A @ B }"),
+    ("DtypeNotInThisVersion", "kernel k(A: f4e2m1[M, K], B: f4e2m1[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("MissingType", "kernel k(A, B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("MissingArrow", "kernel k(A: f32[M, K], B: f32[K, N]) { D = A @ B }"),
     ("TrailingText", "kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B } E = D"),
@@ -109,9 +109,7 @@ const TEXTS: &[(&str, &str)] = &[
 /// Bodies that do not type, inside [`SIGNATURE`].
 #[rustfmt::skip]
 const BODIES: &[(&str, &str)] = &[
-    ("NoProduct", "D = relu(C)"),
-    ("SecondProduct", "D = A @ B + relu(A @ B)"),
-    ("OperandNotInput", "D = relu(A) @ B"),
+    ("OperandWithoutDims", "D = (2.0 * alpha) @ B"),
     ("OperandRank", "D = bias @ B"),
     ("OperandDType", "D = n @ B"),
     ("InnerDisagree", "D = A @ B.T"),
@@ -179,10 +177,15 @@ const KERNELS: &[(&str, &str)] = &[
     ("Within", "def both(x, y) = x & y; kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = both(A @ B, 1) }"),
     ("UnknownParameter", "def scaled(x) = x * alpha; kernel k(A: f32[M, K], B: f32[K, N], alpha: f32) -> D: f32[M, N] { D = scaled(A @ B) }"),
     ("DefinedLater", "def f(x) = f(x); kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = f(A @ B) }"),
+    ("NoProduct", "kernel k(x: f32[N]) -> d: f32[N] { d = relu(x) }"),
+    ("OtherProduct", "kernel k(A: f32[M, K], B: f32[K, F], C: f32[F, N]) -> (D: f32[M, N], H: f32[M, F]) { H = f32(A @ B); D = H @ C }"),
     ("HostScalar", "kernel k(A: f32[M, K], B: f32[K, N], s: bf16) -> D: f32[M, N] { D = s * A @ B }"),
-    ("BitsWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
+    ("PackedWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
     ("HostOutput", "kernel k(A: f32[M, K], B: f32[K, N]) -> loss: f32 { loss = sum(A @ B) }"),
     ("NoOutputs", "kernel k(A: f32[M, K], B: f32[K, N]) -> () { z = A @ B }"),
+    ("OperandUnrounded", "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N] { D = A @ gelu(W).T }"),
+    ("OutputNotStored", "kernel k(A: i8[M, K], W: i8[N, K]) -> D: i4[M, N] { D = i4(A @ W.T) }"),
+    ("PackedOperand", "kernel k(A: bf16[M, K], W: i4[N, K]) -> D: bf16[M, N] { D = A @ W.T }"),
     ("OperandsDiffer", "kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("BatchDisagree", "kernel k(A: f32[L, M, K], B: f32[P, K, N]) -> D: f32[L, M, N] { D = A @ B }"),
     ("SameDims", "kernel k(A: f32[M, K], B: f32[K, M]) -> D: f32[M, M] { D = A @ B }"),
@@ -268,6 +271,13 @@ pub(crate) fn check_rows() -> Vec<Row> {
     let many: String = many.collect();
     let cause = "definitions that each use the one before twice".to_owned();
     rows.push(row("ManyNodes", cause, check(&format!("{many}; {SIGNATURE} {{ D = f15(A @ B) }}"))));
+    let products: Vec<String> = (1..=65).map(|term| format!("(A + {term}.0) @ B")).collect();
+    let body = format!("{SIGNATURE} {{ D = {} }}", products.join(" + "));
+    rows.push(row(
+        "ManyProducts",
+        "`D = (A + 1.0) @ B + (A + 2.0) @ B + ...`, 65 products".into(),
+        check(&body),
+    ));
     rows.extend(KERNELS.iter().map(|(name, text)| row(name, code(text), check(text))));
     let none = Bindings::default();
     rows.extend(ONE_LINERS.iter().map(|(name, text)| row(name, code(text), infer(text, &none))));

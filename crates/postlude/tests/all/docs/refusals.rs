@@ -36,7 +36,7 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N/2]", "a, b = halves(col); c, d = halves(A @ W.T); D = where(a < 9, c, d)", &[("N", 1 << 26), ("M", 1)], "2^25 columns"),
     ("(D: f32[M, N/2], s: f32[M])", "z = A @ W.T; a, b = halves(z); D = a * b; s = logsumexp(z, N)", &[], "does not combine from its parts"),
     ("(D: f32[M, N/2], s: f32[M])", "z = A @ W.T; a, b = halves(z); D = a * b; s = pick(z, t)", &[], "`pick` of all columns"),
-    ("D: f32[M, N/2]", "p, q = halves(keep); a, b = halves(A @ W.T); D = where(p, a, b)", &[], "packed bits"),
+    ("D: f32[M, N/2]", "p, q = halves(keep); a, b = halves(A @ W.T); D = where(p, a, b)", &[], "packed elements"),
     ("D: f32[M, N/16]", "a, b = halves(A @ W.T); c, d = halves(a); e, f = halves(c); g, h = halves(e); D = g * h", &[], "more than three splits deep"),
     ("D: f32[M, N/3]", "a, b, c = split(A @ W.T, 3); D = a * b + c", &[("N", 48)], "lie in different tiles"),
     ("D: f32[M, N/2]", "a, b = halves(A @ W.T, 8); D = a * b", &[], "put together again in tiles"),

@@ -30,11 +30,11 @@ fn rows_across_a_cluster_are_right() {
 }
 
 #[test]
-fn rows_that_no_cluster_holds_are_refused_by_their_length() {
+fn rows_that_no_cluster_holds_take_a_second_launch() {
     let bound = bound("rows_again", [1, 64, 1032, 64], Layout::Packed);
     let compiled = bound.kernel.compile(&Options { backend: Backend::Sim, ..Options::default() });
     let outputs = bound.run(&Options::default()).expect("the processor runs it");
-    let refusal = compiled.simulated(&bound.problem, &bound.arguments, &outputs).err();
-    let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
-    assert!(refusal.contains("1032 columns") && refusal.contains("1024"), "{refusal}");
+    let last = compiled.simulated(&bound.problem, &bound.arguments, &outputs);
+    let last = last.expect("several launches run it");
+    assert!(!last.text().contains("wgmma"), "the last launch multiplies nothing");
 }
