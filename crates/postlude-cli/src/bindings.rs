@@ -140,7 +140,7 @@ impl Loaded {
 
 /// Refuses a name that is no output.
 pub(crate) fn require_output(kernel: &Kernel, name: &str) -> Result<(), Mistake> {
-    let names = || kernel.defined().outputs().iter().map(|output| output.name.as_str());
+    let names = || kernel.defined().results().into_iter().map(|output| output.name);
     if names().any(|known| known == name) {
         return Ok(());
     }

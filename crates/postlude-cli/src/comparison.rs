@@ -1,6 +1,6 @@
 //! What `--check` found, for people and as JSON.
 
-use postlude::graph::Output;
+use postlude::graph::ResultOf;
 use postlude::reference::{Comparison, Coverage, Difference};
 use postlude::shape::Dim;
 use serde::Serialize;
@@ -54,7 +54,7 @@ struct ErrorReport {
 impl CheckReport {
     /// All outputs together.
     pub(crate) fn of<'a>(
-        outputs: impl Iterator<Item = (&'a Output, Vec<usize>)>,
+        outputs: impl Iterator<Item = (ResultOf<'a>, Vec<usize>)>,
         comparisons: &[Comparison],
     ) -> CheckReport {
         let worst = comparisons.iter().map(|comparison| comparison.worst).fold(0.0, f64::max);
@@ -108,7 +108,7 @@ impl CheckReport {
 }
 
 impl OutputCheck {
-    fn of(output: &Output, shape: Vec<usize>, found: Comparison) -> OutputCheck {
+    fn of(output: ResultOf<'_>, shape: Vec<usize>, found: Comparison) -> OutputCheck {
         let error = |difference: Difference| ErrorReport {
             error: finite(difference.amount),
             at: index(&shape, difference.at),
@@ -116,7 +116,7 @@ impl OutputCheck {
             want: finite(difference.want),
         };
         OutputCheck {
-            name: output.name.clone(),
+            name: output.name.to_owned(),
             ok: found.is_right(),
             worst: finite(found.worst),
             bound: finite(found.bound),
@@ -128,7 +128,7 @@ impl OutputCheck {
             checked: found.coverage.checked,
             elements: found.coverage.elements,
             found,
-            dims: output.dims.clone(),
+            dims: output.dims.to_vec(),
             shape,
         }
     }
@@ -225,7 +225,7 @@ mod tests {
         let values = [2.0, f64::NAN, 2.5, 2.0];
         let wrong = Tensor::from_values(DType::BF16, vec![2, 2], &values).unwrap();
         let found = compiled.check(&problem, &arguments, &[wrong]).expect("it fits");
-        let outputs = compiled.defined().outputs().iter().map(|output| (output, vec![2, 2]));
+        let outputs = compiled.defined().results().into_iter().map(|output| (output, vec![2, 2]));
         let report = CheckReport::of(outputs, &found);
         assert_eq!(
             report.text(),

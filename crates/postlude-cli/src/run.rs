@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use postlude::graph::Output;
+use postlude::graph::ResultOf;
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
 use postlude::syntax::Place;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     options.hooks.guard = arguments.check.is_some();
     options.hooks.timing = arguments.watch.timing.unwrap_or_default();
     let compiled = loaded.kernel.compile(&options);
-    let kept = compiled.defined().outputs();
+    let kept = &compiled.defined().results();
     let targets = Targets::plan(&loaded.kernel, kept, &arguments.outputs)?;
     require_printable(&loaded, kept, &arguments.print)?;
     if let Some(path) = &arguments.watch.trace {
@@ -99,10 +99,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
 }
 
 /// Refuses to print what is not computed.
-fn require_printable(loaded: &Loaded, kept: &[Output], names: &[String]) -> Result<(), Mistake> {
+fn require_printable(
+    loaded: &Loaded,
+    kept: &[ResultOf<'_>],
+    names: &[String],
+) -> Result<(), Mistake> {
     for name in names {
         require_output(&loaded.kernel, name)?;
-        if !kept.iter().any(|output| output.name == *name) {
+        if !kept.iter().any(|output| output.name == name) {
             let what = format!("`{name}` is to be printed, but `--only` leaves it out");
             return Err(Mistake::new(what).fix(format!("name it there too: `--only {name}`")));
         }
@@ -247,8 +251,8 @@ impl<'a> Call<'a> {
     }
 
     fn name(&self, outputs: Vec<Tensor>) -> Outputs {
-        let names = self.compiled.defined().outputs().iter().map(|output| output.name.clone());
-        names.zip(outputs).collect()
+        let results = self.compiled.defined().results().into_iter();
+        results.map(|output| output.name.to_owned()).zip(outputs).collect()
     }
 
     /// The GPU's time for one launch, without copies and without the host's part.
@@ -273,7 +277,7 @@ impl<'a> Call<'a> {
         let (problem, arguments) = (self.problem, &self.arguments);
         let found = self.compiled.check_extent(problem, arguments, &tensors, extent, tell);
         let found = found.map_err(|error| self.fail(error))?;
-        let declared = self.compiled.defined().outputs().iter();
+        let declared = self.compiled.defined().results().into_iter();
         Ok(CheckReport::of(declared.zip(tensors.iter().map(|one| one.shape().to_vec())), &found))
     }
 

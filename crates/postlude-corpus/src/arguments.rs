@@ -100,7 +100,7 @@ fn check_names(case: &Case, compiled: &Compiled) -> Result<(), CaseError> {
     }
     for expected in &case.expectations {
         if let Expectation::Values { output, .. } = expected
-            && !graph.outputs().iter().any(|one| one.name == *output)
+            && !graph.results().iter().any(|one| one.name == output)
         {
             return Err(CaseError::NoOutput(output.clone()));
         }

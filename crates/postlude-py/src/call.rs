@@ -66,8 +66,8 @@ pub(crate) fn call<'py>(
     };
     let made = if let Some(out) = out {
         let outputs = given_outputs(py, typed, out)?;
-        for (output, object) in graph.outputs().iter().zip(&outputs) {
-            let array = output_array(py, &output.name, object, place)?;
+        for (output, object) in graph.results().into_iter().zip(&outputs) {
+            let array = output_array(py, output.name, object, place)?;
             arrays.outputs.push(array.read_as(output.dtype));
         }
         Made { objects: outputs, memory: false }
@@ -158,8 +158,8 @@ impl Arrays {
             };
             (input.name.clone(), argument)
         });
-        let outputs = graph.outputs().iter().zip(&self.outputs);
-        let outputs = outputs.map(|(output, array)| (output.name.clone(), array.described()));
+        let outputs = graph.results().into_iter().zip(&self.outputs);
+        let outputs = outputs.map(|(output, array)| (output.name.to_owned(), array.described()));
         (inputs.collect(), outputs.collect())
     }
 
@@ -455,8 +455,8 @@ fn allocate<'py>(
     let frameworks = py.import("postlude._frameworks")?;
     let empty = frameworks.getattr("empty")?;
     let mut made = Made { objects: Vec::new(), memory: false };
-    for output in typed.compiled.defined().outputs() {
-        let mut shape = problem.shape(&output.dims);
+    for output in typed.compiled.defined().results() {
+        let mut shape = problem.shape(output.dims);
         if let Some(last) = shape.last_mut() {
             *last /= output.dtype.per_byte();
         }
@@ -469,7 +469,7 @@ fn allocate<'py>(
             made.objects.push(Bound::new(py, Memory::new(array, owned))?.into_any());
             array
         } else {
-            let array = output_array(py, &output.name, &object, place)?;
+            let array = output_array(py, output.name, &object, place)?;
             made.objects.push(object);
             array
         };
@@ -558,11 +558,11 @@ pub(crate) fn check(
         let message = format!("{} arrays are given for {} outputs", outputs.len(), names.len());
         return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
     }
-    for (output, object) in graph.outputs().iter().zip(outputs) {
+    for (output, object) in graph.results().into_iter().zip(outputs) {
         let Some(protocol) = array::protocol(object) else {
-            return Err(array::not_an_array(&output.name, object));
+            return Err(array::not_an_array(output.name, object));
         };
-        let array = array::read_named(&output.name, object, protocol)?.array;
+        let array = array::read_named(output.name, object, protocol)?.array;
         arrays.outputs.push(array.read_as(output.dtype));
     }
     let compare = || -> Result<Vec<(String, usize, usize, f64)>, Error> {
@@ -577,7 +577,7 @@ pub(crate) fn check(
         let results: Vec<Tensor> = results.collect::<Result<_, _>>()?;
         let all =
             typed.compiled.check_extent(&problem, &arguments, &results, Extent::All, &|_, _| {})?;
-        let names = graph.outputs().iter().map(|output| output.name.clone());
+        let names = graph.results().into_iter().map(|output| output.name.to_owned());
         Ok(names
             .zip(all)
             .map(|(name, one)| (name, one.coverage.elements, one.wrong, one.worst))

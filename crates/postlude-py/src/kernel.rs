@@ -335,7 +335,7 @@ impl Kernel {
 fn keeps_known(kernel: &postlude::Kernel, options: &Options) -> PyResult<()> {
     let Some(keep) = &options.keep else { return Ok(()) };
     let outputs: Vec<&str> =
-        kernel.defined().outputs().iter().map(|output| output.name.as_str()).collect();
+        kernel.defined().results().into_iter().map(|output| output.name).collect();
     match keep.iter().find(|name| !outputs.contains(&name.as_str())) {
         Some(unknown) => Err(PyValueError::new_err(format!(
             "the kernel has no output `{unknown}`; its outputs are {}",
@@ -353,6 +353,6 @@ impl Typed {
     }
 
     pub(crate) fn output_names(&self) -> Vec<String> {
-        self.compiled.defined().outputs().iter().map(|output| output.name.clone()).collect()
+        self.compiled.defined().results().iter().map(|output| output.name.to_owned()).collect()
     }
 }

@@ -24,12 +24,12 @@ pub(crate) type Described = (String, Option<Vec<usize>>);
 
 pub(crate) fn signature(kernel: &Kernel) -> Signature {
     let graph = kernel.defined();
-    let dims = |dims: &Vec<Dim>| dims.iter().map(Dim::to_string).collect();
+    let dims = |dims: &[Dim]| dims.iter().map(Dim::to_string).collect();
     let inputs = graph.passed_inputs();
     let inputs =
-        inputs.map(|one| (one.name.clone(), one.dtype.name(), one.dims.as_ref().map(dims)));
-    let outputs = graph.outputs().iter();
-    let outputs = outputs.map(|one| (one.name.clone(), one.dtype.name(), Some(dims(&one.dims))));
+        inputs.map(|one| (one.name.clone(), one.dtype.name(), one.dims.as_deref().map(dims)));
+    let outputs = graph.results().into_iter();
+    let outputs = outputs.map(|one| (one.name.to_owned(), one.dtype.name(), Some(dims(one.dims))));
     (graph.name().to_owned(), inputs.collect(), outputs.collect())
 }
 
@@ -89,12 +89,12 @@ pub(crate) type Inferred = (String, Vec<usize>, &'static str);
 /// Outputs of a call.
 pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, Error> {
     let problem = problem(typed, inputs)?;
-    let outputs = typed.compiled.defined().outputs().iter().map(|output| {
-        let mut shape = problem.shape(&output.dims);
+    let outputs = typed.compiled.defined().results().into_iter().map(|output| {
+        let mut shape = problem.shape(output.dims);
         if let Some(last) = shape.last_mut() {
             *last /= output.dtype.per_byte();
         }
-        (output.name.clone(), shape, name_of(output.dtype))
+        (output.name.to_owned(), shape, name_of(output.dtype))
     });
     Ok(outputs.collect())
 }

@@ -18,6 +18,7 @@ mod product;
 mod program;
 mod random;
 mod reduce;
+mod sources;
 mod split;
 mod stack;
 mod tables;
@@ -51,14 +52,22 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     check_declarations(signature, &mut errors);
     let (products, computed) =
         (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
-    let declarations = &signature.inputs;
+    let Signature { inputs: declarations, outputs, .. } = signature;
+    let calls = Some(calls);
     let unit =
-        Unit { ast, declarations, calls: Some(calls), products: &products, computed: &computed };
-    let found = product::find(unit, products.main(), &mut errors);
+        Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Err(first(errors)) };
-    let mut body = Body::of_product(found, unit, errors).of_calls(calls);
-    body.lower_statements(ast);
-    for output in &signature.outputs {
+    let sources = sources::sources(unit, main, found.graph.space(), outputs);
+    for source in &sources {
+        unit.store(source, outputs, &mut errors);
+    }
+    let mut body = Body::of_product(found, unit, errors);
+    body.lower_statements(ast, &sources::elsewhere(unit, &sources, outputs));
+    let is_own = |output: &&Declaration| {
+        sources.iter().flat_map(|source| &source.outputs).all(|other| other.name.text != output.name.text)
+    };
+    for output in outputs.iter().filter(is_own) {
         body.store(output);
     }
     let Body { graph, errors, .. } = body;
@@ -66,11 +75,18 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
         return Err(first(errors));
     }
     let inputs = [inputs_of(declarations), computed.into_inputs()].concat();
-    let graph = graph.on_inputs(&inputs).without_unread();
+    let graph = graph.on_inputs(&inputs).with_merged_sources().without_unread();
     if let Err(broken) = graph.verify(Stage::Checked) {
         panic!("compiler bug: {broken}");
     }
     Ok(graph)
+}
+
+/// The product of the kernel's own graph, and what its body is lowered into.
+fn own_graph(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> (Option<usize>, Option<Found>) {
+    let names: Vec<&str> = unit.outputs.iter().map(|output| output.name.text.as_str()).collect();
+    let main = unit.products.main(unit.ast, &names);
+    (main, product::find(unit, main, errors))
 }
 
 /// What is suspicious about a kernel that types.
@@ -86,12 +102,15 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     let (Ok(products), computed) = (Products::of(ast), Computed::default()) else {
         return Vec::new();
     };
-    let declarations = &signature.inputs;
-    let unit = Unit { ast, declarations, calls: None, products: &products, computed: &computed };
-    let found = product::find(unit, products.main(), &mut errors);
+    let Signature { inputs: declarations, outputs, .. } = signature;
+    let calls = None;
+    let unit =
+        Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Vec::new() };
+    let sources = sources::sources(unit, main, found.graph.space(), outputs);
     let mut body = Body::of_product(found, unit, errors);
-    body.lower_statements(ast);
+    body.lower_statements(ast, &sources::elsewhere(unit, &sources, outputs));
     let mut types = Vec::new();
     for target in ast.statements.iter().flat_map(|statement| &statement.targets) {
         let Some(&(lowered, span)) = body.names.get(target.text.as_str()) else { continue };
@@ -264,11 +283,6 @@ impl<'a> Body<'a> {
         Body { factors, varying, varying_names, unit: Some(unit), main, calls, ..body }
     }
 
-    /// The same body, in which these expressions come from definitions.
-    fn of_calls(self, calls: &'a Calls) -> Body<'a> {
-        Body { calls: Some(calls), ..self }
-    }
-
     fn report(&mut self, error: CheckError) -> Lowered {
         let error = match &self.call {
             Some(call) => error.within(call.clone()),
@@ -372,6 +386,7 @@ fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
                 Some(InputId(place as u32))
             }),
             computed: None,
+            result: None,
         })
         .collect()
 }

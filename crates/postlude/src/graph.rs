@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod computed;
+mod merge;
 mod op;
 mod ops;
 mod output;
@@ -13,6 +14,7 @@ mod parse;
 mod passed;
 mod print;
 mod product;
+mod result;
 mod rewrite;
 mod space;
 mod types;
@@ -29,7 +31,7 @@ use crate::shape::Dim;
 
 pub(crate) use accuracy::least_accuracies;
 pub use accuracy::{MathMode, accuracies};
-pub(crate) use computed::{Earlier, free_name};
+pub(crate) use computed::{Earlier, Source, free_name};
 pub use op::{Call, Concat, Constant, Dependence, Elementwise, Merge, Op, Over, Part, Run, Split};
 pub use ops::{Binary, Fold, Gives, IndexAxis, Top, Unary, Weighted};
 pub(crate) use ops::{
@@ -39,6 +41,7 @@ pub(crate) use ops::{
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
 pub use product::{Accumulation, BlockScale, Product, Side};
+pub use result::ResultOf;
 pub(crate) use rewrite::Rewriter;
 pub use space::Space;
 pub use types::{Axes, Columns, Kind, Type};
@@ -75,6 +78,8 @@ pub struct Input {
     pub same_as: Option<InputId>,
     /// The graph that computes it from earlier inputs, found by their names; a call does not pass it.
     pub computed: Option<Arc<Graph>>,
+    /// Where a computed input is an output of the kernel too: its place among the results.
+    pub result: Option<u32>,
 }
 
 /// Whether an operand of the product is read with its last two dims swapped.
@@ -189,7 +194,7 @@ impl Graph {
         &self.inputs
     }
 
-    /// The declared outputs.
+    /// The outputs that this graph stores itself; [`Graph::results`] has those of earlier graphs too.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
@@ -295,14 +300,6 @@ impl Graph {
         self.outputs.push(output);
     }
 
-    /// The same graph with only the outputs of these names; all of them for `None`.
-    pub fn keeping(&self, keep: Option<&[&str]>) -> Graph {
-        let mut kept = self.clone();
-        if let Some(keep) = keep {
-            kept.outputs.retain(|output| keep.contains(&output.name.as_str()));
-        }
-        kept
-    }
 
     /// The node at a position.
     pub(crate) fn node_at(&self, index: usize) -> NodeId {

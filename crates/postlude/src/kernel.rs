@@ -397,9 +397,9 @@ impl Compiled {
 
     /// Output tensors of the right shape, zeroed.
     pub fn outputs(&self, problem: &Problem) -> Result<Vec<Tensor>, Error> {
-        let outputs = self.defined.outputs().iter();
+        let outputs = self.defined.results().into_iter();
         Ok(outputs
-            .map(|output| Tensor::zeros(output.dtype, problem.shape(&output.dims)))
+            .map(|output| Tensor::zeros(output.dtype, problem.shape(output.dims)))
             .collect::<Result<_, _>>()?)
     }
 
@@ -450,7 +450,7 @@ impl Compiled {
         let problem = self.bind(arguments, sizes)?;
         let mut outputs = self.outputs(&problem)?;
         self.run_into(&problem, arguments, &mut outputs)?;
-        let names = self.defined.outputs().iter().map(|output| output.name.clone());
+        let names = self.defined.results().into_iter().map(|output| output.name.to_owned());
         Ok(Outputs::new(names.zip(outputs).collect()))
     }
 

@@ -140,6 +140,7 @@ impl<'a> Cutting<'a> {
                     dims: Some(output.dims),
                     same_as: None,
                     computed: Some(computed.clone()),
+                    result: None,
                 });
             }
         }

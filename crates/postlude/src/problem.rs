@@ -91,6 +91,9 @@ impl Problem {
         problem.check_packed(graph)?;
         problem.check_total()?;
         problem.check_indices(graph)?;
+        for earlier in graph.earlier() {
+            Problem::of_sizes(earlier.graph, sizes)?;
+        }
         Ok(problem)
     }
 
@@ -274,10 +277,10 @@ impl Problem {
         outputs: &[TensorViewMut<'_>],
     ) -> Result<(), BindError> {
         Problem::check_count(graph, outputs.len())?;
-        for (output, tensor) in graph.outputs().iter().zip(outputs) {
-            self.check_tensor(&output.name, (output.dtype, &output.dims), tensor.view())?;
+        for (output, tensor) in graph.results().iter().zip(outputs) {
+            self.check_tensor(output.name, (output.dtype, output.dims), tensor.view())?;
             if !has_own_places(tensor.shape(), tensor.strides()) {
-                let (name, strides) = (output.name.clone(), tensor.strides().to_vec());
+                let (name, strides) = (output.name.to_owned(), tensor.strides().to_vec());
                 return Err(BindError::SelfOverlap { name, strides });
             }
         }
@@ -291,14 +294,14 @@ impl Problem {
         outputs: &[TensorView<'_>],
     ) -> Result<(), BindError> {
         Problem::check_count(graph, outputs.len())?;
-        for (output, tensor) in graph.outputs().iter().zip(outputs) {
-            self.check_tensor(&output.name, (output.dtype, &output.dims), *tensor)?;
+        for (output, tensor) in graph.results().iter().zip(outputs) {
+            self.check_tensor(output.name, (output.dtype, output.dims), *tensor)?;
         }
         Ok(())
     }
 
     fn check_count(graph: &Graph, given: usize) -> Result<(), BindError> {
-        let wanted = graph.outputs().len();
+        let wanted = graph.results().len();
         if wanted == given { Ok(()) } else { Err(BindError::OutputCount { wanted, given }) }
     }
 

@@ -20,13 +20,14 @@ mod store;
 use std::collections::BTreeMap;
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Graph, MathMode, Value};
+use crate::graph::{Graph, MathMode, Source, Value};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::tensor::TensorView;
 
 use evaluate::Call;
 use operand::Memo;
 use progress::Progress;
+use sample::Part;
 
 pub use compare::{Comparison, Coverage, Difference};
 pub use progress::Tell;
@@ -79,10 +80,53 @@ pub(crate) fn evaluate_inputs(
 ) -> Vec<Evaluated> {
     let memo = Memo::default();
     let call = Call { graph, kernel: graph, memo: &memo, problem, inputs, math };
-    let parts = sample::parts(graph, problem, Extent::All);
-    let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
-    let progress = Progress::new(total, tell);
-    parts.iter().flat_map(|part| evaluate::evaluate(call, &part.wanted, &progress)).collect()
+    let mut all: Vec<(usize, Evaluated)> = Vec::new();
+    each_part(call, (Extent::All, tell), |place, evaluated| all.push((place, evaluated)));
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, evaluated)| evaluated).collect()
+}
+
+/// Evaluates what is looked at, of all graphs that store results; each with its place among them.
+fn each_part(
+    call: Call<'_>,
+    (extent, tell): (Extent, Tell<'_>),
+    mut found: impl FnMut(usize, Evaluated),
+) {
+    let sources = sources(call.kernel, call.problem);
+    let parts: Vec<Vec<Part>> =
+        sources.iter().map(|(source, problem)| parts_of(source, problem, extent)).collect();
+    let costs = parts.iter().flatten().map(|part| part.cost);
+    let progress = Progress::new(costs.fold(0, u64::saturating_add), tell);
+    for ((Source { graph, results }, problem), parts) in sources.iter().zip(&parts) {
+        let call = Call { graph, problem, ..call };
+        for part in parts {
+            let evaluated = evaluate::evaluate(call, &part.wanted, &progress);
+            for (wanted, evaluated) in part.wanted.iter().zip(evaluated) {
+                let result = results.iter().find(|(output, _)| *output == wanted.output);
+                if let Some((_, place)) = result {
+                    found(*place, evaluated);
+                }
+            }
+        }
+    }
+}
+
+/// The graphs that store results, each with its sizes.
+fn sources<'a>(kernel: &'a Graph, problem: &Problem) -> Vec<(Source<'a>, Problem)> {
+    let sized = |source: Source<'a>| {
+        let own = if std::ptr::eq(source.graph, kernel) {
+            problem.clone()
+        } else {
+            operand::sizes_of(problem, source.graph)
+        };
+        (source, own)
+    };
+    kernel.sources().into_iter().map(sized).collect()
+}
+
+fn parts_of(source: &Source<'_>, problem: &Problem, extent: Extent) -> Vec<Part> {
+    let outputs: Vec<usize> = source.results.iter().map(|(output, _)| *output).collect();
+    sample::parts(source.graph, problem, &outputs, extent)
 }
 
 /// Compares outputs of a defined graph with what they may be; arguments and outputs are validated and in the order of the
@@ -96,23 +140,19 @@ pub(crate) fn check(
 ) -> Vec<Comparison> {
     let memo = Memo::default();
     let call = Call { graph, kernel: graph, memo: &memo, problem, inputs, math };
-    let parts = sample::parts(graph, problem, extent);
-    let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.cost));
-    let progress = Progress::new(total, tell);
     let mut comparisons: Vec<Comparison> =
         outputs.iter().map(|output| Comparison::none(output.len())).collect();
-    for part in &parts {
-        let evaluated = evaluate::evaluate(call, &part.wanted, &progress);
-        for (wanted, evaluated) in part.wanted.iter().zip(evaluated) {
-            comparisons[wanted.output] = evaluated.compare(outputs[wanted.output]);
-        }
-    }
+    each_part(call, (extent, tell), |place, evaluated| {
+        comparisons[place] = evaluated.compare(outputs[place]);
+    });
     comparisons
 }
 
 /// How many values a check holds at most.
 pub fn held_elements(graph: &Graph, problem: &Problem, extent: Extent) -> u64 {
-    sample::parts(graph, problem, extent).iter().map(|part| part.elements).max().unwrap_or(0)
+    let all = sources(graph, problem).into_iter();
+    let parts = all.flat_map(|(source, problem)| parts_of(&source, &problem, extent));
+    parts.map(|part| part.elements).max().unwrap_or(0)
 }
 
 /// A value converted to an element type as a cast or store does.

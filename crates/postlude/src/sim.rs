@@ -20,7 +20,7 @@ use crate::image;
 use crate::image::guard::{self, POISON};
 use crate::lower::Lowered;
 use crate::placement::{Placement, Placements};
-use crate::problem::{Argument, Arguments, Problem};
+use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
@@ -102,6 +102,8 @@ pub struct SimCall {
     is_empty: bool,
     /// How the outputs lie.
     places: Vec<Placement>,
+    /// Results that earlier launches stored, with their places among all.
+    earlier: Vec<(usize, Tensor)>,
 }
 
 impl SimCall {
@@ -110,9 +112,12 @@ impl SimCall {
         source: &Source<'_>,
         problem: &Problem,
         arguments: &[Argument<'_>],
-        outputs: &[TensorView<'_>],
+        results: &[TensorView<'_>],
     ) -> Result<SimCall, Error> {
         let graph = source.graph;
+        let outputs: Vec<TensorView<'_>> =
+            graph.own_results().into_iter().map(|place| results[place]).collect();
+        let outputs = outputs.as_slice();
         let laid = Laid::new(arguments, outputs, source.guard);
         let planned = source.plan(problem, &laid.placements)?;
         let entry = planned.emit(source.math);
@@ -131,7 +136,13 @@ impl SimCall {
             guard: source.guard,
             is_empty: outputs.iter().all(TensorView::is_empty),
             places: outputs.iter().map(|tensor| image::placement(*tensor)).collect(),
+            earlier: Vec::new(),
         })
+    }
+
+    /// The same call, before which other launches stored results.
+    pub(crate) fn after(self, earlier: Vec<(usize, Tensor)>) -> SimCall {
+        SimCall { earlier, ..self }
     }
 
     /// How it is run.
@@ -181,6 +192,16 @@ impl SimCall {
         observer: &mut dyn Observer,
         outputs: &mut [TensorViewMut<'_>],
     ) -> Result<Report, Error> {
+        let (wanted, given) = (self.places.len() + self.earlier.len(), outputs.len());
+        if wanted != given {
+            return Err(BindError::OutputCount { wanted, given }.into());
+        }
+        for (place, tensor) in &self.earlier {
+            outputs[*place].copy_from(tensor.view());
+        }
+        let is_own = |place: &usize| self.earlier.iter().all(|(other, _)| other != place);
+        let all = outputs.iter_mut().enumerate().filter(|(place, _)| is_own(place));
+        let outputs: &mut [_] = &mut all.map(|(_, own)| own.reborrow()).collect::<Vec<_>>();
         let memory = self.buffers[self.inputs..].iter().map(Vec::len);
         image::check_same(&self.names[self.inputs..], &self.places, memory, outputs)?;
         if self.is_empty {

@@ -110,7 +110,7 @@ impl<'a> Line<'a> {
         match names {
             Names::Tensors => inputs(true),
             Names::Scalars => inputs(false),
-            Names::Outputs => graph.outputs().iter().map(|output| output.name.clone()).collect(),
+            Names::Outputs => graph.results().iter().map(|output| output.name.to_owned()).collect(),
             Names::Dims => problem::dim_names(graph).into_iter().map(str::to_owned).collect(),
         }
     }

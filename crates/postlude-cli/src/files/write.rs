@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use postlude::graph::Output;
+use postlude::graph::ResultOf;
 use postlude::{DType, Kernel, Tensor};
 use tempfile::NamedTempFile;
 
@@ -36,13 +36,13 @@ impl Targets {
     /// Refuses what could not be written, before any work is done.
     pub(crate) fn plan(
         kernel: &Kernel,
-        kept: &[Output],
+        kept: &[ResultOf<'_>],
         wanted: &[Pair<PathBuf>],
     ) -> Result<Targets, Mistake> {
         let mut targets = Targets::default();
         for Pair { name, value: path } in wanted {
             require_output(kernel, name)?;
-            let output = kept.iter().find(|output| output.name == *name).ok_or_else(|| {
+            let output = kept.iter().find(|output| output.name == name).ok_or_else(|| {
                 Mistake::new(format!("`{name}` is to be written, but `--only` leaves it out"))
             })?;
             targets.add(name, output.dtype, path)?;

@@ -120,7 +120,7 @@ impl Specimen {
         problem: &Problem,
     ) -> Result<Vec<Tensor>, Error> {
         let packed = compiled.outputs(problem)?;
-        let names = compiled.defined().outputs().iter().map(|output| &output.name);
+        let names = compiled.defined().results().into_iter().map(|output| output.name);
         let placed = names.zip(&packed).map(|(name, tensor)| self.put(name, tensor));
         Ok(placed.collect::<Result<_, _>>()?)
     }

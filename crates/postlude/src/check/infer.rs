@@ -10,10 +10,10 @@ use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, S
 
 use super::definitions::{self, Expanded};
 use super::error::CheckError;
-use super::operand::{Leaf, leaves};
+use super::operand::{Leaf, assignment, leaves};
 use super::program::{Computed, Products, Unit};
 use super::tables::seed_place;
-use super::{Body, first, product};
+use super::{Body, first, product, sources};
 
 /// What is known about a name from outside the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,26 +58,70 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     let unit = Unit {
         ast,
         declarations: &inputs,
+        outputs: &[],
         calls: Some(calls),
         products: &products,
         computed: &computed,
     };
-    let found = product::find(unit, products.main(), &mut errors);
-    let (Some(found), true) = (found, errors.is_empty()) else { return Err(first(errors)) };
-    let mut body = Body::of_product(found, unit, errors).of_calls(calls);
-    body.lower_statements(ast);
-    if !body.errors.is_empty() {
-        return Err(first(body.errors));
-    }
-    let outputs = infer_outputs(ast, &mut body);
-    if !body.errors.is_empty() {
-        return Err(first(body.errors));
-    }
+    let outputs = infer_all_outputs(unit, errors)?;
     if outputs.is_empty() {
         return Err(vec![CheckError::NoOutput]);
     }
     let signature = Signature { name: Name::new("one_liner", Span::default()), inputs, outputs };
     Ok(Ast { signature: Some(signature), ..written.clone() })
+}
+
+/// The outputs of all graphs of a body, in the order of its statements.
+fn infer_all_outputs(
+    unit: Unit<'_>,
+    mut errors: Vec<CheckError>,
+) -> Result<Vec<Declaration>, Vec<CheckError>> {
+    let ast = unit.ast;
+    let wanted = output_names(ast);
+    let names: Vec<&str> = wanted.iter().map(|output| output.name.text.as_str()).collect();
+    let main = unit.products.main(ast, &names);
+    let found = product::find(unit, main, &mut errors);
+    let (Some(found), true) = (found, errors.is_empty()) else { return Err(first(errors)) };
+    let sources = sources::sources(unit, main, found.graph.space(), &wanted);
+    let mut body = Body::of_product(found, unit, errors);
+    body.lower_statements(ast, &sources::elsewhere(unit, &sources, &wanted));
+    let mut outputs = infer_outputs(ast, &mut body, &names);
+    let mut errors = body.errors;
+    for source in sources {
+        let own = source.outputs.iter().map(|output| output.name.text.as_str());
+        let own: Vec<&str> = own.filter(|name| !outputs.iter().any(|it| it.name.text == *name)).collect();
+        let statements: Vec<_> = own.iter().filter_map(|name| assignment(ast, name)).collect();
+        let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
+        let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();
+        let declarations = unit.read_by(&values);
+        let unit = Unit { declarations: &declarations, ..unit };
+        let Some(mut body) = unit.body_of(source.main, &places, &mut errors) else { continue };
+        outputs.extend(infer_outputs(ast, &mut body, &own));
+        errors.append(&mut body.errors);
+    }
+    let place = |output: &Declaration| names.iter().position(|name| *name == output.name.text);
+    outputs.sort_by_key(place);
+    if errors.is_empty() { Ok(outputs) } else { Err(first(errors)) }
+}
+
+/// The names that are outputs: those that nothing reads, or with a capital; their types are not known yet.
+fn output_names(ast: &Ast) -> Vec<Declaration> {
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &expr.kind {
+            read.insert(name);
+        }
+    }
+    let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
+    let is_output = |name: &str| !read.contains(name) || name.starts_with(char::is_uppercase);
+    let declare = |name: &Name| Declaration {
+        name: name.clone(),
+        dtype: DType::F32,
+        dims: None,
+        same_as: None,
+        type_span: name.span,
+    };
+    targets.filter(|name| is_output(&name.text)).map(declare).collect()
 }
 
 /// The tensors of the operands on both sides. Further products of inputs have the dims of the first; operands that are
@@ -351,13 +395,8 @@ fn vector_or_tile(dims: &[Dim], bindings: &Bindings) -> DType {
     }
 }
 
-fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
-    let mut read: BTreeSet<&str> = BTreeSet::new();
-    for (_, expr) in ast.exprs.iter() {
-        if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &expr.kind {
-            read.insert(name);
-        }
-    }
+/// The outputs of one graph among these names.
+fn infer_outputs(ast: &Ast, body: &mut Body<'_>, wanted: &[&str]) -> Vec<Declaration> {
     let first = match body.graph.products().first() {
         Some(product) => body.graph.inputs().get(product.left.0.0 as usize),
         None => body.graph.inputs().iter().find(|input| input.dims.is_some()),
@@ -368,7 +407,7 @@ fn infer_outputs(ast: &Ast, body: &mut Body<'_>) -> Vec<Declaration> {
     for statement in &ast.statements {
         for target in &statement.targets {
             let name = target.text.as_str();
-            let is_output = !read.contains(name) || name.starts_with(char::is_uppercase);
+            let is_output = wanted.contains(&name);
             let Some(&(lowered, span)) = body.names.get(name).filter(|_| is_output) else {
                 continue;
             };

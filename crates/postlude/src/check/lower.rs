@@ -1,6 +1,6 @@
 //! Statements and operators.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
@@ -13,12 +13,19 @@ use super::error::CheckError;
 use super::{Body, Lowered, product};
 
 impl<'a> Body<'a> {
-    pub(super) fn lower_statements(&mut self, ast: &'a Ast) {
-        for index in 0..ast.statements.len() {
+    /// Lowers all statements but those that only other graphs read.
+    pub(super) fn lower_statements(&mut self, ast: &'a Ast, elsewhere: &BTreeSet<usize>) {
+        let all = (0..ast.statements.len()).filter(|index| !elsewhere.contains(index));
+        self.lower_own(ast, all);
+    }
+
+    /// Lowers those of some statements that are this graph's.
+    pub(super) fn lower_own(&mut self, ast: &'a Ast, places: impl Iterator<Item = usize>) {
+        for place in places {
             // Values along K are the operands' own; values of other products are computed where they are read.
-            let is_foreign = self.is_foreign(ast.statements[index].value);
-            if !self.varying.contains(&index) && !is_foreign {
-                self.lower_statement_at(ast, index);
+            let is_foreign = self.is_foreign(ast.statements[place].value);
+            if !self.varying.contains(&place) && !is_foreign {
+                self.lower_statement_at(ast, place);
             }
         }
     }
@@ -96,7 +103,7 @@ impl<'a> Body<'a> {
                 continue;
             }
             tree.push(id);
-            if self.is_foreign(id) {
+            if self.is_stored_elsewhere(id) {
                 continue;
             }
             match &self.exprs[id].kind {
@@ -137,7 +144,7 @@ impl<'a> Body<'a> {
     fn lower_one(&mut self, id: ExprId, later: &[&str]) -> Lowered {
         self.call = self.calls.and_then(|calls| calls.get(&id)).cloned();
         let is_name = matches!(self.exprs[id].kind, ExprKind::Name(_) | ExprKind::Annotated(..));
-        let lowered = if self.is_foreign(id) && !is_name {
+        let lowered = if self.is_stored_elsewhere(id) && !is_name {
             self.lower_foreign(id)
         } else {
             self.lower_form(id, later)

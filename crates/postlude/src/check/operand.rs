@@ -17,6 +17,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span, Statement};
 
 use super::error::CheckError;
 use super::program::{Stored, Unit};
+use super::product::oriented;
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -239,7 +240,8 @@ pub(super) fn resolve_products(
 ) -> Option<(Resolved, OperandDims)> {
     let at = unit.ast.exprs[root].span;
     let name = format!("{}_operand", side.name());
-    let Stored { input, is_rounded } = unit.input(root, &name, errors)?;
+    let (value, _) = oriented(&unit.ast.exprs, root);
+    let Stored { input, is_rounded } = unit.input(value, &name, errors)?;
     if !is_rounded && !reads_f32(unit, root) {
         errors.push(CheckError::OperandUnrounded { at });
         return None;
@@ -538,7 +540,7 @@ impl Resolving<'_, '_> {
             let output = Output { name: name.clone(), dtype, dims: dims.to_vec(), value, stack };
             graph.push_output(output);
             let computed = Some(Arc::new(graph));
-            Input { name, dtype, dims: Some(dims.to_vec()), same_as: None, computed }
+            Input { name, dtype, dims: Some(dims.to_vec()), same_as: None, computed, result: None }
         });
         self.inputs.push(input);
         InputId(self.inputs.len() as u32 - 1)

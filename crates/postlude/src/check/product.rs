@@ -145,9 +145,7 @@ fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
 /// A body without a product: its tensors say what it varies along.
 fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found> {
     let ast = unit.ast;
-    let signature = ast.signature.iter();
-    let outputs = signature.flat_map(|signature| &signature.outputs);
-    let Some(space) = declared_space(unit.declarations.iter().chain(outputs)) else {
+    let Some(space) = declared_space(unit.declarations.iter().chain(unit.outputs)) else {
         errors.push(CheckError::NoProduct { at: body_span(ast) });
         return None;
     };

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::catalogue::{self, Group};
 use crate::dtype::DType;
 use crate::graph::{Graph, Input, InputId, NodeId, Op, Output, free_name};
 use crate::shape;
@@ -31,6 +32,8 @@ pub(super) struct Products {
     canonical: Vec<usize>,
     /// For each expression, whether results of `topk`, which have a dim of their own, are among what it is made of.
     stacked: Vec<bool>,
+    /// For each expression, whether it means the same in every graph, given what products, reductions and casts are.
+    movable: Vec<bool>,
 }
 
 impl Products {
@@ -77,6 +80,20 @@ impl Products {
                 kind => kind.children().any(|child| found.stacked[child.0 as usize]),
             };
             found.stacked.push(stacked);
+            let movable = match &expr.kind {
+                ExprKind::Name(name) | ExprKind::Annotated(name, _) => match before(name) {
+                    Some((value, alone)) => *alone && found.movable[value.0 as usize],
+                    None => !matches!(name.as_str(), "row" | "col"),
+                },
+                ExprKind::Product(..) => true,
+                kind => {
+                    let stays = tops != 0 && !is_elementwise(kind);
+                    stays
+                        || !has_places(kind)
+                            && kind.children().all(|child| found.movable[child.0 as usize])
+                }
+            };
+            found.movable.push(movable);
             if let ExprKind::Product(..) = expr.kind {
                 let number = *numbers.entry(own).or_insert_with(|| {
                     found.all.push(id);
@@ -93,9 +110,16 @@ impl Products {
         Ok(found)
     }
 
-    /// The product of the kernel's own graph: the last one.
-    pub(super) fn main(&self) -> Option<usize> {
-        self.all.len().checked_sub(1)
+    /// The product of the kernel's own graph: the last one that outputs are made of.
+    pub(super) fn main(&self, ast: &Ast, outputs: &[&str]) -> Option<usize> {
+        let made = outputs.iter().filter_map(|name| assignment(ast, name));
+        let tops = made.fold(0, |all, (_, statement)| all | self.tops(statement.value));
+        Products::last(tops).or_else(|| self.all.len().checked_sub(1))
+    }
+
+    /// The number of an expression, the same for equal ones.
+    pub(super) fn canonical(&self, id: ExprId) -> usize {
+        self.canonical[id.0 as usize]
     }
 
     /// The products that an expression's value is made of, as bits.
@@ -106,6 +130,37 @@ impl Products {
     /// The last of some products, as a number.
     pub(super) fn last(bits: u64) -> Option<usize> {
         bits.checked_ilog2().map(|bit| bit as usize)
+    }
+}
+
+/// Whether an expression computes each element from those of its operands, and rounds to no dtype.
+fn is_elementwise(kind: &ExprKind) -> bool {
+    match kind {
+        ExprKind::Prefix(..) | ExprKind::Infix(..) => true,
+        ExprKind::Call { function, .. } => catalogue::find(&function.text)
+            .is_some_and(|entry| matches!(entry.group, Group::Elementwise | Group::Activation)),
+        ExprKind::Number(_)
+        | ExprKind::Name(_)
+        | ExprKind::Annotated(..)
+        | ExprKind::Dims(_)
+        | ExprKind::Transpose(_)
+        | ExprKind::Product(..) => false,
+    }
+}
+
+/// Whether a function numbers the elements of a graph.
+fn has_places(kind: &ExprKind) -> bool {
+    match kind {
+        ExprKind::Call { function, .. } => catalogue::find(&function.text)
+            .is_some_and(|entry| matches!(entry.group, Group::Bits | Group::Structure)),
+        ExprKind::Number(_)
+        | ExprKind::Name(_)
+        | ExprKind::Annotated(..)
+        | ExprKind::Dims(_)
+        | ExprKind::Transpose(_)
+        | ExprKind::Product(..)
+        | ExprKind::Prefix(..)
+        | ExprKind::Infix(..) => false,
     }
 }
 
@@ -124,6 +179,8 @@ fn key(kind: &ExprKind) -> String {
 pub(super) struct Unit<'a> {
     pub(super) ast: &'a Ast,
     pub(super) declarations: &'a [Declaration],
+    /// The outputs of the graph at hand, as far as there is a signature.
+    pub(super) outputs: &'a [Declaration],
     pub(super) calls: Option<&'a Calls>,
     pub(super) products: &'a Products,
     pub(super) computed: &'a Computed,
@@ -145,10 +202,33 @@ pub(super) struct Stored {
     pub(super) is_rounded: bool,
 }
 
+/// A value that a result keeps as it is: the number of its expression, and whether the text rounds it.
+pub(super) struct Kept {
+    pub(super) key: usize,
+    pub(super) is_rounded: bool,
+}
+
 impl Computed {
+    /// Whether the value of an expression is stored.
+    fn has(&self, key: usize) -> bool {
+        self.values.borrow().contains_key(&key)
+    }
+
     /// All of them.
     pub(super) fn into_inputs(self) -> Vec<Input> {
         self.inputs.into_inner()
+    }
+
+    /// Adds the outputs of a graph that are results of the kernel. Values that they keep as they are are stored once.
+    pub(super) fn add_results(&self, all: impl Iterator<Item = (Input, Option<Kept>)>) {
+        for (input, kept) in all {
+            let plain = Input { computed: None, result: None, ..input.clone() };
+            if let Some(Kept { key, is_rounded }) = kept {
+                let stored = Stored { input: plain, is_rounded };
+                self.values.borrow_mut().entry(key).or_insert(stored);
+            }
+            self.inputs.borrow_mut().push(input);
+        }
     }
 
     /// Adds one, whose name begins so; as another graph declares it.
@@ -183,7 +263,7 @@ impl Value {
         let (value, stack) = (node, None);
         graph.push_output(Output { name: name.clone(), dtype, dims: dims.clone(), value, stack });
         let computed = Some(Arc::new(graph));
-        Input { name, dtype, dims: Some(dims), same_as: None, computed }
+        Input { name, dtype, dims: Some(dims), same_as: None, computed, result: None }
     }
 }
 
@@ -202,7 +282,7 @@ impl<'a> Unit<'a> {
         name: &str,
         errors: &mut Vec<CheckError>,
     ) -> Option<Stored> {
-        let key = self.products.canonical[root.0 as usize];
+        let key = self.products.canonical(root);
         if let Some(known) = self.computed.values.borrow().get(&key) {
             return Some(known.clone());
         }
@@ -214,17 +294,19 @@ impl<'a> Unit<'a> {
         Some(stored)
     }
 
+    /// What some expressions read of what is declared, each in its own right.
+    pub(super) fn read_by(self, roots: &[ExprId]) -> Vec<Declaration> {
+        let read = roots.iter().flat_map(|root| leaves(self.ast, *root, true));
+        let read: BTreeSet<&str> = read.map(|leaf| leaf.name).collect();
+        let declared = self.declarations.iter();
+        let own = declared.filter(|input| read.contains(input.name.text.as_str()));
+        own.map(|input| Declaration { same_as: None, ..input.clone() }).collect()
+    }
+
     /// The graph of an expression that is made of products; `None` after reports.
     fn value(self, root: ExprId, errors: &mut Vec<CheckError>) -> Option<Value> {
-        let read: BTreeSet<&str> =
-            leaves(self.ast, root, true).into_iter().map(|leaf| leaf.name).collect();
-        let declared = self.declarations.iter();
-        let mut own: Vec<Declaration> =
-            declared.filter(|input| read.contains(input.name.text.as_str())).cloned().collect();
-        for input in &mut own {
-            input.same_as = None;
-        }
-        let unit = Unit { declarations: &own, ..self };
+        let own = self.read_by(&[root]);
+        let unit = Unit { declarations: &own, outputs: &[], ..self };
         let main = Products::last(self.products.tops(root));
         let found = product::find(unit, main, errors)?;
         let mut body = Body::of_product(found, unit, std::mem::take(errors));
@@ -246,7 +328,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
     /// Whether an expression is made of products, and not of this graph's.
     pub(super) fn is_foreign(&self, id: ExprId) -> bool {
         self.unit.is_some_and(|unit| {
@@ -255,6 +337,33 @@ impl Body<'_> {
             let stored = tops != 0 && !unit.products.stacked[id.0 as usize];
             stored && self.main.is_none_or(|main| tops & (1 << main) == 0)
         })
+    }
+
+    /// Whether an expression of other products is stored by their graph. Math of stored values is computed again where it
+    /// is read: it costs less than another tensor.
+    pub(super) fn is_stored_elsewhere(&self, id: ExprId) -> bool {
+        self.is_foreign(id)
+            && self.unit.is_some_and(|unit| {
+                let is_light =
+                    is_elementwise(&self.exprs[id].kind) && unit.products.movable[id.0 as usize];
+                !is_light || unit.computed.has(unit.products.canonical(id))
+            })
+    }
+
+    /// Lowers the statements of other products' math that a value is made of, each before what reads it.
+    fn lower_light(&mut self, ast: &'a Ast, place: usize) {
+        let mut places = read_statements(ast, ast.statements[place].value, false);
+        places.insert(place);
+        for place in places {
+            let statement = &ast.statements[place];
+            let is_new =
+                statement.targets.iter().any(|target| !self.names.contains_key(&*target.text));
+            let is_light =
+                self.is_foreign(statement.value) && !self.is_stored_elsewhere(statement.value);
+            if is_new && is_light {
+                self.lower_statement_at(ast, place);
+            }
+        }
     }
 
     /// The value of a name that a statement of other products assigns.
@@ -277,7 +386,11 @@ impl Body<'_> {
         if !self.is_foreign(statement.value) {
             return None;
         }
-        let lowered = if let [target] = statement.targets.as_slice() {
+        let is_light = !self.is_stored_elsewhere(statement.value);
+        let lowered = if is_light && statement.targets.len() == 1 {
+            self.lower_light(unit.ast, place);
+            self.names.get(own).map(|(lowered, _)| *lowered)?
+        } else if let [target] = statement.targets.as_slice() {
             let lowered = match self.lowered.get(&statement.value) {
                 Some(lowered) => *lowered,
                 None => self.lower_foreign(statement.value),

@@ -68,10 +68,18 @@ struct EarlierCall {
     call: PreparedCall,
     /// Its inputs among those of the other.
     places: Vec<usize>,
-    /// For each of its outputs, the input that it is there, and where it lies in the memory of both.
-    results: Vec<(Option<usize>, u64)>,
+    /// For each of its outputs, where it lies.
+    stores: Vec<Store>,
     /// Where what it computes before itself lies.
     own_offset: u64,
+}
+
+/// Where an earlier call stores an output.
+enum Store {
+    /// This far into the memory of intermediates, for the input of this place.
+    Intermediate(u64, Option<usize>),
+    /// Into a result of the kernel, which is the input of this place.
+    Result(usize),
 }
 
 impl PreparedCall {
@@ -117,7 +125,7 @@ impl PreparedCall {
             earlier: Vec::new(),
             intermediate_bytes: 0,
         };
-        if !checked.is_empty {
+        if !checked.is_nothing {
             call.prepare_earlier(device, checked)?;
         }
         call.bind(checked, planned)?;
@@ -134,19 +142,26 @@ impl PreparedCall {
             let problem = checked.problem.of_computing(earlier.graph)?;
             let somewhere = checked.somewhere;
             let mut end = self.intermediate_bytes;
-            let (mut tensors, mut results) = (Vec::new(), Vec::new());
+            let (mut tensors, mut stores) = (Vec::new(), Vec::new());
             for (output, input) in earlier.graph.outputs().iter().zip(&earlier.inputs) {
+                let place = input.map(|input| input.0 as usize);
+                let result = place.and_then(|place| graph.inputs()[place].result_place());
+                if let (Some(place), Some(result)) = (place, result) {
+                    tensors.push(checked.results[result].clone());
+                    stores.push(Store::Result(place));
+                    continue;
+                }
                 let shape = problem.shape(&output.dims);
                 let bytes = output.dtype.bytes_for(shape.iter().product()) as u64;
                 let device = device.ordinal();
                 tensors.push(DeviceTensor::contiguous(output.dtype, shape, somewhere, device));
-                results.push((input.map(|input| input.0 as usize), end));
+                stores.push(Store::Intermediate(end, place));
                 end += bytes.next_multiple_of(Placement::PERIOD);
             }
             let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
             let call = PreparedCall::of(kernel, device, &own)?;
             self.intermediate_bytes = end + call.intermediate_bytes;
-            self.earlier.push(EarlierCall { call, places, results, own_offset: end });
+            self.earlier.push(EarlierCall { call, places, stores, own_offset: end });
         }
         Ok(())
     }
@@ -155,8 +170,7 @@ impl PreparedCall {
     pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
         match &self.launch {
             Some(launch) if self.earlier.is_empty() => Ok(launch.launch(stream)?),
-            Some(_) => self.launch_all(stream, &self.addresses, &self.scalars),
-            None => Ok(()),
+            Some(_) | None => self.launch_all(stream, &self.addresses, &self.scalars),
         }
     }
 
@@ -179,10 +193,16 @@ impl PreparedCall {
         let (inputs, outputs) = addresses.split_at(graph.passed_inputs().count());
         let places = graph.passed_places();
         // Computed inputs are behind what a call passes.
-        let inputs = places.iter().map(|place| inputs.get(*place).copied().flatten());
+        let inputs = places.iter().zip(graph.inputs()).map(|(place, input)| {
+            match input.result_place() {
+                Some(result) => outputs[result],
+                None => inputs.get(*place).copied().flatten(),
+            }
+        });
+        let own = graph.own_results().into_iter().map(|place| outputs[place]);
         let scalars: Vec<Option<f64>> =
             places.iter().map(|place| scalars.get(*place).copied().flatten()).collect();
-        let given = inputs.chain(outputs.iter().copied()).zip(&self.addresses);
+        let given = inputs.chain(own).zip(&self.addresses);
         let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
         let starts = |all: &[u64]| -> Vec<u64> {
             all.iter().map(|address| address % Placement::PERIOD).collect()
@@ -207,6 +227,9 @@ impl PreparedCall {
         let device = self.function.device();
         let bytes = self.intermediate_bytes;
         let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
+        if bytes == 0 {
+            return Ok(launch(0)?);
+        }
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
     }
 
@@ -219,19 +242,22 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
-        for EarlierCall { call, places, results, own_offset } in &self.earlier {
+        for EarlierCall { call, places, stores, own_offset } in &self.earlier {
             let read = places.iter().map(|place| addresses[*place]);
             // Where it was cut, its own computed inputs get their addresses when it is launched.
-            let inputs = call.addresses.len() - results.len();
+            let inputs = call.addresses.len() - stores.len();
             let computed = call.addresses[places.len()..inputs].iter().copied();
-            let written = results.iter().map(|(_, offset)| base + offset);
+            let written = stores.iter().map(|store| match store {
+                Store::Intermediate(offset, _) => base + offset,
+                Store::Result(place) => addresses[*place],
+            });
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
             let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
             values.resize(call.scalars.len(), None);
             call.launch_from(stream, base + own_offset, &given, &values)?;
-            for (input, offset) in results {
-                if let Some(input) = input {
-                    addresses[*input] = base + offset;
+            for store in stores {
+                if let Store::Intermediate(offset, Some(place)) = store {
+                    addresses[*place] = base + offset;
                 }
             }
         }
@@ -299,7 +325,7 @@ impl PreparedCall {
         let earlier = (std::mem::take(&mut self.earlier), self.intermediate_bytes);
         self.intermediate_bytes = 0;
         let prepared =
-            if checked.is_empty { Ok(()) } else { self.prepare_earlier(device, &checked) };
+            if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
         match prepared.and_then(|()| self.bind(&checked, planned)) {
             Ok(()) => Ok(()),
             Err(error) => {

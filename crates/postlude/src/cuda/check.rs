@@ -16,14 +16,17 @@ pub(super) struct Checked {
     pub(super) placements: Placements,
     /// What the host passes, by place in the signature.
     pub(super) scalars: Vec<Option<f64>>,
-    /// Where each buffer is: the inputs in the order of the signature, then the outputs.
+    /// Where each buffer is: the inputs in the order of the signature, then the outputs of the last launch.
     pub(super) addresses: Vec<(Buffer, u64)>,
-    /// Whether no output has an element, so that there is nothing to launch.
+    /// Whether no output of the last launch has an element, so that it is not launched.
     pub(super) is_empty: bool,
+    /// Whether no result has an element, so that nothing is launched.
+    pub(super) is_nothing: bool,
     /// An address that a tensor map may have, at a multiple of [`Placement::PERIOD`].
     pub(super) somewhere: u64,
     /// Every input, computed ones behind what is declared.
     pub(super) inputs: Vec<DeviceArgument>,
+    /// What the call writes, in the order of the signature.
     pub(super) results: Vec<DeviceTensor>,
 }
 
@@ -46,7 +49,7 @@ impl Checked {
         check_memory(device, tensors.chain(written))?;
         let declared = graph.declared_inputs().iter();
         let declared = declared.map(|input| inputs[&graph.passed_as(input).name].clone());
-        let results = graph.outputs().iter().map(|output| outputs[&output.name].clone());
+        let results = graph.results().into_iter().map(|output| outputs[output.name].clone());
         let (declared, results) = (declared.collect(), results.collect());
         Ok(Checked::of(&kernel.optimised, problem, device.ordinal(), declared, results))
     }
@@ -64,16 +67,21 @@ impl Checked {
         let somewhere = results.iter().find(|tensor| !tensor.is_empty());
         let somewhere = somewhere.map_or(0, |tensor| tensor.address & !(Placement::PERIOD - 1));
         let computed = graph.computed_inputs().iter().map(|input| {
+            if let Some(place) = input.result_place() {
+                return DeviceArgument::Tensor(results[place].clone());
+            }
             let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
             DeviceArgument::Tensor(DeviceTensor::contiguous(input.dtype, shape, somewhere, device))
         });
         let inputs: Vec<DeviceArgument> = declared.into_iter().chain(computed).collect();
+        let own = || graph.own_results().into_iter().map(|place| &results[place]);
         let mut call = Checked {
             problem,
             placements: Placements { inputs: Vec::new(), outputs: Vec::new() },
             scalars: Vec::new(),
             addresses: Vec::new(),
-            is_empty: results.iter().all(DeviceTensor::is_empty),
+            is_empty: own().all(DeviceTensor::is_empty),
+            is_nothing: results.iter().all(DeviceTensor::is_empty),
             somewhere,
             inputs: Vec::new(),
             results: Vec::new(),
@@ -92,7 +100,7 @@ impl Checked {
                 }
             }
         }
-        for tensor in &results {
+        for tensor in own() {
             call.placements.outputs.push(placement(tensor));
             call.push_address(tensor.address);
         }

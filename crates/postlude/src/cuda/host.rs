@@ -67,9 +67,9 @@ impl HostCall {
         }
         let margin = if kernel.settings.guard { CANARY_BYTES } else { 0 };
         let (mut written, mut results) = (Vec::new(), BTreeMap::new());
-        for (output, tensor) in graph.outputs().iter().zip(outputs.iter().copied()) {
-            let memory = Written::new(&output.name, tensor, margin, device, &stream)?;
-            results.insert(output.name.clone(), memory.tensor(tensor));
+        for (output, tensor) in graph.results().iter().zip(outputs.iter().copied()) {
+            let memory = Written::new(output.name, tensor, margin, device, &stream)?;
+            results.insert(output.name.to_owned(), memory.tensor(tensor));
             written.push(memory);
         }
         let call = PreparedCall::new(kernel, device, &inputs, &results, &problem.sizes)?;

@@ -13,6 +13,13 @@ pub(crate) struct Earlier<'a> {
     pub(crate) inputs: Vec<Option<InputId>>,
 }
 
+/// A graph that stores results of a kernel.
+pub(crate) struct Source<'a> {
+    pub(crate) graph: &'a Graph,
+    /// The outputs that are results, with their places among them.
+    pub(crate) results: Vec<(usize, usize)>,
+}
+
 impl Input {
     /// Which output of the graph that computes it an input is: the one of its name.
     pub(crate) fn computed_output(&self) -> usize {
@@ -68,6 +75,22 @@ impl Graph {
         all
     }
 
+    /// The graphs that store results: this one, and earlier ones.
+    pub(crate) fn sources(&self) -> Vec<Source<'_>> {
+        let own = self.own_results().into_iter().enumerate().collect();
+        let mut all = vec![Source { graph: self, results: own }];
+        for Earlier { graph, inputs } in self.earlier() {
+            let place = |input: InputId| self.inputs[input.0 as usize].result_place();
+            let results = inputs.iter().enumerate();
+            let results = results.filter_map(|(output, input)| Some((output, place((*input)?)?)));
+            let results: Vec<(usize, usize)> = results.collect();
+            if !results.is_empty() {
+                all.push(Source { graph, results });
+            }
+        }
+        all
+    }
+
     /// The same graph, all of whose inputs are passed to it.
     pub(crate) fn with_plain_inputs(&self) -> Graph {
         let mut plain = self.clone();
@@ -82,7 +105,7 @@ impl Graph {
     }
 
     /// Inputs that are computed.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn computed_inputs(&self) -> &[Input] {
         &self.inputs[self.declared_inputs().len()..]
     }
@@ -145,8 +168,8 @@ impl Graph {
 
     /// The same kernel without inputs that are computed and that nothing reads.
     pub(crate) fn without_unread(&self) -> Graph {
-        let mut read: Vec<bool> =
-            self.inputs.iter().map(|input| input.computed.is_none()).collect();
+        let wanted = |input: &Input| input.computed.is_none() || input.result.is_some();
+        let mut read: Vec<bool> = self.inputs.iter().map(wanted).collect();
         self.read_inputs().for_each(|id| read[id.0 as usize] = true);
         // What a graph reads comes before what it computes.
         for place in (0..self.inputs.len()).rev() {
@@ -173,7 +196,7 @@ impl Graph {
     }
 
     /// Inputs that products and nodes read.
-    fn read_inputs(&self) -> impl Iterator<Item = InputId> + '_ {
+    pub(super) fn read_inputs(&self) -> impl Iterator<Item = InputId> + '_ {
         let products = self.products.iter().flat_map(|product| {
             let scales = product.scales.iter().map(|scale| scale.input);
             [product.left.0, product.right.0].into_iter().chain(scales)

@@ -123,9 +123,15 @@ fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>
         };
         let (name, dtype, dims) = read_declaration(declaration)?;
         let computed = other.and_then(|other| other.strip_prefix("computed "));
-        let computed = match computed {
-            Some(by) => Some(earlier.iter().rfind(|graph| graph.name() == by)?.clone()),
-            None => None,
+        let (computed, result) = match computed {
+            Some(by) => {
+                let (by, result) = match by.split_once(" result ") {
+                    Some((by, place)) => (by, Some(place.parse().ok()?)),
+                    None => (by, None),
+                };
+                (Some(earlier.iter().rfind(|graph| graph.name() == by)?.clone()), result)
+            }
+            None => (None, None),
         };
         let same_as = match other {
             Some(other) if computed.is_none() => {
@@ -134,7 +140,7 @@ fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>
             Some(_) | None => None,
         };
         let same_as = same_as.map(|place| InputId(place as u32));
-        inputs.push(Input { name, dtype, dims, same_as, computed });
+        inputs.push(Input { name, dtype, dims, same_as, computed, result });
     }
     Some((name.trim().to_owned(), inputs))
 }

@@ -86,7 +86,7 @@ impl<'c> Call<'c> {
         self.inputs.iter().map(Argument::borrowed).collect()
     }
 
-    /// What is computed before the product, on the same backend.
+    /// What is computed before the product, on the same backend: an input each, in order.
     #[cfg(feature = "sim")]
     pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
         let graph = &self.compiled.optimised;
@@ -118,6 +118,16 @@ impl<'c> Call<'c> {
     pub fn problem(&self) -> &'c Problem {
         self.problem
     }
+}
+
+/// Some of the outputs of a call, by their places.
+pub(super) fn chosen<'a>(
+    outputs: &'a mut [TensorViewMut<'_>],
+    places: &[usize],
+) -> Vec<TensorViewMut<'a>> {
+    let all = outputs.iter_mut().enumerate();
+    let own = all.filter(|(place, _)| places.contains(place));
+    own.map(|(_, output)| output.reborrow()).collect()
 }
 
 /// An input of a call: what is declared, or what has been computed.
@@ -158,6 +168,8 @@ pub struct Prepared {
     /// What each input has to be, in the order of the signature; `None` for a number.
     inputs: Arc<[Option<Vec<usize>>]>,
     outputs: Arc<[Vec<usize>]>,
+    /// The places among the outputs of those that the last graph stores.
+    own: Vec<usize>,
     /// How many inputs a call passes.
     passed: usize,
     /// What computes its computed inputs, with the places of what they read.
@@ -198,7 +210,8 @@ impl Prepared {
                 .iter()
                 .map(|input| input.dims.as_ref().map(shape))
                 .collect(),
-            outputs: graph.outputs().iter().map(|output| shape(&output.dims)).collect(),
+            outputs: graph.results().iter().map(|result| problem.shape(result.dims)).collect(),
+            own: graph.own_results(),
             passed: graph.passed_inputs().count(),
             graph: graph.clone(),
         })
@@ -244,8 +257,10 @@ impl Prepared {
         }
         let mut computed: Vec<Option<Tensor>> = self.graph.inputs().iter().map(|_| None).collect();
         for PreparedBefore { prepared, places, inputs: targets } in self.earlier.iter() {
-            let declared = prepared.graph.outputs().iter().zip(prepared.outputs.iter());
-            let mut tensors = declared
+            let results = prepared.graph.results();
+            let mut tensors = results
+                .iter()
+                .zip(prepared.outputs.iter())
                 .map(|(output, shape)| Tensor::zeros(output.dtype, shape.clone()))
                 .collect::<Result<Vec<_>, _>>()?;
             let own: Vec<Argument<'_>> =
@@ -253,15 +268,17 @@ impl Prepared {
             let mut views: Vec<_> = tensors.iter_mut().map(Tensor::view_mut).collect();
             prepared.run_validated(&own, &mut views)?;
             for (target, tensor) in targets.iter().zip(tensors) {
-                if let Some(target) = target {
-                    computed[target.0 as usize] = Some(tensor);
+                let Some(target) = target else { continue };
+                if let Some(place) = self.graph.inputs()[target.0 as usize].result_place() {
+                    outputs[place].copy_from(tensor.view());
                 }
+                computed[target.0 as usize] = Some(tensor);
             }
         }
         let declared = inputs.iter().map(Argument::borrowed);
         let computed = computed.iter().flatten().map(|tensor| Argument::View(tensor.view()));
         let all: Vec<Argument<'_>> = declared.chain(computed).collect();
-        self.engine.run(&all, outputs);
+        self.engine.run(&all, &mut chosen(outputs, &self.own));
         Ok(())
     }
 
@@ -279,7 +296,8 @@ impl Prepared {
     /// Whether everything is as declared and outputs are contiguous, without looking up a single name.
     fn fits(&self, inputs: &[Argument<'_>], outputs: &[TensorViewMut<'_>]) -> bool {
         let declared = self.graph.declared_inputs().iter().zip(self.inputs.iter());
-        let written = self.graph.outputs().iter().zip(self.outputs.iter());
+        let results = self.graph.results();
+        let written = results.iter().zip(self.outputs.iter());
         inputs.len() == self.inputs.len()
             && outputs.len() == self.outputs.len()
             && declared.zip(inputs).all(|((input, shape), given)| match (shape, given.tensor()) {

@@ -119,10 +119,13 @@ impl Call<'_> {
             inputs: self.borrowed(),
             outputs: Vec::new(),
         };
-        let computed = on_sim.computed()?;
-        let computed = computed.iter().map(|tensor| Argument::View(tensor.view()));
+        let tensors = on_sim.computed()?;
+        let computed = tensors.iter().map(|tensor| Argument::View(tensor.view()));
         let inputs: Vec<Argument<'_>> = self.borrowed().into_iter().chain(computed).collect();
-        SimCall::new(&self.compiled.source(), self.problem, &inputs, outputs)
+        let call = SimCall::new(&self.compiled.source(), self.problem, &inputs, outputs)?;
+        let declared = source.optimised.computed_inputs().iter().zip(tensors);
+        let earlier = declared.filter_map(|(input, tensor)| Some((input.result_place()?, tensor)));
+        Ok(call.after(earlier.collect()))
     }
 
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {

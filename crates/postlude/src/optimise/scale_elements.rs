@@ -96,5 +96,5 @@ fn scaled_operand(graph: &Graph, product: &Product, side: Side, name: String) ->
         Output { name: name.clone(), dtype: DType::F32, dims: dims.clone(), value, stack: None };
     new.push_output(output);
     let computed = Some(Arc::new(new));
-    Input { name, dtype: DType::F32, dims: Some(dims), same_as: None, computed }
+    Input { name, dtype: DType::F32, dims: Some(dims), same_as: None, computed, result: None }
 }

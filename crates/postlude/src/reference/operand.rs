@@ -7,6 +7,7 @@ use crate::dtype::{self, DType};
 use crate::graph::fold::lowest_bit;
 use crate::graph::{BlockScale, Graph, Input, InputId, Product, Side, Value};
 use crate::problem::{BodyStrides, Problem};
+use crate::shape::Dim;
 use crate::tensor;
 
 use super::array::Places;
@@ -38,13 +39,18 @@ pub(super) struct Computed {
 #[derive(Default)]
 pub(super) struct Memo(Mutex<HashMap<MemoKey, Arc<Vec<Value>>>>);
 
-/// An input's name, and some of its rows; all where there are none.
-type MemoKey = (String, Option<Vec<usize>>);
+/// An input's name, and some of its rows or columns; all where there are none.
+type MemoKey = (String, Option<(Dim, Vec<usize>)>);
 
-/// Evaluates a computed input, some rows of it.
-fn evaluate_some(call: Call<'_>, input: &Input, rows: Option<&Places>) -> Arc<Vec<Value>> {
+/// Evaluates a computed input, some of it along a dim.
+fn evaluate_some(
+    call: Call<'_>,
+    input: &Input,
+    some: Option<(&Dim, &Places)>,
+) -> Arc<Vec<Value>> {
     let Some(graph) = &input.computed else { return Arc::default() };
-    let key = (input.name.clone(), rows.map(|rows| rows.chosen.clone()));
+    let chosen = some.map(|(dim, places)| (dim.clone(), places.chosen.clone()));
+    let key = (input.name.clone(), chosen);
     let memo = || call.memo.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = memo().get(&key) {
         return known.clone();
@@ -54,9 +60,13 @@ fn evaluate_some(call: Call<'_>, input: &Input, rows: Option<&Places>) -> Arc<Ve
     let own = Call { graph, problem: &problem, ..call };
     let axes = graph.output_axes(&graph.outputs()[output]);
     let Some(axes) = axes else { panic!("compiler bug: a computed input has foreign dims") };
-    let [_, all_rows, columns] = problem.extents(axes);
-    let rows = rows.cloned().unwrap_or_else(|| Places::all(all_rows));
-    let wanted = Wanted { output, rows, columns: Places::all(columns) };
+    let [_, rows, columns] = problem.extents(axes);
+    let mut wanted =
+        Wanted { output, rows: Places::all(rows), columns: Places::all(columns) };
+    if let Some((dim, places)) = some {
+        let is_row = graph.space().row_run(dim).is_some();
+        *(if is_row { &mut wanted.rows } else { &mut wanted.columns }) = places.clone();
+    }
     let mut evaluated = evaluate::evaluate(own, &[wanted], &Progress::silent());
     let values = Arc::new(evaluated.swap_remove(0).values);
     memo().insert(key, values.clone());
@@ -64,7 +74,7 @@ fn evaluate_some(call: Call<'_>, input: &Input, rows: Option<&Places>) -> Arc<Ve
 }
 
 /// The sizes of a graph that computes an input of a call.
-fn sizes_of(problem: &Problem, graph: &Graph) -> Problem {
+pub(super) fn sizes_of(problem: &Problem, graph: &Graph) -> Problem {
     problem.of_computing(graph).unwrap_or_else(|error| panic!("compiler bug: {error}"))
 }
 
@@ -87,7 +97,7 @@ pub(super) fn matrices(
     places: &Places,
     batches: usize,
 ) -> Vec<Matrix> {
-    let (input, _) = product.operand(side);
+    let (input, orientation) = product.operand(side);
     let declared = call.input(input);
     let scales: Vec<Scale<'_>> = product
         .scales
@@ -95,13 +105,25 @@ pub(super) fn matrices(
         .filter(|scale| scale.side == side)
         .map(|scale| Scale::new(call, product, scale))
         .collect();
-    let computed = declared.computed.as_ref().map(|_| evaluate_some(call, declared, Some(places)));
+    let is_k_major = orientation == side.k_major();
+    let dims = call.graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
+    let outer = &dims[dims.len() - if is_k_major { 2 } else { 1 }];
+    let computed = declared
+        .computed
+        .as_ref()
+        .map(|_| evaluate_some(call, declared, Some((outer, places))));
     let elements = places.len() * call.problem.inner;
     let one = |batch: usize| {
         let (values, spreads) = match &computed {
             Some(all) => {
                 let own = own_batch(call, declared, batch) * elements;
-                spread(&all[own..own + elements])
+                let own = &all[own..own + elements];
+                if is_k_major || own.is_empty() {
+                    spread(own)
+                } else {
+                    let rows = (0..places.len()).flat_map(|row| own[row..].iter().step_by(places.len()));
+                    spread(&rows.copied().collect::<Vec<_>>())
+                }
             }
             None => (stored(call, product, side, batch, places), Vec::new()),
         };

@@ -48,17 +48,22 @@ enum Choice {
     Columns(usize),
 }
 
-/// The parts of a problem; an output in none of them is too much to ask for.
-pub(super) fn parts(graph: &Graph, problem: &Problem, extent: Extent) -> Vec<Part> {
-    let outputs: Vec<usize> = (0..graph.outputs().len()).collect();
-    let whole = part(graph, problem, &outputs, Choice::Whole);
+/// The parts of a problem of these outputs; one in none of them is too much to ask for.
+pub(super) fn parts(
+    graph: &Graph,
+    problem: &Problem,
+    outputs: &[usize],
+    extent: Extent,
+) -> Vec<Part> {
+    let whole = part(graph, problem, outputs, Choice::Whole);
     if extent == Extent::All || whole.cost <= SMALL {
         return vec![whole];
     }
     let choices: Vec<Choice> =
         outputs.iter().map(|output| choose(graph, problem, *output)).collect();
     let of = |choice: Choice| -> Vec<usize> {
-        outputs.iter().copied().filter(|output| choices[*output] == choice).collect()
+        let own = outputs.iter().zip(&choices).filter(|(_, own)| **own == choice);
+        own.map(|(output, _)| *output).collect()
     };
     // A part that evaluates everything for one output has every other output too.
     if choices.contains(&Choice::Whole) && whole.cost <= LARGE {

@@ -43,22 +43,23 @@ pub fn validate(
         }
         check_tensor(&input.name, argument, device)?;
     }
+    let results = graph.results();
     for name in outputs.keys() {
-        if !graph.outputs().iter().any(|output| output.name == *name) {
+        if !results.iter().any(|result| result.name == name) {
             return Err(RuntimeError::UnknownOutput { name: name.clone() });
         }
     }
-    for output in graph.outputs() {
-        let name = || output.name.clone();
+    for output in results {
+        let name = || output.name.to_owned();
         let given = outputs
-            .get(&output.name)
+            .get(output.name)
             .ok_or_else(|| RuntimeError::MissingOutput { name: name() })?;
         if given.dtype != output.dtype {
             let (declared, given) = (output.dtype, given.dtype);
             return Err(BindError::DType { name: name(), declared, given }.into());
         }
-        problem.check_shape(&output.name, &output.dims, &given.shape)?;
-        check_tensor(&output.name, given, device)?;
+        problem.check_shape(output.name, output.dims, &given.shape)?;
+        check_tensor(output.name, given, device)?;
         if !overlap::has_own_places(given) {
             return Err(RuntimeError::SelfOverlap { name: name(), strides: given.strides.clone() });
         }

@@ -178,6 +178,7 @@ impl<'a> Placing<'a> {
             dims,
             same_as: None,
             computed: None,
+            result: None,
         });
         self.views.push(View::windowed(input.0 as usize, context));
         self.placed.insert((input, context), placed);
@@ -221,6 +222,7 @@ impl<'a> Placing<'a> {
                 dims: None,
                 same_as: None,
                 computed: None,
+                result: None,
             });
             self.views.push(View::of_number(number.clone()));
             self.numbers.insert(number, input);

@@ -13,6 +13,7 @@ fn tensor(name: &str, dtype: DType, dims: &[&str]) -> Input {
         dims: Some(dims.iter().map(|dim| Dim::from(*dim)).collect()),
         same_as: None,
         computed: None,
+        result: None,
     }
 }
 
@@ -51,6 +52,7 @@ pub(super) fn signature(random: &mut Random) -> Graph {
         dims: None,
         same_as: None,
         computed: None,
+        result: None,
     });
     inputs.push(Input {
         name: "offset".to_owned(),
@@ -58,6 +60,7 @@ pub(super) fn signature(random: &mut Random) -> Graph {
         dims: None,
         same_as: None,
         computed: None,
+        result: None,
     });
     if batched {
         inputs.push(tensor("each", DType::F32, &["L"]));

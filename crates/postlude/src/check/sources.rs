@@ -1,0 +1,158 @@
+//! Which graph stores which outputs of a kernel.
+//!
+//! In: a body and the outputs that a signature declares. Out: the number of the kernel's own product, the last one that
+//! outputs are made of, and for each other output the graph that stores it: that of the last product that it is made of,
+//! or one without a product where its dims are not those of the kernel's own product.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::graph::{Graph, Input, Space};
+use crate::syntax::{Declaration, ExprId};
+
+use super::error::CheckError;
+use super::operand::{assignment, leaves, read_statements};
+use super::program::{Kept, Products, Unit};
+use super::{Body, product};
+
+/// Outputs that one earlier graph stores.
+pub(super) struct Source<'a> {
+    /// The number of its product.
+    pub(super) main: Option<usize>,
+    pub(super) outputs: Vec<&'a Declaration>,
+}
+
+/// The outputs that the kernel's own graph does not store, by the graphs that do.
+pub(super) fn sources<'a>(
+    unit: Unit<'_>,
+    main: Option<usize>,
+    space: &Space,
+    outputs: &'a [Declaration],
+) -> Vec<Source<'a>> {
+    let mut all: Vec<Source<'a>> = Vec::new();
+    let Some(own) = main else { return all };
+    for output in outputs {
+        let Some((_, statement)) = assignment(unit.ast, &output.name.text) else { continue };
+        let tops = unit.products.tops(statement.value);
+        if tops & (1 << own) != 0 || (tops == 0 && fits(unit, statement.value, space, output)) {
+            continue;
+        }
+        let main = Products::last(tops);
+        match all.iter_mut().find(|source| source.main == main && main.is_some()) {
+            Some(source) => source.outputs.push(output),
+            None => all.push(Source { main, outputs: vec![output] }),
+        }
+    }
+    all.sort_by_key(|source| source.main);
+    all
+}
+
+/// Whether an output and all tensors that it is made of have dims of a space.
+fn fits(unit: Unit<'_>, value: ExprId, space: &Space, output: &Declaration) -> bool {
+    let read = leaves(unit.ast, value, true);
+    let declared = |name: &str| unit.declarations.iter().find(|input| input.name.text == name);
+    let mut tensors = read.iter().filter_map(|leaf| declared(leaf.name)?.dims.as_deref());
+    // Tables that `take` reads have a dim of their own.
+    let known = tensors.all(|dims| dims.len() < 2 || space.axes(dims).is_some());
+    known && output.dims.as_deref().is_none_or(|dims| space.axes(dims).is_some() || dims.len() < 2)
+}
+
+/// Statements that only these outputs are made of, and none of the others.
+pub(super) fn elsewhere(
+    unit: Unit<'_>,
+    sources: &[Source<'_>],
+    outputs: &[Declaration],
+) -> BTreeSet<usize> {
+    let reach = |output: &Declaration| {
+        let found = assignment(unit.ast, &output.name.text);
+        let statements = found.map(|(place, statement)| {
+            let mut read = read_statements(unit.ast, statement.value, false);
+            read.insert(place);
+            read
+        });
+        statements.unwrap_or_default()
+    };
+    let is_other = |output: &Declaration| {
+        sources.iter().flat_map(|source| &source.outputs).any(|other| other.name.text == output.name.text)
+    };
+    let mut other: BTreeSet<usize> = BTreeSet::new();
+    for output in outputs.iter().filter(|output| is_other(output)) {
+        other.extend(reach(output));
+    }
+    for output in outputs.iter().filter(|output| !is_other(output)) {
+        for place in reach(output) {
+            other.remove(&place);
+        }
+    }
+    other
+}
+
+impl<'a> Unit<'a> {
+    /// The body of a graph that has some statements' values; `None` after reports.
+    pub(super) fn body_of(
+        self,
+        main: Option<usize>,
+        places: &[usize],
+        errors: &mut Vec<CheckError>,
+    ) -> Option<Body<'a>> {
+        let found = product::find(self, main, errors)?;
+        let mut body = Body::of_product(found, self, std::mem::take(errors));
+        let values = places.iter().map(|place| self.ast.statements[*place].value);
+        let mut needed: BTreeSet<usize> = places.iter().copied().collect();
+        for root in values.chain(body.factor_expressions()) {
+            needed.extend(read_statements(self.ast, root, false));
+        }
+        body.lower_own(self.ast, needed.into_iter());
+        Some(body)
+    }
+
+    /// Makes the graph that stores some outputs, as computed inputs of the kernel.
+    pub(super) fn store(
+        self,
+        source: &Source<'_>,
+        outputs: &[Declaration],
+        errors: &mut Vec<CheckError>,
+    ) {
+        let of = |output: &&Declaration| assignment(self.ast, &output.name.text);
+        let statements: Vec<_> = source.outputs.iter().filter_map(of).collect();
+        let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();
+        let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
+        let declarations = self.read_by(&values);
+        let own: Vec<Declaration> = source.outputs.iter().map(|it| Declaration::clone(it)).collect();
+        let unit = Unit { declarations: &declarations, outputs: &own, ..self };
+        let Some(mut body) = unit.body_of(source.main, &places, errors) else { return };
+        for output in &own {
+            body.store(output);
+        }
+        errors.append(&mut body.errors);
+        let Some(first) = own.first().filter(|_| errors.is_empty()) else { return };
+        let graph = Arc::new(body.graph.named(&first.name.text));
+        let results = graph.outputs().iter().map(|stored| {
+            let result = outputs.iter().position(|output| output.name.text == stored.name);
+            let input = Input {
+                name: stored.name.clone(),
+                dtype: stored.dtype,
+                dims: Some(stored.dims.clone()),
+                same_as: None,
+                computed: Some(graph.clone()),
+                result: result.map(|place| place as u32),
+            };
+            (input, self.kept(&graph, &stored.name))
+        });
+        self.computed.add_results(results);
+    }
+
+    /// The value that a stored output keeps as it is, if it does.
+    fn kept(self, graph: &Graph, name: &str) -> Option<Kept> {
+        let output = graph.outputs().iter().find(|output| output.name == name)?;
+        let (_, statement) = assignment(self.ast, name)?;
+        let (dtype, is_rounded) = graph.stored_dtype(output.value);
+        let natural = graph.space().dims(graph.ty(output.value).axes) == output.dims;
+        let is_kept = natural
+            && dtype == output.dtype
+            && output.stack.is_none()
+            && statement.targets.len() == 1;
+        let key = self.products.canonical(statement.value);
+        is_kept.then_some(Kept { key, is_rounded })
+    }
+}
