@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Type a kernel and print it with its signature and every name's type
     Check(CheckArguments),
+    /// Print the kernel of a kernel's derivatives
+    Grad(GradArguments),
     /// Show what becomes of a kernel, stage by stage
     Explain(ExplainArguments),
     /// Print a kernel's code for a GPU, or what an assembler says about it
@@ -220,6 +222,34 @@ pub(crate) struct CheckArguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `postlude grad`
+#[derive(Args, Debug)]
+pub(crate) struct GradArguments {
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    /// With respect to these inputs [default: all tensors of floats]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) wrt: Vec<String>,
+    /// What the forward pass keeps for the backward pass
+    #[arg(long, default_value = "products")]
+    pub(crate) save: SaveChoice,
+    /// Print the forward kernel instead, which stores what is saved
+    #[arg(long)]
+    pub(crate) forward: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a forward pass keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum SaveChoice {
+    /// Products that the backward pass needs
+    Products,
+    /// Nothing: the backward pass computes them again
+    Nothing,
 }
 
 /// `postlude explain`

@@ -24,6 +24,7 @@ mod failure;
 mod files;
 mod fuzz;
 mod gpu_schedule;
+mod grad;
 mod inputs;
 mod launch;
 mod list;
@@ -74,6 +75,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Grad(arguments) => grad::grad(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Emit(arguments) => emit::emit(&arguments),
         Command::Sim(arguments) => sim::sim(&arguments),

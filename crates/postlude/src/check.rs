@@ -40,6 +40,16 @@ use operand::Factor;
 use product::Found;
 use program::{Computed, Products, Unit};
 
+/// An argument of a reduction, as a dim.
+pub(crate) fn read_dim(exprs: &Exprs, id: ExprId) -> Option<Dim> {
+    dims::read(exprs, id)
+}
+
+/// The same tree without definitions.
+pub(crate) fn without_definitions(ast: &Ast) -> Result<Ast, Vec<CheckError>> {
+    Ok(definitions::expand(ast)?.ast)
+}
+
 /// Diagnostics beyond this many help nobody.
 const MOST_ERRORS: usize = 5;
 

@@ -6,6 +6,7 @@ mod simulation;
 use std::fmt;
 
 use crate::check::{CheckError, Warning};
+use crate::differentiate::GradError;
 use crate::plan::Refusal;
 use crate::problem::BindError;
 #[cfg(feature = "cuda")]
@@ -44,6 +45,8 @@ enum Kind {
     Check(#[from] CheckError),
     #[error(transparent)]
     Warning(#[from] Warning),
+    #[error(transparent)]
+    Grad(#[from] GradError),
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
@@ -118,7 +121,7 @@ impl Diagnostic {
     pub fn is_refusal(&self) -> bool {
         match &self.0 {
             Kind::Plan(_) | Kind::Target(_) => true,
-            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) | Kind::Grad(_) => false,
             Kind::Bind(_) | Kind::Tensor(_) => false,
             Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
             #[cfg(feature = "sim")]
@@ -135,7 +138,7 @@ impl Diagnostic {
             Kind::Simulation(error) => error.is_bug(),
             #[cfg(feature = "cuda")]
             Kind::Runtime(error) => error.is_bug(),
-            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) => false,
+            Kind::Syntax(_) | Kind::Check(_) | Kind::Warning(_) | Kind::Grad(_) => false,
             Kind::Bind(_) | Kind::Tensor(_) => false,
             Kind::Plan(_) | Kind::Target(_) | Kind::NoGpus(_) | Kind::NoSimulator(_) => false,
         }
@@ -147,6 +150,7 @@ impl Diagnostic {
             Kind::Syntax(error) => Some(error.span()),
             Kind::Check(error) => error.span(),
             Kind::Warning(warning) => Some(warning.span()),
+            Kind::Grad(error) => error.span(),
             Kind::Bind(error) => error.bytes().map(place),
             Kind::Target(refusal) => refusal.bytes().map(place),
             Kind::Tensor(_) | Kind::Plan(_) => None,
@@ -172,6 +176,7 @@ impl Diagnostic {
             Kind::Syntax(error) => error.fix(),
             Kind::Check(error) => error.fix(),
             Kind::Warning(warning) => Some(warning.fix()),
+            Kind::Grad(error) => error.fix(),
             Kind::Bind(error) => error.fix(),
             Kind::Plan(error) => error.fix(),
             Kind::Target(error) => error.fix(),
@@ -251,6 +256,7 @@ macro_rules! stages {
 stages!(
     SyntaxError,
     CheckError,
+    GradError,
     BindError,
     TensorError,
     Refusal,

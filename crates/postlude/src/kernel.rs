@@ -11,6 +11,7 @@ use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
 use crate::cuda::{GpuKernel, Settings};
 use crate::define;
+use crate::differentiate::{self, Derived, Save};
 use crate::error::{Diagnostic, Error};
 use crate::graph::{Graph, MathMode};
 use crate::lower::{Lowered, TileProgram};
@@ -219,6 +220,24 @@ impl Kernel {
     /// ```
     pub fn types(&self) -> Vec<(String, String)> {
         check::name_types(&self.ast)
+    }
+
+    /// The kernel of the derivatives with respect to these inputs, or to all inputs of floats where none are named: it reads
+    /// cotangents of the outputs and what the forward pass saves.
+    ///
+    /// ```
+    /// use postlude::{Kernel, Save};
+    /// let kernel = Kernel::parse("kernel f(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = relu(A @ W.T) }")?;
+    /// let derived = kernel.grad(&["W"], Save::Nothing)?;
+    /// let backward = Kernel::parse(&derived.backward)?;
+    /// assert_eq!(backward.name(), "f_backward");
+    /// assert_eq!(derived.gradients, [("W".to_owned(), "d_W".to_owned())]);
+    /// # Ok::<(), postlude::Error>(())
+    /// ```
+    pub fn grad(&self, wrt: &[&str], save: Save) -> Result<Derived, Error> {
+        let ast = check::without_definitions(&self.ast)?;
+        let wrt: Vec<String> = wrt.iter().map(|name| (*name).to_owned()).collect();
+        Ok(differentiate::differentiate(&ast, &wrt, save)?)
     }
 
     /// What is suspicious about a kernel that types: inputs and names that nothing reads.

@@ -96,6 +96,8 @@ pub mod cuda;
 #[doc(hidden)]
 pub mod define;
 #[doc(hidden)]
+pub mod differentiate;
+#[doc(hidden)]
 pub mod dtype;
 mod error;
 #[doc(hidden)]
@@ -135,6 +137,7 @@ pub mod target;
 pub mod tensor;
 
 pub use check::{Bindings, Bound};
+pub use differentiate::{Derived, Save};
 pub use dtype::DType;
 pub use error::{Diagnostic, Error};
 pub use graph::MathMode;

@@ -32,7 +32,12 @@ pub(super) fn sources<'a>(
     let mut all: Vec<Source<'a>> = Vec::new();
     let Some(own) = main else { return all };
     for output in outputs {
-        let Some((_, statement)) = assignment(unit.ast, &output.name.text) else { continue };
+        let Some((place, statement)) = assignment(unit.ast, &output.name.text) else { continue };
+        let read = read_statements(unit.ast, statement.value, true);
+        if read.iter().any(|other| *other >= place) {
+            // Reported where the name is used before it is assigned.
+            continue;
+        }
         let tops = unit.products.tops(statement.value);
         if tops & (1 << own) != 0 || (tops == 0 && fits(unit, statement.value, space, output)) {
             continue;

@@ -1,0 +1,247 @@
+//! The dims of expressions, and how an operand reads them.
+
+use crate::catalogue::{self, Group};
+use crate::check::read_dim;
+use crate::dtype::DType;
+use crate::shape::Dim;
+use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Number, Signature};
+
+/// What is known of an expression's dims.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Info {
+    pub(super) dims: Vec<Dim>,
+    /// The last product that its value is made of: its number, and its rows and columns.
+    last: Option<(usize, [Dim; 2])>,
+    /// The last two dims of the first tensor that it reads, as they read.
+    leaf: Option<[Dim; 2]>,
+}
+
+impl Info {
+    /// That of a tensor.
+    pub(super) fn of_tensor(dims: &[Dim]) -> Info {
+        let leaf = match dims {
+            [.., first, second] => Some([first.clone(), second.clone()]),
+            _ => None,
+        };
+        Info { dims: dims.to_vec(), last: None, leaf }
+    }
+
+    /// That of a product with this number.
+    pub(super) fn of_product(number: usize, batch: &[Dim], pair: [Dim; 2]) -> Info {
+        let dims = [batch, &pair].concat();
+        Info { dims, last: Some((number, pair)), leaf: None }
+    }
+
+    /// That of a value that meets another one element by element.
+    pub(super) fn with(&self, other: &Info) -> Info {
+        let mut dims = self.dims.clone();
+        for dim in &other.dims {
+            match dims.iter_mut().find(|own| own.same_base(dim)) {
+                Some(own) if dim.divisor() < own.divisor() => *own = dim.clone(),
+                Some(_) => {}
+                None => dims.push(dim.clone()),
+            }
+        }
+        let last = match (&self.last, &other.last) {
+            (Some(a), Some(b)) => Some(if b.0 > a.0 { b } else { a }.clone()),
+            (a, b) => a.clone().or_else(|| b.clone()),
+        };
+        Info { dims, last, leaf: self.leaf.clone().or_else(|| other.leaf.clone()) }
+    }
+
+    pub(super) fn transposed(&self) -> Info {
+        let swap = |[a, b]: [Dim; 2]| [b, a];
+        let last = self.last.clone().map(|(number, pair)| (number, swap(pair)));
+        Info { dims: self.dims.clone(), last, leaf: self.leaf.clone().map(swap) }
+    }
+
+    /// The same without dims, or with runs of them.
+    pub(super) fn reduced(&self, over: &[(Dim, Option<u32>)]) -> Info {
+        let mut dims = Vec::new();
+        for dim in &self.dims {
+            match (over.iter().find(|(folded, _)| folded.same_base(dim)), dim) {
+                (None, _) => dims.push(dim.clone()),
+                (Some((_, Some(run))), Dim::Name { name, divisor }) => {
+                    let divisor = divisor.saturating_mul(*run);
+                    dims.push(Dim::Name { name: name.clone(), divisor });
+                }
+                (Some((_, Some(run))), Dim::Size(size)) => dims.push(Dim::Size(size / run.max(&1))),
+                (Some((_, None)), _) => {}
+            }
+        }
+        Info { dims, ..self.clone() }
+    }
+
+    /// The same with other dims.
+    pub(super) fn with_dims(&self, dims: Vec<Dim>) -> Info {
+        Info { dims, ..self.clone() }
+    }
+
+    /// Its rows and columns as an operand of a product, where that is known.
+    pub(super) fn reads(&self) -> Option<[Dim; 2]> {
+        self.last.as_ref().map(|(_, pair)| pair.clone()).or_else(|| self.leaf.clone())
+    }
+
+    /// Its batch dims as an operand.
+    fn batch(&self) -> Vec<Dim> {
+        let Some(pair) = self.reads() else { return Vec::new() };
+        let own = self.dims.iter().filter(|dim| !pair.iter().any(|one| one.same_base(dim)));
+        own.cloned().collect()
+    }
+}
+
+/// What is known of a body's expressions.
+pub(super) struct Known {
+    pub(super) infos: Vec<Info>,
+    /// How many products it has.
+    pub(super) products: usize,
+}
+
+impl Known {
+    pub(super) fn of(ast: &Ast, signature: &Signature) -> Known {
+        let mut known = Known { infos: Vec::with_capacity(ast.exprs.len()), products: 0 };
+        for (id, expr) in ast.exprs.iter() {
+            let info = known.info(ast, signature, id, &expr.kind);
+            known.infos.push(info);
+        }
+        known
+    }
+
+    fn of_id(&self, id: ExprId) -> &Info {
+        &self.infos[id.0 as usize]
+    }
+
+    fn info(&mut self, ast: &Ast, signature: &Signature, id: ExprId, kind: &ExprKind) -> Info {
+        match kind {
+            ExprKind::Number(_) | ExprKind::Dims(_) => Info::default(),
+            ExprKind::Name(name) | ExprKind::Annotated(name, _) => self.name(ast, signature, id, name),
+            ExprKind::Transpose(a) => self.of_id(*a).transposed(),
+            ExprKind::Prefix(_, a) => self.of_id(*a).clone(),
+            ExprKind::Infix(_, a, b) => self.of_id(*a).with(self.of_id(*b)),
+            ExprKind::Product(a, b) => {
+                self.products += 1;
+                product(self.products, self.of_id(*a), self.of_id(*b))
+            }
+            ExprKind::Call { function, arguments, .. } => {
+                self.call(&ast.exprs, &function.text, arguments)
+            }
+        }
+    }
+
+    fn name(&self, ast: &Ast, signature: &Signature, id: ExprId, name: &str) -> Info {
+        let place = |names: &[crate::syntax::Name]| names.iter().position(|it| it.text == name);
+        let found = ast.statements.iter().find_map(|statement| {
+            (statement.value < id).then(|| place(&statement.targets).map(|at| (statement, at)))?
+        });
+        if let Some((statement, at)) = found {
+            let info = self.of_id(statement.value);
+            let count = statement.targets.len();
+            return if count == 1 { info.clone() } else { self.part(ast, statement.value, at, count) };
+        }
+        let input = signature.inputs.iter().find(|input| input.name.text == name);
+        let dims = input.and_then(|input| input.dims.as_deref());
+        dims.map_or_else(Info::default, Info::of_tensor)
+    }
+
+    /// One of the values that a split gives.
+    fn part(&self, ast: &Ast, split: ExprId, at: usize, count: usize) -> Info {
+        let ExprKind::Call { arguments, .. } = &ast.exprs[split].kind else {
+            return self.of_id(split).clone();
+        };
+        let whole = self.of_id(arguments[0]);
+        let listed = arguments.get(1).and_then(|list| match &ast.exprs[*list].kind {
+            ExprKind::Dims(dims) => dims.get(at).cloned(),
+            _ => None,
+        });
+        let mut dims = whole.dims.clone();
+        if let Some(last) = dims.last_mut() {
+            *last = listed.unwrap_or_else(|| divided(last, count as u32));
+        }
+        whole.with_dims(dims)
+    }
+
+    fn call(&self, exprs: &Exprs, function: &str, arguments: &[ExprId]) -> Info {
+        let meet = |arguments: &[ExprId]| {
+            let all = arguments.iter().map(|argument| self.of_id(*argument));
+            all.fold(Info::default(), |all, one| all.with(one))
+        };
+        let Some(first) = arguments.first().map(|first| self.of_id(*first)) else {
+            return Info::default();
+        };
+        if DType::from_name(function).is_some() {
+            return first.clone();
+        }
+        let Some(entry) = catalogue::find(function) else { return meet(arguments) };
+        match (entry.group, entry.name) {
+            (Group::Reduction, _) => {
+                let over = folded(exprs, &arguments[1..], first);
+                first.reduced(&over)
+            }
+            (Group::Composite, _) | (Group::Structure, "halves" | "pairs" | "split" | "topk") => {
+                first.clone()
+            }
+            (Group::Structure, "concat" | "join") => {
+                let parts = arguments.iter().filter(|id| {
+                    !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_)))
+                });
+                let count = parts.count() as u32;
+                let mut dims = first.dims.clone();
+                if let Some(last) = dims.last_mut() {
+                    *last = multiplied(last, count);
+                }
+                first.with_dims(dims)
+            }
+            (Group::Structure, "take") => arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone()),
+            (Group::Structure, "pick") => {
+                let mut dims = first.dims.clone();
+                dims.pop();
+                first.with_dims(dims)
+            }
+            (Group::Bits, "size" | "index") => Info::default(),
+            (Group::Elementwise | Group::Activation | Group::Bits | Group::Structure, _) => meet(arguments),
+        }
+    }
+}
+
+/// The dims of a product of operands that read so.
+pub(super) fn product(number: usize, left: &Info, right: &Info) -> Info {
+    let (Some([row, _]), Some([_, column])) = (left.reads(), right.reads()) else {
+        return left.with(right);
+    };
+    let mut batch = left.batch();
+    batch.extend(right.batch().into_iter().filter(|dim| !left.dims.contains(dim)));
+    Info::of_product(number, &batch, [row, column])
+}
+
+/// What a reduction's arguments fold of a value: dims, and runs of them; all of its dims where none are named.
+pub(super) fn folded(exprs: &Exprs, arguments: &[ExprId], of: &Info) -> Vec<(Dim, Option<u32>)> {
+    let mut over: Vec<(Dim, Option<u32>)> = Vec::new();
+    for argument in arguments {
+        match (&exprs[*argument].kind, over.last_mut()) {
+            (ExprKind::Number(Number::Integer(length)), Some((_, run @ None))) => {
+                *run = u32::try_from(*length).ok();
+            }
+            _ => over.extend(read_dim(exprs, *argument).map(|dim| (dim, None))),
+        }
+    }
+    if over.is_empty() {
+        over = of.dims.iter().map(|dim| (dim.clone(), None)).collect();
+    }
+    over
+}
+
+pub(super) fn divided(dim: &Dim, by: u32) -> Dim {
+    match dim {
+        Dim::Name { name, divisor } => {
+            Dim::Name { name: name.clone(), divisor: divisor.saturating_mul(by) }
+        }
+        Dim::Size(size) => Dim::Size(size / by.max(1)),
+    }
+}
+
+fn multiplied(dim: &Dim, by: u32) -> Dim {
+    match dim {
+        Dim::Name { name, divisor } => Dim::Name { name: name.clone(), divisor: divisor / by.max(1) },
+        Dim::Size(size) => Dim::Size(size.saturating_mul(by)),
+    }
+}

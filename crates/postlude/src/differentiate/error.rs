@@ -1,0 +1,109 @@
+//! Why a kernel has no derivatives.
+
+use crate::dtype::DType;
+use crate::syntax::Span;
+
+/// Why a kernel is not differentiated.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GradError {
+    /// A body without a signature.
+    #[error("a kernel without a signature has no derivatives")]
+    NoSignature,
+    /// An input that there is not.
+    #[error("the kernel has no input `{name}`")]
+    UnknownInput {
+        /// What was asked for.
+        name: String,
+        /// What may be meant.
+        nearest: Option<String>,
+    },
+    /// An input of integers or truth values.
+    #[error("`{name}` is {dtype}: only floats have derivatives")]
+    NotFloat {
+        /// The input.
+        name: String,
+        /// Its element type.
+        dtype: DType,
+        /// Its type.
+        at: Span,
+    },
+    /// One tensor under two dims.
+    #[error("`{name}` is another input under other dims, and both have parts of one derivative")]
+    SecondName {
+        /// The second name.
+        name: String,
+        /// Where it is declared.
+        at: Span,
+    },
+    /// No output of floats depends on an input that is asked for.
+    #[error("no output of floats depends on these inputs")]
+    NothingDepends,
+    /// A function without a derivative in the argument that matters.
+    #[error("`{function}` has no derivative{}", argument.map(|place| format!(" in argument {place}")).unwrap_or_default())]
+    Function {
+        /// Its name.
+        function: String,
+        /// The argument, counted from 1, where others have one.
+        argument: Option<usize>,
+        /// The call.
+        at: Span,
+    },
+    /// A product of operands that have no derivatives.
+    #[error("this product's operands are {dtype}: only products of floats have derivatives")]
+    Product {
+        /// Their element type.
+        dtype: DType,
+        /// The product.
+        at: Span,
+    },
+    /// Parts of a value that cannot be put together again.
+    #[error("the derivative of `{function}` needs parts that are equal fractions of their dim")]
+    Parts {
+        /// The function.
+        function: String,
+        /// The call.
+        at: Span,
+    },
+}
+
+impl GradError {
+    /// Where, if it is about a place in the source.
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            GradError::NotFloat { at, .. }
+            | GradError::SecondName { at, .. }
+            | GradError::Function { at, .. }
+            | GradError::Product { at, .. }
+            | GradError::Parts { at, .. } => Some(*at),
+            GradError::NoSignature
+            | GradError::UnknownInput { .. }
+            | GradError::NothingDepends => None,
+        }
+    }
+
+    /// What to do about it, where that is known.
+    pub fn fix(&self) -> Option<String> {
+        match self {
+            GradError::NoSignature => {
+                Some("write `kernel name(inputs) -> outputs { ... }`".to_owned())
+            }
+            GradError::UnknownInput { nearest, .. } => {
+                nearest.as_ref().map(|near| format!("did you mean `{near}`?"))
+            }
+            GradError::NotFloat { .. } => Some("leave it out".to_owned()),
+            GradError::SecondName { .. } => {
+                Some("pass the tensor twice, as two inputs, and add their derivatives".to_owned())
+            }
+            GradError::NothingDepends => {
+                Some("differentiate with respect to inputs that outputs are made of".to_owned())
+            }
+            GradError::Function { .. } => {
+                Some("leave out the inputs that it depends on, or write it by other functions".to_owned())
+            }
+            GradError::Product { .. } => {
+                Some("convert the operands: `bf16(A) @ bf16(B)`".to_owned())
+            }
+            GradError::Parts { .. } => Some("split into equal parts".to_owned()),
+        }
+    }
+}

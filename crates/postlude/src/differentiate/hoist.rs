@@ -1,0 +1,68 @@
+//! Names for products, so that the derivatives can read them.
+
+use crate::dtype::DType;
+use crate::graph::free_name;
+use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, Span, Statement};
+
+/// The same body, in which every product is the value of a statement, or is rounded to it.
+pub(super) fn hoist(ast: &Ast) -> Ast {
+    let mut exprs = Exprs::default();
+    let mut statements: Vec<Statement> = Vec::new();
+    let mut places: Vec<Option<ExprId>> = vec![None; ast.exprs.len()];
+    let signature = ast.signature.iter();
+    let declared = signature.flat_map(|it| it.inputs.iter().chain(&it.outputs)).map(|it| &it.name);
+    let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
+    let mut names: Vec<String> = declared.chain(targets).map(|name| name.text.clone()).collect();
+    for statement in &ast.statements {
+        for id in below(ast, statement.value) {
+            if places[id.0 as usize].is_some() {
+                continue;
+            }
+            let expr = &ast.exprs[id];
+            let known = |child: ExprId| {
+                places[child.0 as usize]
+                    .unwrap_or_else(|| panic!("compiler bug: a child comes after its parent"))
+            };
+            let mut new = exprs.push(expr.kind.map_children(known), expr.span);
+            if matches!(expr.kind, ExprKind::Product(..)) && !is_named(ast, statement, id) {
+                let name = free_name("product", |name| names.iter().any(|it| it == name));
+                names.push(name.clone());
+                let targets = vec![Name::new(name.clone(), Span::default())];
+                statements.push(Statement { targets, value: new });
+                new = exprs.push(ExprKind::Name(name), expr.span);
+            }
+            places[id.0 as usize] = Some(new);
+        }
+        let value = places[statement.value.0 as usize];
+        let value = value.unwrap_or_else(|| panic!("compiler bug: a statement has no value"));
+        // A value that is one product's name already is still a statement of its own.
+        statements.push(Statement { targets: statement.targets.clone(), value });
+    }
+    Ast { definitions: Vec::new(), signature: ast.signature.clone(), statements, exprs }
+}
+
+/// The expressions that a value is made of, children first.
+fn below(ast: &Ast, root: ExprId) -> Vec<ExprId> {
+    let mut all = Vec::new();
+    let mut open = vec![root];
+    while let Some(id) = open.pop() {
+        all.push(id);
+        open.extend(ast.exprs[id].kind.children());
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Whether a product is a statement's value, or is rounded to it.
+fn is_named(ast: &Ast, statement: &Statement, product: ExprId) -> bool {
+    if statement.value == product {
+        return true;
+    }
+    match &ast.exprs[statement.value].kind {
+        ExprKind::Call { function, grad: false, arguments } => {
+            DType::from_name(&function.text).is_some() && *arguments == [product]
+        }
+        _ => false,
+    }
+}

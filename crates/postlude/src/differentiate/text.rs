@@ -1,0 +1,161 @@
+//! The derivatives as text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::dtype::DType;
+use crate::shape::{self, Dim};
+use crate::syntax::{Declaration, ExprId, ExprKind, Statement};
+
+use super::error::GradError;
+use super::{Derived, Save, Sweep};
+
+/// The texts of both passes.
+pub(super) fn write(
+    sweep: &Sweep<'_>,
+    gradients: &[(String, String)],
+    save: Save,
+) -> Result<Derived, GradError> {
+    let reached = Reached::of(sweep, save);
+    let saved = reached.saved.iter().map(|place| sweep.saved(*place));
+    let saved: Vec<(String, DType, Vec<Dim>)> = saved.collect();
+    let name = &sweep.signature.name.text;
+    let mut inputs: Vec<String> = Vec::new();
+    let declared = sweep.signature.inputs.iter();
+    let read = declared.filter(|input| reached.inputs.contains(input.name.text.as_str()));
+    inputs.extend(read.map(Declaration::to_string));
+    inputs.extend(saved.iter().map(declaration));
+    for (output, cotangent) in &sweep.read {
+        let declared = sweep.signature.outputs.iter().find(|it| it.name.text == *output);
+        let of = declared.map(|it| (cotangent.clone(), it.dtype, it.dims.clone().unwrap_or_default()));
+        inputs.extend(of.as_ref().map(declaration));
+    }
+    let outputs = gradients.iter().filter_map(|(input, target)| {
+        let declared = sweep.signature.inputs.iter().find(|it| it.name.text == *input)?;
+        let dims = declared.dims.clone().unwrap_or_default();
+        Some(declaration(&(target.clone(), declared.dtype, dims)))
+    });
+    let outputs: Vec<String> = outputs.collect();
+    let mut backward = format!(
+        "kernel {name}_backward({}) -> ({}) {{\n",
+        inputs.join(", "),
+        outputs.join(", ")
+    );
+    for place in &reached.statements {
+        let statement = &sweep.ast.statements[*place];
+        let targets = statement.targets.iter().map(|target| target.text.as_str());
+        line(&mut backward, sweep, &targets.collect::<Vec<_>>(), statement.value);
+    }
+    for (targets, value) in &sweep.statements {
+        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        line(&mut backward, sweep, &targets, *value);
+    }
+    backward.push_str("}\n");
+    Ok(Derived {
+        forward: forward(sweep, &saved),
+        backward,
+        saved: saved.into_iter().map(|(name, ..)| name).collect(),
+        cotangents: sweep.read.clone(),
+        gradients: gradients.to_vec(),
+    })
+}
+
+/// The kernel with what is saved behind its outputs.
+fn forward(sweep: &Sweep<'_>, saved: &[(String, DType, Vec<Dim>)]) -> String {
+    let signature = sweep.signature;
+    let inputs: Vec<String> = signature.inputs.iter().map(Declaration::to_string).collect();
+    let is_output = |name: &str| signature.outputs.iter().any(|output| output.name.text == name);
+    let outputs = signature.outputs.iter().map(Declaration::to_string);
+    let kept = saved.iter().filter(|(name, ..)| !is_output(name)).map(declaration);
+    let outputs: Vec<String> = outputs.chain(kept).collect();
+    let name = &signature.name.text;
+    let mut text = format!("kernel {name}({}) -> ({}) {{\n", inputs.join(", "), outputs.join(", "));
+    for statement in &sweep.ast.statements {
+        let targets = statement.targets.iter().map(|target| target.text.as_str());
+        line(&mut text, sweep, &targets.collect::<Vec<_>>(), statement.value);
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn declaration((name, dtype, dims): &(String, DType, Vec<Dim>)) -> String {
+    format!("{name}: {dtype}[{}]", shape::list(dims))
+}
+
+fn line(text: &mut String, sweep: &Sweep<'_>, targets: &[&str], value: ExprId) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "    {} = {}", targets.join(", "), sweep.exprs.display(value));
+}
+
+/// What the derivatives read of the forward pass.
+struct Reached {
+    inputs: BTreeSet<String>,
+    /// Statements that are computed again.
+    statements: BTreeSet<usize>,
+    /// Statements whose values are saved.
+    saved: BTreeSet<usize>,
+}
+
+impl Reached {
+    fn of(sweep: &Sweep<'_>, save: Save) -> Reached {
+        let mut reached = Reached {
+            inputs: BTreeSet::new(),
+            statements: BTreeSet::new(),
+            saved: BTreeSet::new(),
+        };
+        let mut open: Vec<ExprId> = sweep.statements.iter().map(|(_, value)| *value).collect();
+        let mut seen: BTreeSet<ExprId> = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let kind = &sweep.exprs[id].kind;
+            open.extend(kind.children());
+            let (ExprKind::Name(name) | ExprKind::Annotated(name, _)) = kind else { continue };
+            let assigns = |it: &Statement| it.targets.iter().any(|target| target.text == *name);
+            match sweep.ast.statements.iter().position(assigns) {
+                Some(place) if save == Save::Products && sweep.is_product(place) => {
+                    reached.saved.insert(place);
+                }
+                Some(place) => {
+                    reached.statements.insert(place);
+                    open.push(sweep.ast.statements[place].value);
+                }
+                None => {
+                    reached.inputs.insert(name.clone());
+                }
+            }
+        }
+        reached
+    }
+}
+
+impl Sweep<'_> {
+    /// Whether a statement's value is a product, perhaps rounded.
+    fn is_product(&self, place: usize) -> bool {
+        let value = self.ast.statements[place].value;
+        let product = |id: ExprId| matches!(self.ast.exprs[id].kind, ExprKind::Product(..));
+        match &self.ast.exprs[value].kind {
+            ExprKind::Product(..) => true,
+            ExprKind::Call { function, grad: false, arguments } => {
+                DType::from_name(&function.text).is_some() && product(arguments[0])
+            }
+            _ => false,
+        }
+    }
+
+    /// A saved value as it is declared.
+    fn saved(&self, place: usize) -> (String, DType, Vec<Dim>) {
+        let statement = &self.ast.statements[place];
+        let name = statement.targets[0].text.clone();
+        let declared = self.signature.outputs.iter().find(|output| output.name.text == name);
+        if let Some(output) = declared {
+            return (name, output.dtype, output.dims.clone().unwrap_or_default());
+        }
+        let dtype = match &self.ast.exprs[statement.value].kind {
+            ExprKind::Call { function, .. } => DType::from_name(&function.text),
+            _ => None,
+        };
+        (name, dtype.unwrap_or(DType::F32), self.info(statement.value).dims.clone())
+    }
+}
