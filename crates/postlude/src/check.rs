@@ -64,8 +64,7 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
         (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = Some(calls);
-    let unit =
-        Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Err(first(errors)) };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);
@@ -75,7 +74,10 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     let mut body = Body::of_product(found, unit, errors);
     body.lower_statements(ast, &sources::elsewhere(unit, &sources, outputs));
     let is_own = |output: &&Declaration| {
-        sources.iter().flat_map(|source| &source.outputs).all(|other| other.name.text != output.name.text)
+        sources
+            .iter()
+            .flat_map(|source| &source.outputs)
+            .all(|other| other.name.text != output.name.text)
     };
     for output in outputs.iter().filter(is_own) {
         body.store(output);
@@ -114,8 +116,7 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     };
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = None;
-    let unit =
-        Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Vec::new() };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);

@@ -51,11 +51,7 @@ pub struct Derived {
 }
 
 /// Derives a kernel that has a signature and no definitions; with respect to all inputs of floats where none are named.
-pub(crate) fn differentiate(
-    ast: &Ast,
-    wrt: &[String],
-    save: Save,
-) -> Result<Derived, GradError> {
+pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Derived, GradError> {
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
     let wrt = asked(signature, wrt)?;

@@ -300,7 +300,6 @@ impl Graph {
         self.outputs.push(output);
     }
 
-
     /// The node at a position.
     pub(crate) fn node_at(&self, index: usize) -> NodeId {
         debug_assert!(index < self.nodes.len());

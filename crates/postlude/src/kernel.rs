@@ -11,7 +11,7 @@ use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
 use crate::cuda::{GpuKernel, Settings};
 use crate::define;
-use crate::differentiate::{self, Derived, Save};
+use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
 use crate::graph::{Graph, MathMode};
 use crate::lower::{Lowered, TileProgram};
@@ -237,7 +237,13 @@ impl Kernel {
     pub fn grad(&self, wrt: &[&str], save: Save) -> Result<Derived, Error> {
         let ast = check::without_definitions(&self.ast)?;
         let wrt: Vec<String> = wrt.iter().map(|name| (*name).to_owned()).collect();
-        Ok(differentiate::differentiate(&ast, &wrt, save)?)
+        let derived = differentiate::differentiate(&ast, &wrt, save)?;
+        for text in [&derived.forward, &derived.backward] {
+            if let Err(error) = Kernel::parse(text) {
+                return Err(GradError::NotTyped { message: error.summary() }.into());
+            }
+        }
+        Ok(derived)
     }
 
     /// What is suspicious about a kernel that types: inputs and names that nothing reads.

@@ -89,7 +89,8 @@ fn infer_all_outputs(
     let mut errors = body.errors;
     for source in sources {
         let own = source.outputs.iter().map(|output| output.name.text.as_str());
-        let own: Vec<&str> = own.filter(|name| !outputs.iter().any(|it| it.name.text == *name)).collect();
+        let own: Vec<&str> =
+            own.filter(|name| !outputs.iter().any(|it| it.name.text == *name)).collect();
         let statements: Vec<_> = own.iter().filter_map(|name| assignment(ast, name)).collect();
         let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
         let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();

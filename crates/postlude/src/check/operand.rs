@@ -16,8 +16,8 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span, Statement};
 
 use super::error::CheckError;
-use super::program::{Stored, Unit};
 use super::product::oriented;
+use super::program::{Stored, Unit};
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -129,15 +129,29 @@ pub(super) fn read_statements(ast: &Ast, root: ExprId, through_products: bool) -
     reads(ast, root, through_products).statements
 }
 
-/// The dims of an operand, from the tensors that it reads: the first of them says their order.
+/// The tensors with two dims or more that an operand reads, and whether their last two are swapped; the first of those
+/// with the most dims leads.
+fn tensors<'a>(ast: &Ast, root: ExprId, declarations: &'a [Declaration]) -> Vec<(&'a [Dim], bool)> {
+    let read = leaves(ast, root, false);
+    let read = read.iter().filter_map(|leaf| {
+        let declared = declarations.iter().find(|input| input.name.text == leaf.name)?;
+        Some((declared.dims.as_deref().filter(|dims| dims.len() >= 2)?, leaf.swapped))
+    });
+    let mut all: Vec<(&[Dim], bool)> = read.collect();
+    let most = all.iter().map(|(dims, _)| dims.len()).max();
+    let leading = all.iter().position(|(dims, _)| Some(dims.len()) == most);
+    if let Some(leading) = leading {
+        all[..=leading].rotate_right(1);
+    }
+    all
+}
+
+/// The dims of an operand, from the tensors that it reads: the leading one says their order.
 pub(super) fn dims(ast: &Ast, root: ExprId, declarations: &[Declaration]) -> Option<OperandDims> {
     let mut found: Option<OperandDims> = None;
-    for leaf in leaves(ast, root, false) {
-        let declared = declarations.iter().find(|input| input.name.text == leaf.name);
-        let Some([batch @ .., first, second]) = declared.and_then(|it| it.dims.as_deref()) else {
-            continue;
-        };
-        let (first, second) = if leaf.swapped { (second, first) } else { (first, second) };
+    for (dims, swapped) in tensors(ast, root, declarations) {
+        let [batch @ .., first, second] = dims else { continue };
+        let (first, second) = if swapped { (second, first) } else { (first, second) };
         let Some(found) = &mut found else {
             let (first, second) = (first.clone(), second.clone());
             found = Some(OperandDims { batch: batch.to_vec(), first, second });
@@ -186,6 +200,9 @@ pub(super) fn resolve(
         errors.push(CheckError::OperandWithoutDims { at });
         return None;
     };
+    if !is_natural(unit, (root, side), &dims) {
+        return resolve_stored(unit, (root, side), &dims, inputs, errors);
+    }
     let Reads { leaves, statements } = reads(ast, root, false);
     let read = |name: &str| leaves.iter().any(|leaf| leaf.name == name);
     let own: Vec<Declaration> =
@@ -229,6 +246,47 @@ pub(super) fn resolve(
             None
         }
     }
+}
+
+/// Whether an operand's rows and columns are those of its text: math that numbers them or moves them depends on it.
+fn is_natural(unit: Unit<'_>, (root, side): (ExprId, Side), dims: &OperandDims) -> bool {
+    let space = dims.space(side);
+    let read = tensors(unit.ast, root, unit.declarations);
+    let same = read.first().is_none_or(|(dims, _)| dims[dims.len() - 2].same_base(&space.row));
+    same || unit.products.is_movable(root)
+}
+
+/// Resolves the expression of an operand whose rows are columns of the product, or the other way round: a graph computes
+/// it as its text reads.
+fn resolve_stored(
+    unit: Unit<'_>,
+    (root, side): (ExprId, Side),
+    dims: &OperandDims,
+    inputs: &mut Vec<Input>,
+    errors: &mut Vec<CheckError>,
+) -> Option<Resolved> {
+    let at = unit.ast.exprs[root].span;
+    let name = format!("{}_operand", side.name());
+    let (value, _) = oriented(&unit.ast.exprs, root);
+    let Stored { input, is_rounded } = unit.input(value, &name, errors)?;
+    if !is_rounded && !reads_f32(unit, root) {
+        errors.push(CheckError::OperandUnrounded { at });
+        return None;
+    }
+    if input.dtype.accumulator().is_none() {
+        errors.push(CheckError::OperandDType { dtype: input.dtype, at });
+        return None;
+    }
+    let stored = input.dims.as_deref().unwrap_or_default();
+    let Some(row) = stored.len().checked_sub(2).map(|place| &stored[place]) else {
+        errors.push(CheckError::OperandWithoutDims { at });
+        return None;
+    };
+    let orientation = if *row == dims.first { Orientation::Plain } else { Orientation::Transposed };
+    let varying = read_statements(unit.ast, root, false).into_iter().collect();
+    let (factors, scales) = (Vec::new(), Vec::new());
+    let input = declared_place(inputs, input);
+    Some(Resolved { input, orientation, factors, scales, varying })
 }
 
 /// Resolves the expression of an operand that is made of products: a graph of theirs computes it as it stands.

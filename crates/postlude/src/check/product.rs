@@ -155,13 +155,16 @@ fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found
     Some(Found { graph, factors: Vec::new(), varying: Vec::new(), main: None })
 }
 
-/// The space of tensors: the dims of the first one that has two, with the finest that any has.
+/// The space of tensors: the dims of the first of those with the most, with the finest that any has.
 fn declared_space<'a>(
     declarations: impl Iterator<Item = &'a Declaration> + Clone,
 ) -> Option<Space> {
     let tensors = declarations.filter_map(|declared| declared.dims.as_deref());
-    let [batch @ .., row, column] = tensors.clone().find(|dims| dims.len() >= 2)? else {
-        return None;
+    let most = tensors.clone().map(<[Dim]>::len).max()?;
+    let [batch @ .., row, column] = tensors.clone().find(|dims| dims.len() == most)? else {
+        // Vectors have one column.
+        let [row] = tensors.clone().find(|dims| dims.len() == 1)? else { return None };
+        return Some(Space::new(Vec::new(), row.clone(), Dim::Size(1)));
     };
     if batch.len() > Space::MOST_BATCH_DIMS {
         return None;

@@ -117,6 +117,11 @@ impl Products {
         Products::last(tops).or_else(|| self.all.len().checked_sub(1))
     }
 
+    /// Whether an expression means the same in every graph that has its dims.
+    pub(super) fn is_movable(&self, id: ExprId) -> bool {
+        self.movable[id.0 as usize]
+    }
+
     /// The number of an expression, the same for equal ones.
     pub(super) fn canonical(&self, id: ExprId) -> usize {
         self.canonical[id.0 as usize]

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::graph::{Graph, Input, Space};
-use crate::syntax::{Declaration, ExprId};
+use crate::shape::Dim;
+use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind};
 
 use super::error::CheckError;
 use super::operand::{assignment, leaves, read_statements};
@@ -52,44 +53,61 @@ pub(super) fn sources<'a>(
     all
 }
 
-/// Whether an output and all tensors that it is made of have dims of a space.
+/// Whether the named dims of an output and of all tensors that it is made of are those of a space; the tables of `take`
+/// have dims of their own.
 fn fits(unit: Unit<'_>, value: ExprId, space: &Space, output: &Declaration) -> bool {
     let read = leaves(unit.ast, value, true);
+    let tables = tables(unit.ast);
+    let read = read.iter().filter(|leaf| !tables.contains(leaf.name));
     let declared = |name: &str| unit.declarations.iter().find(|input| input.name.text == name);
-    let mut tensors = read.iter().filter_map(|leaf| declared(leaf.name)?.dims.as_deref());
-    // Tables that `take` reads have a dim of their own.
-    let known = tensors.all(|dims| dims.len() < 2 || space.axes(dims).is_some());
-    known && output.dims.as_deref().is_none_or(|dims| space.axes(dims).is_some() || dims.len() < 2)
+    let tensors = read.filter_map(|leaf| declared(leaf.name)?.dims.as_deref());
+    let mut dims = tensors.chain(output.dims.as_deref()).flatten();
+    let named = |dim: &&Dim| matches!(dim, Dim::Name { .. });
+    dims.all(|dim| !named(&dim) || space.axes(std::slice::from_ref(dim)).is_some())
 }
 
-/// Statements that only these outputs are made of, and none of the others.
+/// The names that `take` reads as tables.
+fn tables(ast: &Ast) -> BTreeSet<&str> {
+    let table = |(_, expr): (ExprId, &'_ Expr)| match &expr.kind {
+        ExprKind::Call { function, arguments, .. } if function.text == "take" => {
+            match &ast.exprs[*arguments.first()?].kind {
+                ExprKind::Name(name) => Some(name.as_str()),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    ast.exprs.iter().filter_map(table).collect()
+}
+
+/// Statements that outputs are made of, and the kernel's own graph is not: other graphs store those outputs, or compute
+/// operands of them.
 pub(super) fn elsewhere(
     unit: Unit<'_>,
     sources: &[Source<'_>],
     outputs: &[Declaration],
 ) -> BTreeSet<usize> {
-    let reach = |output: &Declaration| {
+    let reach = |output: &Declaration, through_products: bool| {
         let found = assignment(unit.ast, &output.name.text);
         let statements = found.map(|(place, statement)| {
-            let mut read = read_statements(unit.ast, statement.value, false);
+            let mut read = read_statements(unit.ast, statement.value, through_products);
             read.insert(place);
             read
         });
         statements.unwrap_or_default()
     };
     let is_other = |output: &Declaration| {
-        sources.iter().flat_map(|source| &source.outputs).any(|other| other.name.text == output.name.text)
+        let others = sources.iter().flat_map(|source| &source.outputs);
+        others.into_iter().any(|other| other.name.text == output.name.text)
     };
-    let mut other: BTreeSet<usize> = BTreeSet::new();
-    for output in outputs.iter().filter(|output| is_other(output)) {
-        other.extend(reach(output));
-    }
+    let all = outputs.iter().flat_map(|output| reach(output, true));
+    let mut elsewhere: BTreeSet<usize> = all.collect();
     for output in outputs.iter().filter(|output| !is_other(output)) {
-        for place in reach(output) {
-            other.remove(&place);
+        for place in reach(output, false) {
+            elsewhere.remove(&place);
         }
     }
-    other
+    elsewhere
 }
 
 impl<'a> Unit<'a> {
@@ -123,7 +141,8 @@ impl<'a> Unit<'a> {
         let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();
         let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
         let declarations = self.read_by(&values);
-        let own: Vec<Declaration> = source.outputs.iter().map(|it| Declaration::clone(it)).collect();
+        let own: Vec<Declaration> =
+            source.outputs.iter().map(|it| Declaration::clone(it)).collect();
         let unit = Unit { declarations: &declarations, outputs: &own, ..self };
         let Some(mut body) = unit.body_of(source.main, &places, errors) else { return };
         for output in &own {

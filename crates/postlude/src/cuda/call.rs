@@ -193,12 +193,11 @@ impl PreparedCall {
         let (inputs, outputs) = addresses.split_at(graph.passed_inputs().count());
         let places = graph.passed_places();
         // Computed inputs are behind what a call passes.
-        let inputs = places.iter().zip(graph.inputs()).map(|(place, input)| {
-            match input.result_place() {
+        let inputs =
+            places.iter().zip(graph.inputs()).map(|(place, input)| match input.result_place() {
                 Some(result) => outputs[result],
                 None => inputs.get(*place).copied().flatten(),
-            }
-        });
+            });
         let own = graph.own_results().into_iter().map(|place| outputs[place]);
         let scalars: Vec<Option<f64>> =
             places.iter().map(|place| scalars.get(*place).copied().flatten()).collect();

@@ -12,15 +12,15 @@ pub(super) struct Info {
     pub(super) dims: Vec<Dim>,
     /// The last product that its value is made of: its number, and its rows and columns.
     last: Option<(usize, [Dim; 2])>,
-    /// The last two dims of the first tensor that it reads, as they read.
-    leaf: Option<[Dim; 2]>,
+    /// The last two dims of the first of the tensors with the most dims that it reads, as they read, and how many it has.
+    leaf: Option<(usize, [Dim; 2])>,
 }
 
 impl Info {
     /// That of a tensor.
     pub(super) fn of_tensor(dims: &[Dim]) -> Info {
         let leaf = match dims {
-            [.., first, second] => Some([first.clone(), second.clone()]),
+            [.., first, second] => Some((dims.len(), [first.clone(), second.clone()])),
             _ => None,
         };
         Info { dims: dims.to_vec(), last: None, leaf }
@@ -46,13 +46,18 @@ impl Info {
             (Some(a), Some(b)) => Some(if b.0 > a.0 { b } else { a }.clone()),
             (a, b) => a.clone().or_else(|| b.clone()),
         };
-        Info { dims, last, leaf: self.leaf.clone().or_else(|| other.leaf.clone()) }
+        let leaf = match (&self.leaf, &other.leaf) {
+            (Some(a), Some(b)) => Some(if b.0 > a.0 { b } else { a }.clone()),
+            (a, b) => a.clone().or_else(|| b.clone()),
+        };
+        Info { dims, last, leaf }
     }
 
     pub(super) fn transposed(&self) -> Info {
         let swap = |[a, b]: [Dim; 2]| [b, a];
-        let last = self.last.clone().map(|(number, pair)| (number, swap(pair)));
-        Info { dims: self.dims.clone(), last, leaf: self.leaf.clone().map(swap) }
+        let turned = |(number, pair): (usize, [Dim; 2])| (number, swap(pair));
+        let [last, leaf] = [&self.last, &self.leaf].map(|pair| pair.clone().map(turned));
+        Info { dims: self.dims.clone(), last, leaf }
     }
 
     /// The same without dims, or with runs of them.
@@ -79,7 +84,7 @@ impl Info {
 
     /// Its rows and columns as an operand of a product, where that is known.
     pub(super) fn reads(&self) -> Option<[Dim; 2]> {
-        self.last.as_ref().map(|(_, pair)| pair.clone()).or_else(|| self.leaf.clone())
+        self.last.as_ref().or(self.leaf.as_ref()).map(|(_, pair)| pair.clone())
     }
 
     /// Its batch dims as an operand.
@@ -114,7 +119,9 @@ impl Known {
     fn info(&mut self, ast: &Ast, signature: &Signature, id: ExprId, kind: &ExprKind) -> Info {
         match kind {
             ExprKind::Number(_) | ExprKind::Dims(_) => Info::default(),
-            ExprKind::Name(name) | ExprKind::Annotated(name, _) => self.name(ast, signature, id, name),
+            ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+                self.name(ast, signature, id, name)
+            }
             ExprKind::Transpose(a) => self.of_id(*a).transposed(),
             ExprKind::Prefix(_, a) => self.of_id(*a).clone(),
             ExprKind::Infix(_, a, b) => self.of_id(*a).with(self.of_id(*b)),
@@ -136,7 +143,11 @@ impl Known {
         if let Some((statement, at)) = found {
             let info = self.of_id(statement.value);
             let count = statement.targets.len();
-            return if count == 1 { info.clone() } else { self.part(ast, statement.value, at, count) };
+            return if count == 1 {
+                info.clone()
+            } else {
+                self.part(ast, statement.value, at, count)
+            };
         }
         let input = signature.inputs.iter().find(|input| input.name.text == name);
         let dims = input.and_then(|input| input.dims.as_deref());
@@ -181,9 +192,9 @@ impl Known {
                 first.clone()
             }
             (Group::Structure, "concat" | "join") => {
-                let parts = arguments.iter().filter(|id| {
-                    !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_)))
-                });
+                let parts = arguments
+                    .iter()
+                    .filter(|id| !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_))));
                 let count = parts.count() as u32;
                 let mut dims = first.dims.clone();
                 if let Some(last) = dims.last_mut() {
@@ -191,14 +202,19 @@ impl Known {
                 }
                 first.with_dims(dims)
             }
-            (Group::Structure, "take") => arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone()),
+            (Group::Structure, "take") => {
+                arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone())
+            }
             (Group::Structure, "pick") => {
                 let mut dims = first.dims.clone();
                 dims.pop();
                 first.with_dims(dims)
             }
-            (Group::Bits, "size" | "index") => Info::default(),
-            (Group::Elementwise | Group::Activation | Group::Bits | Group::Structure, _) => meet(arguments),
+            (Group::Bits, "dropout") => first.clone(),
+            (Group::Bits, "size" | "index" | "philox" | "uniform" | "normal") => Info::default(),
+            (Group::Elementwise | Group::Activation | Group::Bits | Group::Structure, _) => {
+                meet(arguments)
+            }
         }
     }
 }
@@ -241,7 +257,9 @@ pub(super) fn divided(dim: &Dim, by: u32) -> Dim {
 
 fn multiplied(dim: &Dim, by: u32) -> Dim {
     match dim {
-        Dim::Name { name, divisor } => Dim::Name { name: name.clone(), divisor: divisor / by.max(1) },
+        Dim::Name { name, divisor } => {
+            Dim::Name { name: name.clone(), divisor: divisor / by.max(1) }
+        }
         Dim::Size(size) => Dim::Size(size.saturating_mul(by)),
     }
 }

@@ -56,6 +56,12 @@ pub enum GradError {
         /// The product.
         at: Span,
     },
+    /// Derivatives that the language does not say.
+    #[error("the derivatives do not type: {message}")]
+    NotTyped {
+        /// What is wrong with them.
+        message: String,
+    },
     /// Parts of a value that cannot be put together again.
     #[error("the derivative of `{function}` needs parts that are equal fractions of their dim")]
     Parts {
@@ -77,6 +83,7 @@ impl GradError {
             | GradError::Parts { at, .. } => Some(*at),
             GradError::NoSignature
             | GradError::UnknownInput { .. }
+            | GradError::NotTyped { .. }
             | GradError::NothingDepends => None,
         }
     }
@@ -97,13 +104,17 @@ impl GradError {
             GradError::NothingDepends => {
                 Some("differentiate with respect to inputs that outputs are made of".to_owned())
             }
-            GradError::Function { .. } => {
-                Some("leave out the inputs that it depends on, or write it by other functions".to_owned())
-            }
+            GradError::Function { .. } => Some(
+                "leave out the inputs that it depends on, or write it by other functions"
+                    .to_owned(),
+            ),
             GradError::Product { .. } => {
                 Some("convert the operands: `bf16(A) @ bf16(B)`".to_owned())
             }
             GradError::Parts { .. } => Some("split into equal parts".to_owned()),
+            GradError::NotTyped { .. } => {
+                Some("differentiate with respect to fewer inputs (`--wrt`)".to_owned())
+            }
         }
     }
 }

@@ -166,7 +166,9 @@ impl Sweep<'_> {
         let [left, right] = dtypes;
         let rounded = if left.bits() == 8 { DType::BF16 } else { left };
         let widened = |sweep: &mut Self, operand: ExprId, dtype: DType| {
-            if dtype.bits() == 8 { sweep.cast(DType::BF16, operand) } else { operand }
+            let dtype = if dtype.bits() == 8 { DType::BF16 } else { dtype };
+            // What is f32 need not say so; factors that left the operand are rounded with it here.
+            if dtype == DType::F32 { operand } else { sweep.cast(dtype, operand) }
         };
         let Some(pair) = self.info(id).reads() else { return Ok(()) };
         let whole = self.with_dims_of(cotangent, id, &pair);
@@ -202,7 +204,9 @@ impl Sweep<'_> {
     fn with_dims_of(&mut self, cotangent: ExprId, product: ExprId, pair: &[Dim; 2]) -> ExprId {
         let info = self.info(cotangent);
         let has = |dim: &Dim| info.dims.contains(dim);
-        if pair.iter().all(has) && info.reads().is_some_and(|own| own.iter().all(|dim| pair.contains(dim))) {
+        if pair.iter().all(has)
+            && info.reads().is_some_and(|own| own.iter().all(|dim| pair.contains(dim)))
+        {
             return cotangent;
         }
         let of = self.name_of(product).unwrap_or(product);
@@ -261,7 +265,8 @@ impl Sweep<'_> {
                 if let Some((_, value)) = derived {
                     return self.value_dtype(*value);
                 }
-                let assigns = |it: &&Statement| it.targets.iter().any(|target| target.text == *name);
+                let assigns =
+                    |it: &&Statement| it.targets.iter().any(|target| target.text == *name);
                 match self.ast.statements.iter().find(assigns) {
                     Some(statement) => self.value_dtype(statement.value),
                     None => self.dtype_of(name),
@@ -309,7 +314,9 @@ impl Sweep<'_> {
             return Err(self.no_derivative(id, function, None));
         };
         match entry.group {
-            Group::Elementwise | Group::Activation => self.pass_elementwise(id, function, arguments, c),
+            Group::Elementwise | Group::Activation => {
+                self.pass_elementwise(id, function, arguments, c)
+            }
             Group::Bits if function == "dropout" => {
                 let mut same = arguments.to_vec();
                 same[0] = c;
@@ -342,7 +349,8 @@ impl Sweep<'_> {
                 ("where", 0) => continue,
                 ("where", _) => {
                     let zero = self.number(0.0);
-                    let taken = if place == 1 { [arguments[0], c, zero] } else { [arguments[0], zero, c] };
+                    let taken =
+                        if place == 1 { [arguments[0], c, zero] } else { [arguments[0], zero, c] };
                     self.call("where", &taken)
                 }
                 ("fma", 0) => self.infix(Infix::Multiply, c, arguments[1]),
@@ -432,7 +440,12 @@ impl Sweep<'_> {
     }
 
     /// A value divided by how many elements a reduction folds into one.
-    fn divided_by_count(&mut self, value: ExprId, over: &[(Dim, Option<u32>)], of: ExprId) -> ExprId {
+    fn divided_by_count(
+        &mut self,
+        value: ExprId,
+        over: &[(Dim, Option<u32>)],
+        of: ExprId,
+    ) -> ExprId {
         let mut value = value;
         for (dim, run) in over {
             let own = self.info(of).dims.iter().find(|own| own.same_base(dim)).cloned();
@@ -478,7 +491,8 @@ impl Sweep<'_> {
                 let own: Vec<Dim> =
                     dims.iter().filter(|dim| !dim.same_base(&over[0].0)).cloned().collect();
                 let total = self.reduced_to(c, &dims, &own);
-                let softmax = self.push(called("softmax", false, arguments.to_vec()), self.info(x).clone());
+                let softmax =
+                    self.push(called("softmax", false, arguments.to_vec()), self.info(x).clone());
                 let part = self.infix(Infix::Multiply, softmax, total);
                 self.infix(Infix::Subtract, c, part)
             }
@@ -542,7 +556,8 @@ impl Sweep<'_> {
         arguments: &[ExprId],
         c: ExprId,
     ) -> Result<(), GradError> {
-        let is_run = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)));
+        let is_run =
+            |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)));
         let (runs, parts): (Vec<ExprId>, Vec<ExprId>) = arguments.iter().partition(|id| is_run(id));
         let whole = self.info(id).dims.clone();
         let widest = whole.last().cloned();
@@ -600,6 +615,10 @@ impl Sweep<'_> {
         if function.text == "topk" {
             return Err(self.no_derivative(id, "topk", None));
         }
+        let listed = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Dims(_));
+        if arguments.iter().any(listed) {
+            return Err(GradError::Parts { function: function.text, at: self.ast.exprs[id].span });
+        }
         let mut parts = Vec::new();
         for (name, given) in names.iter().zip(given) {
             let info = self.part_info(statement, name);
@@ -607,7 +626,8 @@ impl Sweep<'_> {
             let zero = self.number(0.0);
             let given = given.map(|given| self.named(&format!("d_{name}"), given));
             let value = given.unwrap_or(zero);
-            let missing = self.info(own).dims.iter().any(|dim| !self.info(value).dims.contains(dim));
+            let missing =
+                self.info(own).dims.iter().any(|dim| !self.info(value).dims.contains(dim));
             parts.push(if missing {
                 let same = self.infix(Infix::Equal, own, own);
                 self.call("where", &[same, value, value])
@@ -615,9 +635,10 @@ impl Sweep<'_> {
                 value
             });
         }
-        let runs = arguments[1..].iter().copied().filter(|id| {
-            matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)))
-        });
+        let runs = arguments[1..]
+            .iter()
+            .copied()
+            .filter(|id| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_))));
         // `split(x, 3)` has a count before its run.
         let skipped = usize::from(function.text == "split");
         parts.extend(runs.skip(skipped).collect::<Vec<_>>());
@@ -632,7 +653,9 @@ impl Sweep<'_> {
     /// What is known of a name that a split assigns.
     fn part_info(&self, statement: &Statement, name: &str) -> Info {
         let read = self.ast.exprs.iter().find_map(|(id, expr)| match &expr.kind {
-            ExprKind::Name(own) | ExprKind::Annotated(own, _) if own == name && id > statement.value => {
+            ExprKind::Name(own) | ExprKind::Annotated(own, _)
+                if own == name && id > statement.value =>
+            {
                 Some(self.info(id).clone())
             }
             _ => None,

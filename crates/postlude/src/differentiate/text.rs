@@ -27,7 +27,8 @@ pub(super) fn write(
     inputs.extend(saved.iter().map(declaration));
     for (output, cotangent) in &sweep.read {
         let declared = sweep.signature.outputs.iter().find(|it| it.name.text == *output);
-        let of = declared.map(|it| (cotangent.clone(), it.dtype, it.dims.clone().unwrap_or_default()));
+        let of =
+            declared.map(|it| (cotangent.clone(), it.dtype, it.dims.clone().unwrap_or_default()));
         inputs.extend(of.as_ref().map(declaration));
     }
     let outputs = gradients.iter().filter_map(|(input, target)| {
@@ -36,11 +37,8 @@ pub(super) fn write(
         Some(declaration(&(target.clone(), declared.dtype, dims)))
     });
     let outputs: Vec<String> = outputs.collect();
-    let mut backward = format!(
-        "kernel {name}_backward({}) -> ({}) {{\n",
-        inputs.join(", "),
-        outputs.join(", ")
-    );
+    let mut backward =
+        format!("kernel {name}_backward({}) -> ({}) {{\n", inputs.join(", "), outputs.join(", "));
     for place in &reached.statements {
         let statement = &sweep.ast.statements[*place];
         let targets = statement.targets.iter().map(|target| target.text.as_str());

@@ -43,11 +43,7 @@ pub(super) struct Memo(Mutex<HashMap<MemoKey, Arc<Vec<Value>>>>);
 type MemoKey = (String, Option<(Dim, Vec<usize>)>);
 
 /// Evaluates a computed input, some of it along a dim.
-fn evaluate_some(
-    call: Call<'_>,
-    input: &Input,
-    some: Option<(&Dim, &Places)>,
-) -> Arc<Vec<Value>> {
+fn evaluate_some(call: Call<'_>, input: &Input, some: Option<(&Dim, &Places)>) -> Arc<Vec<Value>> {
     let Some(graph) = &input.computed else { return Arc::default() };
     let chosen = some.map(|(dim, places)| (dim.clone(), places.chosen.clone()));
     let key = (input.name.clone(), chosen);
@@ -61,8 +57,7 @@ fn evaluate_some(
     let axes = graph.output_axes(&graph.outputs()[output]);
     let Some(axes) = axes else { panic!("compiler bug: a computed input has foreign dims") };
     let [_, rows, columns] = problem.extents(axes);
-    let mut wanted =
-        Wanted { output, rows: Places::all(rows), columns: Places::all(columns) };
+    let mut wanted = Wanted { output, rows: Places::all(rows), columns: Places::all(columns) };
     if let Some((dim, places)) = some {
         let is_row = graph.space().row_run(dim).is_some();
         *(if is_row { &mut wanted.rows } else { &mut wanted.columns }) = places.clone();
@@ -108,10 +103,8 @@ pub(super) fn matrices(
     let is_k_major = orientation == side.k_major();
     let dims = call.graph.inputs()[input.0 as usize].dims.as_deref().unwrap_or_default();
     let outer = &dims[dims.len() - if is_k_major { 2 } else { 1 }];
-    let computed = declared
-        .computed
-        .as_ref()
-        .map(|_| evaluate_some(call, declared, Some((outer, places))));
+    let computed =
+        declared.computed.as_ref().map(|_| evaluate_some(call, declared, Some((outer, places))));
     let elements = places.len() * call.problem.inner;
     let one = |batch: usize| {
         let (values, spreads) = match &computed {
@@ -121,7 +114,8 @@ pub(super) fn matrices(
                 if is_k_major || own.is_empty() {
                     spread(own)
                 } else {
-                    let rows = (0..places.len()).flat_map(|row| own[row..].iter().step_by(places.len()));
+                    let rows =
+                        (0..places.len()).flat_map(|row| own[row..].iter().step_by(places.len()));
                     spread(&rows.copied().collect::<Vec<_>>())
                 }
             }

@@ -51,9 +51,8 @@ pub fn validate(
     }
     for output in results {
         let name = || output.name.to_owned();
-        let given = outputs
-            .get(output.name)
-            .ok_or_else(|| RuntimeError::MissingOutput { name: name() })?;
+        let given =
+            outputs.get(output.name).ok_or_else(|| RuntimeError::MissingOutput { name: name() })?;
         if given.dtype != output.dtype {
             let (declared, given) = (output.dtype, given.dtype);
             return Err(BindError::DType { name: name(), declared, given }.into());

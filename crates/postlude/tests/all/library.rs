@@ -7,7 +7,7 @@ use std::path::Path;
 
 use postlude::{Kernel, Options, Problem, Sizes, graph, problem, syntax};
 
-fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
     let mut sources: Vec<(String, String)> = fs::read_dir(folder)
         .expect("the kernel library is there")

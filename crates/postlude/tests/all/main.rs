@@ -5,6 +5,7 @@ mod batches;
 mod define;
 mod docs;
 mod functions;
+mod gradients;
 mod layering;
 mod library;
 mod no_product;

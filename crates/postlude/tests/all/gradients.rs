@@ -1,0 +1,243 @@
+//! Derived kernels against differences of the kernels that they are derived from.
+//!
+//! Every kernel of the library is written in f32, so that differences are not lost in rounding. A random direction in the
+//! inputs and random cotangents of the outputs make one number of all derivatives: `<c, (f(x + h v) - f(x - h v)) / 2h>`
+//! has to be `<grad, v>`.
+
+use std::collections::BTreeMap;
+
+use postlude::problem::dim_names;
+use postlude::{Argument, Arguments, DType, Kernel, Options, Problem, Save, Sizes, Tensor};
+
+use crate::library::sources;
+
+/// Half of the distance of the two points.
+const STEP: f64 = 1.0 / 1024.0;
+
+/// Numbers that follow from a seed.
+struct Draw(u64);
+
+impl Draw {
+    /// In 0..1.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// The same text, all of whose floats are f32.
+fn in_f32(text: &str) -> String {
+    let floats = ["bf16", "f16", "tf32", "f8e4m3", "f8e5m2", "f8e8m0"];
+    let mut out = String::new();
+    let mut word = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_alphanumeric() || letter == '_' {
+            word.push(letter);
+            continue;
+        }
+        out.push_str(if floats.contains(&word.as_str()) { "f32" } else { &word });
+        word.clear();
+        out.push(letter);
+    }
+    out
+}
+
+/// Sizes that the kernel takes, the smallest of a few.
+fn sizes_of(kernel: &Kernel) -> Option<(Problem, Sizes)> {
+    let compiled = kernel.compile(&Options::default());
+    let names = dim_names(compiled.defined());
+    let is_split = names.contains(&"KV");
+    [16, 32, 64, 128, 256].into_iter().find_map(|size| {
+        let named = names.iter().filter(|dim| **dim != "N" || !is_split);
+        let sizes: Sizes = named.map(|dim| ((*dim).to_owned(), size)).collect();
+        Problem::new(compiled.defined(), &sizes).ok().map(|problem| (problem, sizes))
+    })
+}
+
+/// What a call passes: tensors, and numbers of the host.
+#[derive(Clone, Default)]
+struct Given {
+    tensors: BTreeMap<String, Tensor>,
+    numbers: BTreeMap<String, f64>,
+}
+
+impl Given {
+    fn drawn(kernel: &Kernel, problem: &Problem, draw: &mut Draw) -> Given {
+        let mut given = Given::default();
+        for input in kernel.defined().passed_inputs() {
+            let Some(dims) = &input.dims else {
+                let value = if input.dtype == DType::I32 { 3.0 } else { 0.5 };
+                given.numbers.insert(input.name.clone(), value);
+                continue;
+            };
+            let shape = problem.shape(dims);
+            let count: usize = shape.iter().product();
+            // Vectors and second moments are positive: they are divided by, or their roots taken.
+            let positive = dims.len() < 2 || input.name == "second";
+            let mut value = || match input.dtype {
+                DType::F32 if positive => 0.25 + draw.next(),
+                DType::F32 => 1.5 * (draw.next() - 0.5),
+                DType::Bool | DType::B1 => f64::from(u8::from(draw.next() < 0.5)),
+                _ => (draw.next() * 4.0).floor(),
+            };
+            let values: Vec<f64> = (0..count).map(|_| value()).collect();
+            let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
+            given.tensors.insert(input.name.clone(), tensor);
+        }
+        given
+    }
+
+    fn arguments(&self) -> Arguments<'_> {
+        let tensors = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.into()));
+        let numbers =
+            self.numbers.iter().map(|(name, number)| (name.clone(), Argument::Scalar(*number)));
+        tensors.chain(numbers).collect()
+    }
+
+    fn run(&self, kernel: &Kernel, sizes: &Sizes) -> BTreeMap<String, Tensor> {
+        let compiled = kernel.compile(&Options::default());
+        let known = dim_names(compiled.defined());
+        let sizes = sizes.iter().filter(|(dim, _)| known.contains(&dim.as_str()));
+        let sizes = sizes.map(|(dim, size)| (dim.clone(), *size)).collect();
+        let outputs = compiled.run(&self.arguments(), &sizes);
+        outputs.unwrap_or_else(|error| panic!("{}: {error}", kernel.name())).into_iter().collect()
+    }
+
+    /// The same with some tensors moved along a direction.
+    fn moved(&self, along: &BTreeMap<String, Tensor>, by: f64) -> Given {
+        let mut moved = self.clone();
+        for (name, direction) in along {
+            let own = &self.tensors[name];
+            let (from, to) = (own.values(), direction.values());
+            let values = from.iter().zip(to).map(|(x, v)| x + by * v);
+            let values: Vec<f64> = values.collect();
+            let tensor = Tensor::from_values(own.dtype(), own.shape(), &values).expect("it fits");
+            moved.tensors.insert(name.clone(), tensor);
+        }
+        moved
+    }
+}
+
+/// The sum of products; what is masked to infinity stays there.
+fn inner(a: &Tensor, b: &Tensor) -> f64 {
+    let products = a.values().into_iter().zip(b.values()).map(|(a, b)| a * b);
+    products.filter(|product| product.is_finite()).sum()
+}
+
+/// What both say about a kernel: differences, the derived kernel, and how large its terms are.
+fn compare(kernel: &Kernel, save: Save, seed: u64) -> Option<(f64, f64, f64)> {
+    let derived = kernel.grad(&[], save).ok()?;
+    let text = |text: &str| Kernel::parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    let (forward, backward) = (text(&derived.forward), text(&derived.backward));
+    let (problem, sizes) = sizes_of(kernel).unwrap_or_else(|| panic!("{}", kernel.name()));
+    let mut draw = Draw(seed);
+    let given = Given::drawn(kernel, &problem, &mut draw);
+    let mut signs = |of: &Tensor| {
+        let values: Vec<f64> = of.values().iter().map(|_| 2.0 * draw.next() - 1.0).collect();
+        Tensor::from_values(DType::F32, of.shape(), &values).expect("it fits")
+    };
+    let outputs = given.run(&forward, &sizes);
+    let directions: BTreeMap<String, Tensor> = derived
+        .gradients
+        .iter()
+        .map(|(input, _)| (input.clone(), signs(&given.tensors[input])))
+        .collect();
+    let cotangents: BTreeMap<String, Tensor> = derived
+        .cotangents
+        .iter()
+        .map(|(output, _)| (output.clone(), signs(&outputs[output])))
+        .collect();
+    let at = |by: f64| {
+        let outputs = given.moved(&directions, by).run(kernel, &sizes);
+        cotangents.iter().map(|(name, c)| inner(c, &outputs[name])).sum::<f64>()
+    };
+    let difference = (at(STEP) - at(-STEP)) / (2.0 * STEP);
+    let mut asked = Given { tensors: BTreeMap::new(), numbers: given.numbers.clone() };
+    for input in backward.defined().passed_inputs() {
+        let of = derived.cotangents.iter().find(|(_, cotangent)| *cotangent == input.name);
+        let tensor = match of {
+            Some((output, _)) => Some(&cotangents[output]),
+            None => given.tensors.get(&input.name).or_else(|| outputs.get(&input.name)),
+        };
+        if let Some(tensor) = tensor {
+            asked.tensors.insert(input.name.clone(), tensor.clone());
+        }
+    }
+    let read: Vec<&str> =
+        backward.defined().passed_inputs().map(|input| input.name.as_str()).collect();
+    asked.numbers.retain(|name, _| read.contains(&name.as_str()));
+    let gradients = asked.run(&backward, &sizes);
+    let (mut total, mut size) = (0.0, 0.0);
+    for (input, gradient) in &derived.gradients {
+        let term = inner(&gradients[gradient], &directions[input]);
+        total += term;
+        size += term.abs();
+    }
+    Some((difference, total, size))
+}
+
+/// Kernels whose values jump or bend between any two points: they round, or keep the largest alone.
+const UNEVEN: &[&str] = &["fp8_row_column_quantise", "lincomb_topk_softmax", "smoothquant"];
+
+/// Kernels that are not differentiated: they give integers, are derivatives themselves, or take what has none.
+const WITHOUT: &[&str] = &[
+    "batched_bias_gradient",
+    "deepseek_grouped_router",
+    "deepseek_router",
+    "geglu_backward",
+    "gelu_backward_bias",
+    "gelu_backward_row_bias",
+    "gelu_tanh_backward_bias",
+    "gram",
+    "grouped_query_statistics",
+    "gumbel_token",
+    "gumbel_token_philox",
+    "lincomb_gelu_backward",
+    "linear_snake",
+    "moe_router",
+    "multihead_causal_scores",
+    "pairwise_distances",
+    "philox_dropout_backward",
+    "qkv_norm_rotary",
+    "qkv_norm_rotary_halves",
+    "qkv_split",
+    "quantise_i8",
+    "quantise_u8",
+    "reglu_backward",
+    "relu_backward",
+    "silu_backward",
+    "swiglu_backward",
+    "swiglu_interleaved_backward",
+    "target_rank",
+    "target_rank_scored",
+    "top2_margin",
+    "topk_tokens",
+    "u8_product",
+    "w8a8_requantise",
+];
+
+#[test]
+fn derived_kernels_agree_with_differences() {
+    let mut without = Vec::new();
+    let mut wrong = Vec::new();
+    for (name, source) in sources().into_iter().filter(|(name, _)| !UNEVEN.contains(&&**name)) {
+        // Casts that round by random bits have no f32 form.
+        let Ok(kernel) = Kernel::parse(&in_f32(&source)) else { continue };
+        for save in [Save::Nothing, Save::Products] {
+            let Some((difference, total, size)) = compare(&kernel, save, 7) else {
+                without.push(name.clone());
+                break;
+            };
+            let apart = (difference - total).abs();
+            if !(apart <= 0.02 * difference.abs().max(total.abs()) + 0.002 * size + 1e-3) {
+                wrong
+                    .push(format!("{name} {save:?}: {difference} by differences, {total} derived"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{without:?}", wrong.join("\n"));
+    assert_eq!(without, WITHOUT);
+}
