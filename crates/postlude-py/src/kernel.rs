@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use postlude::check::{self, Bindings, Bound as Binding};
-use postlude::{Compiled, DType, Error, MathMode, Options, syntax};
+use postlude::{Compiled, DType, Derived, Error, MathMode, Options, Save, syntax};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{self, Array, Held};
 use crate::call::{self, Entry};
-use crate::error::{Stage, exception};
+use crate::error::{Stage, exception, mistake};
 use crate::{tools, torch};
 
 /// What an argument is.
@@ -44,6 +44,9 @@ pub(crate) struct Typed {
     /// Calls that were prepared, the latest first.
     pub(crate) entries: Mutex<Vec<Arc<Entry>>>,
 }
+
+/// Texts of both passes, what is saved, cotangents by output and derivatives by input.
+type Derivatives = (String, String, Vec<String>, Vec<(String, String)>, Vec<(String, String)>);
 
 /// A kernel: text, with what was typed and compiled of it so far.
 #[pyclass(frozen, module = "postlude._native")]
@@ -192,6 +195,22 @@ impl Kernel {
         let typed = self.typed_for(py, tools::bindings(&inputs))?;
         tools::explain(&typed, &inputs, stage, &self.options)
             .map_err(|error| self.call_error(py, &error))
+    }
+
+    /// The kernel of the derivatives with respect to some inputs, all tensors of floats where none are named, and the
+    /// kernel that stores what it reads: forward, backward, saved names, cotangents by output, derivatives by input.
+    fn grad(&self, py: Python<'_>, wrt: Vec<String>, saves: bool) -> PyResult<Derivatives> {
+        let Some(typed) = self.only() else {
+            let help = "write `kernel name(inputs) -> outputs { ... }`";
+            let message = "a kernel without a signature has no derivatives";
+            return Err(mistake(py, message, Some(help)));
+        };
+        let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
+        let save = if saves { Save::Products } else { Save::Nothing };
+        let derived = typed.kernel.grad(&wrt, save);
+        let derived = derived.map_err(|error| self.call_error(py, &error))?;
+        let Derived { forward, backward, saved, cotangents, gradients } = derived;
+        Ok((forward, backward, saved, cotangents, gradients))
     }
 
     /// Compares outputs with the reference: for each output its name, how many elements, how many are wrong, and the

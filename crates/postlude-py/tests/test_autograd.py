@@ -294,3 +294,35 @@ def test_cuda_graph_replays_a_training_step_on_a_gpu() -> None:
         graph.replay()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+MLP = """
+kernel mlp(X: f32[M, K], gate: f32[F, K], up: f32[F, K], down: f32[N, F], bias: f32[N]) -> D: f32[M, N] {
+    D = (silu(X @ gate.T) * (X @ up.T)) @ down.T + bias
+}
+"""
+
+
+def test_a_backward_pass_is_derived() -> None:
+    operator = postlude.autograd(MLP)
+    assert operator.differentiable == ("X", "gate", "up", "down", "bias")
+    shapes = [(24, 16), (32, 16), (32, 16), (8, 32), (8,)]
+    X, gate, up, down, bias = (torch.randn(*shape, dtype=torch.float64) / 4 for shape in shapes)
+    own = [one.float().requires_grad_() for one in (X, gate, up, down, bias)]
+    exact = [one.requires_grad_() for one in (X, gate, up, down, bias)]
+    found = operator(*own)
+    X, gate, up, down, bias = exact
+    want = (functional.silu(X @ gate.T) * (X @ up.T)) @ down.T + bias
+    torch.testing.assert_close(found.double(), want, rtol=1e-4, atol=1e-5)
+    weights = torch.randn_like(want)
+    (found * weights.float()).sum().backward()
+    (want * weights).sum().backward()
+    for one, other in zip(own, exact):
+        torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_what_has_no_derivative_is_said() -> None:
+    with pytest.raises(KernelError, match="no derivative"):
+        postlude.autograd("kernel k(A: f32[M, K], B: f32[K, N]) -> v: f32[M, 2] { v, i = topk(A @ B, 2, N) }")
+    with pytest.raises(KernelError, match="one kernel"):
+        postlude.autograd([MLP, MLP])

@@ -418,3 +418,25 @@ def test_no_gpu_is_said_in_words() -> None:
     text = postlude.info()
     assert text.startswith("postlude ") and "backends: " in text
     assert os.path.exists("/dev/nvidiactl") or "no GPU: " in text
+
+
+# Derivatives.
+
+
+def test_derivatives_are_kernels() -> None:
+    text = "kernel f(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N] { D = square(A @ W.T + bias) }"
+    derived = postlude.compile(text).grad("W", "bias")
+    assert derived.saved == ("product",) and derived.gradients == {"W": "d_W", "bias": "d_bias"}
+    rng = np.random.default_rng(5)
+    A, W, bias, d_D = (rng.standard_normal(shape, np.float32) for shape in [(6, 5), (4, 5), (4,), (6, 4)])
+    forward = derived.forward(A, W, bias)
+    known = {"A": A, "W": W, "bias": bias, "product": forward.product, "d_D": d_D}
+    found = derived.backward(**{name: known[name] for name in derived.backward.inputs})
+    cotangent = 2 * (A @ W.T + bias) * d_D
+    np.testing.assert_allclose(found.d_W, cotangent.T @ A, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.d_bias, cotangent.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_one_liner_has_no_derivatives() -> None:
+    with pytest.raises(postlude.Error, match="without a signature"):
+        postlude.compile("D = A @ B").grad()

@@ -123,12 +123,15 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     let mut body = Body::of_product(found, unit, errors);
     body.lower_statements(ast, &sources::elsewhere(unit, &sources, outputs));
     let mut types = Vec::new();
-    for target in ast.statements.iter().flat_map(|statement| &statement.targets) {
-        let Some(&(lowered, span)) = body.names.get(target.text.as_str()) else { continue };
-        let Some((values, is_stacked)) = body.stored_values(lowered, span) else { continue };
-        let elem = body.graph.ty(values[0]).elem;
-        let dims = shape::list(&body.stored_dims(&values, is_stacked));
-        types.push((target.text.clone(), format!("{elem}[{dims}]")));
+    for (place, statement) in ast.statements.iter().enumerate() {
+        let known = statement.targets.iter().all(|name| body.names.contains_key(&*name.text));
+        let mut other = None;
+        if !known {
+            let main = Products::last(products.tops(statement.value));
+            other = unit.body_of(main, &[place], &mut Vec::new());
+        }
+        let body = other.as_mut().unwrap_or(&mut body);
+        types.extend(statement.targets.iter().filter_map(|target| body.name_type(&target.text)));
     }
     types
 }
@@ -316,6 +319,15 @@ impl<'a> Body<'a> {
     /// The dims of a value as the user writes them.
     fn dims_text(&self, node: NodeId) -> String {
         shape::list(&self.graph.space().dims(self.graph.ty(node).axes))
+    }
+
+    /// The type of an assigned name, as the user writes it.
+    fn name_type(&mut self, name: &str) -> Option<(String, String)> {
+        let &(lowered, span) = self.names.get(name)?;
+        let (values, is_stacked) = self.stored_values(lowered, span)?;
+        let elem = self.graph.ty(values[0]).elem;
+        let dims = shape::list(&self.stored_dims(&values, is_stacked));
+        Some((name.to_owned(), format!("{elem}[{dims}]")))
     }
 
     fn store(&mut self, output: &Declaration) {

@@ -287,15 +287,29 @@ def _register(operator: Differentiable) -> str:
     return key
 
 
+def _derived(kernel: Kernel, wrt: Sequence[str], name: Optional[str]) -> Differentiable:
+    """A kernel with the backward pass that is derived from it."""
+    derived = kernel.grad(*wrt)
+    renamed = {cotangent: f"d{output}" for output, cotangent in derived.cotangents.items()}
+    renamed.update({gradient: f"d{one}" for one, gradient in derived.gradients.items()})
+    saved = [one for one in derived.backward.inputs if one not in renamed]
+    steps = _steps(derived.forward), [_step((derived.backward, renamed))]
+    return Differentiable(*steps, saved, kernel.outputs, name or kernel.__name__)
+
+
 def autograd(
     forward: Union[StepLike, Sequence[StepLike]],
-    backward: Union[StepLike, Sequence[StepLike]],
+    backward: Union[StepLike, Sequence[StepLike], None] = None,
     saved: Sequence[str] = (),
     *,
+    wrt: Sequence[str] = (),
     outputs: Optional[Sequence[str]] = None,
     name: Optional[str] = None,
 ) -> Differentiable:
     """Binds a forward and a backward pass into a differentiable operator of PyTorch.
+
+    Without a backward pass it is derived: ``forward`` is one kernel with a signature, ``wrt`` names the inputs that
+    have a gradient (all tensors of floats where it names none), and products that the backward pass needs are saved.
 
     Names are the interface. ``forward`` is a kernel or several; its inputs are the names that no step before gives. The
     results are ``outputs``, or what the last step gives and ``saved`` does not name. ``saved`` names the inputs and
@@ -317,4 +331,9 @@ def autograd(
     >>> W.grad[0]
     tensor([2., 2., 2.])
     """
+    if backward is None:
+        kernel = compile(forward) if isinstance(forward, str) else forward
+        if not isinstance(kernel, Kernel):
+            raise _wrong("only one kernel is differentiated", "write one kernel, or give a backward pass")
+        return _derived(kernel, wrt, name)
     return Differentiable(_steps(forward), _steps(backward), list(saved), outputs, name)

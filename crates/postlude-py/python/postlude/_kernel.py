@@ -6,7 +6,7 @@ import sys
 from hashlib import sha256
 from html import escape
 from itertools import count
-from typing import Any, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 from weakref import WeakValueDictionary
 
 from . import _native
@@ -45,6 +45,21 @@ class Explanation(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class Derived(NamedTuple):
+    """A kernel's derivatives: both passes, and what is what in them."""
+
+    #: The kernel, which gives what is saved behind its own outputs.
+    forward: Kernel
+    #: The kernel of the derivatives.
+    backward: Kernel
+    #: What the forward pass saves beside inputs.
+    saved: tuple[str, ...]
+    #: The cotangent that the backward pass reads for each output.
+    cotangents: dict[str, str]
+    #: The derivative that it gives for each input.
+    gradients: dict[str, str]
 
 
 class Kernel:
@@ -127,6 +142,22 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<postlude.Kernel {self.__name__}({', '.join(self.inputs)})>"
+
+    def grad(self, *wrt: str, saves: bool = True) -> Derived:
+        """The kernel of the derivatives with respect to some inputs; all tensors of floats where none are named.
+
+        The backward kernel reads cotangents of the outputs (``d_D``) and what the forward kernel saves, and gives ``d_W``
+        for an input ``W``. Without ``saves`` it computes again what it needs, and the forward kernel is as it was.
+
+        >>> import postlude
+        >>> kernel = postlude.compile("kernel f(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = relu(A @ W.T) }")
+        >>> kernel.grad("W").backward.outputs
+        ('d_W',)
+        """
+        forward, backward, saved, cotangents, gradients = self._native.grad(wrt, saves)
+        math, threads, _ = self._options
+        kernels = [Kernel(text, math=math, threads=threads) for text in (forward, backward)]
+        return Derived(kernels[0], kernels[1], tuple(saved), dict(cotangents), dict(gradients))
 
     def explain(self, *args: Any, stage: Optional[str] = None, **kwargs: Any) -> Explanation:
         """What becomes of the kernel, stage by stage.

@@ -376,7 +376,7 @@ impl CheckError {
         Some(match self {
             E::ManyProducts { .. } => "write several kernels".to_owned(),
             E::OtherProduct { .. } => {
-                "store it by a kernel of its own: outputs have dims of the last product".to_owned()
+                "reduce it to these dims, or multiply it by a matrix: `bf16(h) @ W`".to_owned()
             }
             E::OperandWithoutDims { .. } => {
                 "multiply an input, or math of one, as in `relu(A) @ B`".to_owned()

@@ -1,5 +1,7 @@
 //! Names for products, so that the derivatives can read them.
 
+use std::collections::HashSet;
+
 use crate::dtype::DType;
 use crate::graph::free_name;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, Span, Statement};
@@ -13,6 +15,9 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
     let declared = signature.flat_map(|it| it.inputs.iter().chain(&it.outputs)).map(|it| &it.name);
     let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
     let mut names: Vec<String> = declared.chain(targets).map(|name| name.text.clone()).collect();
+    // A product that is rounded at once is named as it is rounded.
+    let casts = ast.exprs.iter().filter(|(id, _)| rounds_product(ast, *id));
+    let rounded: HashSet<ExprId> = casts.flat_map(|(_, cast)| cast.kind.children()).collect();
     for statement in &ast.statements {
         for id in below(ast, statement.value) {
             if places[id.0 as usize].is_some() {
@@ -24,7 +29,8 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
                     .unwrap_or_else(|| panic!("compiler bug: a child comes after its parent"))
             };
             let mut new = exprs.push(expr.kind.map_children(known), expr.span);
-            if matches!(expr.kind, ExprKind::Product(..)) && !is_named(ast, statement, id) {
+            let is_product = matches!(expr.kind, ExprKind::Product(..)) && !rounded.contains(&id);
+            if (is_product || rounds_product(ast, id)) && statement.value != id {
                 let name = free_name("product", |name| names.iter().any(|it| it == name));
                 names.push(name.clone());
                 let targets = vec![Name::new(name.clone(), Span::default())];
@@ -35,7 +41,6 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
         }
         let value = places[statement.value.0 as usize];
         let value = value.unwrap_or_else(|| panic!("compiler bug: a statement has no value"));
-        // A value that is one product's name already is still a statement of its own.
         statements.push(Statement { targets: statement.targets.clone(), value });
     }
     Ast { definitions: Vec::new(), signature: ast.signature.clone(), statements, exprs }
@@ -54,14 +59,14 @@ fn below(ast: &Ast, root: ExprId) -> Vec<ExprId> {
     all
 }
 
-/// Whether a product is a statement's value, or is rounded to it.
-fn is_named(ast: &Ast, statement: &Statement, product: ExprId) -> bool {
-    if statement.value == product {
-        return true;
-    }
-    match &ast.exprs[statement.value].kind {
+/// Whether an expression rounds a product, and nothing else.
+fn rounds_product(ast: &Ast, id: ExprId) -> bool {
+    match &ast.exprs[id].kind {
         ExprKind::Call { function, grad: false, arguments } => {
-            DType::from_name(&function.text).is_some() && *arguments == [product]
+            let product = |id: &ExprId| matches!(ast.exprs[*id].kind, ExprKind::Product(..));
+            DType::from_name(&function.text).is_some()
+                && arguments.len() == 1
+                && arguments.iter().all(product)
         }
         _ => false,
     }
