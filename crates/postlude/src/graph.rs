@@ -38,6 +38,7 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
+pub(crate) use product::greatest_divisor;
 pub use product::{Accumulation, BlockScale, Product, Side};
 pub(crate) use rewrite::Rewriter;
 pub use space::Space;

@@ -1,7 +1,7 @@
 //! Products whose sums of runs of K are scaled, as products of scaled elements in f32.
 //!
-//! In: a kernel whose products have block scales. Out: one whose operands are computed: each element in f32, times its
-//! factors. The sum is the same real number, within the bound of a scaled sum (docs/numerics.md).
+//! In: a kernel, and which of its graphs may not keep block scales. Out: one whose operands are computed there: each element
+//! in f32, times its factors. The sum is the same real number, within the bound of a scaled sum (docs/numerics.md).
 
 use std::sync::Arc;
 
@@ -11,10 +11,17 @@ use crate::graph::{
 };
 use crate::shape::Dim;
 
-/// The same kernel without block scales.
-pub(crate) fn scale_elements(graph: &Graph) -> Graph {
-    let scaled = |graph: &Graph| graph.products().iter().any(|it| !it.scales.is_empty());
-    if !scaled(graph) && !graph.earlier().iter().any(|earlier| scaled(earlier.graph)) {
+/// The same kernel without block scales; `None` where it has none.
+pub(crate) fn without_scales(graph: &Graph) -> Option<Graph> {
+    let scaled =
+        graph.has_scales() || graph.earlier().iter().any(|earlier| earlier.graph.has_scales());
+    scaled.then(|| scale_elements(graph, |_| true))
+}
+
+/// The same kernel without the block scales of some of its graphs.
+pub(crate) fn scale_elements(graph: &Graph, changes: impl Fn(&Graph) -> bool) -> Graph {
+    let changes = |graph: &Graph| graph.has_scales() && changes(graph);
+    if !changes(graph) && !graph.earlier().iter().any(|earlier| changes(earlier.graph)) {
         return graph.clone();
     }
     let mut inputs: Vec<Input> = Vec::new();
@@ -27,20 +34,22 @@ pub(crate) fn scale_elements(graph: &Graph) -> Graph {
         let known = changed.iter().find(|(known, _)| Arc::ptr_eq(known, old));
         let new = match known {
             Some((_, new)) => new.clone(),
-            None => Arc::new(with_scaled_elements(old, &mut inputs)),
+            None if changes(old) => Arc::new(with_scaled_elements(old, &mut inputs)),
+            None => old.clone(),
         };
         changed.push((old.clone(), new.clone()));
         inputs.push(Input { computed: Some(new), ..input.clone() });
     }
-    let own = with_scaled_elements(graph, &mut inputs);
+    let own = if changes(graph) {
+        with_scaled_elements(graph, &mut inputs)
+    } else {
+        graph.clone()
+    };
     own.on_inputs(&inputs).without_unread()
 }
 
 /// One graph without block scales; what computes its operands is added to the kernel's inputs.
 fn with_scaled_elements(graph: &Graph, all: &mut Vec<Input>) -> Graph {
-    if graph.products().iter().all(|product| product.scales.is_empty()) {
-        return graph.clone();
-    }
     let mut own = graph.inputs().to_vec();
     let mut products = Vec::new();
     for product in graph.products() {

@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
     ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];

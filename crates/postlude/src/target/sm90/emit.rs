@@ -20,6 +20,7 @@ mod operand;
 mod parameters;
 mod plan;
 mod ranges;
+mod scaling;
 mod short;
 mod slot;
 mod split_k;
