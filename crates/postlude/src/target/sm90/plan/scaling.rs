@@ -15,6 +15,9 @@ use super::refusal::Sm90Refusal;
 const STAGE_DEPTH: u32 = STAGE_ROW_BYTES;
 /// Runs of columns that are a multiple of this have a tile whose promoted columns lie in one of them.
 const LEAST_RUN: u32 = 32;
+/// Factors of rows and of runs of columns that need no more registers than promoting takes without them, as assembled
+/// kernels show (`emit/tests/scaling.rs`).
+const SPARED: u32 = 8;
 
 /// What block scales need of a tile; nothing where there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -116,14 +119,15 @@ impl Scaling {
             || (self.run.is_multiple_of(tile.promoted_columns()) && tile.cluster.split_k() == 1)
     }
 
-    /// Registers of a thread that hold a stage's factors and where the next ones are.
+    /// Registers that a stage's factors and where the next ones are take of a thread that promotes, beside those that it
+    /// has to spare.
     pub(super) fn registers(self, tile: Tile) -> u32 {
-        // A factor, and an address of two registers.
-        let each = |factors: u32, of_scales: u32| factors.saturating_mul(3 * of_scales);
-        let columns = tile.promoted_columns();
-        let parts = tile.columns / columns;
-        each(2 * tile.blocks(), self.rows)
-            .saturating_add(each(parts, self.runs))
-            .saturating_add(self.columns.saturating_mul(tile.columns / 4 + 2))
+        let parts = tile.columns / tile.promoted_columns();
+        let rows = self.rows.saturating_mul(2 * tile.blocks());
+        let factors = rows.saturating_add(self.runs.saturating_mul(parts));
+        // An address has two.
+        let beyond = factors.saturating_sub(SPARED).saturating_mul(3);
+        // A thread has two of every eight columns.
+        beyond.saturating_add(self.columns.saturating_mul(tile.columns / 4 + 2))
     }
 }
