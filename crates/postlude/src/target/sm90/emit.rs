@@ -6,6 +6,7 @@
 //! Sizes and strides are parameters: the code depends on the schedule and on dtypes alone.
 
 mod batch;
+mod block_scale;
 mod chip;
 mod epilogue;
 mod fragment;

@@ -29,7 +29,7 @@ const KERNELS: [(&str, &str, usize); 5] = [
     ),
     (
         "several",
-        "kernel k(A: f8e4m3[M, K], W: f8e5m2[B, N, K], r: f32[B, K/128], s: f32[K/384, M], t: f32[N, B, K/128], u: f32[N/64, K/128]) -> (D: f32[B, M, N], m: f32[B, N]) { D = (A * r * s) @ (W * t * u).T\n m = max(D, M) }",
+        "kernel k(A: f8e4m3[B, M, K], W: f8e5m2[B, N, K], r: f32[B, K/128], s: f32[K/384, M], t: f32[B, K/128, N], u: f32[N/64, K/128]) -> (D: f32[B, M, N], m: f32[B, N]) { D = (A * r * s) @ (W * t * u).T\n m = max(D, M) }",
         64,
     ),
     (

@@ -193,7 +193,8 @@ impl<'a, 'k> Mma<'a, 'k> {
                     sum.set(match (&factors, first) {
                         (None, true) => more,
                         (None, false) => sum_before + more,
-                        (Some(factors), true) => more * factors.at(place),
+                        // Zero times a negative factor is a sum of 0, and not -0.
+                        (Some(factors), true) => more.fma(factors.at(place), 0.0),
                         (Some(factors), false) => more.fma(factors.at(place), sum_before),
                     });
                 }

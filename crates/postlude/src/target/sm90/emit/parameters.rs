@@ -10,9 +10,9 @@ use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
 
 use super::batch::{BatchDims, declared_dims};
+use super::block_scale::ScaleParameter;
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
-use super::scaling::ScaleParameter;
 use super::slot::SlotLayout;
 
 /// Where an input of the body comes from.

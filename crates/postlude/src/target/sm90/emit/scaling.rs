@@ -8,62 +8,18 @@
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg, Var};
 use postlude_ptx::modifier::LoadCache;
-use postlude_ptx::target::{Sm90a, Tma};
+use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32, U64};
 
-use crate::dtype::DType;
-use crate::graph::{BlockScale, Graph, Product, Side};
-use crate::target::sm90::plan::{ColumnScale, STAGE_ROW_BYTES, Sm90Schedule, scaled_rows};
+use crate::target::sm90::plan::{ColumnScale, Sm90Schedule};
 
-use super::batch::declared_dims;
+use super::block_scale::{Along, ScaleParameter};
 use super::fragment::Fragment;
 use super::memory::Memory;
 use super::parameters::Parameters;
 use super::tile_scheduler::WorkTile;
 use super::values::run_of_row;
 use super::warpgroup::WarpgroupIndex;
-
-/// A block scale as the kernel gets it.
-pub(super) struct ScaleParameter<'k> {
-    memory: Memory<'k>,
-    along: Along,
-    /// Stages of a run of K.
-    stages: u32,
-}
-
-/// What a factor varies along beside K.
-#[derive(Clone, Copy)]
-enum Along {
-    /// Runs of rows of A.
-    Rows(u32),
-    /// Columns of B, or runs of them.
-    Columns(ColumnScale),
-}
-
-impl<'k> ScaleParameter<'k> {
-    /// Declares the block scales of a product, in its order.
-    pub(super) fn declare_all<C: Tma>(k: Kernel<'k, C>, graph: &Graph) -> Vec<Self> {
-        let Some(product) = graph.products().first() else { return Vec::new() };
-        let declare = |(place, scale): (usize, &BlockScale)| {
-            let (name, dims) = (format!("scale{place}"), declared_dims(graph.space()));
-            ScaleParameter {
-                memory: Memory::declare(k, &name, (DType::F32, dims), None),
-                along: Along::of(graph, product, scale),
-                stages: scale.run / STAGE_ROW_BYTES,
-            }
-        };
-        product.scales.iter().enumerate().map(declare).collect()
-    }
-}
-
-impl Along {
-    fn of(graph: &Graph, product: &Product, scale: &BlockScale) -> Along {
-        match scale.side {
-            Side::Left => Along::Rows(scaled_rows(graph, product, scale).unwrap_or(1)),
-            Side::Right => Along::Columns(ColumnScale::of(graph, product, scale)),
-        }
-    }
-}
 
 /// The block scales of a thread's rows and columns of a work tile.
 pub(super) struct TileScales<'a, 'k> {
