@@ -313,6 +313,7 @@ impl Compiled {
     pub fn of_graph(graph: &Graph, options: &Options) -> Compiled {
         let optimised = optimise::optimise(graph, options.math);
         let optimised = optimise::scale_elements(&optimised, |graph| !target::scales_sums(graph));
+        let optimised = optimise::turn_scaled_operands(&optimised);
         Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
     }
 

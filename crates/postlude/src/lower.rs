@@ -35,9 +35,9 @@ pub(crate) use reductions::{Batches, How, Reduction, ReductionScope, Source};
 pub use refusal::LowerRefusal;
 pub(crate) use refusal::needing;
 pub(crate) use refuse::packed_major;
+use rules::Rule;
 pub(crate) use runs::least_common_multiple;
 pub use text::TileTextError;
-use rules::Rule;
 pub(crate) use views::MOST_PRODUCTS;
 
 /// Lowers a graph to what one launch computes, or says why one launch does not.

@@ -78,7 +78,12 @@ impl Product {
 
     /// The rows of A, or columns of B, that one factor of a block scale stands for, given its dims; `None` where it stands
     /// for all of them.
-    pub(crate) fn scaled_rows(&self, space: &Space, scale: &BlockScale, dims: &[Dim]) -> Option<u32> {
+    pub(crate) fn scaled_rows(
+        &self,
+        space: &Space,
+        scale: &BlockScale,
+        dims: &[Dim],
+    ) -> Option<u32> {
         space.of_operand(self, scale.side).axes(dims).and_then(|axes| axes.row)
     }
 

@@ -63,7 +63,9 @@ impl Draw {
         let sides = *random.pick(&[1, 2, 3, 3, 3]);
         let mut texts = [left, right].map(str::to_owned);
         let (mut operands, mut inner) = (Vec::new(), 128);
-        for (which, text) in texts.iter_mut().enumerate().filter(|(which, _)| sides >> which & 1 > 0) {
+        for (which, text) in
+            texts.iter_mut().enumerate().filter(|(which, _)| sides >> which & 1 > 0)
+        {
             // Some that elements have to be scaled for.
             let depth = *random.pick(&[128, 128, 128, 256, 384, 64, 32]);
             let run = *random.pick(&[[1, 1, 2, 16, 128], [1, 1, 32, 128, 16]][which]);

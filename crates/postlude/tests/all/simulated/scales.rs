@@ -34,7 +34,7 @@ const KERNELS: [(&str, &str, usize); 5] = [
     ),
     (
         "left",
-        "kernel k(A: f8e4m3[K, M], W: f8e4m3[K, N], s: f32[K/128, M]) -> D: f32[M, N] { D = (A * s).T @ W }",
+        "kernel k(A: f8e5m2[K, M], W: f8e5m2[K, N], s: f32[K/128, M]) -> D: f32[M, N] { D = (A * s).T @ W }",
         1,
     ),
 ];
@@ -59,8 +59,7 @@ fn bound((name, text, multiple): (&str, &str, usize), tile: Tile, layout: Layout
 fn every_tile_that_takes_block_scales_is_right() {
     let of = |tile| KERNELS.into_iter().map(move |kernel| (tile, kernel));
     let tiles = Chip::STANDARD.tiles().iter();
-    let varieties: Vec<_> =
-        tiles.flat_map(of).zip(Layout::ALL.into_iter().cycle()).collect();
+    let varieties: Vec<_> = tiles.flat_map(of).zip(Layout::ALL.into_iter().cycle()).collect();
     let next = AtomicUsize::new(0);
     for_each(&varieties, |((tile, kernel), layout)| {
         let bound = bound(*kernel, **tile, *layout);
