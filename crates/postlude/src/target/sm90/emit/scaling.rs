@@ -40,6 +40,25 @@ struct TileScale<'a, 'k> {
     remaining: Vec<Reg<'k, U32>>,
 }
 
+impl<'k> TileScale<'_, 'k> {
+    /// Goes on to the next stage, which is in the same run of K where runs are several stages.
+    fn advance(&self, step: Option<Reg<'k, U32>>) {
+        let stride = self.scale.memory.column_stride();
+        let stride = match (self.scale.stages, step) {
+            (1, _) => stride,
+            (_, None) => return,
+            (stages, Some(step)) => {
+                let done = step + 1;
+                let within = done - done / stages * stages;
+                stride.select(0, within.eq(0))
+            }
+        };
+        for next in &self.next {
+            next.set(next.get() + stride);
+        }
+    }
+}
+
 impl<'a, 'k> TileScales<'a, 'k> {
     /// Those of a work tile; `None` where the product has none. `rank` counts in the warpgroup.
     pub(super) fn of(
@@ -87,7 +106,8 @@ impl<'a, 'k> TileScales<'a, 'k> {
     /// Reads the factors of the next stage, which is a tile's first where it has no number.
     pub(super) fn load(&self, step: Option<Reg<'k, U32>>) -> StageFactors<'k> {
         let mut factors = StageFactors::default();
-        for TileScale { scale, next, remaining } in &self.scales {
+        for tile_scale in &self.scales {
+            let TileScale { scale, next, remaining } = tile_scale;
             match scale.along {
                 Along::Rows(_) => {
                     let loaded: Vec<_> = next.iter().map(|from| self.factor(*from)).collect();
@@ -105,7 +125,7 @@ impl<'a, 'k> TileScales<'a, 'k> {
                     factors.columns.push(loaded.collect());
                 }
             }
-            self.advance(scale, next, step);
+            tile_scale.advance(step);
         }
         factors
     }
@@ -135,26 +155,6 @@ impl<'a, 'k> TileScales<'a, 'k> {
             }
         }
         factors
-    }
-
-    /// Goes on to the next stage, which is in the same run of K where runs are several stages.
-    fn advance(
-        &self,
-        scale: &ScaleParameter<'k>,
-        next: &[Var<'k, U64>],
-        step: Option<Reg<'k, U32>>,
-    ) {
-        let stride = scale.memory.column_stride();
-        let stride = match (scale.stages, step) {
-            (1, _) => stride,
-            (_, None) => return,
-            (stages, Some(step)) => {
-                let done = step + 1;
-                let within = done - done / stages * stages;
-                stride.select(0, within.eq(0))
-            }
-        };
-        next.iter().for_each(|next| next.set(next.get() + stride));
     }
 }
 
