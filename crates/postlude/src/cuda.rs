@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::Error;
 use crate::graph::{Graph, MathMode};
 use crate::lower::Lowered;
+use crate::optimise::without_scales;
 use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
@@ -89,8 +90,10 @@ impl GpuKernel {
         if self.settings.schedule.is_some() {
             return None;
         }
-        let cut =
-            || Some(GpuKernel::of(&Arc::new(partition(&self.optimised)?), self.settings.clone()));
+        let cut = || {
+            let graph = partition(&self.optimised).or_else(|| without_scales(&self.optimised))?;
+            Some(GpuKernel::of(&Arc::new(graph), self.settings.clone()))
+        };
         self.cut.get_or_init(cut).as_ref()
     }
 

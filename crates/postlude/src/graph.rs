@@ -40,6 +40,7 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
+pub(crate) use product::greatest_divisor;
 pub use product::{Accumulation, BlockScale, Product, Side};
 pub use result::ResultOf;
 pub(crate) use rewrite::Rewriter;

@@ -275,9 +275,7 @@ impl Kernel {
         let keep: Option<Vec<&str>> =
             options.keep.as_ref().map(|keep| keep.iter().map(String::as_str).collect());
         let defined = self.defined.keeping(keep.as_deref());
-        // No engine scales sums of runs yet: each scales elements before it multiplies them.
-        let optimised = optimise::scale_elements(&optimise::optimise(&defined, options.math));
-        Compiled::new(Arc::new(defined), Arc::new(optimised), options.clone())
+        Compiled::of_graph(&defined, options)
     }
 }
 
@@ -286,6 +284,8 @@ impl Kernel {
 pub struct Compiled {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
+    /// The same for the CPU engine, which scales elements where a target scales sums of runs of K.
+    on_cpu: Arc<Graph>,
     /// What one launch computes of it.
     lowered: Arc<Lowered>,
     options: Options,
@@ -304,6 +304,7 @@ pub struct Compiled {
 impl Compiled {
     fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
         let lowered = Arc::new(Lowered::new(&optimised));
+        let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
         let earlier: Arc<[Compiled]> = optimised
             .earlier()
             .iter()
@@ -325,6 +326,7 @@ impl Compiled {
             cut: Arc::default(),
             lowered,
             defined,
+            on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
             optimised,
             options,
             prepared: Arc::default(),
@@ -335,6 +337,8 @@ impl Compiled {
     #[doc(hidden)]
     pub fn of_graph(graph: &Graph, options: &Options) -> Compiled {
         let optimised = optimise::optimise(graph, options.math);
+        let optimised = optimise::scale_elements(&optimised, |graph| !target::scales_sums(graph));
+        let optimised = optimise::turn_scaled_operands(&optimised);
         Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
     }
 
@@ -358,8 +362,9 @@ impl Compiled {
             return None;
         }
         let cut = || {
-            let graph = Arc::new(partition::partition(&self.optimised)?);
-            Some(Compiled::new(self.defined.clone(), graph, self.options.clone()))
+            let graph = partition::partition(&self.optimised);
+            let graph = graph.or_else(|| optimise::without_scales(&self.optimised))?;
+            Some(Compiled::new(self.defined.clone(), Arc::new(graph), self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
     }
@@ -417,7 +422,7 @@ impl Compiled {
     /// How a problem will be run on the CPU.
     #[doc(hidden)]
     pub fn schedule(&self, problem: &Problem) -> Result<Schedule, Error> {
-        Ok(plan::plan(&self.optimised, problem, self.options.threads)?)
+        Ok(plan::plan(&self.on_cpu, problem, self.options.threads)?)
     }
 
     /// Output tensors of the right shape, zeroed.
@@ -442,7 +447,7 @@ impl Compiled {
         problem.check_owner(&self.defined)?;
         let schedule = self.schedule(problem)?;
         let math = self.options.math;
-        let prepared = Prepared::with_schedule(&self.optimised, problem, schedule, math)?;
+        let prepared = Prepared::with_schedule(&self.on_cpu, problem, schedule, math)?;
         let mut all = remembered();
         all.insert(0, prepared.clone());
         all.truncate(REMEMBERED);

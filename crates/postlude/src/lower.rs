@@ -35,6 +35,7 @@ pub(crate) use reductions::{Batches, How, Reduction, ReductionScope, Source};
 pub use refusal::LowerRefusal;
 pub(crate) use refusal::needing;
 pub(crate) use refuse::packed_major;
+use rules::Rule;
 pub(crate) use runs::least_common_multiple;
 pub use text::TileTextError;
 pub(crate) use views::MOST_PRODUCTS;
@@ -44,7 +45,11 @@ pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
     // A launch reads computed inputs like others.
     let graph = &graph.with_plain_inputs();
     let (graph, elements) = unstacked(graph);
+    let (scaled, columns) = (graph.has_scales(), graph.space().column.clone());
     let accept = |graph: &Graph, views: views::Views| {
+        if scaled && graph.space().column != columns {
+            return Err(Rule::ScaledParts.anywhere());
+        }
         let program = TileProgram::new(graph, views.stacked(&elements));
         refuse::refuse(&program).map(|()| program)
     };

@@ -20,7 +20,7 @@ mod split_operators;
 
 use crate::graph::{Graph, MathMode, Stage};
 
-pub(crate) use scale_elements::scale_elements;
+pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
 
 /// What every pass may know beside the graph.
 #[derive(Clone, Copy, Debug)]

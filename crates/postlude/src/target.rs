@@ -21,7 +21,7 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::MathMode;
+use crate::graph::{Graph, MathMode};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
@@ -133,6 +133,11 @@ impl FromStr for Schedule {
 /// Words of the last release in a schedule's text, each with its word of this one.
 pub fn renamed_words(text: &str) -> Vec<(String, String)> {
     sm90::renamed_words(text)
+}
+
+/// Whether a target multiplies the sums of runs of K with a graph's block scales; elements are scaled where none does.
+pub(crate) fn scales_sums(graph: &Graph) -> bool {
+    sm90::scales_sums(graph)
 }
 
 /// Why a chip does not run a program.

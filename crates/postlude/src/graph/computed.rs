@@ -160,6 +160,11 @@ impl Graph {
         new
     }
 
+    /// Whether a product's sums of runs of K are scaled.
+    pub(crate) fn has_scales(&self) -> bool {
+        self.products.iter().any(|product| !product.scales.is_empty())
+    }
+
     /// The same body on another product.
     pub(crate) fn with_products(mut self, products: Vec<Product>) -> Graph {
         self.products = products;

@@ -3,7 +3,7 @@
 use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 
-use super::{InputId, Orientation};
+use super::{InputId, Orientation, Space};
 
 /// A matrix product.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +76,17 @@ impl Product {
         self
     }
 
+    /// The rows of A, or columns of B, that one factor of a block scale stands for, given its dims; `None` where it stands
+    /// for all of them.
+    pub(crate) fn scaled_rows(
+        &self,
+        space: &Space,
+        scale: &BlockScale,
+        dims: &[Dim],
+    ) -> Option<u32> {
+        space.of_operand(self, scale.side).axes(dims).and_then(|axes| axes.row)
+    }
+
     /// K of the longest runs along which every factor is constant; `None` without factors.
     pub(crate) fn scaled_run(&self) -> Option<u32> {
         self.scales.iter().map(|scale| scale.run).reduce(greatest_divisor)
@@ -83,7 +94,7 @@ impl Product {
 }
 
 /// The greatest common divisor.
-fn greatest_divisor(a: u32, b: u32) -> u32 {
+pub(crate) fn greatest_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Rule {
     RunsOfParts,
     /// Parts that begin inside of a run of columns.
     UnevenWindow,
+    /// Parts of the columns of a product with block scales.
+    ScaledParts,
     /// Indices of the largest of a part that begins inside of the columns, or of several rows of a part.
     IndexInPart,
 }
@@ -132,6 +134,9 @@ impl Rule {
             Rule::RunsOfParts => {
                 "no launch reduces or puts together values that have one column for each run of a part's columns"
             }
+            Rule::ScaledParts => {
+                "parts of the product's columns are products of their own, which have no block scales"
+            }
             Rule::IndexInPart => {
                 "a launch counts columns, and these indices are counted within a part of them"
             }
@@ -188,6 +193,7 @@ impl Rule {
                 "put the parts together (`concat(a, b, 128)`) before they are stored or reduced, interleave the columns and write `pairs`, or run it on the CPU"
             }
             Rule::RunsOfParts => "reduce the part itself, or use the runs in a second kernel",
+            Rule::ScaledParts => "take the parts in a second kernel",
             Rule::IndexInPart => {
                 "store the part and take the indices in a second kernel, write `argmax(part, dim)` of one row, or run it on the CPU"
             }

@@ -1,7 +1,8 @@
-//! Products whose sums of runs of K are scaled, as products of scaled elements in f32.
+//! Operands of products whose sums of runs of K are scaled: scaled elements in f32, or the elements themselves, K-major.
 //!
-//! In: a kernel whose products have block scales. Out: one whose operands are computed: each element in f32, times its
-//! factors. The sum is the same real number, within the bound of a scaled sum (docs/numerics.md).
+//! In: a kernel, and which of its graphs may not keep block scales. Out: one whose operands are computed there: each element
+//! in f32, times its factors. The sum is the same real number, within the bound of a scaled sum (docs/numerics.md). Graphs
+//! that keep their scales get K-major operands.
 
 use std::sync::Arc;
 
@@ -11,10 +12,44 @@ use crate::graph::{
 };
 use crate::shape::Dim;
 
-/// The same kernel without block scales.
-pub(crate) fn scale_elements(graph: &Graph) -> Graph {
-    let scaled = |graph: &Graph| graph.products().iter().any(|it| !it.scales.is_empty());
-    if !scaled(graph) && !graph.earlier().iter().any(|earlier| scaled(earlier.graph)) {
+/// The same kernel without block scales; `None` where it has none.
+pub(crate) fn without_scales(graph: &Graph) -> Option<Graph> {
+    let scaled =
+        graph.has_scales() || graph.earlier().iter().any(|earlier| earlier.graph.has_scales());
+    scaled.then(|| scale_elements(graph, |_| true))
+}
+
+/// The same kernel without the block scales of some of its graphs.
+pub(crate) fn scale_elements(graph: &Graph, changes: impl Fn(&Graph) -> bool) -> Graph {
+    let changes = |graph: &Graph| graph.has_scales() && changes(graph);
+    with_operands(graph, &changes, with_scaled_elements)
+}
+
+/// The same kernel whose operands with block scales are K-major: those that lie the other way are copied first. Tensor cores
+/// read 8-bit floats K-major alone. Infinities of f8e5m2 would not survive a copy, so those stay.
+pub(crate) fn turn_scaled_operands(graph: &Graph) -> Graph {
+    let turns = |graph: &Graph| {
+        let mut scaled = graph.products().iter().filter(|product| !product.scales.is_empty());
+        scaled.any(|product| {
+            [Side::Left, Side::Right].iter().any(|side| turns(graph, product, *side))
+        })
+    };
+    with_operands(graph, &turns, with_k_major_operands)
+}
+
+/// Whether an operand is copied to be K-major.
+fn turns(graph: &Graph, product: &Product, side: Side) -> bool {
+    let (input, orientation) = product.operand(side);
+    orientation != side.k_major() && graph.inputs()[input.0 as usize].dtype == DType::F8E4M3
+}
+
+/// The same kernel in which some graphs have other operands; what computes those is added to the inputs.
+fn with_operands(
+    graph: &Graph,
+    changes: &dyn Fn(&Graph) -> bool,
+    change: fn(&Graph, &mut Vec<Input>) -> Graph,
+) -> Graph {
+    if !changes(graph) && !graph.earlier().iter().any(|earlier| changes(earlier.graph)) {
         return graph.clone();
     }
     let mut inputs: Vec<Input> = Vec::new();
@@ -27,20 +62,39 @@ pub(crate) fn scale_elements(graph: &Graph) -> Graph {
         let known = changed.iter().find(|(known, _)| Arc::ptr_eq(known, old));
         let new = match known {
             Some((_, new)) => new.clone(),
-            None => Arc::new(with_scaled_elements(old, &mut inputs)),
+            None if changes(old) => Arc::new(change(old, &mut inputs)),
+            None => old.clone(),
         };
         changed.push((old.clone(), new.clone()));
         inputs.push(Input { computed: Some(new), ..input.clone() });
     }
-    let own = with_scaled_elements(graph, &mut inputs);
+    let own = if changes(graph) { change(graph, &mut inputs) } else { graph.clone() };
     own.on_inputs(&inputs).without_unread()
+}
+
+/// One graph whose operands are K-major.
+fn with_k_major_operands(graph: &Graph, all: &mut Vec<Input>) -> Graph {
+    let mut own = graph.inputs().to_vec();
+    let products = graph.products().iter().map(|product| {
+        let [left, right] = [Side::Left, Side::Right].map(|side| {
+            if !turns(graph, product, side) {
+                return product.operand(side);
+            }
+            let taken = |name: &str| all.iter().chain(&own).any(|input| input.name == name);
+            let name = free_name(&format!("{}_k_major", side.name()), taken);
+            let input = computed_operand(graph, product, (side, DType::F8E4M3), &[], name);
+            all.push(input.clone());
+            own.push(Input { computed: None, ..input });
+            (InputId(own.len() as u32 - 1), side.k_major())
+        });
+        Product { left, right, ..product.clone() }
+    });
+    let products = products.collect();
+    graph.on_inputs(&own).with_products(products)
 }
 
 /// One graph without block scales; what computes its operands is added to the kernel's inputs.
 fn with_scaled_elements(graph: &Graph, all: &mut Vec<Input>) -> Graph {
-    if graph.products().iter().all(|product| product.scales.is_empty()) {
-        return graph.clone();
-    }
     let mut own = graph.inputs().to_vec();
     let mut products = Vec::new();
     for product in graph.products() {
@@ -52,7 +106,9 @@ fn with_scaled_elements(graph: &Graph, all: &mut Vec<Input>) -> Graph {
             }
             let taken = |name: &str| all.iter().chain(&own).any(|input| input.name == name);
             let name = free_name(&format!("{}_scaled", side.name()), taken);
-            let input = scaled_operand(graph, product, side, name);
+            let scales = product.scales.iter().filter(|scale| scale.side == side);
+            let factors: Vec<InputId> = scales.map(|scale| scale.input).collect();
+            let input = computed_operand(graph, product, (side, DType::F32), &factors, name);
             all.push(input.clone());
             own.push(Input { computed: None, ..input });
             (InputId(own.len() as u32 - 1), side.k_major())
@@ -63,12 +119,17 @@ fn with_scaled_elements(graph: &Graph, all: &mut Vec<Input>) -> Graph {
     graph.on_inputs(&own).with_products(products)
 }
 
-/// An operand whose elements are f32 and scaled.
-fn scaled_operand(graph: &Graph, product: &Product, side: Side, name: String) -> Input {
-    let scales = product.scales.iter().filter(|scale| scale.side == side);
+/// An operand of a dtype, K-major, each element times its factors in f32.
+fn computed_operand(
+    graph: &Graph,
+    product: &Product,
+    (side, dtype): (Side, DType),
+    factors: &[InputId],
+    name: String,
+) -> Input {
     let (operand, _) = product.operand(side);
     let mut read: Vec<Input> = Vec::new();
-    for id in std::iter::once(operand).chain(scales.map(|scale| scale.input)) {
+    for id in std::iter::once(operand).chain(factors.iter().copied()) {
         let input = &graph.inputs()[id.0 as usize];
         read.push(Input { same_as: None, computed: None, ..input.clone() });
     }
@@ -92,9 +153,8 @@ fn scaled_operand(graph: &Graph, product: &Product, side: Side, name: String) ->
     }
     let Some(value) = value else { panic!("compiler bug: an operand of nothing") };
     let dims = new.space().dims(new.space().accumulator_axes());
-    let output =
-        Output { name: name.clone(), dtype: DType::F32, dims: dims.clone(), value, stack: None };
+    let output = Output { name: name.clone(), dtype, dims: dims.clone(), value, stack: None };
     new.push_output(output);
     let computed = Some(Arc::new(new));
-    Input { name, dtype: DType::F32, dims: Some(dims), same_as: None, computed, result: None }
+    Input { name, dtype, dims: Some(dims), same_as: None, computed, result: None }
 }

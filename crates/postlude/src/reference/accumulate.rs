@@ -192,6 +192,8 @@ impl Dots {
                 x.iter().map(|x| (x * f.magnitude()).abs()).fold(0.0, f64::max)
             };
             largest = largest.max(of(a, f)).max(of(b, g)).max(sum.magnitude);
+            // An engine may multiply factors with one another first.
+            largest = largest.max(f.magnitude()).max(g.magnitude()).max(most);
         }
         if total.is_nan() {
             let certain = spreads.iter().all(Option::is_none)

@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
     ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
@@ -204,7 +204,7 @@ fn only_a_targets_own_folder_names_its_chip() {
 }
 
 /// What of an emitter is bound to a chip: its page and its mainloop. All else takes the chip as a type.
-const MAINLOOP: &[&str] = &["load", "mma", "multiply", "operand", "split_k"];
+const MAINLOOP: &[&str] = &["load", "mma", "multiply", "operand", "scaling", "split_k"];
 
 #[test]
 fn only_the_mainloop_is_bound_to_a_chip() {

@@ -13,6 +13,7 @@ mod nested;
 #[allow(dead_code)] // Tests on a GPU use the others.
 mod problems;
 mod rows;
+mod scales;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

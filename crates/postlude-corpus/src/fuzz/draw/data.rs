@@ -26,6 +26,7 @@ impl Draw {
         let random = &mut Random::new(!seed);
         self.spread_batch(random);
         self.share_operand(random, &mut sizes);
+        self.scale_blocks(random, &mut sizes);
         let mut specimen = Specimen {
             seed,
             sizes,

@@ -6,6 +6,7 @@
 //! Sizes and strides are parameters: the code depends on the schedule and on dtypes alone.
 
 mod batch;
+mod block_scale;
 mod chip;
 mod epilogue;
 mod fragment;
@@ -20,6 +21,7 @@ mod operand;
 mod parameters;
 mod plan;
 mod ranges;
+mod scaling;
 mod short;
 mod slot;
 mod split_k;

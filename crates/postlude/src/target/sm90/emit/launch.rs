@@ -6,8 +6,9 @@ mod operand;
 use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 
 use crate::dtype::DType;
+use crate::graph::{BlockScale, Graph};
 use crate::lower::BoundProgram;
-use crate::placement::Major;
+use crate::placement::{Major, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
     EpilogueTransfer, RasterOrder, Sm90, Sm90Schedule, Workspace, operands,
@@ -50,6 +51,7 @@ fn facts(
     for (operand, part) in operands(graph, problem, placements).iter().zip(Part::of(schedule)) {
         parameters.extend(operand::parameters(operand, part, problem));
     }
+    parameters.extend(facts.scales(graph, placements));
     let inner = schedule.needs.mainloop.as_ref().map(|_| problem.inner);
     let sizes = [Some(problem.rows), Some(problem.product_columns()), inner, Some(problem.batch)];
     parameters.extend(sizes.into_iter().flatten().map(|size| Parameter::U32(size as u32)));
@@ -143,17 +145,35 @@ impl Facts<'_> {
             EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {
-                parameters.push(Parameter::Pointer { buffer, offset: 0 });
-                let apart = |stride: isize| {
-                    let bits = stride.wrapping_mul(dtype.bits() as isize);
-                    if dtype.is_packed() { bits } else { bits / 8 }
-                };
-                let strides = strides.map(apart);
-                let batches = strides.batch[..declared_dims(self.problem)].iter().rev();
-                let all = batches.chain([&strides.row, &strides.column]);
-                parameters.extend(all.map(|stride| Parameter::U64(*stride as u64)));
+                parameters.extend(self.memory(buffer, dtype, strides));
             }
         }
+    }
+
+    /// The product's block scales, with runs of K as columns.
+    fn scales(&self, graph: &Graph, placements: &Placements) -> Vec<Parameter> {
+        let Some(product) = graph.products().first() else { return Vec::new() };
+        let scale = |scale: &BlockScale| {
+            let declared = &graph.inputs()[scale.input.0 as usize];
+            let dims = declared.dims.as_deref().unwrap_or_default();
+            let space = graph.space().of_operand(product, scale.side);
+            let strides = BodyStrides::new(&space, dims, &placements.input(scale.input).strides);
+            self.memory(Buffer(scale.input.0), declared.dtype, strides)
+        };
+        product.scales.iter().flat_map(scale).collect()
+    }
+
+    /// A tensor that threads address.
+    fn memory(&self, buffer: Buffer, dtype: DType, strides: BodyStrides) -> Vec<Parameter> {
+        let apart = |stride: isize| {
+            let bits = stride.wrapping_mul(dtype.bits() as isize);
+            if dtype.is_packed() { bits } else { bits / 8 }
+        };
+        let strides = strides.map(apart);
+        let batches = strides.batch[..declared_dims(self.problem)].iter().rev();
+        let all = batches.chain([&strides.row, &strides.column]);
+        let pointer = Parameter::Pointer { buffer, offset: 0 };
+        [pointer].into_iter().chain(all.map(|stride| Parameter::U64(*stride as u64))).collect()
     }
 
     /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.

@@ -113,6 +113,16 @@ impl<'k> Memory<'k> {
         }
     }
 
+    /// Bytes between neighbours along rows.
+    pub(super) fn row_stride(&self) -> Reg<'k, U64> {
+        self.row.load()
+    }
+
+    /// Bytes between neighbours along columns.
+    pub(super) fn column_stride(&self) -> Reg<'k, U64> {
+        self.column.load()
+    }
+
     /// Where a column of the product is inside, and one of the tensor's.
     pub(super) fn inside(
         &self,

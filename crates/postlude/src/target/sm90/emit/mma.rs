@@ -2,8 +2,8 @@
 //!
 //! In: stages, operands K-major or MN-major as their layout says. Out: the sums of a work tile, f32 or i32.
 //! Sums of 8-bit floats have 13 fractional bits in the tensor core. Where they are promoted, every stage's go to registers
-//! of their own, 64 rows of some columns at a time, and are added to the tile's in f32; other math warpgroups keep the
-//! tensor core busy meanwhile.
+//! of their own, 64 rows of some columns at a time, and are added to the tile's in f32, times their block scales; other math
+//! warpgroups keep the tensor core busy meanwhile.
 
 use postlude_ptx::kernel::{
     Accumulator, Descriptor, DescriptorLayout, Kernel, Major, MatrixType, Reg, Var, WgmmaForm,
@@ -17,6 +17,7 @@ use crate::target::sm90::plan::{
 };
 
 use super::plan::Plan;
+use super::scaling::{StageFactors, TileScales};
 use super::warpgroup::WarpgroupIndex;
 
 /// Bytes of 64 rows of a stage, or of a slab.
@@ -99,12 +100,22 @@ impl<'a, 'k> Mma<'a, 'k> {
         Mma { k, schedule, mainloop, form, left, right, sums }
     }
 
-    /// Multiplies the next stage, a tile's first or another.
-    pub(super) fn multiply(&self, ring: &Ring<'k, Sm90a>, at: &Consumer<'k>, first: bool) {
+    /// Multiplies the next stage: a tile's first, or the one of this number.
+    pub(super) fn multiply(
+        &self,
+        ring: &Ring<'k, Sm90a>,
+        at: &Consumer<'k>,
+        step: Option<Reg<'k, U32>>,
+        scales: Option<&TileScales<'_, 'k>>,
+    ) {
+        let first = step.is_none();
+        let factors = scales.map(|scales| scales.load(step));
         let issue = |stage| match &self.sums {
             Sums::Float(blocks) => self.issue(blocks, stage, first),
             Sums::Integer(blocks) => self.issue(blocks, stage, first),
-            Sums::Promoted(blocks, partial) => self.promote((blocks, partial), stage, first),
+            Sums::Promoted(blocks, partial) => {
+                self.promote((blocks, partial), stage, (first, factors.as_ref()));
+            }
         };
         if self.holds_stage() { ring.consume_behind(at, issue) } else { ring.consume(at, issue) }
     }
@@ -156,12 +167,12 @@ impl<'a, 'k> Mma<'a, 'k> {
         k.wgmma_wait(self.schedule.wgmma_in_flight);
     }
 
-    /// Multiplies a stage, and adds its sums to the tile's in f32.
+    /// Multiplies a stage, and adds its sums to the tile's in f32, each times its factors where there are some.
     fn promote(
         &self,
         (blocks, partial): (&Blocks<'k, F32>, &[Var<'k, F32>]),
         stage: Reg<'k, U32>,
-        first: bool,
+        (first, factors): (bool, Option<&StageFactors<'k>>),
     ) {
         let (k, [left, right]) = (self.k, self.stage(stage));
         for (block, sums) in blocks.iter().enumerate() {
@@ -175,8 +186,17 @@ impl<'a, 'k> Mma<'a, 'k> {
                 }
                 k.wgmma_commit();
                 k.wgmma_wait(0);
-                for (sum, more) in sums.iter().zip(partial) {
-                    sum.set(if first { more.get() } else { sum.get() + more.get() });
+                // Not before the wait: products must not wait for factors.
+                let factors = factors.map(|factors| factors.of(block, part));
+                for (place, (sum, more)) in sums.iter().zip(partial).enumerate() {
+                    let (sum_before, more) = (sum.get(), more.get());
+                    sum.set(match (&factors, first) {
+                        (None, true) => more,
+                        (None, false) => sum_before + more,
+                        // Zero times a negative factor is a sum of 0, and not -0.
+                        (Some(factors), true) => more.fma(factors.at(place), 0.0),
+                        (Some(factors), false) => more.fma(factors.at(place), sum_before),
+                    });
                 }
             }
         }

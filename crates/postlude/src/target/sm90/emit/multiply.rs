@@ -12,6 +12,7 @@ use super::epilogue::Epilogue;
 use super::mma::Mma;
 use super::parameters::Parameters;
 use super::plan::Plan;
+use super::scaling::TileScales;
 use super::split_k::SplitK;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::warpgroup::WarpgroupIndex;
@@ -41,13 +42,15 @@ pub(super) fn multiply<'k>(
     }
     let tile_of = |work_tile: &WorkTile<'k>| {
         let prefetched = epilogue.begin(work_tile);
+        let thread = (warpgroup, rank);
+        let scales = TileScales::of(k, parameters, plan.schedule, thread, work_tile);
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
         // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
         // those registers.
-        mma.multiply(ring, &at, true);
-        k.for_(1, scheduler.steps, 1, |_| mma.multiply(ring, &at, false));
+        mma.multiply(ring, &at, None, scales.as_ref());
+        k.for_(1, scheduler.steps, 1, |step| mma.multiply(ring, &at, Some(step), scales.as_ref()));
         if let Some(ordered) = &ordered {
             k.when(work_tile.followed, || ordered.arrive());
         }

@@ -10,6 +10,7 @@ use crate::shape::Dim;
 use crate::target::sm90::plan::Sm90Schedule;
 
 use super::batch::{BatchDims, declared_dims};
+use super::block_scale::ScaleParameter;
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
 use super::slot::SlotLayout;
@@ -57,6 +58,8 @@ pub(super) enum Destination<'k> {
 pub(super) struct Parameters<'k> {
     /// A, and B of every product; nothing where there is no product.
     pub(super) operands: Vec<Operand<'k>>,
+    /// The product's block scales.
+    pub(super) scales: Vec<ScaleParameter<'k>>,
     pub(super) rows: Reg<'k, U32>,
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
@@ -156,6 +159,7 @@ impl<'k> Parameters<'k> {
     ) -> Parameters<'k> {
         let graph = program.graph();
         let operands = operands(k, graph, schedule);
+        let scales = ScaleParameter::declare_all(k, graph);
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns] = ["rows", "columns"].map(number);
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
@@ -178,6 +182,7 @@ impl<'k> Parameters<'k> {
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
         Parameters {
             operands,
+            scales,
             rows,
             columns,
             inner,

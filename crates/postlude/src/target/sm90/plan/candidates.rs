@@ -176,7 +176,7 @@ impl Tile {
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
-        let promotes = !mainloop.promoted || self.promotes(needs);
+        let promotes = !mainloop.promoted || self.promotes(mainloop, needs);
         roomy
             && promotes
             && splits
@@ -197,11 +197,14 @@ impl Tile {
 
     /// Whether registers hold sums that are promoted beside the tile's. In ping-pong one warpgroup multiplies at a time, and
     /// the tensor core would wait for its additions.
-    fn promotes(self, needs: &Needs) -> bool {
-        let columns = self.promoted_columns();
+    fn promotes(self, mainloop: &Mainloop, needs: &Needs) -> bool {
+        let (columns, scaling) = (self.promoted_columns(), mainloop.scaling);
+        let sums = self.accumulators() + columns / 2;
+        let beside = scaling.registers(self).saturating_add(PROMOTING_REGISTERS);
         !self.is_ping_pong()
             && columns.is_multiple_of(8)
-            && self.accumulators() + columns / 2 + PROMOTING_REGISTERS <= self.registers(needs)[1]
+            && scaling.suits(self)
+            && beside.saturating_add(sums) <= self.registers(needs)[1]
     }
 
     /// Columns of the tiles that a cluster has side by side: as many hold whole rows.

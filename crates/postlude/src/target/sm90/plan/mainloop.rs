@@ -6,6 +6,7 @@ use crate::placement::Placements;
 use crate::problem::Problem;
 
 use super::operand::{OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads};
+use super::scaling::Scaling;
 
 /// What the products of a launch need of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Mainloop {
     pub(crate) split: bool,
     /// Whether a stage's sums are added to the tile's in f32.
     pub(crate) promoted: bool,
+    /// The factors that a stage's sums are multiplied with before.
+    pub(crate) scaling: Scaling,
     /// Products that share A: several where parts of one are told apart.
     pub(crate) products: u32,
 }
@@ -34,11 +37,14 @@ impl Mainloop {
             return None;
         }
         let [element, _] = OperandElement::of_product(graph);
+        let scaling = Scaling::of(graph);
+        let accumulation = graph.product(ProductId::FIRST).accumulation;
         Some(Mainloop {
             operands: operand_loads(graph, problem, placements),
             operand_bytes: element.bytes(),
             split: element.is_split(),
-            promoted: graph.product(ProductId::FIRST).accumulation == Accumulation::Promoted,
+            promoted: accumulation == Accumulation::Promoted || scaling.count() > 0,
+            scaling,
             products: program.products(),
         })
     }
@@ -47,7 +53,8 @@ impl Mainloop {
     #[cfg(test)]
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
-        Mainloop { operands, operand_bytes, split: false, promoted: false, products: 1 }
+        let (split, promoted, scaling) = (false, false, Scaling::default());
+        Mainloop { operands, operand_bytes, split, promoted, scaling, products: 1 }
     }
 
     /// K of one stage: one swizzled row of elements.

@@ -64,9 +64,10 @@ impl Parameters {
     /// Those of a graph, in the order in which a kernel declares them.
     pub(super) fn of(program: &TileProgram, needs: &Needs) -> Parameters {
         let mut all = Parameters::default();
-        if let Some(Mainloop { operands: [left, right], products, .. }) = &needs.mainloop {
+        if let Some(Mainloop { operands: [left, right], products, scaling, .. }) = &needs.mainloop {
             all.operand(*left);
             (0..*products).for_each(|_| all.operand(*right));
+            (0..scaling.count()).for_each(|_| all.memory());
             // K.
             all.words(1);
         }

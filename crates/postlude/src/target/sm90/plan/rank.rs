@@ -13,7 +13,7 @@ use super::needs::Needs;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
-use super::{cost, limits, parameters, place, refuse};
+use super::{cost, limits, parameters, place, refuse, scaling};
 
 /// A tile of the table, and what became of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,6 +44,7 @@ const FEW: usize = 4;
 pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
     let (program, problem) = (bound.program(), bound.problem());
     place::refuse(problem)?;
+    scaling::refuse(program.graph())?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;

@@ -131,6 +131,11 @@ pub(crate) enum Sm90Refusal {
         /// The most.
         most: u64,
     },
+    /// Block scales that the mainloop does not multiply with sums.
+    #[error(
+        "sm90 multiplies sums of f8e4m3 and f8e5m2 with block scales of 128 of K or multiples, and of single columns or runs of 32 or multiples"
+    )]
+    BlockScales,
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -153,6 +158,7 @@ impl Sm90Refusal {
             ("a tile that the operands do not fill", Sm90Refusal::OperandTile),
             ("eight parts of B that lies in slabs", Sm90Refusal::ManyProducts { products: 8 }),
             ("a body of very many statements", Sm90Refusal::LongCode { lines: 100_000, most: 50_000 }),
+            ("block scales of other runs", Sm90Refusal::BlockScales),
             ("no tile of the table fits", Sm90Refusal::NoCandidate),
         ]
     }
@@ -178,6 +184,7 @@ impl Sm90Refusal {
             | Sm90Refusal::ManyProducts { .. }
             | Sm90Refusal::Parameters { .. }
             | Sm90Refusal::LongCode { .. }
+            | Sm90Refusal::BlockScales
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -213,6 +220,7 @@ impl Sm90Refusal {
             Sm90Refusal::Parameters { .. } | Sm90Refusal::LongCode { .. } => {
                 "split the kernel in two, or run it on the CPU"
             }
+            Sm90Refusal::BlockScales => "scale the operands' elements, and cast them to bf16",
             Sm90Refusal::NoCandidate => "split the kernel in two, or run it on the CPU",
         }
     }
@@ -238,6 +246,7 @@ mod tests {
             | Sm90Refusal::OperandTile
             | Sm90Refusal::ManyProducts { .. }
             | Sm90Refusal::LongCode { .. }
+            | Sm90Refusal::BlockScales
             | Sm90Refusal::NoCandidate => true,
             Sm90Refusal::Lower(_)
             | Sm90Refusal::TooLarge
@@ -254,6 +263,6 @@ mod tests {
         assert!(all.iter().all(|(_, refusal)| is_example(refusal)));
         let kinds: std::collections::HashSet<_> =
             all.iter().map(|(_, refusal)| std::mem::discriminant(refusal)).collect();
-        assert_eq!(kinds.len(), 13);
+        assert_eq!(kinds.len(), 14);
     }
 }

@@ -18,6 +18,7 @@ use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
 use super::raster::{Raster, RasterOrder};
+use super::scaling::Scaling;
 use super::schedule::Sm90Schedule;
 
 pub(crate) use renamed::renamed_words;
@@ -81,6 +82,11 @@ impl Needs {
             if mainloop.promoted {
                 writeln!(f, "    promoted 1")?;
             }
+            if mainloop.scaling.count() > 0 {
+                let Scaling { rows, columns, runs, run } = mainloop.scaling;
+                let remark = "# block scales multiply the sums that are promoted";
+                writeln!(f, "    scaling {rows} {columns} {runs} {run}  {remark}")?;
+            }
             if mainloop.split {
                 writeln!(f, "    split 1")?;
             }
@@ -143,13 +149,14 @@ const NUMBERS: [&str; 25] = [
 ];
 
 /// Knobs that are something else.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "kernel",
     "tile",
     "cluster",
     "raster",
     "hints",
     "operands",
+    "scaling",
     "epilogue_loads",
     "epilogue_stores",
     "slots",
@@ -194,6 +201,7 @@ struct Knobs {
     raster: Option<Raster>,
     hints: Option<Hints>,
     operands: Option<[OperandLoad; 2]>,
+    scaling: Scaling,
     loads: Option<Vec<EpilogueTransfer>>,
     stores: Option<Vec<EpilogueTransfer>>,
     slots: SlotCounts,
@@ -227,12 +235,16 @@ impl Knobs {
                 self.hints = Some(Hints::ALL.into_iter().find(|each| each.name() == value)?);
             }
             "operands" => self.operands = Some(operand_loads(value)?),
+            "scaling" => {
+                let [rows, columns, runs, run] = numbers(value)?;
+                self.scaling = Scaling { rows, columns, runs, run };
+            }
             "slots" => {
-                let [loads, stores, reusable] = three(value)?;
+                let [loads, stores, reusable] = numbers(value)?;
                 self.slots = SlotCounts { loads, stores, reusable };
             }
             "folds" => {
-                let [rows, columns, scalars] = three(value)?;
+                let [rows, columns, scalars] = numbers(value)?;
                 self.folds = FoldWords { rows, columns, scalars };
             }
             "epilogue_loads" => self.loads = Some(transfers(value)?),
@@ -314,6 +326,7 @@ impl Knobs {
             operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
             promoted: given("promoted").unwrap_or(0) > 0,
             split: given("split").unwrap_or(0) > 0,
+            scaling: self.scaling,
             products,
         }))
     }
@@ -351,7 +364,7 @@ fn a_raster(text: &str) -> Option<Raster> {
     Some(Raster { order, group: number(group)? })
 }
 
-fn three(text: &str) -> Option<[u32; 3]> {
+fn numbers<const COUNT: usize>(text: &str) -> Option<[u32; COUNT]> {
     let words: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
     words?.try_into().ok()
 }

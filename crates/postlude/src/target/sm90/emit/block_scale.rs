@@ -1,0 +1,53 @@
+//! Block scales as a kernel gets them: f32 tensors with runs of K as columns.
+
+use postlude_ptx::kernel::Kernel;
+use postlude_ptx::target::Tma;
+
+use crate::dtype::DType;
+use crate::graph::{BlockScale, Graph, Product, Side};
+use crate::target::sm90::plan::{ColumnScale, STAGE_ROW_BYTES, scaled_rows};
+
+use super::batch::declared_dims;
+use super::memory::Memory;
+
+/// A block scale as the kernel gets it.
+pub(super) struct ScaleParameter<'k> {
+    pub(super) memory: Memory<'k>,
+    pub(super) along: Along,
+    /// Stages of a run of K.
+    pub(super) stages: u32,
+}
+
+/// What a factor varies along beside K.
+#[derive(Clone, Copy)]
+pub(super) enum Along {
+    /// Runs of rows of A.
+    Rows(u32),
+    /// Columns of B, or runs of them.
+    Columns(ColumnScale),
+}
+
+impl<'k> ScaleParameter<'k> {
+    /// Declares the block scales of a product, in its order.
+    pub(super) fn declare_all<C: Tma>(k: Kernel<'k, C>, graph: &Graph) -> Vec<Self> {
+        let Some(product) = graph.products().first() else { return Vec::new() };
+        let declare = |(place, scale): (usize, &BlockScale)| {
+            let (name, dims) = (format!("scale{place}"), declared_dims(graph.space()));
+            ScaleParameter {
+                memory: Memory::declare(k, &name, (DType::F32, dims), None),
+                along: Along::of(graph, product, scale),
+                stages: scale.run / STAGE_ROW_BYTES,
+            }
+        };
+        product.scales.iter().enumerate().map(declare).collect()
+    }
+}
+
+impl Along {
+    fn of(graph: &Graph, product: &Product, scale: &BlockScale) -> Along {
+        match scale.side {
+            Side::Left => Along::Rows(scaled_rows(graph, product, scale).unwrap_or(1)),
+            Side::Right => Along::Columns(ColumnScale::of(graph, product, scale)),
+        }
+    }
+}
