@@ -10,7 +10,7 @@ use crate::lower::BoundProgram;
 use crate::placement::Major;
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
-    EpilogueTransfer, RasterOrder, Sm90, Sm90Schedule, Workspace, operands,
+    EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Workspace, operands,
 };
 
 use super::host;
@@ -64,7 +64,8 @@ fn facts(
         window.map_or(problem.product_columns(), |window| bound.windows()[window][1] as usize)
     };
     let tiles = &program.tile_operands;
-    for input in program.body_inputs.iter().copied() {
+    let shared = SharedStrides::of(program, &schedule.needs);
+    for (input, like) in program.body_inputs.iter().copied().zip(shared.inputs) {
         let declared = &graph.inputs()[input.0 as usize];
         let Some(dims) = &declared.dims else {
             let value = scalars[input.0 as usize]
@@ -72,6 +73,10 @@ fn facts(
             parameters.push(host::parameter(declared.dtype, value));
             continue;
         };
+        if like.is_some() {
+            parameters.push(Parameter::Pointer { buffer: Buffer(input.0), offset: 0 });
+            continue;
+        }
         let strides = BodyStrides::new(space, dims, &placements.input(input).strides);
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
@@ -89,6 +94,10 @@ fn facts(
     for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
     {
         let buffer = Buffer(first_output + place as u32);
+        if shared.outputs[place].is_some() {
+            parameters.push(Parameter::Pointer { buffer, offset: 0 });
+            continue;
+        }
         let strides = BodyStrides::new(space, &output.dims, &placement.strides);
         let transfer = schedule.needs.epilogue_stores[place];
         let lies = (strides, width(program.output_window(place)));

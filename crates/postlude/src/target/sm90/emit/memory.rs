@@ -91,6 +91,18 @@ impl<'k> Memory<'k> {
         Memory { dtype, pointer, batches, row, column, window }
     }
 
+    /// Declares the address of a tensor whose strides are those of another one.
+    pub(super) fn declare_like<C: Architecture>(
+        k: Kernel<'k, C>,
+        name: &str,
+        dtype: DType,
+        other: &Memory<'k>,
+    ) -> Memory<'k> {
+        let pointer = k.parameter_pointer(name);
+        let &Memory { row, column, window, .. } = other;
+        Memory { dtype, pointer, batches: other.batches.clone(), row, column, window }
+    }
+
     /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
     pub(super) fn element<C: Architecture>(
         &self,
