@@ -71,22 +71,21 @@ impl List {
     }
 
     /// 1 for terms that come behind a pair, 0 for others: nan come first, then values fall, and of equal ones the lower
-    /// index comes first.
+    /// index comes first. Every operation on terms meets the pair, so that a launch stores no more of terms than they are.
     fn behind(self, graph: &mut Graph, [value, last]: [NodeId; 2], index: NodeId) -> NodeId {
-        let term = self.terms;
-        let [is_nan, was_nan] = [term, value].map(|of| graph.make(Op::Unary(Unary::IsNan, of)));
+        let infinity = graph.make(Op::number(f32::INFINITY));
+        let was_nan = graph.make(Op::Unary(Unary::IsNan, value));
+        // The largest that a number behind the pair may be.
+        let most = graph.make(Op::Select(was_nan, infinity, value));
         let mut binary = |op, a, b| graph.make(Op::Binary(op, a, b));
-        let below = binary(Binary::Less, term, value);
-        let equal = binary(Binary::Equal, term, value);
-        let both_nan = binary(Binary::And, is_nan, was_nan);
-        let equal = binary(Binary::Or, equal, both_nan);
+        let below = binary(Binary::Less, self.terms, value);
+        let at_most = binary(Binary::LessEqual, self.terms, most);
         let later = binary(Binary::Less, last, index);
-        let later = binary(Binary::And, equal, later);
-        let behind = binary(Binary::Or, below, later);
-        // A number comes behind nan.
-        let is_number = graph.make(Op::Unary(Unary::Not, is_nan));
-        let number = graph.make(Op::Binary(Binary::And, is_number, was_nan));
-        let behind = graph.make(Op::Binary(Binary::Or, behind, number));
+        let lower = binary(Binary::Or, below, later);
+        let lower = binary(Binary::Or, lower, was_nan);
+        let number = binary(Binary::And, at_most, lower);
+        let nan = binary(Binary::And, was_nan, later);
+        let behind = binary(Binary::Or, number, nan);
         let [one, zero] = [1.0, 0.0].map(|number| graph.make(Op::number(number)));
         graph.make(Op::Select(behind, one, zero))
     }
