@@ -146,7 +146,8 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
         if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
             return Err(Rule::ManyLargest.at(graph, id));
         }
-        if matches!(node.op.reduction(), Some((Fold::Top(top), ..)) if top.of > Top::MOST_IN_LAUNCH) {
+        if matches!(node.op.reduction(), Some((Fold::Top(top), ..)) if top.of > Top::MOST_IN_LAUNCH)
+        {
             return Err(Rule::ManyTop.at(graph, id));
         }
     }

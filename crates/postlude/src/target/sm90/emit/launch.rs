@@ -60,9 +60,6 @@ fn facts(
     let sizes = problem.shape(&program.sizes);
     parameters.extend(sizes.into_iter().map(|size| Parameter::U32(size as u32)));
     parameters.extend(bound.windows().iter().flatten().map(|bound| Parameter::U32(*bound)));
-    let width = |window: Option<usize>| {
-        window.map_or(problem.product_columns(), |window| bound.windows()[window][1] as usize)
-    };
     let tiles = &program.tile_operands;
     let shared = SharedStrides::of(program, &schedule.needs);
     for (input, like) in program.body_inputs.iter().copied().zip(shared.inputs) {
@@ -85,24 +82,12 @@ fn facts(
             &mut parameters,
             Buffer(input.0),
             declared.dtype,
-            (strides, width(program.input_window(input))),
+            (strides, width(bound, program.input_window(input))),
             transfer,
             SlotLayout::new,
         );
     }
-    let first_output = graph.inputs().len() as u32;
-    for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
-    {
-        let buffer = Buffer(first_output + place as u32);
-        if shared.outputs[place].is_some() {
-            parameters.push(Parameter::Pointer { buffer, offset: 0 });
-            continue;
-        }
-        let strides = BodyStrides::new(space, &output.dims, &placement.strides);
-        let transfer = schedule.needs.epilogue_stores[place];
-        let lies = (strides, width(program.output_window(place)));
-        facts.push(&mut parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
-    }
+    facts.push_outputs(&mut parameters, bound, &shared.outputs);
     let workspace = Workspace::of(schedule, problem);
     if workspace.bytes > 0 {
         let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
@@ -119,6 +104,12 @@ fn facts(
     }
 }
 
+/// Columns of a tensor of all columns, or of a window of them.
+fn width(bound: &BoundProgram, window: Option<usize>) -> usize {
+    let all = bound.problem().product_columns();
+    window.map_or(all, |window| bound.windows()[window][1] as usize)
+}
+
 /// What every parameter is made from.
 struct Facts<'a> {
     schedule: &'a Sm90Schedule,
@@ -126,6 +117,30 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// The outputs; of one whose strides are another's, its pointer alone.
+    fn push_outputs(
+        &self,
+        parameters: &mut Vec<Parameter>,
+        bound: &BoundProgram,
+        shared: &[Option<usize>],
+    ) {
+        let (program, placements) = (bound.program(), bound.placements());
+        let graph = program.graph();
+        let first = graph.inputs().len() as u32;
+        let outputs = graph.outputs().iter().zip(&placements.outputs).zip(shared);
+        for (place, ((output, placement), like)) in outputs.enumerate() {
+            let buffer = Buffer(first + place as u32);
+            if like.is_some() {
+                parameters.push(Parameter::Pointer { buffer, offset: 0 });
+                continue;
+            }
+            let strides = BodyStrides::new(graph.space(), &output.dims, &placement.strides);
+            let transfer = self.schedule.needs.epilogue_stores[place];
+            let lies = (strides, width(bound, program.output_window(place)));
+            self.push(parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
+        }
+    }
+
     /// A tensor of the epilogue, by how it is loaded or stored.
     fn push(
         &self,

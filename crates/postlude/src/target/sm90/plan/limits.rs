@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn vectors_that_lie_alike_share_strides_where_a_launch_has_no_room_for_them() {
         let sum_of_vectors = |count: usize| {
-            let vectors: Vec<String> = (0..count).map(|number| format!("b{number}[N]")).collect();
+            let vectors: Vec<String> = (0..count).map(|number| format!("v{number}[N]")).collect();
             format!("D = A @ W.T + {}", vectors.join(" + "))
         };
         let (_, few) = planned(&sum_of_vectors(100), &SMALL).expect("it is planned");

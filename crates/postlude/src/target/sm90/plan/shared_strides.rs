@@ -36,7 +36,10 @@ impl SharedStrides {
             let is_vector = needs.epilogue_stores[place] == EpilogueTransfer::Finished;
             is_vector.then(|| (&output.name, output.dtype.bits(), program.output_window(place)))
         };
-        SharedStrides { inputs: firsts(inputs.len(), input), outputs: firsts(outputs.len(), output) }
+        SharedStrides {
+            inputs: firsts(inputs.len(), input),
+            outputs: firsts(outputs.len(), output),
+        }
     }
 
     /// Whether tensors that would have the same strides have them.
