@@ -334,14 +334,15 @@ impl Graph {
 
     /// Whether the partial results of a reduction begin with those of another.
     pub(crate) fn supplies(&self, from: NodeId, to: NodeId) -> bool {
-        let Op::Reduce(wanted, along, of) = self[to].op else { return false };
-        let (Op::Reduce(fold, over, terms) | Op::ReduceWeighted(fold, over, terms, _)) =
-            self[from].op
+        let (Some((wanted, along, of)), Some((fold, over, terms))) =
+            (self[to].op.reduction(), self[from].op.reduction())
         else {
             return false;
         };
+        let [from, to] = [from, to].map(|node| self[node].op.weights());
         let begins = match (fold, wanted) {
-            (Fold::Top(one), Fold::Top(other)) => one.of == other.of,
+            (Fold::Top(one), Fold::Top(other)) => one.of == other.of && from == to,
+            _ if to.is_some() => false,
             (
                 Fold::Weighted(Weighted::ExponentialsBelowOwnMax),
                 Fold::LogSumExpAboveMax | Fold::Max,

@@ -4,6 +4,8 @@
 //! tiles of a launch finish together meets elements in the next launch; what that reads is stored as it is, f32 unless
 //! the text rounds it. What only sources make is computed again. The meaning is the same to the bit of a store.
 
+mod rounds;
+
 use std::sync::Arc;
 
 use crate::graph::{
@@ -16,6 +18,7 @@ pub(crate) fn partition(graph: &Graph) -> Option<Graph> {
     if !graph.space().splits.is_empty() {
         return None;
     }
+    let graph = &rounds::in_rounds(graph);
     let levels = Levels::of(graph);
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
 }

@@ -307,6 +307,14 @@ impl Op {
         }
     }
 
+    /// The weights of its terms, if it is a reduction that takes some.
+    pub(crate) const fn weights(&self) -> Option<NodeId> {
+        match self {
+            Op::ReduceWeighted(.., weights) => Some(*weights),
+            _ => None,
+        }
+    }
+
     /// An f32 constant.
     pub fn number(value: f32) -> Op {
         Op::Constant(Constant::F32(value.to_bits()))

@@ -303,8 +303,8 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
             Some(Op::Reduce(with_counts(Fold::from_name(word)?, count, of), over, a))
         }
         (&[a, b], Some(over)) => {
-            let fold = Fold::from_name(word).filter(|fold| fold.weighted().is_some())?;
-            Some(Op::ReduceWeighted(fold, over, a, b))
+            let fold = Fold::from_name(word).filter(|fold| fold.takes_weights())?;
+            Some(Op::ReduceWeighted(with_counts(fold, count, of), over, a, b))
         }
         (&[a], None) => read_unary(word, a),
         (&[a, b], None) => read_binary(word, a, b),

@@ -110,7 +110,8 @@ impl Graph {
             Op::Reduce(fold @ Fold::Largest(count), over, _) => {
                 format!("{}:{count} {} {over}", fold.name(), operands())
             }
-            Op::Reduce(fold @ Fold::Top(top), over, _) => {
+            Op::Reduce(fold @ Fold::Top(top), over, _)
+            | Op::ReduceWeighted(fold @ Fold::Top(top), over, ..) => {
                 format!("{}:{}/{} {} {over}", fold.name(), top.place, top.of, operands())
             }
             Op::Reduce(fold, over, _) | Op::ReduceWeighted(fold, over, ..) => {

@@ -106,7 +106,9 @@ impl Reduction {
     /// The same for another node that has the same partial results.
     fn as_node(self, graph: &Graph, node: NodeId) -> Option<Reduction> {
         match graph[node].op {
-            Op::Reduce(fold, ..) => Some(Reduction { node, how: How::Fold(fold), ..self }),
+            Op::Reduce(fold, ..) | Op::ReduceWeighted(fold @ Fold::Top(_), ..) => {
+                Some(Reduction { node, how: How::Fold(fold), ..self })
+            }
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! What no launch computes: rules of a tile program, so that a refusal names the statement and its cure.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Concat, Dependence, Fold, Graph, Kind, NodeId, Op, Part, Run, Space};
+use crate::graph::{Concat, Dependence, Fold, Graph, Kind, NodeId, Op, Part, Run, Space, Top};
 use crate::placement::Major;
 use crate::problem::Problem;
 use crate::shape::Dim;
@@ -15,8 +15,6 @@ use super::runs::is_reduction_of_run;
 
 /// The most places that `largest` keeps, for each row or column in registers.
 const MOST_LARGEST: u32 = 16;
-/// The most that `topk` keeps with their indices, two words each.
-const MOST_TOP: u32 = 8;
 
 /// Refuses what no launch computes.
 pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
@@ -148,7 +146,8 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
         if matches!(node.op, Op::Reduce(Fold::Largest(count), ..) if count > MOST_LARGEST) {
             return Err(Rule::ManyLargest.at(graph, id));
         }
-        if matches!(node.op, Op::Reduce(Fold::Top(top), ..) if top.of > MOST_TOP) {
+        if matches!(node.op.reduction(), Some((Fold::Top(top), ..)) if top.of > Top::MOST_IN_LAUNCH)
+        {
             return Err(Rule::ManyTop.at(graph, id));
         }
     }

@@ -158,7 +158,9 @@ impl Rule {
             Rule::FoldLeavesTile => {
                 "reduce rows or columns too (`sum(z, L, M)`), or make the batch part of K: a sum over batches is one longer product"
             }
-            Rule::ManyTop => "ask for 8 or fewer, or run it on the CPU",
+            Rule::ManyTop => {
+                "ask for 8 or fewer, or run it on the CPU; longer lists of all columns take a launch for each 8"
+            }
             Rule::ManyLargest => "ask for 16 or fewer, or run it on the CPU",
             Rule::PickOfFinished => {
                 "pass the index as an input (`t: i32[M]`), or pick in a second kernel"

@@ -9,8 +9,12 @@ use super::super::sketch::{Known, Statement, Stored, ValueId, dims_of};
 use super::reductions::{INDEX, columns};
 use super::{Draw, Fits};
 
-/// The most that are kept: one more than a launch keeps.
-const MOST: usize = 9;
+/// Most lists are short.
+const FEW: usize = 4;
+/// One more than a launch keeps on a GPU.
+const MORE: usize = 9;
+/// The most that are kept.
+const MOST: usize = 64;
 
 impl Draw {
     /// `topk` of anything that has columns; what is left is a value without the dim of its results.
@@ -22,7 +26,11 @@ impl Draw {
     /// The same of this value.
     pub(super) fn top(&mut self, x: ValueId) -> Option<ValueId> {
         let axes = self.ty(x).axes;
-        let most = if self.random.one_in(6) { MOST } else { 4 };
+        let most = match self.random.below(24) {
+            0 => MOST,
+            1..4 => MORE,
+            _ => FEW,
+        };
         let count = self.random.range(1, most);
         let left = Axes { column: None, ..axes };
         let [values, indices] =

@@ -95,6 +95,11 @@ impl Fold {
         }
     }
 
+    /// Whether terms may have weights. Those of `topk` say which terms count: all but those of weight 0.
+    pub(crate) const fn takes_weights(self) -> bool {
+        self.weighted().is_some() || matches!(self, Fold::Top(_))
+    }
+
     /// The name in the language, or in printed graphs.
     pub const fn name(self) -> &'static str {
         match self {

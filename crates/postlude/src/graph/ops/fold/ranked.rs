@@ -25,6 +25,11 @@ pub struct Top {
     pub gives: Gives,
 }
 
+impl Top {
+    /// The most that one launch keeps: each takes two registers of a row.
+    pub(crate) const MOST_IN_LAUNCH: u32 = 8;
+}
+
 /// What folds of the largest terms take.
 pub(crate) trait Ranking: Selection {
     /// A value as a key.

@@ -14,6 +14,7 @@ mod blocks;
 mod bounds;
 mod cluster_reduction;
 mod columns;
+mod copies;
 mod elements;
 mod exchange;
 mod finishing;
@@ -204,6 +205,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
                 reductions.visit_rows(&block.thread, index, &block.environment, partials);
             }
             self.write_rows(work_tile, &block.places, &block.environment);
+            self.write_copies(&evaluator, work_tile, &block.places);
             block
         };
         // Runs of rows may extend over all of them.

@@ -11,7 +11,7 @@ use crate::lower::BoundProgram;
 use crate::placement::{Major, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
-    EpilogueTransfer, RasterOrder, Sm90, Sm90Schedule, Workspace, operands,
+    EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Workspace, operands,
 };
 
 use super::host;
@@ -62,11 +62,9 @@ fn facts(
     let sizes = problem.shape(&program.sizes);
     parameters.extend(sizes.into_iter().map(|size| Parameter::U32(size as u32)));
     parameters.extend(bound.windows().iter().flatten().map(|bound| Parameter::U32(*bound)));
-    let width = |window: Option<usize>| {
-        window.map_or(problem.product_columns(), |window| bound.windows()[window][1] as usize)
-    };
     let tiles = &program.tile_operands;
-    for input in program.body_inputs.iter().copied() {
+    let shared = SharedStrides::of(program, &schedule.needs);
+    for (input, like) in program.body_inputs.iter().copied().zip(shared.inputs) {
         let declared = &graph.inputs()[input.0 as usize];
         let Some(dims) = &declared.dims else {
             let value = scalars[input.0 as usize]
@@ -74,6 +72,10 @@ fn facts(
             parameters.push(host::parameter(declared.dtype, value));
             continue;
         };
+        if like.is_some() {
+            parameters.push(Parameter::Pointer { buffer: Buffer(input.0), offset: 0 });
+            continue;
+        }
         let strides = BodyStrides::new(space, dims, &placements.input(input).strides);
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
@@ -82,20 +84,12 @@ fn facts(
             &mut parameters,
             Buffer(input.0),
             declared.dtype,
-            (strides, width(program.input_window(input))),
+            (strides, width(bound, program.input_window(input))),
             transfer,
             SlotLayout::new,
         );
     }
-    let first_output = graph.inputs().len() as u32;
-    for (place, (output, placement)) in graph.outputs().iter().zip(&placements.outputs).enumerate()
-    {
-        let buffer = Buffer(first_output + place as u32);
-        let strides = BodyStrides::new(space, &output.dims, &placement.strides);
-        let transfer = schedule.needs.epilogue_stores[place];
-        let lies = (strides, width(program.output_window(place)));
-        facts.push(&mut parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
-    }
+    facts.push_outputs(&mut parameters, bound, &shared.outputs);
     let workspace = Workspace::of(schedule, problem);
     if workspace.bytes > 0 {
         let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
@@ -112,6 +106,12 @@ fn facts(
     }
 }
 
+/// Columns of a tensor of all columns, or of a window of them.
+fn width(bound: &BoundProgram, window: Option<usize>) -> usize {
+    let all = bound.problem().product_columns();
+    window.map_or(all, |window| bound.windows()[window][1] as usize)
+}
+
 /// What every parameter is made from.
 struct Facts<'a> {
     schedule: &'a Sm90Schedule,
@@ -119,6 +119,30 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// The outputs; of one whose strides are another's, its pointer alone.
+    fn push_outputs(
+        &self,
+        parameters: &mut Vec<Parameter>,
+        bound: &BoundProgram,
+        shared: &[Option<usize>],
+    ) {
+        let (program, placements) = (bound.program(), bound.placements());
+        let graph = program.graph();
+        let first = graph.inputs().len() as u32;
+        let outputs = graph.outputs().iter().zip(&placements.outputs).zip(shared);
+        for (place, ((output, placement), like)) in outputs.enumerate() {
+            let buffer = Buffer(first + place as u32);
+            if like.is_some() {
+                parameters.push(Parameter::Pointer { buffer, offset: 0 });
+                continue;
+            }
+            let strides = BodyStrides::new(graph.space(), &output.dims, &placement.strides);
+            let transfer = self.schedule.needs.epilogue_stores[place];
+            let lies = (strides, width(bound, program.output_window(place)));
+            self.push(parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
+        }
+    }
+
     /// A tensor of the epilogue, by how it is loaded or stored.
     fn push(
         &self,

@@ -91,6 +91,31 @@ impl<'k> Memory<'k> {
         Memory { dtype, pointer, batches, row, column, window }
     }
 
+    /// Declares the address of a tensor whose strides are those of another one.
+    pub(super) fn declare_like<C: Architecture>(
+        k: Kernel<'k, C>,
+        name: &str,
+        dtype: DType,
+        other: &Memory<'k>,
+    ) -> Memory<'k> {
+        let pointer = k.parameter_pointer(name);
+        let &Memory { row, column, window, .. } = other;
+        Memory { dtype, pointer, batches: other.batches.clone(), row, column, window }
+    }
+
+    /// The element of a vector along rows, its address added last: all vectors of the same strides have one distance.
+    pub(super) fn element_of_row<C: Architecture>(
+        &self,
+        k: Kernel<'k, C>,
+        (batch, row, _): Coordinate<'k>,
+    ) -> Location<'k> {
+        let steps = batch.places().zip(self.batches.iter().copied()).chain([(row, self.row)]);
+        let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
+        let distance = steps.reduce(|distance, step| distance + step);
+        let start = self.pointer.load();
+        Location::Bytes(distance.map_or(start, |distance| start + distance))
+    }
+
     /// The element at a place; coordinates that the tensor does not have are multiplied by a stride of 0.
     pub(super) fn element<C: Architecture>(
         &self,

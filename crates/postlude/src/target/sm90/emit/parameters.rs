@@ -7,7 +7,7 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::graph::{Graph, InputId};
 use crate::lower::TileProgram;
 use crate::shape::Dim;
-use crate::target::sm90::plan::Sm90Schedule;
+use crate::target::sm90::plan::{SharedStrides, Sm90Schedule};
 
 use super::batch::{BatchDims, declared_dims};
 use super::block_scale::ScaleParameter;
@@ -95,13 +95,17 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         })
     }
 
-    fn source(&self, input: InputId) -> Source<'k> {
+    /// An input, whose strides may be those of another one.
+    fn source(&self, input: InputId, like: Option<&Source<'k>>) -> Source<'k> {
         let (k, program) = (self.k, self.program);
         let declared = &program.graph().inputs()[input.0 as usize];
         let (name, window) = (format!("input{}", input.0), program.input_window(input));
         let tile = program.tile_operands.iter().position(|tile| *tile == input);
         let major = tile.and_then(|tile| self.schedule.needs.epilogue_loads[tile].major());
         let layout = major.map(|major| SlotLayout::new(self.schedule, declared.dtype, major));
+        if let Some(Source::Memory(other)) = like {
+            return Source::Memory(Memory::declare_like(k, &name, declared.dtype, other));
+        }
         match (&declared.dims, layout) {
             (None, _) => Source::Host(k.parameter_f32(&name)),
             (Some(_), Some(layout)) => {
@@ -116,7 +120,8 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         }
     }
 
-    fn destination(&self, place: usize) -> Destination<'k> {
+    /// An output, whose strides may be those of another one.
+    fn destination(&self, place: usize, like: Option<&Destination<'k>>) -> Destination<'k> {
         let (k, program) = (self.k, self.program);
         let output = &program.graph().outputs()[place];
         let (name, window) = (format!("output{place}"), program.output_window(place));
@@ -124,6 +129,9 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
             let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
             let window = self.window(window, 1);
             return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, window });
+        }
+        if let Some(Destination::Direct(other)) = like {
+            return Destination::Direct(Memory::declare_like(k, &name, output.dtype, other));
         }
         let window = self.window(window, program.output_run(output));
         let dims = declared_dims(program.graph().space());
@@ -173,10 +181,18 @@ impl<'k> Parameters<'k> {
             .map(|window| ["start", "columns"].map(|of| number(&format!("window{window}_{of}"))))
             .collect();
         let tensors = Tensors { k, program, schedule, windows };
-        let inputs = program.body_inputs.iter();
-        let sources = inputs.map(|input| (*input, tensors.source(*input))).collect();
-        let destinations =
-            (0..graph.outputs().len()).map(|place| tensors.destination(place)).collect();
+        let shared = SharedStrides::of(program, &schedule.needs);
+        let mut sources: Vec<(InputId, Source<'k>)> = Vec::new();
+        for (input, like) in program.body_inputs.iter().zip(shared.inputs) {
+            let like = like.map(|place| &sources[place].1);
+            let source = tensors.source(*input, like);
+            sources.push((*input, source));
+        }
+        let mut destinations = Vec::new();
+        for (place, like) in shared.outputs.into_iter().enumerate() {
+            let destination = tensors.destination(place, like.map(|place| &destinations[place]));
+            destinations.push(destination);
+        }
         let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
         let workspace =
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));

@@ -8,8 +8,9 @@ use postlude_ptx::shared::{self, Planner, Region};
 use postlude_ptx::target::Tma;
 use postlude_ptx::types::U32;
 
+use crate::dtype::{DType, Elem};
 use crate::functions::Accuracy;
-use crate::graph::{Graph, MathMode, accuracies};
+use crate::graph::{Graph, Kind, MathMode, NodeId, Op, Output, accuracies};
 use crate::lower::TileProgram;
 use crate::target::sm90::plan::{Mainloop, OperandLoad, STAGING_SLOTS, Sm90Schedule, reused};
 
@@ -24,6 +25,8 @@ pub(super) struct Plan<'a> {
     pub(super) accuracies: Vec<Accuracy>,
     /// Which nodes are computed.
     pub(super) used: Vec<bool>,
+    /// For each output, the node of the input that it copies where that has no other use.
+    pub(super) copied: Vec<Option<NodeId>>,
     pub(super) stages: Region,
     pub(super) c_slots: Region,
     pub(super) d_slots: Region,
@@ -80,11 +83,17 @@ impl<'a> Plan<'a> {
         let layout = layout.unwrap_or_else(|error| panic!("compiler bug: {error}"));
         let graph = program.graph();
         let accuracies = accuracies(graph, math);
+        let (copied, mut used) = (copied(program), short::used(graph, &accuracies));
+        for (output, from) in graph.outputs().iter().zip(&copied) {
+            let nodes = from.iter().flat_map(|from| [*from, output.value]);
+            nodes.for_each(|node| used[node.index()] = false);
+        }
         let plan = Plan {
             program,
             graph,
             schedule,
-            used: short::used(graph, &accuracies),
+            used,
+            copied,
             accuracies,
             stages,
             c_slots,
@@ -173,4 +182,28 @@ impl Plan<'_> {
         let own = warpgroup * Ring::<C>::barrier_bytes(stages);
         Ring::new(k, k.region(&self.c_barriers) + own, stages, agents)
     }
+}
+
+/// For each output, the node of the input that it copies: along rows, and for no other use.
+fn copied(program: &TileProgram) -> Vec<Option<NodeId>> {
+    let graph = program.graph();
+    let mut users = vec![0; graph.len()];
+    for (_, node) in graph.nodes().filter(|(id, _)| program.live[id.index()]) {
+        node.op.operands().for_each(|of| users[of.index()] += 1);
+    }
+    let copy = |output: &Output| {
+        let value = output.value;
+        let of = match graph[value].op {
+            // An integer as an integer.
+            Op::Cast(DType::I32, of) if graph.ty(of).elem == Elem::I32 => of,
+            _ => value,
+        };
+        let single = users[value.index()] == 0 && (of == value || users[of.index()] == 1);
+        let along = program.plain_kind(output) == Some(Kind::AlongRows);
+        let Op::Input(input) = graph[of].op else { return None };
+        let whole = !graph.inputs()[input.0 as usize].dtype.is_packed();
+        let runs = [program.input_row_run(input), program.output_row_run(output)];
+        (single && along && whole && runs == [1, 1]).then_some(of)
+    };
+    graph.outputs().iter().map(copy).collect()
 }

@@ -118,6 +118,20 @@ mod tests {
     }
 
     #[test]
+    fn vectors_that_lie_alike_share_strides_where_a_launch_has_no_room_for_them() {
+        let sum_of_vectors = |count: usize| {
+            let vectors: Vec<String> = (0..count).map(|number| format!("v{number}[N]")).collect();
+            format!("D = A @ W.T + {}", vectors.join(" + "))
+        };
+        let (_, few) = planned(&sum_of_vectors(100), &SMALL).expect("it is planned");
+        assert!(!few.needs.shared_strides);
+        let (bound, many) = planned(&sum_of_vectors(200), &SMALL).expect("it is planned");
+        assert!(many.needs.shared_strides);
+        assert!(Parameters::of(bound.program(), &many.needs).fit());
+        assert_eq!(many.to_string().parse().as_ref(), Ok(&many));
+    }
+
+    #[test]
     fn more_tensors_than_a_launch_takes_are_refused() {
         let refusal = planned(&sum_of_tiles(200), &SMALL).expect_err("it is refused");
         assert!(matches!(refusal, Sm90Refusal::Parameters { .. }), "{refusal}");

@@ -35,9 +35,10 @@ pub(super) fn needed(
         block_words: block_words(program),
         work: work::work(program),
         lines: work::lines(program),
+        shared_strides: false,
     }
     .settled();
-    parameters::shorten(program, &mut needs);
+    parameters::shorten(program, placements, &mut needs);
     needs.slots = SlotCounts::of(program, &needs);
     needs
 }

@@ -56,6 +56,8 @@ pub(crate) struct Needs {
     pub(crate) work: u32,
     /// About how many lines of code every element takes; 0 where they are few.
     pub(crate) lines: u32,
+    /// Whether vectors that lie alike share the parameters of their strides.
+    pub(crate) shared_strides: bool,
 }
 
 impl Needs {
@@ -82,6 +84,7 @@ impl Needs {
             block_words,
             work,
             lines,
+            shared_strides: false,
         }
     }
 
@@ -159,6 +162,7 @@ impl Needs {
             && (self.whole_columns > 0) == (other.whole_columns > 0)
             && self.whole_columns >= other.whole_columns
             && self.pass_words == other.pass_words
+            && self.shared_strides == other.shared_strides
     }
 
     /// Whether the counts that a schedule may leave out are those of a graph that needs `other` and takes `slots`.

@@ -1,12 +1,14 @@
 //! The parameters of a launch: how many and how large they may be.
 
 use crate::lower::TileProgram;
+use crate::placement::Placements;
 
 use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::{OperandLoad, STAGGER};
 use super::place::EpilogueTransfer;
 use super::refusal::Sm90Refusal;
+use super::shared_strides::SharedStrides;
 
 /// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
 const MOST_PARAMETER_BYTES: usize = 4096;
@@ -40,8 +42,13 @@ impl Parameters {
         self.push(count, 4, 4);
     }
 
-    fn tensor(&mut self, transfer: EpilogueTransfer) {
-        if transfer.major().is_some() { self.maps(1) } else { self.memory() }
+    /// A tensor; only its pointer where another one has its strides.
+    fn tensor(&mut self, transfer: EpilogueTransfer, shares: Option<usize>) {
+        match (transfer.major(), shares) {
+            (Some(_), _) => self.maps(1),
+            (None, Some(_)) => self.push(1, 8, 8),
+            (None, None) => self.memory(),
+        }
     }
 
     fn operand(&mut self, load: OperandLoad) {
@@ -76,17 +83,20 @@ impl Parameters {
         // Where windows of columns begin, and how wide they are.
         all.words(2 * program.windows());
         let tiles = &program.tile_operands;
-        for input in &program.body_inputs {
+        let shared = SharedStrides::of(program, needs);
+        for (input, shares) in program.body_inputs.iter().zip(shared.inputs) {
             if program.graph().inputs()[input.0 as usize].dims.is_none() {
                 all.words(1);
                 continue;
             }
             let place = tiles.iter().position(|tile| tile == input);
-            all.tensor(
-                place.map_or(EpilogueTransfer::Strided, |place| needs.epilogue_loads[place]),
-            );
+            let transfer =
+                place.map_or(EpilogueTransfer::Strided, |place| needs.epilogue_loads[place]);
+            all.tensor(transfer, shares);
         }
-        needs.epilogue_stores.iter().for_each(|transfer| all.tensor(*transfer));
+        for (transfer, shares) in needs.epilogue_stores.iter().zip(shared.outputs) {
+            all.tensor(*transfer, shares);
+        }
         if needs.folds.any() {
             all.push(4, 8, 8);
         }
@@ -99,8 +109,23 @@ impl Parameters {
 }
 
 /// Lets tiles go straight between registers and memory where their tensor maps would not fit a launch: first operands,
-/// then outputs, too.
-pub(super) fn shorten(program: &TileProgram, needs: &mut Needs) {
+/// then outputs, too. Where that is not enough, vectors that lie alike share their strides.
+pub(super) fn shorten(program: &TileProgram, placements: &Placements, needs: &mut Needs) {
+    let whole = needs.clone();
+    make_direct(program, needs);
+    if Parameters::of(program, needs).fit() {
+        return;
+    }
+    let mut shared = Needs { shared_strides: true, ..whole };
+    make_direct(program, &mut shared);
+    if Parameters::of(program, &shared).fit()
+        && SharedStrides::of(program, &shared).holds(program, placements)
+    {
+        *needs = shared;
+    }
+}
+
+fn make_direct(program: &TileProgram, needs: &mut Needs) {
     if !Parameters::of(program, needs).fit() {
         needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
     }

@@ -115,12 +115,15 @@ impl Needs {
         if self.lines > 0 {
             writeln!(f, "    lines {}", self.lines)?;
         }
+        if self.shared_strides {
+            writeln!(f, "    shared_strides 1")?;
+        }
         Ok(())
     }
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 25] = [
+const NUMBERS: [&str; 26] = [
     "promoted",
     "split",
     "math_warpgroups",
@@ -146,6 +149,7 @@ const NUMBERS: [&str; 25] = [
     "pass_words",
     "work",
     "lines",
+    "shared_strides",
 ];
 
 /// Knobs that are something else.
@@ -292,6 +296,7 @@ impl Knobs {
             groups: given("groups").unwrap_or(1).max(1),
             block_rows: given("block_rows").unwrap_or(1).max(1),
             block_words: given("block_words").unwrap_or(0),
+            shared_strides: given("shared_strides").unwrap_or(0) > 0,
         };
         let epilogue_tile = knob("epilogue_tile")?;
         Ok(Sm90Schedule {

@@ -96,10 +96,11 @@ pub(super) fn lines(program: &TileProgram) -> u32 {
     let of_some = |wanted: &dyn Fn(NodeId) -> bool| -> u32 {
         let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id) && wanted(*id));
         let of_node = nodes.map(|(id, node)| match &node.op {
+            Op::Reduce(Fold::ArgMax | Fold::ArgMin, ..) => 8,
+            Op::ReduceWeighted(Fold::Top(_), ..) => 4,
             Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) | Op::ReduceWeighted(..) => {
                 40
             }
-            Op::Reduce(Fold::ArgMax | Fold::ArgMin, ..) => 8,
             Op::Reduce(..) | Op::Pick(..) => 4,
             op => match node.ty.axes.kind() {
                 Kind::Tile => lines_of(op, accuracies[id.index()]),

@@ -38,8 +38,23 @@ pub(super) struct Bounds<'a, 'k, C> {
     pub(super) rank: Reg<'k, U32>,
 }
 
-/// An element of a row, and how many columns it is behind the thread's first.
-pub(super) type Element<'k> = (Reg<'k, F32>, u32);
+/// An element of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Element<'k> {
+    pub(super) value: Reg<'k, F32>,
+    /// The weight, where the reduction takes one: an element of weight 0 does not count.
+    pub(super) weight: Option<Reg<'k, F32>>,
+    /// How many columns it is behind the thread's first.
+    pub(super) offset: u32,
+}
+
+impl<'k> Element<'k> {
+    /// Whether it is none of the largest of a row that has this bound.
+    fn is_dropped(&self, bound: Reg<'k, F32>) -> Reg<'k, Pred> {
+        let below = self.value.lt(bound);
+        self.weight.map_or(below, |weight| below | weight.eq(0.0))
+    }
+}
 
 /// Whether tiles share bounds at this size: the same in all threads; `None` if they never do.
 pub(super) fn applies<'k>(
@@ -130,9 +145,14 @@ impl<'a, 'k, C: EpilogueChip> Bounds<'a, 'k, C> {
     ) {
         let k = self.evaluator().k;
         let below = [0, 1].map(|row| {
-            let values = elements[row].iter().map(|(value, _)| *value);
+            let bound = bound.rows[row].get();
+            if reduction.weights.is_some() {
+                let dropped = elements[row].iter().map(|element| element.is_dropped(bound));
+                return dropped.reduce(|all, one| all & one).unwrap_or_else(|| k.imm(true));
+            }
+            let values = elements[row].iter().map(|element| element.value);
             let largest = values.reduce(Reg::max).unwrap_or_else(|| k.imm(f32::NEG_INFINITY));
-            largest.lt(bound.rows[row].get())
+            largest.lt(bound)
         });
         k.if_(!k.vote(VoteMode::All, below[0] & below[1]), || {
             for row in 0..2 {
@@ -154,18 +174,19 @@ impl<'a, 'k, C: EpilogueChip> Bounds<'a, 'k, C> {
         let (k, evaluator) = (self.evaluator().k, self.evaluator());
         let bits = (0..)
             .zip(elements)
-            .map(|(place, (value, _))| k.imm::<U32>(0).select(1 << place, value.lt(bound)));
+            .map(|(place, element)| k.imm::<U32>(0).select(1 << place, element.is_dropped(bound)));
         let left = k.var(bits.reduce(|all, bit| all | bit).unwrap_or_else(|| k.imm(0)));
         k.while_(
             || k.vote(VoteMode::Any, left.get().ne(0)),
             || {
                 let all = left.copy();
                 let next = all & (k.imm(0) - all);
-                let (mut value, mut offset) = (elements[0].0, k.imm::<U32>(elements[0].1));
-                for (place, (other, behind)) in (0..).zip(elements).skip(1) {
+                let first = elements[0];
+                let (mut value, mut offset) = (first.value, k.imm::<U32>(first.offset));
+                for (place, other) in (0..).zip(elements).skip(1) {
                     let here = next.eq(1 << place);
-                    value = other.select(value, here);
-                    offset = k.imm(*behind).select(offset, here);
+                    value = other.value.select(value, here);
+                    offset = k.imm(other.offset).select(offset, here);
                 }
                 left.set(all & (all - 1));
                 let at = || (thread.batch, thread.rows[row], thread.column + offset);

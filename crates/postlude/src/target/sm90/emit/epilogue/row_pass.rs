@@ -199,7 +199,8 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         let (k, graph, transfers) =
             (self.k, self.plan.graph, &self.plan.schedule.needs.epilogue_stores);
         let outputs = graph.outputs().iter().zip(transfers).zip(&self.parameters.destinations);
-        for ((output, transfer), destination) in outputs {
+        let others = outputs.zip(&self.plan.copied).filter(|(_, from)| from.is_none());
+        for ((output, transfer), destination) in others.map(|(output, _)| output) {
             let node = output.value.index();
             let along = graph.space().axes(&output.dims).map(Axes::kind);
             let own = *transfer == EpilogueTransfer::Finished

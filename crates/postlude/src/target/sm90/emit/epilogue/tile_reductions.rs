@@ -357,16 +357,21 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
     ) -> [Vec<Element<'k>>; 2] {
         let (evaluator, VisitedGroups { thread, first, .. }) = (&self.evaluator, groups);
         let nothing = evaluator.fold_nothing(reduction);
+        let no_weight = reduction.weights.map(|_| evaluator.no_weight(reduction));
         let run = evaluator.plan.program.runs[reduction.terms.index()];
         [0, 1].map(|row| {
             let of_group = |(group, terms): (usize, &Terms<'k>)| {
                 let four = evaluator.folded_four(terms, reduction.terms);
+                let weights = reduction.weights.map(|node| evaluator.folded_four(terms, node));
+                let weights = weights.zip(no_weight);
                 let chunk = first + 8 * group as u32;
                 [0, 1].map(|column| {
-                    let offset = chunk + column;
+                    let (offset, place) = (chunk + column, 2 * row + column as usize);
                     let inside = (!whole).then(|| thread.remaining.gt(offset));
                     let counts = counts(run, self.exchange.column, chunk, column).and(inside);
-                    (counts.choose(four[2 * row + column as usize], nothing), offset)
+                    let value = counts.choose(four[place], nothing);
+                    let weight = weights.map(|(four, none)| counts.choose(four[place], none));
+                    Element { value, weight, offset }
                 })
             };
             groups.terms.iter().enumerate().flat_map(of_group).collect()

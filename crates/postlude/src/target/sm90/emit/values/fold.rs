@@ -12,7 +12,7 @@ use crate::graph::fold::{
     Arithmetic, Arrival, Extreme, Ranking, Selection, Transcendental, Words, combine_indexed,
     extend_indexed, insert_ranked, pairs,
 };
-use crate::graph::{Kind, NodeId, Op, Over, Run, Unary};
+use crate::graph::{Kind, NodeId, Over, Run, Unary};
 use crate::lower::{How, Reduction};
 use crate::target::sm90::emit::batch::Coordinate;
 use crate::target::sm90::emit::chip::EpilogueChip;
@@ -110,7 +110,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         reduction: Reduction,
         (batch, row, column): Coordinate<'k>,
     ) -> Reg<'k, U32> {
-        let Op::Reduce(_, over, _) = self.plan.graph[reduction.node].op else {
+        let Some((_, over, _)) = self.plan.graph[reduction.node].op.reduction() else {
             panic!("compiler bug: an index without a reduction")
         };
         let run = self.plan.program.runs[reduction.terms.index()];
@@ -240,8 +240,13 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     ) -> State<'k> {
         let on = self.floats(reduction);
         let mut kept = pairs(state);
-        for [value, index] in terms.iter().map(Term::pair) {
-            insert_ranked(&on, arrival(reduction), &mut kept, [on.key(value), index]);
+        for term in terms {
+            let [value, index] = term.pair();
+            let key = match term.weight {
+                Some(weight) => on.key(value).select(on.nothing()[0], weight.ne(0.0)),
+                None => on.key(value),
+            };
+            insert_ranked(&on, arrival(reduction), &mut kept, [key, index]);
         }
         kept.concat()
     }
