@@ -21,6 +21,7 @@ mod reduce;
 mod sources;
 mod split;
 mod stack;
+mod stored;
 mod tables;
 mod whole;
 

@@ -9,7 +9,9 @@
 
 mod dims;
 mod error;
+mod functions;
 mod hoist;
+mod parts;
 mod rules;
 mod text;
 
@@ -55,10 +57,10 @@ pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Der
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
     let wrt = asked(signature, wrt)?;
-    let mut sweep = Sweep::new(&ast, signature, &wrt)?;
+    let mut sweep = Sweep::new(&ast, signature, &wrt);
     sweep.run()?;
     let gradients = sweep.gradients(&wrt)?;
-    text::write(&sweep, &gradients, save)
+    Ok(text::write(&sweep, &gradients, save))
 }
 
 /// The inputs that are asked for.
@@ -113,13 +115,13 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(ast: &'a Ast, signature: &'a Signature, wrt: &[String]) -> Result<Sweep<'a>, GradError> {
+    fn new(ast: &'a Ast, signature: &'a Signature, wrt: &[String]) -> Sweep<'a> {
         let known = Known::of(ast, signature);
         let active = active(ast, wrt);
         let declared = signature.inputs.iter().chain(&signature.outputs);
         let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
         let names = declared.map(|declared| &declared.name).chain(targets);
-        Ok(Sweep {
+        Sweep {
             ast,
             signature,
             exprs: ast.exprs.clone(),
@@ -132,7 +134,7 @@ impl<'a> Sweep<'a> {
             names: names.map(|name| name.text.clone()).collect(),
             read: Vec::new(),
             products: known.products,
-        })
+        }
     }
 
     /// Passes cotangents from the outputs to the inputs.

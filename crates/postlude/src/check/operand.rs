@@ -16,8 +16,7 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span, Statement};
 
 use super::error::CheckError;
-use super::product::oriented;
-use super::program::{Stored, Unit};
+use super::program::Unit;
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -56,7 +55,7 @@ pub(super) struct OperandDims {
 
 impl OperandDims {
     /// The space of the operand's values: its own rows, and K as columns.
-    fn space(&self, side: Side) -> Space {
+    pub(super) fn space(&self, side: Side) -> Space {
         let (row, column) = match side {
             Side::Left => (&self.first, &self.second),
             Side::Right => (&self.second, &self.first),
@@ -131,7 +130,11 @@ pub(super) fn read_statements(ast: &Ast, root: ExprId, through_products: bool) -
 
 /// The tensors with two dims or more that an operand reads, and whether their last two are swapped; the first of those
 /// with the most dims leads.
-fn tensors<'a>(ast: &Ast, root: ExprId, declarations: &'a [Declaration]) -> Vec<(&'a [Dim], bool)> {
+pub(super) fn tensors<'a>(
+    ast: &Ast,
+    root: ExprId,
+    declarations: &'a [Declaration],
+) -> Vec<(&'a [Dim], bool)> {
     let read = leaves(ast, root, false);
     let read = read.iter().filter_map(|leaf| {
         let declared = declarations.iter().find(|input| input.name.text == leaf.name)?;
@@ -200,9 +203,6 @@ pub(super) fn resolve(
         errors.push(CheckError::OperandWithoutDims { at });
         return None;
     };
-    if !is_natural(unit, (root, side), &dims) {
-        return resolve_stored(unit, (root, side), &dims, inputs, errors);
-    }
     let Reads { leaves, statements } = reads(ast, root, false);
     let read = |name: &str| leaves.iter().any(|leaf| leaf.name == name);
     let own: Vec<Declaration> =
@@ -244,133 +244,6 @@ pub(super) fn resolve(
         Err(error) => {
             errors.push(error);
             None
-        }
-    }
-}
-
-/// Whether an operand's rows and columns are those of its text: math that numbers them or moves them depends on it.
-fn is_natural(unit: Unit<'_>, (root, side): (ExprId, Side), dims: &OperandDims) -> bool {
-    let space = dims.space(side);
-    let read = tensors(unit.ast, root, unit.declarations);
-    let same = read.first().is_none_or(|(dims, _)| dims[dims.len() - 2].same_base(&space.row));
-    same || unit.products.is_movable(root)
-}
-
-/// Resolves the expression of an operand whose rows are columns of the product, or the other way round: a graph computes
-/// it as its text reads.
-fn resolve_stored(
-    unit: Unit<'_>,
-    (root, side): (ExprId, Side),
-    dims: &OperandDims,
-    inputs: &mut Vec<Input>,
-    errors: &mut Vec<CheckError>,
-) -> Option<Resolved> {
-    let at = unit.ast.exprs[root].span;
-    let name = format!("{}_operand", side.name());
-    let (value, _) = oriented(&unit.ast.exprs, root);
-    let Stored { input, is_rounded } = unit.input(value, &name, errors)?;
-    if !is_rounded && !reads_f32(unit, root) {
-        errors.push(CheckError::OperandUnrounded { at });
-        return None;
-    }
-    if input.dtype.accumulator().is_none() {
-        errors.push(CheckError::OperandDType { dtype: input.dtype, at });
-        return None;
-    }
-    let stored = input.dims.as_deref().unwrap_or_default();
-    let Some(row) = stored.len().checked_sub(2).map(|place| &stored[place]) else {
-        errors.push(CheckError::OperandWithoutDims { at });
-        return None;
-    };
-    let orientation = if *row == dims.first { Orientation::Plain } else { Orientation::Transposed };
-    let varying = read_statements(unit.ast, root, false).into_iter().collect();
-    let (factors, scales) = (Vec::new(), Vec::new());
-    let input = declared_place(inputs, input);
-    Some(Resolved { input, orientation, factors, scales, varying })
-}
-
-/// Resolves the expression of an operand that is made of products: a graph of theirs computes it as it stands.
-pub(super) fn resolve_products(
-    unit: Unit<'_>,
-    (root, side): (ExprId, Side),
-    inputs: &mut Vec<Input>,
-    errors: &mut Vec<CheckError>,
-) -> Option<(Resolved, OperandDims)> {
-    let at = unit.ast.exprs[root].span;
-    let name = format!("{}_operand", side.name());
-    let (value, _) = oriented(&unit.ast.exprs, root);
-    let Stored { input, is_rounded } = unit.input(value, &name, errors)?;
-    if !is_rounded && !reads_f32(unit, root) {
-        errors.push(CheckError::OperandUnrounded { at });
-        return None;
-    }
-    if input.dtype.accumulator().is_none() {
-        errors.push(CheckError::OperandDType { dtype: input.dtype, at });
-        return None;
-    }
-    let Some([batch @ .., first, second]) = input.dims.as_deref() else {
-        errors.push(CheckError::OperandWithoutDims { at });
-        return None;
-    };
-    let swapped = is_swapped(unit, root);
-    let (orientation, first, second) = if swapped {
-        (Orientation::Transposed, second, first)
-    } else {
-        (Orientation::Plain, first, second)
-    };
-    let dims = OperandDims { batch: batch.to_vec(), first: first.clone(), second: second.clone() };
-    let statements = read_statements(unit.ast, root, false);
-    let of_products = |place: &usize| unit.products.tops(unit.ast.statements[*place].value) != 0;
-    let place = declared_place(inputs, input);
-    let found = Resolved {
-        input: place,
-        orientation,
-        factors: Vec::new(),
-        scales: Vec::new(),
-        varying: statements.into_iter().filter(of_products).collect(),
-    };
-    Some((found, dims))
-}
-
-/// Whether every tensor that an expression reads is f32, through its products too.
-fn reads_f32(unit: Unit<'_>, root: ExprId) -> bool {
-    leaves(unit.ast, root, true).iter().all(|leaf| {
-        let declared = unit.declarations.iter().find(|input| input.name.text == leaf.name);
-        declared.is_none_or(|input| input.dims.is_none() || input.dtype == DType::F32)
-    })
-}
-
-/// The place of a computed input among those of a graph.
-fn declared_place(inputs: &mut Vec<Input>, input: Input) -> InputId {
-    let known = inputs.iter().position(|known| known.name == input.name);
-    let place = known.unwrap_or_else(|| {
-        inputs.push(input);
-        inputs.len() - 1
-    });
-    InputId(place as u32)
-}
-
-/// Whether the product that an operand is made of is read with its dims swapped.
-fn is_swapped(unit: Unit<'_>, root: ExprId) -> bool {
-    let (mut id, mut swapped) = (root, false);
-    let has = |id: &ExprId| unit.products.tops(*id) != 0;
-    loop {
-        let next = match &unit.ast.exprs[id].kind {
-            ExprKind::Transpose(a) => {
-                swapped = !swapped;
-                Some(*a)
-            }
-            ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
-                assignment(unit.ast, name).map(|(_, statement)| statement.value)
-            }
-            ExprKind::Product(..) | ExprKind::Number(_) | ExprKind::Dims(_) => None,
-            kind @ (ExprKind::Prefix(..) | ExprKind::Infix(..) | ExprKind::Call { .. }) => {
-                kind.children().find(has)
-            }
-        };
-        match next {
-            Some(next) => id = next,
-            None => return swapped,
         }
     }
 }

@@ -9,10 +9,9 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, near
 
 use super::error::CheckError;
 use super::inputs_of;
-use super::operand::{
-    Factor, assignment, dims, is_operand, read_statements, resolve, resolve_products,
-};
+use super::operand::{Factor, assignment, dims, is_operand, read_statements, resolve};
 use super::program::Unit;
+use super::stored::{is_natural, resolve_products, resolve_stored};
 
 /// An operand as written.
 #[derive(Clone, Copy)]
@@ -269,8 +268,15 @@ impl Resolving<'_, '_> {
         let (resolved, dims) = if self.unit.products.tops(id) != 0 {
             resolve_products(self.unit, (id, side), self.inputs, self.errors)?
         } else {
-            let resolved = resolve(self.unit, (id, side), self.inputs, self.errors)?;
-            (resolved, dims(self.unit.ast, id, self.unit.declarations)?)
+            let (unit, at) = (self.unit, (id, side));
+            let dims = dims(unit.ast, id, unit.declarations);
+            let resolved = match &dims {
+                Some(dims) if !is_natural(unit, at, dims) => {
+                    resolve_stored(unit, at, dims, self.inputs, self.errors)?
+                }
+                Some(_) | None => resolve(unit, at, self.inputs, self.errors)?,
+            };
+            (resolved, dims?)
         };
         let input = self.inputs[resolved.input.0 as usize].clone();
         Some(Matrix {

@@ -141,8 +141,7 @@ impl<'a> Unit<'a> {
         let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();
         let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
         let declarations = self.read_by(&values);
-        let own: Vec<Declaration> =
-            source.outputs.iter().map(|it| Declaration::clone(it)).collect();
+        let own: Vec<Declaration> = source.outputs.iter().copied().cloned().collect();
         let unit = Unit { declarations: &declarations, outputs: &own, ..self };
         let Some(mut body) = unit.body_of(source.main, &places, errors) else { return };
         for output in &own {

@@ -7,15 +7,10 @@ use crate::dtype::DType;
 use crate::shape::{self, Dim};
 use crate::syntax::{Declaration, ExprId, ExprKind, Statement};
 
-use super::error::GradError;
 use super::{Derived, Save, Sweep};
 
 /// The texts of both passes.
-pub(super) fn write(
-    sweep: &Sweep<'_>,
-    gradients: &[(String, String)],
-    save: Save,
-) -> Result<Derived, GradError> {
+pub(super) fn write(sweep: &Sweep<'_>, gradients: &[(String, String)], save: Save) -> Derived {
     let reached = Reached::of(sweep, save);
     let saved = reached.saved.iter().map(|place| sweep.saved(*place));
     let saved: Vec<(String, DType, Vec<Dim>)> = saved.collect();
@@ -49,13 +44,13 @@ pub(super) fn write(
         line(&mut backward, sweep, &targets, *value);
     }
     backward.push_str("}\n");
-    Ok(Derived {
+    Derived {
         forward: forward(sweep, &saved),
         backward,
         saved: saved.into_iter().map(|(name, ..)| name).collect(),
         cotangents: sweep.read.clone(),
         gradients: gradients.to_vec(),
-    })
+    }
 }
 
 /// The kernel with what is saved behind its outputs.

@@ -69,7 +69,8 @@ fn every_tile_that_takes_block_scales_is_right() {
         let Some(schedule) = fitted(&bound, **tile) else { return };
         assert!(schedule.knob("scaling").is_some(), "{schedule}");
         // The rest are run where everything is asked for.
-        if next.fetch_add(1, Ordering::Relaxed) % 3 == 0 || postlude_corpus::is_thorough() {
+        if next.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) || postlude_corpus::is_thorough()
+        {
             check_on(&[Some(2)], &bound, Some(&schedule), Layout::Packed);
         }
     });

@@ -1,0 +1,238 @@
+//! The derivatives of functions, reductions, softmax and norms.
+
+use crate::catalogue::{self, Group};
+use crate::dtype::DType;
+use crate::shape::Dim;
+use crate::syntax::{ExprId, Infix};
+
+use super::dims::folded;
+use super::error::GradError;
+use super::{Sweep, called};
+
+impl Sweep<'_> {
+    pub(super) fn pass_call(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        if DType::from_name(function).is_some() {
+            self.give(id, arguments[0], c);
+            return Ok(());
+        }
+        let Some(entry) = catalogue::find(function) else {
+            return Err(self.no_derivative(id, function, None));
+        };
+        match entry.group {
+            Group::Elementwise | Group::Activation => {
+                self.pass_elementwise(id, function, arguments, c)
+            }
+            Group::Bits if function == "dropout" => {
+                let mut same = arguments.to_vec();
+                same[0] = c;
+                let info = self.info(c).clone();
+                let value = self.push(called("dropout", false, same), info);
+                self.give(id, arguments[0], value);
+                Ok(())
+            }
+            Group::Bits => Err(self.no_derivative(id, function, None)),
+            Group::Reduction => self.pass_reduction(id, function, arguments, c),
+            Group::Composite => self.pass_composite(id, function, arguments, c),
+            Group::Structure => self.pass_structure(id, function, arguments, c),
+        }
+    }
+
+    fn pass_elementwise(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        let live = arguments.iter().filter(|argument| self.active[argument.0 as usize]).count();
+        let c = if live > 1 { self.shared(c) } else { c };
+        for (place, argument) in arguments.iter().copied().enumerate() {
+            if !self.active[argument.0 as usize] {
+                continue;
+            }
+            let value = match (function, place) {
+                ("where", 0) => continue,
+                ("where", _) => {
+                    let zero = self.number(0.0);
+                    let taken =
+                        if place == 1 { [arguments[0], c, zero] } else { [arguments[0], zero, c] };
+                    self.call("where", &taken)
+                }
+                ("fma", 0) => self.infix(Infix::Multiply, c, arguments[1]),
+                ("fma", 1) => self.infix(Infix::Multiply, c, arguments[0]),
+                ("fma", _) => c,
+                ("maximum" | "minimum", 1) => {
+                    let slope = self.derivative(function, &[arguments[1], arguments[0]]);
+                    self.infix(Infix::Multiply, c, slope)
+                }
+                ("pow", 1) => {
+                    let log = self.call("log", &[arguments[0]]);
+                    let slope = self.infix(Infix::Multiply, id, log);
+                    self.infix(Infix::Multiply, c, slope)
+                }
+                ("clamp", 1 | 2) => {
+                    let order = if place == 1 { Infix::Less } else { Infix::Greater };
+                    let outside = self.infix(order, arguments[0], argument);
+                    let zero = self.number(0.0);
+                    self.call("where", &[outside, c, zero])
+                }
+                (_, 0) => {
+                    let slope = self.derivative(function, arguments);
+                    self.infix(Infix::Multiply, c, slope)
+                }
+                (_, place) => return Err(self.no_derivative(id, function, Some(place + 1))),
+            };
+            self.give(id, argument, value);
+        }
+        Ok(())
+    }
+
+    fn pass_reduction(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        let x = arguments[0];
+        let over = folded(&self.exprs, &arguments[1..], self.info(x));
+        let value = match function {
+            "sum" => c,
+            "mean" => self.divided_by_count(c, &over, x),
+            "var" => {
+                let mean = self.reduced("mean", x, &over);
+                let apart = self.infix(Infix::Subtract, x, mean);
+                let twice = self.number(2.0);
+                let slope = self.infix(Infix::Multiply, twice, apart);
+                let value = self.infix(Infix::Multiply, c, slope);
+                self.divided_by_count(value, &over, x)
+            }
+            "max" | "min" | "absmax" => {
+                let own = if function == "absmax" { self.call("abs", &[x]) } else { x };
+                let found = self.infix(Infix::Equal, own, id);
+                let (one, zero) = (self.number(1.0), self.number(0.0));
+                let share = self.call("where", &[found, one, zero]);
+                let count = self.reduced("sum", share, &over);
+                let mut each = self.infix(Infix::Divide, c, count);
+                if function == "absmax" {
+                    let sign = self.call("sign", &[x]);
+                    each = self.infix(Infix::Multiply, each, sign);
+                }
+                self.call("where", &[found, each, zero])
+            }
+            "logsumexp" => {
+                let apart = self.infix(Infix::Subtract, x, id);
+                let weight = self.call("exp", &[apart]);
+                self.infix(Infix::Multiply, c, weight)
+            }
+            "prod" => {
+                let (one, zero) = (self.number(1.0), self.number(0.0));
+                let is_zero = self.infix(Infix::Equal, x, zero);
+                let counted = self.call("where", &[is_zero, one, zero]);
+                let zeros = self.reduced("sum", counted, &over);
+                let other = self.call("where", &[is_zero, one, x]);
+                let others = self.reduced("prod", other, &over);
+                let alone = self.infix(Infix::Equal, zeros, one);
+                let at_zero = self.call("where", &[alone, others, zero]);
+                let ratio = self.infix(Infix::Divide, id, x);
+                let slope = self.call("where", &[is_zero, at_zero, ratio]);
+                self.infix(Infix::Multiply, c, slope)
+            }
+            _ => return Err(self.no_derivative(id, function, None)),
+        };
+        self.add(x, value);
+        Ok(())
+    }
+
+    /// A value divided by how many elements a reduction folds into one.
+    fn divided_by_count(
+        &mut self,
+        value: ExprId,
+        over: &[(Dim, Option<u32>)],
+        of: ExprId,
+    ) -> ExprId {
+        let mut value = value;
+        for (dim, run) in over {
+            let own = self.info(of).dims.iter().find(|own| own.same_base(dim)).cloned();
+            let size = match run {
+                Some(run) => self.number(f64::from(*run)),
+                None => self.size(&own.unwrap_or_else(|| dim.clone())),
+            };
+            value = self.infix(Infix::Divide, value, size);
+        }
+        value
+    }
+
+    /// Softmax and norms along a dim.
+    fn pass_composite(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        let x = arguments[0];
+        let place = if function == "topk_softmax" { 2 } else { 1 };
+        let over = folded(&self.exprs, &arguments[place..=place], self.info(x));
+        if let Some(eps) = arguments.get(2).filter(|_| place == 1)
+            && self.active[eps.0 as usize]
+        {
+            return Err(self.no_derivative(id, function, Some(3)));
+        }
+        let c = self.shared(c);
+        let along = |sweep: &mut Self, function: &str, value: ExprId| {
+            let has = sweep.info(value).dims.iter().any(|dim| dim.same_base(&over[0].0));
+            if has { sweep.reduced(function, value, &over) } else { value }
+        };
+        let value = match function {
+            "softmax" | "topk_softmax" => {
+                let weighed = self.infix(Infix::Multiply, c, id);
+                let mean = self.reduced("sum", weighed, &over);
+                let apart = self.infix(Infix::Subtract, c, mean);
+                self.infix(Infix::Multiply, id, apart)
+            }
+            "log_softmax" => {
+                let dims = self.info(x).dims.clone();
+                let own: Vec<Dim> =
+                    dims.iter().filter(|dim| !dim.same_base(&over[0].0)).cloned().collect();
+                let total = self.reduced_to(c, &dims, &own);
+                let softmax =
+                    self.push(called("softmax", false, arguments.to_vec()), self.info(x).clone());
+                let part = self.infix(Infix::Multiply, softmax, total);
+                self.infix(Infix::Subtract, c, part)
+            }
+            "rms_norm" => {
+                let square = self.call("square", &[x]);
+                let mean = self.reduced("mean", square, &over);
+                let more = self.infix(Infix::Add, mean, arguments[2]);
+                let scale = self.call("rsqrt", &[more]);
+                let weighed = self.infix(Infix::Multiply, c, id);
+                let mean = self.reduced("mean", weighed, &over);
+                let part = self.infix(Infix::Multiply, id, mean);
+                let apart = self.infix(Infix::Subtract, c, part);
+                self.infix(Infix::Multiply, scale, apart)
+            }
+            "layer_norm" => {
+                let variance = self.reduced("var", x, &over);
+                let more = self.infix(Infix::Add, variance, arguments[2]);
+                let scale = self.call("rsqrt", &[more]);
+                let centre = along(self, "mean", c);
+                let weighed = self.infix(Infix::Multiply, c, id);
+                let mean = self.reduced("mean", weighed, &over);
+                let part = self.infix(Infix::Multiply, id, mean);
+                let apart = self.infix(Infix::Subtract, c, centre);
+                let apart = self.infix(Infix::Subtract, apart, part);
+                self.infix(Infix::Multiply, scale, apart)
+            }
+            _ => return Err(self.no_derivative(id, function, None)),
+        };
+        self.give(id, x, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! The derivatives of what moves values between columns.
+
+use crate::syntax::{ExprId, ExprKind, Infix, Number, Statement};
+
+use super::dims::Info;
+use super::error::GradError;
+use super::{Sweep, called};
+
+impl Sweep<'_> {
+    pub(super) fn pass_structure(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        match function {
+            "pick" => {
+                let column = self.push(ExprKind::Name("col".to_owned()), Info::default());
+                let is_picked = self.infix(Infix::Equal, column, arguments[1]);
+                let zero = self.number(0.0);
+                let value = self.call("where", &[is_picked, c, zero]);
+                let info = self.info(value).with(self.info(arguments[0]));
+                self.infos[value.0 as usize] = info;
+                self.add(arguments[0], value);
+                Ok(())
+            }
+            "concat" | "join" => self.pass_parts(id, function, arguments, c),
+            _ => Err(self.no_derivative(id, function, None)),
+        }
+    }
+
+    /// Parts that are put together: each gets its own part of the cotangent.
+    fn pass_parts(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+        c: ExprId,
+    ) -> Result<(), GradError> {
+        let is_run =
+            |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)));
+        let (runs, parts): (Vec<ExprId>, Vec<ExprId>) = arguments.iter().partition(|id| is_run(id));
+        let whole = self.info(id).dims.clone();
+        let widest = whole.last().cloned();
+        let same = self.info(c).dims.iter().any(|dim| Some(dim) == widest.as_ref());
+        if !same {
+            for part in parts {
+                self.add(part, c);
+            }
+            return Ok(());
+        }
+        let equal = parts.iter().all(|part| {
+            let last = self.info(*part).dims.last().cloned();
+            last.zip(widest.clone()).is_some_and(|(own, all)| own.same_base(&all))
+        });
+        if !equal {
+            let (function, at) = (function.to_owned(), self.ast.exprs[id].span);
+            return Err(GradError::Parts { function, at });
+        }
+        let (split, count) = match (function, parts.len()) {
+            ("join", _) => ("pairs", None),
+            (_, 2) => ("halves", None),
+            (_, count) => ("split", Some(count)),
+        };
+        let mut own = vec![c];
+        if let Some(count) = count {
+            let count = ExprKind::Number(Number::Integer(count as i64));
+            own.push(self.push(count, Info::default()));
+        }
+        own.extend(runs);
+        let info = self.info(c).clone();
+        let value = self.push(called(split, false, own), info);
+        let names: Vec<String> = parts.iter().map(|_| self.free_name("d_part")).collect();
+        self.statements.push((names.clone(), value));
+        for (part, name) in parts.into_iter().zip(names) {
+            let info = self.info(c).with_dims(self.info(part).dims.clone());
+            let value = self.push(ExprKind::Name(name), info);
+            self.add(part, value);
+        }
+        Ok(())
+    }
+
+    /// A statement of several targets: a split, whose parts' cotangents are put together.
+    pub(super) fn several(&mut self, statement: &Statement) -> Result<(), GradError> {
+        let id = statement.value;
+        let ExprKind::Call { function, arguments, .. } = self.ast.exprs[id].kind.clone() else {
+            return Ok(());
+        };
+        let names = statement.targets.iter().map(|target| target.text.clone());
+        let names: Vec<String> = names.collect();
+        let given: Vec<Option<ExprId>> =
+            names.iter().map(|name| self.of_targets.get(name).copied()).collect();
+        if !self.active[id.0 as usize] || given.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        if function.text == "topk" {
+            return Err(self.no_derivative(id, "topk", None));
+        }
+        let listed = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Dims(_));
+        if arguments.iter().any(listed) {
+            return Err(GradError::Parts { function: function.text, at: self.ast.exprs[id].span });
+        }
+        let mut parts = Vec::new();
+        for (name, given) in names.iter().zip(given) {
+            let info = self.part_info(statement, name);
+            let own = self.push(ExprKind::Name(name.clone()), info);
+            let zero = self.number(0.0);
+            let given = given.map(|given| self.named(&format!("d_{name}"), given));
+            let value = given.unwrap_or(zero);
+            let missing =
+                self.info(own).dims.iter().any(|dim| !self.info(value).dims.contains(dim));
+            parts.push(if missing {
+                let same = self.infix(Infix::Equal, own, own);
+                self.call("where", &[same, value, value])
+            } else {
+                value
+            });
+        }
+        let runs = arguments[1..]
+            .iter()
+            .copied()
+            .filter(|id| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_))));
+        // `split(x, 3)` has a count before its run.
+        let skipped = usize::from(function.text == "split");
+        parts.extend(runs.skip(skipped).collect::<Vec<_>>());
+        let joined = if function.text == "pairs" { "join" } else { "concat" };
+        let info = self.info(arguments[0]).clone();
+        let parts = if joined == "join" { parts[..2].to_vec() } else { parts };
+        let value = self.push(called(joined, false, parts), info);
+        self.add(arguments[0], value);
+        Ok(())
+    }
+
+    /// What is known of a name that a split assigns.
+    fn part_info(&self, statement: &Statement, name: &str) -> Info {
+        let read = self.ast.exprs.iter().find_map(|(id, expr)| match &expr.kind {
+            ExprKind::Name(own) | ExprKind::Annotated(own, _)
+                if own == name && id > statement.value =>
+            {
+                Some(self.info(id).clone())
+            }
+            _ => None,
+        });
+        read.unwrap_or_else(|| self.info(statement.value).clone())
+    }
+}
