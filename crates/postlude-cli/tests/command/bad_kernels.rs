@@ -42,13 +42,12 @@ const SOURCES: &[(&str, &str)] = &[
     ("D = A @ B - log(N)", "size(N)"),
     // Several products.
     ("D = relu(A @ B) @ C", "cast it"),
-    ("kernel k(A: bf16[M, K], B: bf16[K, F], C: bf16[F, N]) -> (D: bf16[M, N], H: bf16[M, F]) { H = bf16(A @ B); D = H @ C }", "outputs have dims of the last product"),
     ("kernel k(A: bf16[M, K], B: bf16[K, F], C: bf16[F, N]) -> D: bf16[M, N] { h = bf16(A @ B); D = h @ C + h }", "dims among [M, N]"),
     // Operands.
     ("D = exp(A) @ B", "cast it"),
     ("D = A @ (B + C)", "cast it"),
     ("D = 2 @ B", "reads a tensor with two dims"),
-    ("d = relu(alpha[N])", "no `@`"),
+    ("kernel k(a: f32) -> d: f32[] { d = relu(a) }", "no `@`"),
     ("kernel k(A: i32[M, K], B: i32[K, N]) -> D: i32[M, N] { D = A @ B }", "cannot be an operand"),
     ("kernel k(A: f16[M, K], B: bf16[K, N]) -> D: f32[M, N] { D = A @ B }", "operands of `@` differ"),
     ("kernel k(A: f16[M, K], B: f16[N, K]) -> D: f32[M, N] { D = A @ B }", "write `B.T`"),

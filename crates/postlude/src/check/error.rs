@@ -25,7 +25,7 @@ pub enum CheckError {
     #[error("`{name}` is declared {dtype}: kernels read halves of bytes, and store whole bytes")]
     OutputNotStored { name: String, dtype: DType, at: Span },
     #[error(
-        "no `@`, and no tensor with two dims: a kernel multiplies matrices, or computes one from others"
+        "no `@`, and no tensor with dims: a kernel multiplies matrices, or computes one from others"
     )]
     NoProduct { at: Span },
     #[error("more than 64 products")]

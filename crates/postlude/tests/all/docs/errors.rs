@@ -177,7 +177,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("Within", "def both(x, y) = x & y; kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = both(A @ B, 1) }"),
     ("UnknownParameter", "def scaled(x) = x * alpha; kernel k(A: f32[M, K], B: f32[K, N], alpha: f32) -> D: f32[M, N] { D = scaled(A @ B) }"),
     ("DefinedLater", "def f(x) = f(x); kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = f(A @ B) }"),
-    ("NoProduct", "kernel k(x: f32[N]) -> d: f32[N] { d = relu(x) }"),
+    ("NoProduct", "kernel k(x: f32) -> d: f32[] { d = relu(x) }"),
     ("OtherProduct", "kernel k(A: f32[M, K], B: f32[K, F], C: f32[K, N]) -> D: f32[M, N] { D = A @ B + A @ C }"),
     ("HostScalar", "kernel k(A: f32[M, K], B: f32[K, N], s: bf16) -> D: f32[M, N] { D = s * A @ B }"),
     ("PackedWithoutDims", "kernel k(A: f32[M, K], B: f32[K, N]) -> any: b1[] { any = max(A @ B) > 0 }"),
