@@ -22,8 +22,12 @@ from torch import Tensor
 from ._autograd import Differentiable, StepLike, autograd
 from ._errors import CallError
 from ._kernel import Kernel
+from ._modules import Linear, LoRALinear, SwiGLU
 
 __all__ = [
+    "Linear",
+    "LoRALinear",
+    "SwiGLU",
     "linear",
     "linear_bce_loss",
     "linear_gelu",
