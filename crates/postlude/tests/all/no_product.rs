@@ -379,3 +379,20 @@ fn schedules_of_products_and_of_none_are_told_apart() {
     }
     assert!(own.with("products", 1).is_err());
 }
+
+#[test]
+#[cfg(feature = "sim")]
+fn a_promise_of_one_launch_is_kept_or_refused() {
+    let text = "kernel k(A: bf16[M, K], B: bf16[K, F], C: bf16[F, N]) -> D: bf16[M, N] { D = bf16(A @ B) @ C }";
+    let sizes: Sizes = ["M", "N", "K", "F"].map(|dim| (dim.to_owned(), 16)).into();
+    for text in [format!("fused {text}"), text.to_owned()] {
+        let kernel = Kernel::parse(&text).unwrap();
+        assert_eq!(kernel.ast().to_string().starts_with("fused kernel"), text.starts_with("fused"));
+        let one_launch = !text.starts_with("fused");
+        let compiled = kernel.compile(&Options { one_launch, ..Options::default() });
+        let refusal = compiled.program().unwrap_err();
+        assert_eq!(refusal.summary(), "this kernel is 2 launches, and one is promised");
+        assert!(compiled.cut().is_none());
+        assert!(compiled.problem(&sizes).is_ok());
+    }
+}
