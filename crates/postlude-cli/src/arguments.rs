@@ -114,6 +114,9 @@ pub(crate) struct CompileArguments {
     /// Compute only these outputs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Refuse a kernel that is not one launch on a GPU, as `fused kernel` does
+    #[arg(long)]
+    pub(crate) one_launch: bool,
     /// How many threads to use [default: all cores]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: Option<u16>,

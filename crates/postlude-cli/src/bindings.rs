@@ -133,6 +133,7 @@ impl Loaded {
             math: MathChoice::mode(arguments.math),
             threads: arguments.threads.map(usize::from),
             keep,
+            one_launch: arguments.one_launch,
             ..Options::default()
         })
     }

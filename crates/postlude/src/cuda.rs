@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) math: MathMode,
     /// A schedule to use instead of the planner's.
     pub(crate) schedule: Option<Schedule>,
+    /// Whether it is one launch, or refused.
+    pub(crate) one_launch: bool,
     /// The most CTAs launched.
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run on host tensors, and what lies around them watched.
@@ -87,7 +89,7 @@ impl GpuKernel {
 
     /// The same kernel in several launches, if it is cut for one that was refused; a given schedule is one launch's.
     fn cut(&self) -> Option<&Arc<GpuKernel>> {
-        if self.settings.schedule.is_some() {
+        if self.settings.schedule.is_some() || self.settings.one_launch {
             return None;
         }
         let cut = || {

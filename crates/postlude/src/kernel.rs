@@ -92,6 +92,8 @@ pub struct Options {
     pub keep: Option<Vec<String>>,
     /// The folder of compiled kernels; the user's own when `None`.
     pub cache: Option<PathBuf>,
+    /// Whether a GPU has to run it in one launch: a kernel that is several is refused, as a `fused kernel` is.
+    pub one_launch: bool,
     /// What tests, searches and benchmarks change of a run.
     #[doc(hidden)]
     pub hooks: Hooks,
@@ -275,7 +277,9 @@ impl Kernel {
         let keep: Option<Vec<&str>> =
             options.keep.as_ref().map(|keep| keep.iter().map(String::as_str).collect());
         let defined = self.defined.keeping(keep.as_deref());
-        Compiled::of_graph(&defined, options)
+        let fused = self.ast.signature.as_ref().is_some_and(|signature| signature.fused);
+        let one_launch = options.one_launch || fused;
+        Compiled::of_graph(&defined, &Options { one_launch, ..options.clone() })
     }
 }
 
@@ -303,7 +307,12 @@ pub struct Compiled {
 
 impl Compiled {
     fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
-        let lowered = Arc::new(Lowered::new(&optimised));
+        let lowered = if options.one_launch {
+            Lowered::in_one_launch(&optimised)
+        } else {
+            Lowered::new(&optimised)
+        };
+        let lowered = Arc::new(lowered);
         let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
         let earlier: Arc<[Compiled]> = optimised
             .earlier()
@@ -314,6 +323,7 @@ impl Compiled {
         let settings = Settings {
             math: options.math,
             schedule: options.hooks.schedule.clone(),
+            one_launch: options.one_launch,
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
             cache: options.cache.clone(),
@@ -358,7 +368,7 @@ impl Compiled {
     #[cfg(any(feature = "cuda", feature = "sim"))]
     #[doc(hidden)]
     pub fn cut(&self) -> Option<&Compiled> {
-        if self.options.hooks.schedule.is_some() {
+        if self.options.hooks.schedule.is_some() || self.options.one_launch {
             return None;
         }
         let cut = || {

@@ -91,6 +91,17 @@ impl Lowered {
         Lowered { graph: graph.clone(), program: OnceLock::new() }
     }
 
+    /// Of a graph that has to be one launch.
+    pub(crate) fn in_one_launch(graph: &Arc<Graph>) -> Lowered {
+        let lowered = Lowered::new(graph);
+        let earlier = graph.earlier().len();
+        if earlier > 0 {
+            let launches = earlier + 1;
+            lowered.program.get_or_init(|| Err(LowerRefusal::SeveralLaunches { launches }));
+        }
+        lowered
+    }
+
     /// The program, lowered at the first call.
     pub fn program(&self) -> Result<&Arc<TileProgram>, LowerRefusal> {
         let program = self.program.get_or_init(|| lower(&self.graph).map(Arc::new));

@@ -26,6 +26,7 @@ pub(super) fn finish(name: &str, parts: &Parts) -> Ast {
     let names = Naming::new(parts, &needed).name_all();
     let mut ast = Ast {
         signature: Some(Signature {
+            fused: false,
             name: Name::new(name, Span::default()),
             inputs: parts.inputs.clone(),
             outputs: parts.outputs.iter().map(|(declaration, _)| declaration.clone()).collect(),

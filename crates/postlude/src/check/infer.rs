@@ -67,7 +67,8 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
     if outputs.is_empty() {
         return Err(vec![CheckError::NoOutput]);
     }
-    let signature = Signature { name: Name::new("one_liner", Span::default()), inputs, outputs };
+    let name = Name::new("one_liner", Span::default());
+    let signature = Signature { fused: false, name, inputs, outputs };
     Ok(Ast { signature: Some(signature), ..written.clone() })
 }
 

@@ -33,6 +33,12 @@ pub enum LowerRefusal {
         /// The statement in the source.
         bytes: Option<(u32, u32)>,
     },
+    /// A kernel of several launches that is to be one.
+    #[error("this kernel is {launches} launches, and one is promised")]
+    SeveralLaunches {
+        /// How many there are.
+        launches: usize,
+    },
     /// Groups of columns that do not go with how lanes hold a tile.
     #[error("tiles reduce groups of 2, 4 or a multiple of 8 columns, not of {run}")]
     UnevenGroups {
@@ -46,11 +52,13 @@ pub enum LowerRefusal {
 impl LowerRefusal {
     /// The bytes of the statement that is refused, where it is one.
     pub(crate) fn bytes(&self) -> Option<(u32, u32)> {
-        let (LowerRefusal::Operation { bytes, .. }
-        | LowerRefusal::PackedBatches { bytes, .. }
-        | LowerRefusal::NotATile { bytes, .. }
-        | LowerRefusal::UnevenGroups { bytes, .. }) = self;
-        *bytes
+        match self {
+            LowerRefusal::Operation { bytes, .. }
+            | LowerRefusal::PackedBatches { bytes, .. }
+            | LowerRefusal::NotATile { bytes, .. }
+            | LowerRefusal::UnevenGroups { bytes, .. } => *bytes,
+            LowerRefusal::SeveralLaunches { .. } => None,
+        }
     }
 
     /// What to do about it.
@@ -62,6 +70,9 @@ impl LowerRefusal {
             }
             LowerRefusal::NotATile { .. } => {
                 "declare the output with the dims of its value; a second kernel repeats it"
+            }
+            LowerRefusal::SeveralLaunches { .. } => {
+                "leave out `fused` or `--one-launch`: `explain --target sm90` shows the launches"
             }
             LowerRefusal::UnevenGroups { run: 1, .. } => {
                 "leave the reduction out: of one column it is the value itself"

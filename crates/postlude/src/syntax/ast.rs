@@ -29,6 +29,8 @@ pub struct Ast {
 /// `kernel name(inputs) -> (outputs)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Signature {
+    /// Whether `fused` stands before it: on a GPU it is one launch, or refused.
+    pub fused: bool,
     /// The kernel's name.
     pub name: Name,
     /// Declared inputs, in order.

@@ -162,7 +162,9 @@ impl fmt::Display for Signature {
         let list = |declarations: &[super::ast::Declaration]| {
             declarations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
-        write!(f, "kernel {}({}) -> ({})", self.name, list(&self.inputs), list(&self.outputs))
+        let fused = if self.fused { "fused " } else { "" };
+        let (inputs, outputs) = (list(&self.inputs), list(&self.outputs));
+        write!(f, "{fused}kernel {}({inputs}) -> ({outputs})", self.name)
     }
 }
 

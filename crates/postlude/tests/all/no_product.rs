@@ -8,7 +8,9 @@ use postlude::lower::TileProgram;
 use postlude::placement::Placements;
 use postlude::sim::{SimOptions, Timing};
 use postlude::target::{Chip, Planned, Schedule};
-use postlude::{Argument, Arguments, Backend, Compiled, DType, Hooks, Options, Sizes, Tensor};
+use postlude::{
+    Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Sizes, Tensor,
+};
 use postlude_corpus::{Fill, Layout, fill, is_thorough, lay_out, pick, seed_for};
 
 const TIMINGS: [Timing; 3] = [Timing::Eager, Timing::Lazy, Timing::Random { seed: 3 }];
@@ -378,4 +380,20 @@ fn schedules_of_products_and_of_none_are_told_apart() {
         assert!(refused(&own.with(knob, value).expect("it reads")).contains("knob"), "{knob}");
     }
     assert!(own.with("products", 1).is_err());
+}
+
+#[test]
+fn a_promise_of_one_launch_is_kept_or_refused() {
+    let text = "kernel k(A: bf16[M, K], B: bf16[K, F], C: bf16[F, N]) -> D: bf16[M, N] { D = bf16(A @ B) @ C }";
+    let sizes: Sizes = ["M", "N", "K", "F"].map(|dim| (dim.to_owned(), 16)).into();
+    for text in [format!("fused {text}"), text.to_owned()] {
+        let kernel = Kernel::parse(&text).unwrap();
+        assert_eq!(kernel.ast().to_string().starts_with("fused kernel"), text.starts_with("fused"));
+        let one_launch = !text.starts_with("fused");
+        let compiled = kernel.compile(&Options { one_launch, ..Options::default() });
+        let refusal = compiled.program().unwrap_err();
+        assert_eq!(refusal.summary(), "this kernel is 2 launches, and one is promised");
+        assert!(compiled.cut().is_none());
+        assert!(compiled.problem(&sizes).is_ok());
+    }
 }

@@ -1,6 +1,6 @@
 //! Files and statements.
 
-use crate::syntax::ast::{Ast, Definition, ExprId, ExprKind, Infix, Name, Statement};
+use crate::syntax::ast::{Ast, Definition, ExprId, ExprKind, Infix, Name, Signature, Statement};
 use crate::syntax::error::{ReservedAction, SyntaxError, Wanted};
 use crate::syntax::reserved::is_function;
 use crate::syntax::token::TokenKind;
@@ -13,8 +13,9 @@ impl Parser<'_> {
     pub(super) fn file(&mut self) -> Ast {
         self.skip_separators();
         let mut ast = Ast { definitions: self.definitions(), ..Ast::default() };
-        if self.at_word("kernel") && self.kind_ahead(1) != TokenKind::Assign {
-            self.kernel(&mut ast);
+        let fused = self.at_fused_kernel();
+        if fused || self.at_word("kernel") && self.kind_ahead(1) != TokenKind::Assign {
+            self.kernel(&mut ast, fused);
         } else {
             self.body(&mut ast, None);
         }
@@ -71,14 +72,23 @@ impl Parser<'_> {
         let exprs = std::mem::replace(&mut self.exprs, outer);
         let value = value?.id;
         // What follows on the line is the kernel, or does not belong here.
-        if !self.at_word("kernel") {
+        if !self.at_word("kernel") && !self.at_fused_kernel() {
             self.end_of_statement()?;
         }
         Ok(Definition { name, parameters, exprs, value })
     }
 
-    fn kernel(&mut self, ast: &mut Ast) {
-        ast.signature = self.signature().ok();
+    /// Whether `fused kernel` comes next; `fused` is a word before `kernel` only.
+    fn at_fused_kernel(&mut self) -> bool {
+        let next = self.tokens.get(self.position + 1).map(|next| next.span);
+        self.at_word("fused") && next.is_some_and(|next| self.text(next) == "kernel")
+    }
+
+    fn kernel(&mut self, ast: &mut Ast, fused: bool) {
+        if fused {
+            self.advance();
+        }
+        ast.signature = self.signature().ok().map(|signature| Signature { fused, ..signature });
         let failed = ast.signature.is_none();
         if failed {
             self.open.clear();

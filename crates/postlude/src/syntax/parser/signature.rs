@@ -87,7 +87,7 @@ impl Parser<'_> {
             _ => return Err(self.unexpected(Wanted::Declaration)),
         };
         self.free = 0;
-        Ok(Signature { name, inputs, outputs })
+        Ok(Signature { fused: false, name, inputs, outputs })
     }
 
     /// Declarations in parentheses, from `(` on.

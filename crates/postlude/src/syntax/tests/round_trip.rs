@@ -126,6 +126,7 @@ fn ast() -> impl Strategy<Value = Ast> {
         prop::collection::vec(declaration(), 0..3),
     )
         .prop_map(|(name, inputs, outputs)| Signature {
+            fused: inputs.len() == 3,
             name: Name::new(name, Span::default()),
             inputs,
             outputs,
