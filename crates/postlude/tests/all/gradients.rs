@@ -185,6 +185,7 @@ const UNEVEN: &[&str] = &["fp8_row_column_quantise", "lincomb_topk_softmax", "sm
 /// Kernels that are not differentiated: they give integers, are derivatives themselves, or take what has none.
 const WITHOUT: &[&str] = &[
     "batched_bias_gradient",
+    "classifier_loss_backward",
     "deepseek_grouped_router",
     "deepseek_router",
     "geglu_backward",
@@ -211,6 +212,7 @@ const WITHOUT: &[&str] = &[
     "silu_backward",
     "swiglu_backward",
     "swiglu_interleaved_backward",
+    "swiglu_mlp_backward",
     "target_rank",
     "target_rank_scored",
     "top2_margin",

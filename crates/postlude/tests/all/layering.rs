@@ -23,6 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("graph", &["dtype", "shape", "catalogue", "functions"]),
     ("check", &["dtype", "shape", "catalogue", "syntax", "graph"]),
     ("define", &["dtype", "catalogue", "syntax", "graph"]),
+    ("differentiate", &["dtype", "shape", "catalogue", "syntax", "check", "graph"]),
     ("problem", &["dtype", "shape", "tensor", "graph"]),
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
@@ -34,10 +35,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan"]),
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
-    ("error", &["syntax", "check", "problem", "tensor", "plan", "target", "runtime"]),
+    ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
     ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.
