@@ -208,7 +208,8 @@ impl Kernel {
         let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
         let save = if saves { Save::Products } else { Save::Nothing };
         let derived = typed.kernel.grad(&wrt, save);
-        let derived = derived.map_err(|error| self.call_error(py, &error))?;
+        let wrong = |error| exception(py, Stage::Kernel, &self.text, &error);
+        let derived = derived.map_err(wrong)?;
         let Derived { forward, backward, saved, cotangents, gradients } = derived;
         Ok((forward, backward, saved, cotangents, gradients))
     }

@@ -326,3 +326,40 @@ def test_what_has_no_derivative_is_said() -> None:
         postlude.autograd("kernel k(A: f32[M, K], B: f32[K, N]) -> v: f32[M, 2] { v, i = topk(A @ B, 2, N) }")
     with pytest.raises(KernelError, match="one kernel"):
         postlude.autograd([MLP, MLP])
+
+
+def _near(found: Any, want: Any) -> None:
+    for one, other in zip(found, want):
+        assert (one.float() - other.float()).norm() <= 2e-2 * other.float().norm()
+
+
+def test_modules_have_the_parameters_and_gradients_of_pytorchs(device: str) -> None:
+    dtype = operand_dtype(device)
+    gated = fused.SwiGLU(64, 96, device, dtype)
+    x = torch.randn(3, 40, 64, device=device).to(dtype).requires_grad_()
+    want = gated.down_proj(functional.silu(gated.gate_proj(x)) * gated.up_proj(x))
+    inputs = [x, *gated.parameters()]
+    found = torch.autograd.grad(gated(x).float().square().sum(), inputs)
+    _near(found, torch.autograd.grad(want.float().square().sum(), inputs))
+    lora = fused.LoRALinear(64, 32, rank=8, scale=0.5, device=device, dtype=dtype)
+    with torch.no_grad():
+        lora.lora_B.copy_(torch.randn_like(lora.lora_B))
+    want = x @ lora.weight.T + 0.5 * (x @ lora.lora_A.T) @ lora.lora_B.T
+    inputs = [x, lora.lora_A, lora.lora_B]
+    found = torch.autograd.grad(lora(x).float().square().sum(), inputs)
+    _near(found, torch.autograd.grad(want.float().square().sum(), inputs))
+    layer = fused.Linear(64, 32, device=device, dtype=dtype, activation="gelu")
+    layer.load_state_dict(torch.nn.Linear(64, 32).state_dict())
+    want = functional.gelu(functional.linear(x, layer.weight, layer.bias))
+    _near([layer(x)], [want])
+    with pytest.raises(ValueError, match="no activation 'tanh'"):
+        fused.Linear(4, 4, activation="tanh")
+
+
+def test_modules_are_compiled_without_a_break() -> None:
+    gated = fused.SwiGLU(16, 24)
+    x = torch.randn(8, 16)
+    module = torch.compile(gated, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(module(x), gated(x))
+    module(x).sum().backward()
+    assert gated.up_proj.weight.grad is not None
