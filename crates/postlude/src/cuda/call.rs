@@ -224,11 +224,9 @@ impl PreparedCall {
             return Ok(self.launch_alone(stream, addresses, scalars)?);
         }
         let device = self.function.device();
-        let bytes = self.intermediate_bytes;
+        // A tensor without elements lies somewhere too.
+        let bytes = self.intermediate_bytes.max(Placement::PERIOD);
         let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
-        if bytes == 0 {
-            return Ok(launch(0)?);
-        }
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
     }
 
