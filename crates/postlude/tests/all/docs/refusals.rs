@@ -27,7 +27,6 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N]", "z = A @ W.T; D = z - mean(z, M)", &[], "varies along other dims"),
     ("D: f32[M, N]", "D = sum(A @ W.T, M)", &[], "repeated in every element"),
     ("(D: f32[M, N], d: f32[M])", "z = A @ W.T; D = softmax(z, N); d = max(z, N) + sum(z)", &[], "beside one of its own row"),
-    ("D: f32[M, N]", "D = topk_softmax(A @ W.T, 17, N)", &[], "16 largest"),
     ("(v: f32[M, 9], i: i32[M, 9])", "v, i = topk(A @ W.T, 9, N)", &[], "8 largest values of a row with their indices"),
     ("d: f32[M]", "z = A @ W.T; d = pick(z, i32(max(z, N)))", &[], "the index and the values of `pick`"),
     ("d: f32[N]", "d = x * sum(max(A @ W.T, N, 8), M)", &[], "other columns"),
