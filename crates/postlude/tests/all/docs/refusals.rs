@@ -40,7 +40,7 @@ const BODIES: &[Body] = &[
     ("D: f32[M, N/3]", "a, b, c = split(A @ W.T, 3); D = a * b + c", &[("N", 48)], "lie in different tiles"),
     ("D: f32[M, N/2]", "a, b = halves(A @ W.T, 8); D = a * b", &[], "put together again in tiles"),
     ("s: f32[M]", "a, b, c = split(A @ W.T, 3); s = sum(max(a, N/3, 8), N/24)", &[("N", 48)], "each run of a part's columns"),
-    ("s: i32[M]", "a, b, c = split(A @ W.T, 3); v, i = topk(c, 2, N/3); s = max(i, 2)", &[("N", 48)], "counted within a part"),
+    ("s: i32[]", "a, b, c = split(A @ W.T, 3); s = argmax(c)", &[("N", 48)], "counted within a part"),
     ("s: f32[M, N/16]", "a, b = pairs(max(A @ W.T, N, 8)); s = a * b", &[], "are no slices"),
     ("D: f32[M, N]", "D = softmax(A @ W.T, N)", &[("N", 2048)], "at most 1024 columns"),
     ("s: f32[M, N/3]", "s = max(A @ W.T, N, 3)", &[("N", 24)], "groups of 2, 4 or a multiple of 8"),
