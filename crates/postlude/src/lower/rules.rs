@@ -61,7 +61,7 @@ pub(crate) enum Rule {
     UnevenWindow,
     /// Parts of the columns of a product with block scales.
     ScaledParts,
-    /// Indices of the largest of a part that begins inside of the columns, or of several rows of a part.
+    /// Indices of several rows of a part.
     IndexInPart,
 }
 

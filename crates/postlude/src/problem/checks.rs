@@ -2,7 +2,7 @@
 //!
 //! In: a graph and a problem whose sizes are known. Out: the first rule that they break.
 
-use crate::graph::{Axes, Columns, Fold, Graph, Node, NodeId, Op, Over, Run, Top};
+use crate::graph::{Axes, Binary, Columns, Fold, Graph, Node, NodeId, Op, Over, Run, Top};
 use crate::shape::Dim;
 
 use super::{BindError, MOST_ELEMENTS, Problem, size_of};
@@ -106,14 +106,24 @@ impl Problem {
     }
 }
 
-/// Whether only elements along the folded dims use a result, as in `topk_softmax`: those are there, however few.
+/// Whether only elements along the folded dims use a result, as in `topk_softmax`: those are there, however few. They may
+/// use an index of runs times their length.
 fn is_met_by_terms_only(graph: &Graph, result: NodeId, over: Over) -> bool {
     let varies = |axes: Axes| {
         (!over.batch || axes.batch)
             && (over.row.is_none() || axes.row.is_some())
             && (over.column.is_none() || axes.column.is_some())
     };
-    let uses = |node: &Node| node.op.operands().any(|operand| operand == result);
-    graph.nodes().filter(|(_, node)| uses(node)).all(|(_, node)| varies(node.ty.axes))
-        && graph.outputs().iter().all(|output| output.value != result)
+    let is_stored = |id: NodeId| graph.outputs().iter().any(|output| output.value == id);
+    let users = |id: NodeId| {
+        graph.nodes().filter(move |(_, node)| node.op.operands().any(|operand| operand == id))
+    };
+    let is_number = |id: NodeId| matches!(graph[id].op, Op::Constant(_));
+    let is_multiple = |id: NodeId, node: &Node| {
+        matches!(node.op, Op::Binary(Binary::Multiply, a, b) if is_number(a) || is_number(b))
+            && !is_stored(id)
+            && users(id).all(|(_, user)| varies(user.ty.axes))
+    };
+    !is_stored(result)
+        && users(result).all(|(id, node)| varies(node.ty.axes) || is_multiple(id, node))
 }
