@@ -505,8 +505,10 @@ class Evaluation:
         if name in ("softmax", "log_softmax"):
             found = getattr(functional, name)(data, -1)
         elif name == "topk_softmax":
-            least = torch.topk(data, min(int(arguments[1][1]), data.shape[-1]), -1).values[..., -1:]
-            found = functional.softmax(torch.where(data >= least, data, -torch.inf), -1)
+            # A stable order: of equal ones the first are kept, as `topk` does; nan is the largest.
+            order = torch.sort(data, -1, descending=True, stable=True).indices
+            kept = torch.zeros_like(data, dtype=torch.bool).scatter_(-1, order[..., : int(arguments[1][1])], True)
+            found = functional.softmax(torch.where(kept, data, -torch.inf), -1)
         else:
             eps = self.evaluate(arguments[2]).data.item()
             found = getattr(functional, name)(data, (data.shape[-1],), eps=eps)

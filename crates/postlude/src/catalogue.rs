@@ -201,7 +201,7 @@ pub const FUNCTIONS: &[Entry] = &[
     c("log_softmax", &["x", "dim"], "x - logsumexp(x, dim)", ""),
     c("rms_norm", &["x", "dim", "eps"], "x * rsqrt(mean(square(x), dim) + eps)", ""),
     c("layer_norm", &["x", "dim", "eps"], "(x - mean(x, dim)) * rsqrt(mean(square(x - mean(x, dim)), dim) + eps)", ""),
-    c("topk_softmax", &["x", "k", "dim"], "softmax(where(x >= largest, x, -inf), dim)", "`largest` is the k-th largest along dim; what equals it is kept too"),
+    c("topk_softmax", &["x", "k", "dim"], "softmax(where(x < value | (x == value & index < place), -inf, x), dim)", "keeps what `topk` gives, at most k elements: `value` and `index` are its last ones, `place` is the index of x along dim; k is 1 to 64, and where there are fewer elements all are kept"),
     s("halves", &["x"], "`a, b = halves(x)`: the first and the second half of the columns; `halves(x, 128)` inside each run of 128"),
     s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns; `pairs(x, 128)` is the same"),
     s("split", &["x", "parts"], "`q, k, v = split(x, 3)`: equal parts; `split(x, [Q, KV, KV])`: parts of these dims; `split(x, 3, 192)` inside each run of 192"),

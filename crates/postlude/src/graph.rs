@@ -12,6 +12,7 @@ mod ops;
 mod output;
 mod parse;
 mod passed;
+mod place;
 mod print;
 mod product;
 mod result;
@@ -40,6 +41,7 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
+pub(crate) use place::Place;
 pub(crate) use product::greatest_divisor;
 pub use product::{Accumulation, BlockScale, Product, Side};
 pub use result::ResultOf;

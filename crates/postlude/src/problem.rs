@@ -66,7 +66,9 @@ impl Problem {
         if !dims.is_empty() {
             return Err(BindError::Unsized { dims });
         }
-        Problem::of_sizes(graph, sizes)
+        let problem = Problem::of_sizes(graph, sizes)?;
+        problem.check_indices(graph)?;
+        Ok(problem)
     }
 
     /// The same with every size, and perhaps others.
@@ -90,7 +92,6 @@ impl Problem {
         }
         problem.check_packed(graph)?;
         problem.check_total()?;
-        problem.check_indices(graph)?;
         for earlier in graph.earlier() {
             Problem::of_sizes(earlier.graph, sizes)?;
         }

@@ -7,6 +7,7 @@ use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Number, Span};
 
 use super::error::CheckError;
+use super::stack::MOST_TOP;
 use super::{Body, Lowered, dims};
 
 /// Wider runs than any tile will ever hold are a mistake.
@@ -264,13 +265,13 @@ impl Body<'_> {
             match entry.parameter(place) {
                 "dim" => dim = Some(*argument),
                 "k" => match self.exprs[*argument].kind {
-                    ExprKind::Number(Number::Integer(k)) if (1..=WIDEST_RUN).contains(&k) => {
+                    ExprKind::Number(Number::Integer(k)) if (1..=MOST_TOP).contains(&k) => {
                         count = k as u32;
                     }
                     _ => {
                         return self.report(CheckError::Count {
                             function: entry.name.to_owned(),
-                            most: WIDEST_RUN,
+                            most: MOST_TOP,
                             at: self.exprs[*argument].span,
                         });
                     }

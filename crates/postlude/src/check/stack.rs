@@ -14,7 +14,7 @@ use super::error::CheckError;
 use super::{Body, Lowered};
 
 /// The most values that `topk` keeps.
-const MOST_TOP: i64 = 64;
+pub(super) const MOST_TOP: i64 = 64;
 
 impl Body<'_> {
     /// Adds a stack.

@@ -10,7 +10,7 @@ use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
 use crate::graph::fold::{
     Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Weighted, Words, combine_indexed,
-    combine_ranked, exponentials, finish_exponentials, insert, insert_ranked,
+    combine_ranked, exponentials, finish_exponentials, insert_ranked,
 };
 
 use super::buffer::{Buffer, View};
@@ -39,8 +39,6 @@ enum State {
     I32(Vec<i32>),
     /// The peak and the sum of exponentials below it.
     Exponentials(Peak, Vec<[f64; 2]>),
-    /// The largest in order, this many a slot.
-    Ordered(usize, Vec<f32>),
     /// The extreme and its index; f64 holds every f32 and i32.
     Indexed(Extreme, Vec<[f64; 2]>),
     /// The largest in order with their indices, this many a slot.
@@ -117,7 +115,6 @@ impl Partial {
             (Words::One, _) if matches!(fold, Fold::Sum | Fold::Prod) => State::Wide(Vec::new()),
             (Words::One, _) => State::F32(Vec::new()),
             (Words::Exponentials(peak), _) => State::Exponentials(peak, Vec::new()),
-            (Words::Ordered(count), _) => State::Ordered(count as usize, Vec::new()),
         };
         let identity = fold.identity(elem);
         let mut partial = Partial { fold, accuracy, identity, state, terms: Vec::new() };
@@ -138,7 +135,6 @@ impl Partial {
             State::Exponentials(_, values) | State::Indexed(_, values) => {
                 refill(values, slots, [self.identity, 0.0]);
             }
-            State::Ordered(count, values) => refill(values, slots * *count, self.identity as f32),
             State::Ranked(count, values) => refill(values, slots * *count, F64.nothing()),
             State::Weighted(weighted, values) => {
                 let words = weighted.identity().iter().copied().map(f64::from);
@@ -167,10 +163,6 @@ impl Partial {
             (State::Exponentials(peak, slots), View::F32(values)) => {
                 let more = run_of_exponentials(*peak, values, self.accuracy, &mut self.terms);
                 slots[at] = exponentials(&F64, *peak, &[slots[at], more], &[]);
-            }
-            (State::Ordered(count, slots), View::F32(values)) => {
-                let kept = &mut slots[at * *count..][..*count];
-                insert_larger(kept, values);
             }
             (State::Ranked(count, slots), View::F32(values)) => {
                 rank_run(&mut slots[at * *count..][..*count], values, first);
@@ -205,10 +197,6 @@ impl Partial {
                 for (slot, x) in slots[at..].iter_mut().zip(values) {
                     *slot = exponentials(&F64, *peak, &[*slot], &[f64::from(*x)]);
                 }
-            }
-            (State::Ordered(count, slots), View::F32(values)) => {
-                let kept = slots[at * *count..].chunks_exact_mut(*count);
-                kept.zip(values).for_each(|(kept, x)| insert_larger(kept, &[*x]));
             }
             (State::Ranked(count, slots), View::F32(values)) => {
                 let kept = slots[at * *count..].chunks_exact_mut(*count);
@@ -277,13 +265,6 @@ impl Partial {
                     *a = combine_indexed(&F64, *extreme, *a, *b);
                 }
             }
-            (State::Ordered(words, a), State::Ordered(_, b)) => {
-                let kept = a[to.start * *words..].chunks_exact_mut(*words);
-                let more = b[from.start * *words..].chunks_exact(*words);
-                for (kept, more) in kept.zip(more).take(count) {
-                    insert_larger(kept, more);
-                }
-            }
             (State::Weighted(weighted, a), State::Weighted(_, b)) => {
                 let words = weighted.count() as usize;
                 let kept = a[to.start * words..].chunks_exact_mut(words);
@@ -312,9 +293,6 @@ impl Partial {
             }
             State::Exponentials(peak, slots) => {
                 write(out, slots.iter().map(|slot| finish_exponentials(&F64, *peak, *slot) as f32));
-            }
-            State::Ordered(count, slots) => {
-                write(out, slots.chunks_exact(*count).map(|kept| kept[*count - 1]));
             }
             State::Ranked(count, slots) => {
                 let results = slots
@@ -358,15 +336,6 @@ fn fold_slots<A: Arithmetic>(on: &A, fold: Fold, slots: &mut [A::Word], values: 
 fn fold_run<A: Arithmetic>(on: &A, fold: Fold, slot: &mut A::Word, values: &[A::Word]) {
     for x in values {
         fold_one(on, fold, slot, *x);
-    }
-}
-
-/// Most terms are smaller than all that are kept.
-fn insert_larger(kept: &mut [f32], values: &[f32]) {
-    for x in values {
-        if *x > kept[kept.len() - 1] || x.is_nan() {
-            insert(&F32, kept, *x);
-        }
     }
 }
 

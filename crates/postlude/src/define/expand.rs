@@ -4,7 +4,7 @@
 //! its rules; then the basis, whose formulas are stable as they stand and must not be recognised again.
 
 use crate::catalogue;
-use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Rewriter, Unary};
+use crate::graph::{Binary, Call, Fold, Gives, Graph, NodeId, Op, Rewriter, Top, Unary};
 
 use super::basis::{self, is_basis};
 use super::formula::{Scope, instantiate};
@@ -120,13 +120,17 @@ fn expand_topk(
     make: fn(&mut Graph, Op) -> NodeId,
 ) -> NodeId {
     let Some(over) = call.over else { panic!("compiler bug: topk_softmax of nothing") };
-    let least = make(graph, Op::Reduce(Fold::Largest(call.count), over, of));
+    let Some(place) = graph.place_along(over, of) else {
+        panic!("compiler bug: topk_softmax along several dims")
+    };
+    let [value, index] = [Gives::Value, Gives::Index].map(|gives| {
+        let last = Top { place: call.count - 1, of: call.count, gives };
+        graph.make(Op::Reduce(Fold::Top(last), over, of))
+    });
+    let index = place.scaled(graph, index);
     let Some(entry) = catalogue::find("topk_softmax") else {
         panic!("compiler bug: no topk_softmax")
     };
-    instantiate(
-        graph,
-        entry.formula,
-        &Scope { values: &[("x", of), ("largest", least)], over: call.over, make },
-    )
+    let values = [("x", of), ("value", value), ("index", index), ("place", place.index)];
+    instantiate(graph, entry.formula, &Scope { values: &values, over: call.over, make })
 }

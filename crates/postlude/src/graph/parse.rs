@@ -367,7 +367,6 @@ fn read_part(word: &str, operands: &str, names: &HashMap<String, NodeId>) -> Opt
 
 fn with_counts(fold: Fold, count: u32, of: u32) -> Fold {
     match fold {
-        Fold::Largest(_) => Fold::Largest(count),
         Fold::Top(top) => Fold::Top(Top { place: count, of, ..top }),
         _ => fold,
     }

@@ -107,9 +107,6 @@ impl Graph {
             Op::Fma(..) => format!("fma {}", operands()),
             Op::Select(..) => format!("where {}", operands()),
             Op::Cast(to, _) => format!("{to} {}", operands()),
-            Op::Reduce(fold @ Fold::Largest(count), over, _) => {
-                format!("{}:{count} {} {over}", fold.name(), operands())
-            }
             Op::Reduce(fold @ Fold::Top(top), over, _)
             | Op::ReduceWeighted(fold @ Fold::Top(top), over, ..) => {
                 format!("{}:{}/{} {} {over}", fold.name(), top.place, top.of, operands())

@@ -147,11 +147,7 @@ impl Reduction {
     pub(crate) fn indexes(self) -> Option<Extreme> {
         match self.partial_words() {
             Words::Indexed(extreme) => Some(extreme),
-            Words::One
-            | Words::Exponentials(_)
-            | Words::Ordered(_)
-            | Words::Ranked(_)
-            | Words::Weighted(_) => None,
+            Words::One | Words::Exponentials(_) | Words::Ranked(_) | Words::Weighted(_) => None,
         }
     }
 
@@ -178,7 +174,6 @@ impl Reduction {
             Words::Ranked(count) if bounded => Some(count),
             Words::One
             | Words::Exponentials(_)
-            | Words::Ordered(_)
             | Words::Indexed(_)
             | Words::Ranked(_)
             | Words::Weighted(_) => None,
@@ -195,7 +190,7 @@ impl Reduction {
                 | Weighted::ExponentialsBelowOwnMax => true,
                 Weighted::Deviations => false,
             },
-            Words::One | Words::Ordered(_) | Words::Indexed(_) | Words::Ranked(_) => false,
+            Words::One | Words::Indexed(_) | Words::Ranked(_) => false,
         }
     }
 

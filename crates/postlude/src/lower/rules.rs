@@ -17,8 +17,6 @@ pub(crate) enum Rule {
     FinishedInTile,
     /// `sum(z, L)` over batches alone, or runs of what is finished.
     FoldLeavesTile,
-    /// `topk_softmax(z, 17, N)`.
-    ManyLargest,
     /// `topk(z, 9, N)`.
     ManyTop,
     /// `pick(z, i32(max(z, N)))`.
@@ -63,7 +61,7 @@ pub(crate) enum Rule {
     UnevenWindow,
     /// Parts of the columns of a product with block scales.
     ScaledParts,
-    /// Indices of the largest of a part that begins inside of the columns, or of several rows of a part.
+    /// Indices of several rows of a part.
     IndexInPart,
 }
 
@@ -84,7 +82,6 @@ impl Rule {
                 "a reduction over the batch alone leaves a tile, which no launch finishes"
             }
             Rule::ManyTop => "a launch keeps at most 8 largest values of a row with their indices",
-            Rule::ManyLargest => "a launch keeps at most 16 largest values of a row",
             Rule::PickOfFinished => {
                 "in one launch the index and the values of `pick` are known before any reduction is finished"
             }
@@ -161,7 +158,6 @@ impl Rule {
             Rule::ManyTop => {
                 "ask for 8 or fewer, or run it on the CPU; longer lists of all columns take a launch for each 8"
             }
-            Rule::ManyLargest => "ask for 16 or fewer, or run it on the CPU",
             Rule::PickOfFinished => {
                 "pass the index as an input (`t: i32[M]`), or pick in a second kernel"
             }
@@ -230,7 +226,6 @@ mod tests {
         Rule::FinishedMeetsPass,
         Rule::FinishedInTile,
         Rule::FoldLeavesTile,
-        Rule::ManyLargest,
         Rule::PickOfFinished,
         Rule::NoBatches,
         Rule::OtherColumns,

@@ -57,7 +57,7 @@ fn run_of_one(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
             site.make_binary(Binary::Maximum, magnitude, zero)
         }
         (Fold::AbsMax, _) => site.make_unary(Unary::Abs, x),
-        (Fold::Largest(_) | Fold::ArgMax | Fold::ArgMin | Fold::Top(_) | Fold::Weighted(_), _) => {
+        (Fold::ArgMax | Fold::ArgMin | Fold::Top(_) | Fold::Weighted(_), _) => {
             return None;
         }
         (Fold::LogSumExpAboveMax, _) => {
@@ -114,7 +114,6 @@ fn nested(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         Fold::Sum | Fold::Prod => site.elem(x) == Elem::I32 || site.fast(),
         Fold::LogSumExp => site.fast(),
         Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

@@ -50,7 +50,6 @@ fn extreme_of_extreme(site: &mut Site<'_>, op: &Op) -> Option<NodeId> {
         | Fold::AbsMax
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

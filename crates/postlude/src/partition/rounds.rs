@@ -5,7 +5,7 @@
 //! weight 0. That order has no equals, so every element is in one round at most, ties, infinities and nan included.
 
 use crate::graph::{
-    Axes, Binary, Fold, Gives, Graph, IndexAxis, NodeId, Op, Over, Part, Rewriter, Run, Top, Unary,
+    Binary, Constant, Fold, Gives, Graph, NodeId, Op, Over, Place, Rewriter, Top, Unary,
 };
 
 const MOST_TOP: u32 = Top::MOST_IN_LAUNCH;
@@ -19,7 +19,7 @@ pub(super) fn in_rounds(graph: &Graph) -> Graph {
     Rewriter::rebuild(graph, |new, op| match op {
         Op::Reduce(Fold::Top(top), over, terms) if top.of > MOST_TOP => {
             let list = List { over, terms };
-            match list.index(new) {
+            match new.place_along(over, terms) {
                 Some(index) => list.place(new, top, index),
                 None => new.make(op),
             }
@@ -36,20 +36,8 @@ struct List {
 }
 
 impl List {
-    /// The index of each term along the one dim that is folded.
-    fn index(self, graph: &mut Graph) -> Option<NodeId> {
-        let axes = graph.ty(self.terms).axes;
-        match self.over {
-            Over { batch: false, row: None, column: Some(Run::All) } => own_column(graph, axes),
-            Over { batch: false, row: Some(Run::All), column: None } => {
-                (axes.row == Some(1)).then(|| graph.make(Op::Index(IndexAxis::Row)))
-            }
-            _ => None,
-        }
-    }
-
     /// The value or the index at a place, which its round has.
-    fn place(self, graph: &mut Graph, top: Top, index: NodeId) -> NodeId {
+    fn place(self, graph: &mut Graph, top: Top, index: Place) -> NodeId {
         let mut weights = None;
         for _ in 0..top.place / MOST_TOP {
             let last = [Gives::Value, Gives::Index]
@@ -72,15 +60,20 @@ impl List {
 
     /// 1 for terms that come behind a pair, 0 for others: nan come first, then values fall, and of equal ones the lower
     /// index comes first. Every operation on terms meets the pair, so that a launch stores no more of terms than they are.
-    fn behind(self, graph: &mut Graph, [value, last]: [NodeId; 2], index: NodeId) -> NodeId {
+    fn behind(self, graph: &mut Graph, [value, last]: [NodeId; 2], at: Place) -> NodeId {
         let infinity = graph.make(Op::number(f32::INFINITY));
-        let was_nan = graph.make(Op::Unary(Unary::IsNan, value));
+        // Where there are fewer terms the pair is no term, and nothing is behind it: its value is nan too.
+        let none = graph.make(Op::Constant(Constant::I32(i32::MAX)));
+        let nan = graph.make(Op::Unary(Unary::IsNan, value));
+        let is_term = graph.make(Op::Binary(Binary::Less, last, none));
+        let was_nan = graph.make(Op::Binary(Binary::And, nan, is_term));
         // The largest that a number behind the pair may be.
         let most = graph.make(Op::Select(was_nan, infinity, value));
+        let last = at.scaled(graph, last);
         let mut binary = |op, a, b| graph.make(Op::Binary(op, a, b));
         let below = binary(Binary::Less, self.terms, value);
         let at_most = binary(Binary::LessEqual, self.terms, most);
-        let later = binary(Binary::Less, last, index);
+        let later = binary(Binary::Less, last, at.index);
         let lower = binary(Binary::Or, below, later);
         let lower = binary(Binary::Or, lower, was_nan);
         let number = binary(Binary::And, at_most, lower);
@@ -88,22 +81,5 @@ impl List {
         let behind = binary(Binary::Or, number, nan);
         let [one, zero] = [1.0, 0.0].map(|number| graph.make(Op::number(number)));
         graph.make(Op::Select(behind, one, zero))
-    }
-}
-
-/// The number of a column among those of a value: the product's, or as many as an equal part of them has.
-fn own_column(graph: &mut Graph, axes: Axes) -> Option<NodeId> {
-    let whole = graph.space().accumulator_axes().columns()?;
-    let own = axes.columns().filter(|own| own.part == whole.part)?;
-    let count = own.divisor.checked_div(whole.divisor)?;
-    let column = graph.make(Op::Index(IndexAxis::Column));
-    match count {
-        1 => Some(column),
-        2 => Some(graph.make(Op::Part(Part::First, column))),
-        _ => {
-            let part = Part::Equal { index: 0, count: count.try_into().ok()?, run: None };
-            let divides = own.divisor == count * whole.divisor;
-            divides.then(|| graph.make(Op::Part(part, column)))
-        }
     }
 }

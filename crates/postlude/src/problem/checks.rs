@@ -2,7 +2,7 @@
 //!
 //! In: a graph and a problem whose sizes are known. Out: the first rule that they break.
 
-use crate::graph::{Axes, Columns, Fold, Graph, Op, Over, Run, Top};
+use crate::graph::{Axes, Binary, Columns, Fold, Graph, Node, NodeId, Op, Over, Run, Top};
 use crate::shape::Dim;
 
 use super::{BindError, MOST_ELEMENTS, Problem, size_of};
@@ -49,7 +49,7 @@ impl Problem {
         Ok(())
     }
 
-    /// Indices that folds give are i32, and each is of an element.
+    /// Indices that folds give are i32, and each is of an element. What a launch hands to another may be of none.
     pub(super) fn check_indices(&self, graph: &Graph) -> Result<(), BindError> {
         for (id, node) in graph.nodes() {
             let Op::Reduce(fold, over, terms) = node.op else { continue };
@@ -63,15 +63,20 @@ impl Problem {
                 return Err(BindError::IndexRange { function, count, bytes });
             }
             let results: usize = self.extents(node.ty.axes).iter().product();
+            if results == 0 || is_met_by_terms_only(graph, id, over) {
+                continue;
+            }
             if let Fold::Top(Top { of: wanted, .. }) = fold
                 && count < wanted as usize
-                && results > 0
             {
                 return Err(BindError::TooFew { wanted, count, bytes });
             }
-            if count == 0 && results > 0 {
+            if count == 0 {
                 return Err(BindError::NoIndex { function, bytes });
             }
+        }
+        for earlier in graph.earlier() {
+            self.of_computing(earlier.graph)?.check_indices(earlier.graph)?;
         }
         Ok(())
     }
@@ -99,4 +104,26 @@ impl Problem {
             Err(BindError::TooLarge)
         }
     }
+}
+
+/// Whether only elements along the folded dims use a result, as in `topk_softmax`: those are there, however few. They may
+/// use an index of runs times their length.
+fn is_met_by_terms_only(graph: &Graph, result: NodeId, over: Over) -> bool {
+    let varies = |axes: Axes| {
+        (!over.batch || axes.batch)
+            && (over.row.is_none() || axes.row.is_some())
+            && (over.column.is_none() || axes.column.is_some())
+    };
+    let is_stored = |id: NodeId| graph.outputs().iter().any(|output| output.value == id);
+    let users = |id: NodeId| {
+        graph.nodes().filter(move |(_, node)| node.op.operands().any(|operand| operand == id))
+    };
+    let is_number = |id: NodeId| matches!(graph[id].op, Op::Constant(_));
+    let is_multiple = |id: NodeId, node: &Node| {
+        matches!(node.op, Op::Binary(Binary::Multiply, a, b) if is_number(a) || is_number(b))
+            && !is_stored(id)
+            && users(id).all(|(_, user)| varies(user.ty.axes))
+    };
+    !is_stored(result)
+        && users(result).all(|(id, node)| varies(node.ty.axes) || is_multiple(id, node))
 }

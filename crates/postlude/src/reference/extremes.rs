@@ -103,7 +103,6 @@ fn extreme_of(graph: &Graph, value: NodeId, extreme: NodeId) -> Option<Over> {
         | Fold::Prod
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

@@ -229,7 +229,6 @@ impl Reduction {
                 | Fold::Prod
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
-                | Fold::Largest(_)
                 | Fold::ArgMax
                 | Fold::ArgMin
                 | Fold::Top(_)

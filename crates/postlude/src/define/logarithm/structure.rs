@@ -126,7 +126,7 @@ pub(super) fn log_of_reduction(
             Some(Log { terms: vec![(1.0, total)], constant: 0.0, ..log })
         }
         // Logarithms grow with their arguments.
-        Fold::Max | Fold::Min | Fold::AbsMax | Fold::Largest(_) => {
+        Fold::Max | Fold::Min | Fold::AbsMax => {
             let log = log_of(graph, terms, Unknown::Refused, fuel)?.combined(graph);
             let (varying, rest): (Vec<_>, Vec<_>) =
                 log.terms.iter().partition(|(_, term)| varies(graph, *term, over, folded));

@@ -18,7 +18,7 @@ pub(crate) use ranked::{Arrival, Ranking, combine_ranked, insert_ranked, pairs};
 pub use ranked::{Gives, Top};
 pub(crate) use reduction::{
     Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
-    extend_indexed, finish_exponentials, insert,
+    extend_indexed, finish_exponentials,
 };
 pub use weighted::Weighted;
 
@@ -40,8 +40,6 @@ pub enum Fold {
     /// `logsumexp(x) - max(x)`: `log1p` of the sum of `exp(x - max(x))` without one maximum, accurate where that is small; nan
     /// where the maximum is infinite. It has no name in the language.
     LogSumExpAboveMax,
-    /// The largest but this many, counted from 1.
-    Largest(u32),
     /// Where the largest is: its index among all that are folded, row by row; of equal ones the lowest, of nan the first.
     ArgMax,
     /// Where the smallest is; of nan the first.
@@ -54,7 +52,7 @@ pub enum Fold {
 
 impl Fold {
     /// Every fold, those that keep several with the first.
-    pub(crate) const ALL: [Fold; 12] = [
+    pub(crate) const ALL: [Fold; 11] = [
         Fold::Sum,
         Fold::Prod,
         Fold::Max,
@@ -62,7 +60,6 @@ impl Fold {
         Fold::AbsMax,
         Fold::LogSumExp,
         Fold::LogSumExpAboveMax,
-        Fold::Largest(1),
         Fold::ArgMax,
         Fold::ArgMin,
         Fold::Top(Top { place: 0, of: 1, gives: Gives::Value }),
@@ -88,7 +85,6 @@ impl Fold {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_)
             | Fold::ArgMax
             | Fold::ArgMin
             | Fold::Top(_) => None,
@@ -110,7 +106,6 @@ impl Fold {
             Fold::AbsMax => "absmax",
             Fold::LogSumExp => "logsumexp",
             Fold::LogSumExpAboveMax => "logsumexp_above_max",
-            Fold::Largest(_) => "largest",
             Fold::ArgMax => "argmax",
             Fold::ArgMin => "argmin",
             Fold::Top(Top { gives: Gives::Value, .. }) => "top_value",
@@ -122,7 +117,7 @@ impl Fold {
         }
     }
 
-    /// The fold of that name; `largest` counts from 1.
+    /// The fold of that name.
     pub fn from_name(name: &str) -> Option<Fold> {
         Fold::ALL
             .into_iter()
@@ -135,11 +130,7 @@ impl Fold {
         match (self, elem) {
             (_, Elem::Bool)
             | (
-                Fold::LogSumExp
-                | Fold::LogSumExpAboveMax
-                | Fold::Largest(_)
-                | Fold::Top(_)
-                | Fold::Weighted(_),
+                Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Top(_) | Fold::Weighted(_),
                 Elem::I32,
             ) => None,
             (Fold::ArgMax | Fold::ArgMin | Fold::Top(Top { gives: Gives::Index, .. }), _)
@@ -159,7 +150,6 @@ impl Fold {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_)
             | Fold::Weighted(_) => false,
         }
     }
@@ -177,7 +167,6 @@ impl Fold {
                 | Fold::ArgMax
                 | Fold::LogSumExp
                 | Fold::LogSumExpAboveMax
-                | Fold::Largest(_)
                 | Fold::Top(_)
                 | Fold::Weighted(
                     Weighted::Exponentials
@@ -203,15 +192,7 @@ mod tests {
 
     #[test]
     fn empty_reductions_give_the_identity() {
-        for fold in [
-            Fold::Sum,
-            Fold::Prod,
-            Fold::Max,
-            Fold::Min,
-            Fold::AbsMax,
-            Fold::LogSumExp,
-            Fold::Largest(2),
-        ] {
+        for fold in [Fold::Sum, Fold::Prod, Fold::Max, Fold::Min, Fold::AbsMax, Fold::LogSumExp] {
             assert_eq!(
                 fold.apply(Elem::F32, Accuracy::Accurate, &[]),
                 Value::exact(fold.identity(Elem::F32)),
@@ -271,13 +252,5 @@ mod tests {
     fn log_sum_exp_does_not_overflow() {
         let value = Fold::LogSumExp.apply(Elem::F32, Accuracy::Accurate, &exact(&[1e4, 1e4]));
         assert!((value.nominal - (1e4 + 2f64.ln())).abs() < 1e-2 && value.bound() < 1e-2);
-    }
-
-    #[test]
-    fn the_second_largest_counts_equals() {
-        assert_eq!(
-            Fold::Largest(2).apply(Elem::F32, Accuracy::Accurate, &exact(&[1.0, 5.0, 5.0])).nominal,
-            5.0
-        );
     }
 }

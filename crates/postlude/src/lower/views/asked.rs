@@ -120,7 +120,6 @@ pub(super) fn combines(fold: Fold) -> bool {
         Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax => true,
         Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

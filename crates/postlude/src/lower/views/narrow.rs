@@ -282,7 +282,6 @@ impl Narrowing<'_> {
             | Fold::AbsMax
             | Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_)
             | Fold::ArgMax
             | Fold::ArgMin
             | Fold::Top(_)

@@ -109,8 +109,17 @@ impl<'a> Placing<'a> {
             Op::Reduce(fold, over @ Over { column: Some(Run::All), .. }, a) => {
                 let of = self.contexts.settled(*a);
                 let terms = self.operand(*a, of);
-                let counted = self.counted(*fold, (*a, terms), of)?;
-                let folded = self.new.make(Op::Reduce(*fold, *over, counted));
+                let folded = match fold {
+                    Fold::Top(_) if self.start(of).is_some() => {
+                        let one = self.new.make(Op::number(1.0));
+                        let weights = self.counted(Fold::Sum, (*a, one), of)?;
+                        self.new.make(Op::ReduceWeighted(*fold, *over, terms, weights))
+                    }
+                    _ => {
+                        let counted = self.counted(*fold, (*a, terms), of)?;
+                        self.new.make(Op::Reduce(*fold, *over, counted))
+                    }
+                };
                 return self.index_in(id, folded, of);
             }
             Op::Pick(of, index) => {
@@ -303,9 +312,6 @@ impl<'a> Placing<'a> {
             return refused;
         }
         let Some(start) = self.start(context) else { return Ok(folded) };
-        if let Fold::Top(_) = fold {
-            return refused;
-        }
         // A column before the window is given where all of its elements are equal to the identity: then the first is meant.
         let own = self.new.make(Op::Binary(Binary::Subtract, folded, start));
         let zero = self.new.make(Op::Constant(Constant::I32(0)));

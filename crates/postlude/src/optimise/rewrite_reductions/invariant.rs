@@ -73,7 +73,6 @@ fn fold_repeats(site: &Site<'_>, fold: Fold, elem: Elem) -> bool {
         Fold::LogSumExp => site.fast(),
         Fold::Prod
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)
@@ -100,7 +99,6 @@ fn repeat(site: &mut Site<'_>, fold: Fold, x: NodeId, count: &Count) -> Option<N
         Fold::Prod
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

@@ -28,7 +28,6 @@ const fn mirrored(fold: Fold) -> Fold {
         | Fold::Prod
         | Fold::LogSumExp
         | Fold::LogSumExpAboveMax
-        | Fold::Largest(_)
         | Fold::ArgMax
         | Fold::ArgMin
         | Fold::Top(_)

@@ -224,7 +224,6 @@ fn a_tree() -> impl Strategy<Value = Tree> {
                     Fold::AbsMax,
                     Fold::LogSumExp,
                     Fold::LogSumExpAboveMax,
-                    Fold::Largest(2),
                     Fold::ArgMax,
                     Fold::ArgMin,
                     Fold::Top(Top { place: 1, of: 2, gives: Gives::Value }),
@@ -309,14 +308,6 @@ fn fold(fold: Fold, accuracy: Accuracy, engine: Engine, terms: &[f32]) -> f32 {
             let rest: f32 =
                 others.map(|(_, x)| unary(Unary::Exp, accuracy, engine, x - peak)).sum();
             unary(Unary::Log1p, accuracy, engine, rest)
-        }
-        Fold::Largest(count) => {
-            if terms.iter().any(|x| x.is_nan()) {
-                return f32::NAN;
-            }
-            let mut sorted = terms.to_vec();
-            sorted.sort_by(|a, b| b.total_cmp(a));
-            sorted.get(count as usize - 1).copied().unwrap_or(f32::NEG_INFINITY)
         }
         Fold::Weighted(_) => panic!("no terms of these tests have weights"),
         Fold::ArgMax => ranked(terms, |x| x).first().map_or(0.0, |at| *at as f32),

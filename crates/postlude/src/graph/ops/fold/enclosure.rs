@@ -11,7 +11,7 @@ use super::candidates::Candidates;
 use super::numbers::F64;
 use super::order::value_at;
 use super::ranked::{Gives, Top};
-use super::reduction::{Arithmetic, insert};
+use super::reduction::Arithmetic;
 
 /// No implementation adds more than this many terms in one chain of roundings (docs/numerics.md, "Reductions").
 const LONGEST_CHAIN: usize = 4096;
@@ -90,15 +90,6 @@ impl Fold {
             (Fold::Top(Top { place, .. }), _) => value_at(terms, place as usize),
             (Fold::Weighted(_), _) => {
                 panic!("compiler bug: terms of `{}` come with their weights", self.name())
-            }
-            (Fold::Largest(_), _) => {
-                let mut kept =
-                    vec![Value::exact(self.identity(elem)); self.words().count() as usize];
-                let on = Enclosures { elem, accuracy };
-                for term in terms {
-                    insert(&on, &mut kept, *term);
-                }
-                kept[kept.len() - 1]
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Folds over any arithmetic: identity, lift, combine, finish.
 //!
-//! A partial result is a few words: one, or the peak and the sum of exponentials below it, or the largest in order, or an
+//! A partial result is a few words: one, or the peak and the sum of exponentials below it, or an
 //! extreme and where it is. The reference folds enclosures, the CPU numbers in memory, a GPU thread registers; what a fold
 //! does to them is here alone.
 //! Invariant: `combine` is associative but for rounding, and NaN in a term is NaN in the result.
@@ -72,8 +72,6 @@ pub(crate) enum Words {
     One,
     /// The largest term, and the sum of exponentials of what each is below it.
     Exponentials(Peak),
-    /// The largest terms in order.
-    Ordered(u32),
     /// The extreme, in its canonical representation, and the lowest index that has it.
     Indexed(Extreme),
     /// The keys of the largest terms with their indices, in order.
@@ -115,7 +113,6 @@ impl Words {
         match self {
             Words::One => 1,
             Words::Exponentials(_) | Words::Indexed(_) => 2,
-            Words::Ordered(count) => count,
             Words::Ranked(count) => 2 * count,
             Words::Weighted(weighted) => weighted.count(),
         }
@@ -129,7 +126,6 @@ impl Fold {
             Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax => Words::One,
             Fold::LogSumExp => Words::Exponentials(Peak::Counted),
             Fold::LogSumExpAboveMax => Words::Exponentials(Peak::Left),
-            Fold::Largest(count) => Words::Ordered(if count == 0 { 1 } else { count }),
             Fold::ArgMax => Words::Indexed(Extreme::Largest),
             Fold::ArgMin => Words::Indexed(Extreme::Smallest),
             Fold::Top(top) => Words::Ranked(top.of),
@@ -153,7 +149,6 @@ impl Fold {
             Fold::Max | Fold::AbsMax => on.max(a, b),
             Fold::LogSumExp
             | Fold::LogSumExpAboveMax
-            | Fold::Largest(_)
             | Fold::ArgMax
             | Fold::ArgMin
             | Fold::Top(_)
@@ -170,7 +165,6 @@ impl Fold {
             Words::One => vec![nothing],
             // An extreme that is what nothing gives is in every term, and so in the first.
             Words::Exponentials(_) | Words::Indexed(_) => vec![nothing, on.constant(0.0)],
-            Words::Ordered(count) => vec![nothing; count as usize],
             Words::Ranked(count) => [on.nothing()].repeat(count as usize).concat(),
             Words::Weighted(weighted) => {
                 weighted.identity().iter().map(|word| on.constant(*word)).collect()
@@ -196,13 +190,6 @@ impl Fold {
             Words::Exponentials(peak) => {
                 exponentials(on, peak, &[[before[0], before[1]]], terms).to_vec()
             }
-            Words::Ordered(_) => {
-                let mut kept = before.to_vec();
-                for term in terms {
-                    insert(on, &mut kept, *term);
-                }
-                kept
-            }
             Words::Indexed(_) | Words::Ranked(_) => {
                 panic!("compiler bug: terms of `{}` come with their indices", self.name())
             }
@@ -225,14 +212,6 @@ impl Fold {
                 let both = [first, second].map(|words| [words[0], words[1]]);
                 exponentials(on, peak, &both, &[]).to_vec()
             }
-            Words::Ordered(_) => {
-                let mut kept = first.to_vec();
-                for (place, word) in second.iter().enumerate() {
-                    // As many as come before it in its own are at least as large.
-                    insert(on, &mut kept[place..], *word);
-                }
-                kept
-            }
             Words::Indexed(extreme) => {
                 let [first, second] = [first, second].map(|words| [words[0], words[1]]);
                 combine_indexed(on, extreme, first, second).to_vec()
@@ -247,7 +226,7 @@ impl Fold {
         match self.words() {
             // It may be finished from the partial results of a fold that has them first.
             Words::One => words[0],
-            Words::Ordered(_) | Words::Indexed(_) => words[words.len() - 1],
+            Words::Indexed(_) => words[words.len() - 1],
             Words::Ranked(_) => self.finish_ranked(on, words),
             Words::Exponentials(peak) => finish_exponentials(on, peak, [words[0], words[1]]),
             Words::Weighted(weighted) => weighted.finish(on, words),
@@ -348,16 +327,6 @@ pub(crate) fn combine_indexed<A: Selection>(
     [both, on.select(on.same(both, first), of_first, second_at)]
 }
 
-/// The largest terms in order, with one more; NaN is larger than all, and stays.
-#[inline(always)]
-pub(crate) fn insert<A: Arithmetic>(on: &A, kept: &mut [A::Word], mut term: A::Word) {
-    for kept in kept {
-        let smaller = on.min(*kept, term);
-        *kept = on.max(*kept, term);
-        term = smaller;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,7 +352,6 @@ mod tests {
             &[100.0, -100.0, 99.5],
         ];
         let folds = Fold::ALL.into_iter().filter(|fold| !fold.uses_index());
-        let folds = folds.chain([Fold::Largest(3)]);
         for (fold, terms) in folds.flat_map(|fold| rows.map(|terms| (fold, terms))) {
             let values: Vec<Value> = terms.iter().copied().map(Value::exact).collect();
             let allowed = fold.apply(Elem::F32, Accuracy::Accurate, &values);

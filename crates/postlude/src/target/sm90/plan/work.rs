@@ -15,8 +15,7 @@ pub(super) fn work(program: &TileProgram) -> u32 {
             if graph.ty(terms).axes.kind() == Kind::Tile =>
         {
             let meeting = if node.ty.axes.kind() == Kind::AlongColumns { 8 } else { 2 };
-            let exponentials =
-                matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax | Fold::Largest(_));
+            let exponentials = matches!(fold, Fold::LogSumExp | Fold::LogSumExpAboveMax);
             let indexed = match fold {
                 // Each of the results has its part of the insertion.
                 Fold::Top(_) => 2,

@@ -100,7 +100,6 @@ impl<'k> PersistentAccumulation<'k> {
                     Fold::Prod
                     | Fold::LogSumExp
                     | Fold::LogSumExpAboveMax
-                    | Fold::Largest(_)
                     | Fold::Top(_)
                     | Fold::Weighted(_),
                 )

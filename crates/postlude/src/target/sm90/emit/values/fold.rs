@@ -46,11 +46,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     pub(crate) fn no_weight(&self, reduction: Reduction) -> Reg<'k, F32> {
         self.k.imm(match reduction.partial_words() {
             Words::Weighted(weighted) => weighted.nothing()[1],
-            Words::One
-            | Words::Exponentials(_)
-            | Words::Ordered(_)
-            | Words::Indexed(_)
-            | Words::Ranked(_) => 0.0,
+            Words::One | Words::Exponentials(_) | Words::Indexed(_) | Words::Ranked(_) => 0.0,
         })
     }
 
