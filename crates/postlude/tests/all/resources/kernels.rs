@@ -268,11 +268,12 @@ fn has_room(schedule: &Schedule) -> bool {
     folds(schedule).iter().sum::<u32>() <= 4 || (tile.math_warpgroups != 3 && tile.columns <= 128)
 }
 
-/// Whether planning takes ping-pong of two warpgroups a tile: where threads compute much, store through slots and write
-/// no partial results of rows or columns.
+/// Whether planning takes ping-pong of two warpgroups a tile: where threads compute much, store through slots, write no
+/// partial results of rows or columns, and no pass over rows folds more than four words.
 fn pays_for_pairs(schedule: &Schedule) -> bool {
     let stores = schedule.knob("epilogue_stores").expect("a knob of every schedule");
     let direct = stores.split_whitespace().any(|store| ["contiguous", "strided"].contains(&store));
     let [rows, columns, _] = folds(schedule);
-    schedule.number("work") >= BUSY && !direct && rows + columns == 0
+    let passes = schedule.number("pass_words") <= 4;
+    schedule.number("work") >= BUSY && !direct && rows + columns == 0 && passes
 }

@@ -132,7 +132,8 @@ impl Tile {
             _ if avoidable || special || crowded || full => false,
             (false, _) => !large || written,
             (true, 1) => hidden && !(busy && self.has_twin()),
-            (true, _) => hidden && busy,
+            // Lists of several values with their indices spill there, as assembled.
+            (true, _) => hidden && busy && needs.pass_words <= 4,
         }
     }
 
