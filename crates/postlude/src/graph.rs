@@ -41,6 +41,7 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
+#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use place::Place;
 pub(crate) use product::greatest_divisor;
 pub use product::{Accumulation, BlockScale, Product, Side};

@@ -99,12 +99,12 @@ impl Graph {
     /// The place of a column among these, whatever value it is of: that in the first of as many equal parts.
     fn column_among(&mut self, own: Columns) -> Option<Place> {
         let listed = || {
-            let splits = self.space().splits.iter().enumerate();
+            let mut splits = self.space().splits.iter().enumerate();
             let first = |(split, of): (usize, &Split)| {
                 let index = of.parts.iter().position(|part| part.part == own.part)?;
                 Some((split as u16, index as u16, of.whole, of.parts[index]))
             };
-            splits.filter_map(first).next()
+            splits.find_map(first)
         };
         let product = self.space().accumulator_axes().columns()?;
         let (index, whole) = if own.part == product.part {
