@@ -56,10 +56,10 @@ pub struct Derived {
 pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Derived, GradError> {
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
-    let wrt = asked(signature, wrt)?;
-    let mut sweep = Sweep::new(&ast, signature, &wrt);
+    let (named, wrt) = (!wrt.is_empty(), asked(signature, wrt)?);
+    let mut sweep = Sweep::new(&ast, signature, &wrt, save);
     sweep.run()?;
-    let gradients = sweep.gradients(&wrt)?;
+    let gradients = sweep.gradients(&wrt, named)?;
     Ok(text::write(&sweep, &gradients, save))
 }
 
@@ -86,13 +86,20 @@ fn asked(signature: &Signature, wrt: &[String]) -> Result<Vec<String>, GradError
             return Err(GradError::NotFloat { name, dtype, at: input.type_span });
         }
     }
-    Ok(wrt.to_vec())
+    let mut once: Vec<String> = Vec::new();
+    for name in wrt {
+        if !once.contains(name) {
+            once.push(name.clone());
+        }
+    }
+    Ok(once)
 }
 
 /// The reverse sweep over a body.
 struct Sweep<'a> {
     ast: &'a Ast,
     signature: &'a Signature,
+    save: Save,
     /// The body's expressions, and behind them those of the derivatives.
     exprs: Exprs,
     infos: Vec<Info>,
@@ -115,8 +122,8 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(ast: &'a Ast, signature: &'a Signature, wrt: &[String]) -> Sweep<'a> {
-        let known = Known::of(ast, signature);
+    fn new(ast: &'a Ast, signature: &'a Signature, wrt: &[String], save: Save) -> Sweep<'a> {
+        let known = Known::of(ast, signature, save);
         let active = active(ast, wrt);
         let declared = signature.inputs.iter().chain(&signature.outputs);
         let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
@@ -124,6 +131,7 @@ impl<'a> Sweep<'a> {
         Sweep {
             ast,
             signature,
+            save,
             exprs: ast.exprs.clone(),
             infos: known.infos,
             active,
@@ -183,15 +191,38 @@ impl<'a> Sweep<'a> {
     }
 
     /// The derivatives that are asked for.
-    fn gradients(&mut self, wrt: &[String]) -> Result<Vec<(String, String)>, GradError> {
+    fn gradients(
+        &mut self,
+        wrt: &[String],
+        named: bool,
+    ) -> Result<Vec<(String, String)>, GradError> {
         let mut gradients = Vec::new();
         for name in wrt {
-            let Some(&value) = self.of_inputs.get(name) else { continue };
+            let Some(&value) = self.of_inputs.get(name) else {
+                if named {
+                    return Err(GradError::NoPath { name: name.clone() });
+                }
+                continue;
+            };
+            let value = self.of_declared_dims(name, value);
             let target = self.free_name(&format!("d_{name}"));
             self.statements.push((vec![target.clone()], value));
             gradients.push((name.clone(), target));
         }
         if gradients.is_empty() { Err(GradError::NothingDepends) } else { Ok(gradients) }
+    }
+
+    /// A derivative with the declared dims of its input, where it has runs of one; a store repeats it along others.
+    fn of_declared_dims(&mut self, name: &str, value: ExprId) -> ExprId {
+        let declared = self.signature.inputs.iter().find(|input| input.name.text == name);
+        let dims = declared.and_then(|input| input.dims.clone()).unwrap_or_default();
+        let own = &self.info(value).dims;
+        let is_run = |dim: &Dim| own.iter().any(|own| own.same_base(dim) && own != dim);
+        if !dims.iter().any(is_run) {
+            return value;
+        }
+        let input = self.push(ExprKind::Name(name.to_owned()), Info::of_tensor(&dims));
+        self.widened(value, input)
     }
 
     /// Adds a contribution to the cotangent of an expression.

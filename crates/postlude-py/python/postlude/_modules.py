@@ -16,13 +16,13 @@ _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _derived: dict[tuple[str, str], Differentiable] = {}
 
 
-def _operator(text: str, dtype: torch.dtype) -> Differentiable:
+def _operator(text: str, dtype: torch.dtype, wrt: tuple[str, ...] = ()) -> Differentiable:
     """The operator of a kernel's text for operands of a dtype, with the backward pass that is derived from it."""
     if dtype not in _DTYPES:
         raise CallError(f"the operands are {dtype}; bfloat16, float16 and float32 are taken")
     key = (text, _DTYPES[dtype])
     if key not in _derived:
-        _derived[key] = autograd(text.replace("DTYPE", _DTYPES[dtype]))
+        _derived[key] = autograd(text.replace("DTYPE", _DTYPES[dtype]), wrt=wrt)
     return _derived[key]
 
 
@@ -150,5 +150,5 @@ class LoRALinear(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         """The layer and its update."""
         values = (self.weight, self.lora_A, self.lora_B, self.scale)
-        result: Tensor = _operator(_LORA, input.dtype)(_rows(input), *values)
+        result: Tensor = _operator(_LORA, input.dtype, ("X", "A", "B"))(_rows(input), *values)
         return result.reshape(*input.shape[:-1], result.shape[-1])

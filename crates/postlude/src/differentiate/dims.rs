@@ -6,6 +6,8 @@ use crate::dtype::DType;
 use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Number, Signature};
 
+use super::Save;
+
 /// What is known of an expression's dims.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Info {
@@ -97,14 +99,16 @@ impl Info {
 
 /// What is known of a body's expressions.
 pub(super) struct Known {
+    save: Save,
     pub(super) infos: Vec<Info>,
     /// How many products it has.
     pub(super) products: usize,
 }
 
 impl Known {
-    pub(super) fn of(ast: &Ast, signature: &Signature) -> Known {
-        let mut known = Known { infos: Vec::with_capacity(ast.exprs.len()), products: 0 };
+    pub(super) fn of(ast: &Ast, signature: &Signature, save: Save) -> Known {
+        let infos = Vec::with_capacity(ast.exprs.len());
+        let mut known = Known { save, infos, products: 0 };
         for (id, expr) in ast.exprs.iter() {
             let info = known.info(ast, signature, id, &expr.kind);
             known.infos.push(info);
@@ -142,6 +146,10 @@ impl Known {
         });
         if let Some((statement, at)) = found {
             let info = self.of_id(statement.value);
+            // A saved product is a tensor to those that read it.
+            if self.save == Save::Products && is_product(ast, statement.value) {
+                return Info::of_tensor(&info.dims);
+            }
             let count = statement.targets.len();
             return if count == 1 {
                 info.clone()
@@ -261,5 +269,19 @@ fn multiplied(dim: &Dim, by: u32) -> Dim {
             Dim::Name { name: name.clone(), divisor: divisor / by.max(1) }
         }
         Dim::Size(size) => Dim::Size(size.saturating_mul(by)),
+    }
+}
+
+/// Whether a value is a product, perhaps rounded.
+pub(super) fn is_product(ast: &Ast, value: ExprId) -> bool {
+    let product = |id: ExprId| matches!(ast.exprs[id].kind, ExprKind::Product(..));
+    match &ast.exprs[value].kind {
+        ExprKind::Product(..) => true,
+        ExprKind::Call { function, grad: false, arguments } => {
+            DType::from_name(&function.text).is_some()
+                && arguments.len() == 1
+                && product(arguments[0])
+        }
+        _ => false,
     }
 }

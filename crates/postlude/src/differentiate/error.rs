@@ -38,6 +38,12 @@ pub enum GradError {
     /// No output of floats depends on an input that is asked for.
     #[error("no output of floats depends on these inputs")]
     NothingDepends,
+    /// No output of floats depends on an input.
+    #[error("no output of floats depends on `{name}`")]
+    NoPath {
+        /// The input.
+        name: String,
+    },
     /// A function without a derivative in the argument that matters.
     #[error("`{function}` has no derivative{}", argument.map(|place| format!(" in argument {place}")).unwrap_or_default())]
     Function {
@@ -84,6 +90,7 @@ impl GradError {
             GradError::NoSignature
             | GradError::UnknownInput { .. }
             | GradError::NotTyped { .. }
+            | GradError::NoPath { .. }
             | GradError::NothingDepends => None,
         }
     }
@@ -97,7 +104,9 @@ impl GradError {
             GradError::UnknownInput { nearest, .. } => {
                 nearest.as_ref().map(|near| format!("did you mean `{near}`?"))
             }
-            GradError::NotFloat { .. } => Some("leave it out".to_owned()),
+            GradError::NotFloat { .. } | GradError::NoPath { .. } => {
+                Some("leave it out".to_owned())
+            }
             GradError::SecondName { .. } => {
                 Some("pass the tensor twice, as two inputs, and add their derivatives".to_owned())
             }

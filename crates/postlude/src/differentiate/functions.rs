@@ -29,6 +29,11 @@ impl Sweep<'_> {
                 self.pass_elementwise(id, function, arguments, c)
             }
             Group::Bits if function == "dropout" => {
+                if self.active[arguments[1].0 as usize] {
+                    return Err(self.no_derivative(id, function, Some(2)));
+                }
+                // Elements are dropped by their places, so it has as many.
+                let c = self.widened(c, arguments[0]);
                 let mut same = arguments.to_vec();
                 same[0] = c;
                 let info = self.info(c).clone();
@@ -77,8 +82,16 @@ impl Sweep<'_> {
                     self.infix(Infix::Multiply, c, slope)
                 }
                 ("clamp", 1 | 2) => {
-                    let order = if place == 1 { Infix::Less } else { Infix::Greater };
-                    let outside = self.infix(order, arguments[0], argument);
+                    let [x, lower, upper] = [arguments[0], arguments[1], arguments[2]];
+                    let outside = if place == 1 {
+                        let below = self.infix(Infix::Less, x, lower);
+                        let ordered = self.infix(Infix::LessEqual, lower, upper);
+                        self.infix(Infix::And, below, ordered)
+                    } else {
+                        let above = self.infix(Infix::Greater, x, upper);
+                        let crossed = self.infix(Infix::Greater, lower, upper);
+                        self.infix(Infix::Or, above, crossed)
+                    };
                     let zero = self.number(0.0);
                     self.call("where", &[outside, c, zero])
                 }
@@ -187,8 +200,11 @@ impl Sweep<'_> {
         }
         let c = self.shared(c);
         let along = |sweep: &mut Self, function: &str, value: ExprId| {
-            let has = sweep.info(value).dims.iter().any(|dim| dim.same_base(&over[0].0));
-            if has { sweep.reduced(function, value, &over) } else { value }
+            let dims = &sweep.info(value).dims;
+            match dims.iter().find(|dim| dim.same_base(&over[0].0)).cloned() {
+                Some(own) => sweep.reduced(function, value, &[(own, over[0].1)]),
+                None => value,
+            }
         };
         let value = match function {
             "softmax" | "topk_softmax" => {

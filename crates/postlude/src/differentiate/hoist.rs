@@ -1,6 +1,6 @@
 //! Names for products, so that the derivatives can read them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::dtype::DType;
 use crate::graph::free_name;
@@ -15,6 +15,8 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
     let declared = signature.flat_map(|it| it.inputs.iter().chain(&it.outputs)).map(|it| &it.name);
     let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
     let mut names: Vec<String> = declared.chain(targets).map(|name| name.text.clone()).collect();
+    // By what they multiply.
+    let mut named: HashMap<String, String> = HashMap::new();
     // A product that is rounded at once is named as it is rounded.
     let casts = ast.exprs.iter().filter(|(id, _)| rounds_product(ast, *id));
     let rounded: HashSet<ExprId> = casts.flat_map(|(_, cast)| cast.kind.children()).collect();
@@ -30,9 +32,24 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
             };
             let mut new = exprs.push(expr.kind.map_children(known), expr.span);
             let is_product = matches!(expr.kind, ExprKind::Product(..)) && !rounded.contains(&id);
-            if (is_product || rounds_product(ast, id)) && statement.value != id {
+            if is_product || rounds_product(ast, id) {
+                let text = exprs.display(new).to_string();
+                if statement.value == id {
+                    // Further products of the same operands are this one.
+                    if let [target] = statement.targets.as_slice() {
+                        named.entry(text).or_insert_with(|| target.text.clone());
+                    }
+                    places[id.0 as usize] = Some(new);
+                    continue;
+                }
+                if let Some(name) = named.get(&text) {
+                    places[id.0 as usize] =
+                        Some(exprs.push(ExprKind::Name(name.clone()), expr.span));
+                    continue;
+                }
                 let name = free_name("product", |name| names.iter().any(|it| it == name));
                 names.push(name.clone());
+                named.insert(text, name.clone());
                 let targets = vec![Name::new(name.clone(), Span::default())];
                 statements.push(Statement { targets, value: new });
                 new = exprs.push(ExprKind::Name(name), expr.span);

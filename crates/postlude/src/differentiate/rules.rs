@@ -4,9 +4,9 @@ use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Infix, Prefix, Statement};
 
-use super::dims::product;
+use super::dims::{Info, product};
 use super::error::GradError;
-use super::{Sweep, called};
+use super::{Save, Sweep, called};
 
 /// Whether a derivative passes an operator.
 pub(super) fn is_arithmetic(infix: Infix) -> bool {
@@ -62,32 +62,50 @@ impl Sweep<'_> {
         }
     }
 
-    /// The sum of a value over the dims of a whole that an operand lacks, or has in runs.
+    /// The sum of a value over the dims of a whole that an operand lacks, or has in runs. Along a dim that the value lacks, or
+    /// has in runs, it is the same for all elements.
     pub(super) fn reduced_to(&mut self, mut value: ExprId, whole: &[Dim], own: &[Dim]) -> ExprId {
         let mut summed: Vec<(Dim, Option<u32>)> = Vec::new();
+        let mut times = 1;
         for dim in whole {
             let wanted = own.iter().find(|own| own.same_base(dim)).cloned();
             let here = self.info(value).dims.iter().find(|own| own.same_base(dim)).cloned();
+            let each = dim.divisor().max(1);
             match (here, wanted) {
-                (Some(here), None) => summed.push((here, None)),
-                (Some(here), Some(wanted)) if here.divisor() < wanted.divisor() => {
-                    summed.push((here.clone(), Some(wanted.divisor() / here.divisor())));
+                (Some(here), None) => {
+                    times *= here.divisor() / each;
+                    summed.push((here, None));
                 }
-                (Some(_), Some(_)) => {}
+                (Some(here), Some(wanted)) if here.divisor() < wanted.divisor() => {
+                    times *= here.divisor() / each;
+                    let run = wanted.divisor() / here.divisor().max(1);
+                    summed.push((here, Some(run)));
+                }
+                (Some(_) | None, Some(wanted)) => times *= wanted.divisor() / each,
                 (None, None) => {
                     let size = self.size(dim);
                     value = self.infix(Infix::Multiply, value, size);
                 }
-                (None, Some(wanted)) => {
-                    let times = wanted.divisor() / dim.divisor().max(1);
-                    if times > 1 {
-                        let times = self.number(f64::from(times));
-                        value = self.infix(Infix::Multiply, value, times);
-                    }
-                }
             }
         }
-        if summed.is_empty() { value } else { self.reduced("sum", value, &summed) }
+        if !summed.is_empty() {
+            value = self.reduced("sum", value, &summed);
+        }
+        if times > 1 {
+            let times = self.number(f64::from(times));
+            value = self.infix(Infix::Multiply, value, times);
+        }
+        value
+    }
+
+    /// A value with all dims of another one.
+    pub(super) fn widened(&mut self, value: ExprId, like: ExprId) -> ExprId {
+        let (own, all) = (&self.info(value).dims, &self.info(like).dims);
+        if all.iter().all(|dim| own.contains(dim)) {
+            return value;
+        }
+        let same = self.infix(Infix::Equal, like, like);
+        self.call("where", &[same, value, value])
     }
 
     fn pass_infix(&mut self, id: ExprId, infix: Infix, (a, b): (ExprId, ExprId), c: ExprId) {
@@ -221,7 +239,10 @@ impl Sweep<'_> {
     /// The name that an expression's statement gives it.
     fn name_of(&mut self, id: ExprId) -> Option<ExprId> {
         let statement = self.ast.statements.iter().find(|statement| statement.value == id)?;
-        let info = self.info(id).clone();
+        let info = match self.save {
+            Save::Products => Info::of_tensor(&self.info(id).dims),
+            Save::Nothing => self.info(id).clone(),
+        };
         Some(self.push(ExprKind::Name(statement.targets[0].text.clone()), info))
     }
 
@@ -283,7 +304,7 @@ impl Sweep<'_> {
     }
 
     /// What an operand is multiplied as.
-    fn operand_dtype(&self, operand: ExprId) -> DType {
+    pub(super) fn operand_dtype(&self, operand: ExprId) -> DType {
         let mut open = vec![operand];
         while let Some(id) = open.pop() {
             if let Some(dtype) = self.value_dtype(id) {

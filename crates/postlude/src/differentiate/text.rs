@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Elem};
 use crate::shape::{self, Dim};
 use crate::syntax::{Declaration, ExprId, ExprKind, Statement};
 
+use super::dims::is_product;
 use super::{Derived, Save, Sweep};
 
 /// The texts of both passes.
@@ -107,7 +108,7 @@ impl Reached {
             let (ExprKind::Name(name) | ExprKind::Annotated(name, _)) = kind else { continue };
             let assigns = |it: &Statement| it.targets.iter().any(|target| target.text == *name);
             match sweep.ast.statements.iter().position(assigns) {
-                Some(place) if save == Save::Products && sweep.is_product(place) => {
+                Some(place) if save == Save::Products && sweep.is_saved(place) => {
                     reached.saved.insert(place);
                 }
                 Some(place) => {
@@ -124,16 +125,26 @@ impl Reached {
 }
 
 impl Sweep<'_> {
-    /// Whether a statement's value is a product, perhaps rounded.
-    fn is_product(&self, place: usize) -> bool {
-        let value = self.ast.statements[place].value;
-        let product = |id: ExprId| matches!(self.ast.exprs[id].kind, ExprKind::Product(..));
+    /// Whether a statement's value is saved: a product, perhaps rounded, that no output stores as another dtype.
+    fn is_saved(&self, place: usize) -> bool {
+        let statement = &self.ast.statements[place];
+        let name = &statement.targets[0].text;
+        let output = self.signature.outputs.iter().find(|output| output.name.text == *name);
+        is_product(self.ast, statement.value)
+            && output.is_none_or(|output| output.dtype == self.saved_dtype(statement.value))
+    }
+
+    /// The dtype that keeps a product as it is.
+    fn saved_dtype(&self, value: ExprId) -> DType {
         match &self.ast.exprs[value].kind {
-            ExprKind::Product(..) => true,
-            ExprKind::Call { function, grad: false, arguments } => {
-                DType::from_name(&function.text).is_some() && product(arguments[0])
+            ExprKind::Call { function, .. } => {
+                DType::from_name(&function.text).unwrap_or(DType::F32)
             }
-            _ => false,
+            ExprKind::Product(left, _) => match self.operand_dtype(*left).elem() {
+                Elem::I32 => DType::I32,
+                Elem::F32 | Elem::Bool => DType::F32,
+            },
+            _ => DType::F32,
         }
     }
 
@@ -145,10 +156,6 @@ impl Sweep<'_> {
         if let Some(output) = declared {
             return (name, output.dtype, output.dims.clone().unwrap_or_default());
         }
-        let dtype = match &self.ast.exprs[statement.value].kind {
-            ExprKind::Call { function, .. } => DType::from_name(&function.text),
-            _ => None,
-        };
-        (name, dtype.unwrap_or(DType::F32), self.info(statement.value).dims.clone())
+        (name, self.saved_dtype(statement.value), self.info(statement.value).dims.clone())
     }
 }

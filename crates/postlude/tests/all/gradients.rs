@@ -244,3 +244,62 @@ fn derived_kernels_agree_with_differences() {
     assert!(wrong.is_empty(), "{}\n{without:?}", wrong.join("\n"));
     assert_eq!(without, WITHOUT);
 }
+
+/// Forms that the library does not have: bodies on `A: f32[M, K]` and `W: f32[N, K]`, with further inputs and outputs.
+const FORMS: &[(&str, &str, &str)] = &[
+    (", s: f32[M]", "D: f32[M, N/4]", "D = sum(tanh(A @ W.T) + s, N, 4)"),
+    (", b: f32[N/4]", "D: f32[M, N/8]", "D = sum(tanh(A @ W.T) + b, N, 8)"),
+    (", b: f32[N/4]", "D: f32[M, N/4]", "D = sum(tanh(A @ W.T) * b, N, 4)"),
+    ("", "D: f32[M, N/4]", "D = sum(log_softmax(A @ W.T, N), N, 4)"),
+    ("", "D: f32[M, N/4]", "D = sum(layer_norm(A @ W.T, N, 1e-3), N, 4)"),
+    ("", "D: f32[M]", "D = sum(dropout(A @ W.T, 0.5, 7, 0), N)"),
+    ("", "D: f32[N, M]", "D = gelu(A @ W.T)"),
+    (", x: f32[M, N]", "D: f32[M, N/4]", "z = mean(x, N, 4); D = z + mean(A @ W.T, N, 4)"),
+    ("", "D: f32[M, N]", "z = A @ W.T; D = where(z > 0, square(A @ W.T), 0.5 * z)"),
+    ("", "D: f32[]", "D = mean(square(A @ W.T))"),
+    ("", "(D: f32[M, N], Z: bf16[M, N])", "Z = A @ W.T; D = exp(Z)"),
+    (", b: f32[N]", "D: f32[M, N]", "D = clamp(A @ W.T, -0.25, b)"),
+    (", V: f32[P, N]", "(D: f32[M, P], H: f32[M, N])", "H = silu(A @ W.T); D = H @ V.T"),
+    ("", "D: f32[M, N]", "a, b = halves(A @ W.T); D = concat(a * b, b)"),
+    ("", "D: f32[M, N/2]", "a, b = pairs(A @ W.T, 8); D = a * sigmoid(b)"),
+    ("", "D: f32[M]", "D = prod(1.0 + 0.1 * (A @ W.T), N)"),
+];
+
+#[test]
+fn derivatives_of_forms_agree_with_differences() {
+    let mut wrong = Vec::new();
+    for (inputs, outputs, body) in FORMS {
+        let text =
+            format!("kernel k(A: f32[M, K], W: f32[N, K]{inputs}) -> {outputs} {{ {body} }}");
+        let kernel = Kernel::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for save in [Save::Nothing, Save::Products] {
+            let derived = kernel.grad(&[], save);
+            assert!(derived.is_ok(), "{text}: {}", derived.unwrap_err());
+            // What bends inside of the step is seen at another place.
+            let near = [7, 8, 9].into_iter().any(|seed| {
+                let found = compare(&kernel, save, seed);
+                found.is_some_and(|(difference, total, size)| {
+                    let bound = 0.01 * difference.abs().max(total.abs()) + 0.002 * size + 1e-3;
+                    (difference - total).abs() <= bound
+                })
+            });
+            if !near {
+                wrong.push(format!("{text} {save:?}: {:?}", compare(&kernel, save, 7)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_has_no_derivative_is_an_error() {
+    let error = |text: &str, wrt: &[&str]| {
+        let kernel = Kernel::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        kernel.grad(wrt, Save::Nothing).unwrap_err().summary()
+    };
+    let text = "kernel k(A: f32[M, K], W: f32[N, K], p: f32, s: f32[N], t: i32[M]) -> D: f32[M, N] { D = dropout(A @ W.T, p, 7, 0) }";
+    assert_eq!(error(text, &["p"]), "`dropout` has no derivative in argument 2");
+    assert_eq!(error(text, &["A", "s"]), "no output of floats depends on `s`");
+    assert_eq!(error(text, &["B"]), "the kernel has no input `B`");
+    assert_eq!(error(text, &["t"]), "`t` is i32: only floats have derivatives");
+}
