@@ -71,7 +71,7 @@ fn unstacked(graph: &Graph) -> (Cow<'_, Graph>, Vec<views::Element>) {
     if graph.outputs().iter().all(|output| output.stack.is_none()) {
         return (Cow::Borrowed(graph), elements);
     }
-    let mut new = graph.keeping(Some(&[]));
+    let mut new = graph.without_outputs();
     for (_, output) in graph.outputs().iter().flat_map(Output::unstacked) {
         new.push_output(output);
     }

@@ -107,6 +107,14 @@ pub(super) fn elsewhere(
             elsewhere.remove(&place);
         }
     }
+    // Statements that nothing reads are typed here, unless what they read is elsewhere.
+    let used: BTreeSet<usize> = outputs.iter().flat_map(|output| reach(output, true)).collect();
+    for (place, statement) in unit.ast.statements.iter().enumerate() {
+        let read = read_statements(unit.ast, statement.value, false);
+        if !used.contains(&place) && read.iter().any(|read| elsewhere.contains(read)) {
+            elsewhere.insert(place);
+        }
+    }
     elsewhere
 }
 

@@ -51,6 +51,11 @@ impl Graph {
         own.take(self.outputs.len()).collect()
     }
 
+    /// The same graph, which stores nothing itself.
+    pub(crate) fn without_outputs(&self) -> Graph {
+        Graph { outputs: Vec::new(), ..self.clone() }
+    }
+
     /// The same kernel with only the results of these names; all of them for `None`.
     pub fn keeping(&self, keep: Option<&[&str]>) -> Graph {
         let Some(keep) = keep else { return self.clone() };

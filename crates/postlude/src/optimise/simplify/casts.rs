@@ -103,7 +103,7 @@ pub(super) fn strip_stores(graph: Graph) -> Graph {
     if outputs == graph.outputs() {
         return graph;
     }
-    let mut stripped = graph.keeping(Some(&[]));
+    let mut stripped = graph.without_outputs();
     for output in outputs {
         stripped.push_output(output);
     }
