@@ -103,7 +103,7 @@ struct Sweep<'a> {
     /// The body's expressions, and behind them those of the derivatives.
     exprs: Exprs,
     infos: Vec<Info>,
-    /// Of the body's expressions, those that depend on what is asked for.
+    /// Whether each of the body's expressions depends on what is asked for.
     active: Vec<bool>,
     /// The cotangent of each of the body's expressions, as far as there is one.
     cotangents: Vec<Option<ExprId>>,

@@ -193,7 +193,7 @@ impl Graph {
         Graph { name: name.to_owned(), ..self.clone() }
     }
 
-    /// The inputs: those that are declared, then those that are computed.
+    /// The declared inputs, then the computed ones.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }

@@ -106,7 +106,7 @@ fn infer_all_outputs(
     if errors.is_empty() { Ok(outputs) } else { Err(first(errors)) }
 }
 
-/// The names that are outputs: those that nothing reads, or with a capital; their types are not known yet.
+/// The names that are outputs: nothing reads them, or they begin with a capital; their types are not known yet.
 fn output_names(ast: &Ast) -> Vec<Declaration> {
     let mut read: BTreeSet<&str> = BTreeSet::new();
     for (_, expr) in ast.exprs.iter() {

@@ -13,7 +13,7 @@ use super::error::CheckError;
 use super::{Body, Lowered, product};
 
 impl<'a> Body<'a> {
-    /// Lowers all statements but those that only other graphs read.
+    /// Lowers all statements that this graph reads, and unread ones.
     pub(super) fn lower_statements(&mut self, ast: &'a Ast, elsewhere: &BTreeSet<usize>) {
         let all = (0..ast.statements.len()).filter(|index| !elsewhere.contains(index));
         self.lower_own(ast, all);

@@ -117,8 +117,8 @@ fn deep_statements(unit: Unit<'_>, operands: [ExprId; 2]) -> Vec<usize> {
     read(true).filter(|place| !near.contains(place)).collect()
 }
 
-/// Statements that the outputs are made of outside of all operands; of a body without a signature, those that no other
-/// statement reads.
+/// Statements that the outputs are made of outside of all operands; of a body without a signature, statements that
+/// no other one reads.
 fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
     let ast = unit.ast;
     let mut read: BTreeSet<&str> = BTreeSet::new();

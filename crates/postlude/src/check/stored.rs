@@ -1,5 +1,5 @@
-//! Operands that graphs of their own compute as their text reads: those that are made of products, and those whose rows and
-//! columns are not the product's.
+//! Operands that graphs of their own compute as their text reads: operands that are made of products, and operands whose
+//! rows and columns are not the product's.
 
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
@@ -28,17 +28,7 @@ pub(super) fn resolve_stored(
     errors: &mut Vec<CheckError>,
 ) -> Option<Resolved> {
     let at = unit.ast.exprs[root].span;
-    let name = format!("{}_operand", side.name());
-    let (value, _) = oriented(&unit.ast.exprs, root);
-    let Stored { input, is_rounded } = unit.input(value, &name, errors)?;
-    if !is_rounded && !reads_f32(unit, root) {
-        errors.push(CheckError::OperandUnrounded { at });
-        return None;
-    }
-    if input.dtype.accumulator().is_none() {
-        errors.push(CheckError::OperandDType { dtype: input.dtype, at });
-        return None;
-    }
+    let input = stored_operand(unit, (root, side), errors)?;
     let stored = input.dims.as_deref().unwrap_or_default();
     let Some(row) = stored.len().checked_sub(2).map(|place| &stored[place]) else {
         errors.push(CheckError::OperandWithoutDims { at });
@@ -51,13 +41,12 @@ pub(super) fn resolve_stored(
     Some(Resolved { input, orientation, factors, scales, varying })
 }
 
-/// Resolves the expression of an operand that is made of products: a graph of theirs computes it as it stands.
-pub(super) fn resolve_products(
+/// The input that has an operand's value, of a dtype that is multiplied; `None` after reports.
+fn stored_operand(
     unit: Unit<'_>,
     (root, side): (ExprId, Side),
-    inputs: &mut Vec<Input>,
     errors: &mut Vec<CheckError>,
-) -> Option<(Resolved, OperandDims)> {
+) -> Option<Input> {
     let at = unit.ast.exprs[root].span;
     let name = format!("{}_operand", side.name());
     let (value, _) = oriented(&unit.ast.exprs, root);
@@ -70,6 +59,18 @@ pub(super) fn resolve_products(
         errors.push(CheckError::OperandDType { dtype: input.dtype, at });
         return None;
     }
+    Some(input)
+}
+
+/// Resolves the expression of an operand that is made of products: a graph of theirs computes it as it stands.
+pub(super) fn resolve_products(
+    unit: Unit<'_>,
+    (root, side): (ExprId, Side),
+    inputs: &mut Vec<Input>,
+    errors: &mut Vec<CheckError>,
+) -> Option<(Resolved, OperandDims)> {
+    let at = unit.ast.exprs[root].span;
+    let input = stored_operand(unit, (root, side), errors)?;
     let Some([batch @ .., first, second]) = input.dims.as_deref() else {
         errors.push(CheckError::OperandWithoutDims { at });
         return None;

@@ -146,7 +146,7 @@ impl Known {
         });
         if let Some((statement, at)) = found {
             let info = self.of_id(statement.value);
-            // A saved product is a tensor to those that read it.
+            // A saved product is a tensor of the backward kernel.
             if self.save == Save::Products && is_product(ast, statement.value) {
                 return Info::of_tensor(&info.dims);
             }

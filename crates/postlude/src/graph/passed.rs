@@ -10,7 +10,7 @@ impl Input {
 }
 
 impl Graph {
-    /// Inputs that a call passes: all but second names of other inputs, and those that are computed.
+    /// Inputs that a call passes: all but second names of other inputs and computed inputs.
     pub fn passed_inputs(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|input| input.is_passed())
     }

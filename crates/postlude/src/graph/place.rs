@@ -1,4 +1,4 @@
-//! Where elements are among those that `topk` folds together, by its own count.
+//! The index of an element among the elements that `topk` folds together.
 
 use super::{
     Binary, Columns, Constant, Fold, Graph, IndexAxis, NodeId, Op, Over, Part, Run, Split,
@@ -25,7 +25,7 @@ impl Place {
 }
 
 impl Graph {
-    /// Where each element of a value is among those that are folded; `None` where several dims are.
+    /// The index of each element of a value among the folded elements; `None` where several dims are.
     pub(crate) fn place_along(&mut self, over: Over, value: NodeId) -> Option<Place> {
         match over {
             Over { batch: false, row: None, column: Some(Run::All) } => {

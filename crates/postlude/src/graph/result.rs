@@ -1,4 +1,4 @@
-//! What a call writes: the outputs of the kernel's graph, and those that earlier graphs compute.
+//! What a call writes: the outputs of the kernel's graph, and the outputs that earlier graphs compute.
 
 use std::sync::Arc;
 

@@ -168,7 +168,7 @@ pub struct Prepared {
     /// What each input has to be, in the order of the signature; `None` for a number.
     inputs: Arc<[Option<Vec<usize>>]>,
     outputs: Arc<[Vec<usize>]>,
-    /// The places among the outputs of those that the last graph stores.
+    /// The places of the last graph's own outputs among all outputs.
     own: Vec<usize>,
     /// How many inputs a call passes.
     passed: usize,

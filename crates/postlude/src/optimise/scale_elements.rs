@@ -25,7 +25,7 @@ pub(crate) fn scale_elements(graph: &Graph, changes: impl Fn(&Graph) -> bool) ->
     with_operands(graph, &changes, with_scaled_elements)
 }
 
-/// The same kernel whose operands with block scales are K-major: those that lie the other way are copied first. Tensor cores
+/// The same kernel whose operands with block scales are K-major: operands that lie the other way are copied first. Tensor cores
 /// read 8-bit floats K-major alone. Infinities of f8e5m2 would not survive a copy, so those stay.
 pub(crate) fn turn_scaled_operands(graph: &Graph) -> Graph {
     let turns = |graph: &Graph| {

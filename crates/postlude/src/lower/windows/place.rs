@@ -109,16 +109,14 @@ impl<'a> Placing<'a> {
             Op::Reduce(fold, over @ Over { column: Some(Run::All), .. }, a) => {
                 let of = self.contexts.settled(*a);
                 let terms = self.operand(*a, of);
-                let folded = match fold {
-                    Fold::Top(_) if self.start(of).is_some() => {
-                        let one = self.new.make(Op::number(1.0));
-                        let weights = self.counted(Fold::Sum, (*a, one), of)?;
-                        self.new.make(Op::ReduceWeighted(*fold, *over, terms, weights))
-                    }
-                    _ => {
-                        let counted = self.counted(*fold, (*a, terms), of)?;
-                        self.new.make(Op::Reduce(*fold, *over, counted))
-                    }
+                let is_list = matches!(fold, Fold::Top(_)) && self.start(of).is_some();
+                let folded = if is_list {
+                    let one = self.new.make(Op::number(1.0));
+                    let weights = self.counted(Fold::Sum, (*a, one), of)?;
+                    self.new.make(Op::ReduceWeighted(*fold, *over, terms, weights))
+                } else {
+                    let counted = self.counted(*fold, (*a, terms), of)?;
+                    self.new.make(Op::Reduce(*fold, *over, counted))
                 };
                 return self.index_in(id, folded, of);
             }

@@ -193,10 +193,13 @@ fn copied(program: &TileProgram) -> Vec<Option<NodeId>> {
     }
     let copy = |output: &Output| {
         let value = output.value;
-        let of = match graph[value].op {
-            // An integer as an integer.
-            Op::Cast(DType::I32, of) if graph.ty(of).elem == Elem::I32 => of,
-            _ => value,
+        // An integer as an integer.
+        let of = if let Op::Cast(DType::I32, of) = graph[value].op
+            && graph.ty(of).elem == Elem::I32
+        {
+            of
+        } else {
+            value
         };
         let single = users[value.index()] == 0 && (of == value || users[of.index()] == 1);
         let along = program.plain_kind(output) == Some(Kind::AlongRows);

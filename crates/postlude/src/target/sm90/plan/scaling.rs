@@ -119,7 +119,7 @@ impl Scaling {
             || (self.run.is_multiple_of(tile.promoted_columns()) && tile.cluster.split_k() == 1)
     }
 
-    /// Registers that a stage's factors and where the next ones are take of a thread that promotes, beside those that it
+    /// Registers that a stage's factors and where the next ones are take of a thread that promotes, beside the registers that it
     /// has to spare.
     pub(super) fn registers(self, tile: Tile) -> u32 {
         let parts = tile.columns / tile.promoted_columns();

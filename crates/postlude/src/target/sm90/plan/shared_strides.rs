@@ -1,4 +1,4 @@
-//! Tensors whose strides a launch passes once: where it has many vectors of the same dims, those that lie alike.
+//! Tensors whose strides a launch passes once: many vectors of the same dims that lie alike.
 
 use crate::graph::Graph;
 use crate::lower::TileProgram;

@@ -29,12 +29,10 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
         let copies = outputs.zip(&self.plan.copied).filter_map(|((output, to), from)| {
             let Op::Input(input) = self.plan.graph[(*from)?].op else { return None };
             let source = self.parameters.sources.iter().find(|(id, _)| *id == input);
-            match (source, to) {
-                (Some((_, Source::Memory(from))), Destination::Direct(to)) => {
-                    Some((output, from, to))
-                }
-                _ => panic!("compiler bug: a vector that is not in memory"),
-            }
+            let (Some((_, Source::Memory(from))), Destination::Direct(to)) = (source, to) else {
+                panic!("compiler bug: a vector that is not in memory")
+            };
+            Some((output, from, to))
         });
         let copies: Vec<_> = copies.collect();
         if copies.is_empty() {
