@@ -101,12 +101,17 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
 
 /// The kernel whose last launch is shown, cut where one launch is refused, and all of its launches where there are several.
 fn launches<'a>(
-    loaded: &Loaded,
+    loaded: &'a Loaded,
     compiled: &'a Compiled,
-    options: &Options,
+    options: &'a Options,
     arguments: &ExplainArguments,
 ) -> Result<(&'a Compiled, Option<String>), Failure> {
     let problem = GpuProblem::new(loaded, compiled, options, &arguments.compile)?;
+    if problem.compiled.computes_operand() {
+        let text = "# load warps compute an operand as they load it";
+        let compiled = problem.compiled;
+        return Ok((compiled, Some(format!("{text}\n{}", compiled.optimised()))));
+    }
     let refusal = problem.refusal();
     if let (Some(refusal), Some(cut)) = (refusal, compiled.cut()) {
         let text =

@@ -58,8 +58,12 @@ impl<'a> GpuProblem<'a> {
         let sizes = loaded.sizes(given)?;
         let problem =
             Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
-        let placements = Placements::packed(compiled.optimised(), &problem);
-        Ok(GpuProblem { loaded, compiled, options, problem, placements })
+        let of = |compiled: &'a Compiled| {
+            let placements = Placements::packed(compiled.optimised(), &problem);
+            GpuProblem { loaded, compiled, options, problem: problem.clone(), placements }
+        };
+        let in_mainloop = compiled.in_mainloop(&problem).map(of);
+        Ok(in_mainloop.filter(|it| it.refusal().is_none()).unwrap_or_else(|| of(compiled)))
     }
 
     /// The problem with the given schedule if it fits, or with the planner's.

@@ -49,11 +49,13 @@ pub enum Suite {
     I8,
     /// Products of TF32 operands, T1 to T4.
     Tf32,
+    /// Products of few rows, as in decoding: D1 to D12, and the same with a bias and an activation.
+    Decode,
 }
 
 impl Suite {
     /// All of them, in the order of reports.
-    pub const ALL: [Suite; 13] = [
+    pub const ALL: [Suite; 14] = [
         Suite::FirstUse,
         Suite::Plain,
         Suite::Fused,
@@ -67,6 +69,7 @@ impl Suite {
         Suite::Fp8,
         Suite::I8,
         Suite::Tf32,
+        Suite::Decode,
     ];
     /// What is measured when nobody says what.
     pub const USUAL: [Suite; 3] = [Suite::FirstUse, Suite::Plain, Suite::Fused];
@@ -87,6 +90,7 @@ impl Suite {
             Suite::Fp8 => "fp8",
             Suite::I8 => "i8",
             Suite::Tf32 => "tf32",
+            Suite::Decode => "decode",
         }
     }
 
@@ -111,6 +115,7 @@ impl Suite {
             Suite::Fp8 => operands::fp8(),
             Suite::I8 => operands::i8(),
             Suite::Tf32 => operands::tf32(),
+            Suite::Decode => decode_rows(),
         }
         .into_iter()
         .map(|row| Row { suite: self, ..row })
@@ -152,6 +157,24 @@ const LARGE: &[[usize; 3]] = &[
 
 fn large_row([m, n, k]: [usize; 3]) -> Row {
     Row::plain(format!("L-{m}-{n}-{k}"), [m, n, k], Layout::Tn)
+}
+
+/// Rows of A, and N and K of layers that weights are read for.
+const DECODE_ROWS: [usize; 4] = [1, 16, 64, 128];
+const DECODE_LAYERS: [[usize; 2]; 3] = [[4096, 4096], [14336, 4096], [4096, 14336]];
+const BIAS_SILU: &str = "D = silu(A @ W.T + bias[N])";
+
+fn decode_rows() -> Vec<Row> {
+    let sizes = DECODE_ROWS.iter().flat_map(|m| DECODE_LAYERS.map(|[n, k]| [*m, n, k]));
+    let plain =
+        (1..).zip(sizes).map(|(number, sizes)| Row::plain(format!("D{number}"), sizes, Layout::Tn));
+    let fused = |row: &Row| Row {
+        name: format!("{}-silu", row.name),
+        source: BIAS_SILU.to_owned(),
+        library: None,
+        ..row.clone()
+    };
+    plain.flat_map(|row| [fused(&row), row]).collect()
 }
 
 const BIAS_RELU: &str = "D = relu(A @ W.T + bias[N])";

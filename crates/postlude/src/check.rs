@@ -411,6 +411,7 @@ fn inputs_of(declarations: &[Declaration]) -> Vec<Input> {
             }),
             computed: None,
             result: None,
+            in_mainloop: false,
         })
         .collect()
 }

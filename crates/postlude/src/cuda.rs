@@ -18,15 +18,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Error;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, MathMode, Side};
 use crate::lower::Lowered;
-use crate::optimise::without_scales;
+use crate::optimise::{operands_in_mainloop, without_scales};
 use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{self, Chip, Planned, Planning, Schedule, TargetRefusal};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -64,6 +64,8 @@ pub(crate) struct GpuKernel {
     earlier: Vec<Arc<GpuKernel>>,
     /// The same kernel cut into several launches, once one launch was refused.
     cut: OnceLock<Option<Arc<GpuKernel>>>,
+    /// The same kernel whose last launch computes an operand as it loads it.
+    in_mainloop: OnceLock<Option<(Side, Arc<GpuKernel>)>>,
 }
 
 impl GpuKernel {
@@ -77,8 +79,9 @@ impl GpuKernel {
         let own = Settings { schedule: None, ..settings.clone() };
         let earlier =
             optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
-        let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
-        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut }
+        let (programs, earlier) = (Programs::default(), earlier.collect());
+        let (cut, in_mainloop) = (OnceLock::new(), OnceLock::new());
+        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut, in_mainloop }
     }
 
     /// A graph as a kernel.
@@ -99,6 +102,20 @@ impl GpuKernel {
         self.cut.get_or_init(cut).as_ref()
     }
 
+    /// The same kernel whose last launch computes an operand as it loads it, where that is worth it at these sizes.
+    fn in_mainloop(&self, problem: &Problem) -> Option<&Arc<GpuKernel>> {
+        let made = || {
+            let (side, graph) = operands_in_mainloop(&self.optimised, target::widens)?;
+            Some((side, GpuKernel::of(&Arc::new(graph), self.settings.clone())))
+        };
+        let (side, kernel) = self.in_mainloop.get_or_init(made).as_ref()?;
+        let wanted = match &self.settings.schedule {
+            Some(schedule) => schedule.computes_operand(),
+            None => target::is_worth_in_mainloop(*side, problem),
+        };
+        wanted.then_some(kernel)
+    }
+
     /// How a call on host tensors would be run on a GPU, or why it is not.
     pub(crate) fn schedule(
         &self,
@@ -107,6 +124,11 @@ impl GpuKernel {
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
         let placements = crate::image::placements(&self.optimised, problem, arguments);
+        if let Some(in_mainloop) = self.in_mainloop(problem)
+            && let Ok(planned) = in_mainloop.plan(problem, &placements, chip(device)?)
+        {
+            return Ok(planned[0].schedule());
+        }
         match self.plan(problem, &placements, chip(device)?) {
             Ok(planned) => Ok(planned[0].schedule()),
             Err(refusal) => match self.cut() {

@@ -84,6 +84,8 @@ pub struct Input {
     pub computed: Option<Arc<Graph>>,
     /// Where a computed input is an output of the kernel too: its place among the results.
     pub result: Option<u32>,
+    /// Whether the launch that multiplies a computed input computes it where it loads it: no memory holds it.
+    pub in_mainloop: bool,
 }
 
 /// Whether an operand of the product is read with its last two dims swapped.

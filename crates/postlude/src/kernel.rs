@@ -13,6 +13,8 @@ use crate::cuda::{GpuKernel, Settings};
 use crate::define;
 use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+use crate::graph::Side;
 use crate::graph::{Graph, MathMode};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
@@ -298,6 +300,9 @@ pub struct Compiled {
     /// The same kernel cut into several launches, once one launch was refused.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     cut: Arc<OnceLock<Option<Compiled>>>,
+    /// The same kernel whose last launch computes an operand as it loads it, once that was asked for.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    in_mainloop: Arc<OnceLock<Option<(Side, Compiled)>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -313,7 +318,9 @@ impl Compiled {
             Lowered::new(&optimised)
         };
         let lowered = Arc::new(lowered);
+        let stored = || Arc::new((*optimised).clone().with_stored_operands());
         let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
+        let on_cpu = on_cpu.or_else(|| optimised.has_operand_in_mainloop().then(stored));
         let earlier: Arc<[Compiled]> = optimised
             .earlier()
             .iter()
@@ -334,6 +341,8 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            in_mainloop: Arc::default(),
             lowered,
             defined,
             on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
@@ -349,6 +358,9 @@ impl Compiled {
         let optimised = optimise::optimise(graph, options.math);
         let optimised = optimise::scale_elements(&optimised, |graph| !target::scales_sums(graph));
         let optimised = optimise::turn_scaled_operands(&optimised);
+        let in_mainloop = optimise::operands_in_mainloop(&optimised, target::widens)
+            .filter(|_| options.one_launch);
+        let optimised = in_mainloop.map_or(optimised, |(_, graph)| graph);
         Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
     }
 
@@ -360,6 +372,8 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            in_mainloop: Arc::default(),
             ..self.clone()
         }
     }
@@ -377,6 +391,30 @@ impl Compiled {
             Some(Compiled::new(self.defined.clone(), Arc::new(graph), self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
+    }
+
+    /// The same kernel whose last launch computes an operand as it loads it, where that is worth it at these sizes. A given schedule says
+    /// so itself.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    #[doc(hidden)]
+    pub fn in_mainloop(&self, problem: &Problem) -> Option<&Compiled> {
+        let made = || {
+            let (side, graph) = optimise::operands_in_mainloop(&self.optimised, target::widens)?;
+            let (defined, options) = (self.defined.clone(), self.options.clone());
+            Some((side, Compiled::new(defined, Arc::new(graph), options)))
+        };
+        let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
+        let wanted = match &self.options.hooks.schedule {
+            Some(schedule) => schedule.computes_operand(),
+            None => target::is_worth_in_mainloop(*side, problem),
+        };
+        wanted.then_some(compiled)
+    }
+
+    /// Whether its last launch computes an operand as it loads it.
+    #[doc(hidden)]
+    pub fn computes_operand(&self) -> bool {
+        self.optimised.has_operand_in_mainloop()
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.

@@ -8,6 +8,7 @@
 mod fold_constants;
 mod form_fma;
 mod hoist;
+mod in_mainloop;
 mod merge_common;
 mod prune;
 mod reduce_strength;
@@ -20,6 +21,7 @@ mod split_operators;
 
 use crate::graph::{Graph, MathMode, Stage};
 
+pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
 
 /// What every pass may know beside the graph.

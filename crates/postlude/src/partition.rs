@@ -144,6 +144,7 @@ impl<'a> Cutting<'a> {
                     same_as: None,
                     computed: Some(computed.clone()),
                     result: None,
+                    in_mainloop: false,
                 });
             }
         }

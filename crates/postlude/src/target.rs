@@ -21,7 +21,7 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, Input, MathMode, Side};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
@@ -99,6 +99,15 @@ impl Schedule {
         }
     }
 
+    /// Whether load warps compute an operand.
+    pub(crate) fn computes_operand(&self) -> bool {
+        match &self.0 {
+            ScheduleKind::Sm90(schedule) => {
+                schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.is_widened())
+            }
+        }
+    }
+
     /// The tile of a CTA.
     pub fn tile(&self) -> Tile {
         match &self.0 {
@@ -138,6 +147,22 @@ pub fn renamed_words(text: &str) -> Vec<(String, String)> {
 /// Whether a target multiplies the sums of runs of K with a graph's block scales; elements are scaled where none does.
 pub(crate) fn scales_sums(graph: &Graph) -> bool {
     sm90::scales_sums(graph)
+}
+
+/// Whether a target's launch computes an operand as it loads it.
+pub(crate) fn widens(input: &Input) -> bool {
+    sm90::widens(input)
+}
+
+/// Whether a launch that computes an operand as it loads it is worth it: every tile along the other side computes it again.
+pub(crate) fn is_worth_in_mainloop(side: Side, problem: &Problem) -> bool {
+    /// Beyond as many, a launch that stores the operand costs less.
+    const MOST: usize = 256;
+    let others = match side {
+        Side::Left => problem.product_columns(),
+        Side::Right => problem.rows,
+    };
+    others <= MOST
 }
 
 /// Why a chip does not run a program.

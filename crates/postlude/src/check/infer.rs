@@ -92,6 +92,9 @@ fn infer_all_outputs(
         let own = source.outputs.iter().map(|output| output.name.text.as_str());
         let own: Vec<&str> =
             own.filter(|name| !outputs.iter().any(|it| it.name.text == *name)).collect();
+        if own.is_empty() {
+            continue;
+        }
         let statements: Vec<_> = own.iter().filter_map(|name| assignment(ast, name)).collect();
         let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
         let places: Vec<usize> = statements.iter().map(|(place, _)| *place).collect();

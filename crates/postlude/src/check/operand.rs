@@ -471,7 +471,15 @@ impl Resolving<'_, '_> {
             let output = Output { name: name.clone(), dtype, dims: dims.to_vec(), value, stack };
             graph.push_output(output);
             let computed = Some(Arc::new(graph));
-            Input { name, dtype, dims: Some(dims.to_vec()), same_as: None, computed, result: None }
+            Input {
+                name,
+                dtype,
+                dims: Some(dims.to_vec()),
+                same_as: None,
+                computed,
+                result: None,
+                in_mainloop: false,
+            }
         });
         self.inputs.push(input);
         InputId(self.inputs.len() as u32 - 1)

@@ -268,7 +268,15 @@ impl Value {
         let (value, stack) = (node, None);
         graph.push_output(Output { name: name.clone(), dtype, dims: dims.clone(), value, stack });
         let computed = Some(Arc::new(graph));
-        Input { name, dtype, dims: Some(dims), same_as: None, computed, result: None }
+        Input {
+            name,
+            dtype,
+            dims: Some(dims),
+            same_as: None,
+            computed,
+            result: None,
+            in_mainloop: false,
+        }
     }
 }
 

@@ -167,6 +167,7 @@ impl<'a> Unit<'a> {
                 same_as: None,
                 computed: Some(graph.clone()),
                 result: result.map(|place| place as u32),
+                in_mainloop: false,
             };
             (input, self.kept(&graph, &stored.name))
         });

@@ -99,6 +99,12 @@ impl PreparedCall {
         device: &Device,
         checked: &Checked,
     ) -> Result<PreparedCall, Error> {
+        if let Some(in_mainloop) = kernel.in_mainloop(&checked.problem) {
+            let planned = in_mainloop.plan(&checked.problem, &checked.placements, chip(device)?);
+            if planned.is_ok() {
+                return PreparedCall::of(in_mainloop, device, checked);
+            }
+        }
         let all = match kernel.plan(&checked.problem, &checked.placements, chip(device)?) {
             Ok(all) => all,
             Err(refusal) => {

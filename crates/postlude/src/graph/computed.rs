@@ -60,11 +60,13 @@ impl Graph {
         self
     }
 
-    /// The graphs that compute inputs, each once.
+    /// The graphs that compute inputs in launches before this one's, each once.
     pub(crate) fn earlier(&self) -> Vec<Earlier<'_>> {
         let mut all: Vec<Earlier<'_>> = Vec::new();
         for (place, input) in self.inputs.iter().enumerate() {
-            let Some(graph) = &input.computed else { continue };
+            let Some(graph) = input.computed.as_ref().filter(|_| !input.in_mainloop) else {
+                continue;
+            };
             let at = all.iter().position(|known| Arc::ptr_eq(known.graph, graph));
             let at = at.unwrap_or_else(|| {
                 all.push(Earlier { graph, inputs: vec![None; graph.outputs.len()] });
@@ -91,11 +93,29 @@ impl Graph {
         all
     }
 
-    /// The same graph, all of whose inputs are passed to it.
+    /// The same graph, all of whose inputs are passed to it but for operands that it computes where it loads them.
     pub(crate) fn with_plain_inputs(&self) -> Graph {
         let mut plain = self.clone();
-        plain.inputs.iter_mut().for_each(|input| input.computed = None);
+        let passed = plain.inputs.iter_mut().filter(|input| !input.in_mainloop);
+        passed.for_each(|input| input.computed = None);
         plain
+    }
+
+    /// The same graph whose launch computes this input as it loads it.
+    pub(crate) fn in_mainloop(mut self, input: InputId) -> Graph {
+        self.inputs[input.0 as usize].in_mainloop = true;
+        self
+    }
+
+    /// The same graph, all of whose computed inputs are stored by earlier launches.
+    pub(crate) fn with_stored_operands(mut self) -> Graph {
+        self.inputs.iter_mut().for_each(|input| input.in_mainloop = false);
+        self
+    }
+
+    /// Whether its launch computes an operand as it loads it.
+    pub(crate) fn has_operand_in_mainloop(&self) -> bool {
+        self.inputs.iter().any(|input| input.in_mainloop)
     }
 
     /// Inputs that are declared; computed ones follow them.
@@ -206,10 +226,14 @@ impl Graph {
             let scales = product.scales.iter().map(|scale| scale.input);
             [product.left.0, product.right.0].into_iter().chain(scales)
         });
+        let sources = self.inputs.iter().filter(|input| input.in_mainloop);
+        let sources = sources
+            .flat_map(|input| input.computed.iter())
+            .flat_map(|graph| self.places_of(graph).into_iter().map(|place| InputId(place as u32)));
         let nodes = self.nodes().filter_map(|(_, node)| match node.op {
             Op::Input(input) | Op::Take(input, _) => Some(input),
             _ => None,
         });
-        products.chain(nodes)
+        products.chain(sources).chain(nodes)
     }
 }

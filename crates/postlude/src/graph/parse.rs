@@ -112,6 +112,9 @@ fn read_space(text: &str) -> Option<Space> {
     Some(Space::new(batch.to_vec(), row.clone(), column.clone()))
 }
 
+/// What follows the graph of an input that its launch computes where it loads it.
+const IN_MAINLOOP: &str = " in mainloop";
+
 fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>)> {
     let (name, rest) = text.split_once('(')?;
     let list = rest.strip_suffix('{')?.trim().strip_suffix(')')?;
@@ -123,6 +126,8 @@ fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>
         };
         let (name, dtype, dims) = read_declaration(declaration)?;
         let computed = other.and_then(|other| other.strip_prefix("computed "));
+        let in_mainloop = computed.is_some_and(|by| by.ends_with(IN_MAINLOOP));
+        let computed = computed.map(|by| by.strip_suffix(IN_MAINLOOP).unwrap_or(by));
         let (computed, result) = match computed {
             Some(by) => {
                 let (by, result) = match by.split_once(" result ") {
@@ -140,7 +145,7 @@ fn read_header(text: &str, earlier: &[Arc<Graph>]) -> Option<(String, Vec<Input>
             Some(_) | None => None,
         };
         let same_as = same_as.map(|place| InputId(place as u32));
-        inputs.push(Input { name, dtype, dims, same_as, computed, result });
+        inputs.push(Input { name, dtype, dims, same_as, computed, result, in_mainloop });
     }
     Some((name.trim().to_owned(), inputs))
 }

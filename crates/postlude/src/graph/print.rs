@@ -72,9 +72,10 @@ impl Graph {
     pub(crate) fn declaration_text(&self, input: &Input) -> String {
         match (input.same_as, &input.computed) {
             (Some(other), _) => format!("{input} = {}", self.inputs()[other.0 as usize].name),
-            (None, Some(graph)) => match input.result {
-                Some(place) => format!("{input} = computed {} result {place}", graph.name()),
-                None => format!("{input} = computed {}", graph.name()),
+            (None, Some(graph)) => match (input.result, input.in_mainloop) {
+                (Some(place), _) => format!("{input} = computed {} result {place}", graph.name()),
+                (None, true) => format!("{input} = computed {} in mainloop", graph.name()),
+                (None, false) => format!("{input} = computed {}", graph.name()),
             },
             (None, None) => input.to_string(),
         }

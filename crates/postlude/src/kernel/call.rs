@@ -104,6 +104,13 @@ impl<'c> Call<'c> {
                 }
             }
         }
+        // No memory holds what the launch computes itself.
+        for (input, tensor) in graph.inputs().iter().zip(&mut tensors) {
+            if input.in_mainloop {
+                let nothing = vec![0; input.dims.as_ref().map_or(0, Vec::len)];
+                *tensor = Some(Tensor::zeros(input.dtype, nothing)?);
+            }
+        }
         Ok(tensors.into_iter().flatten().collect())
     }
 

@@ -83,6 +83,11 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
+        if let Some(Ok(schedule)) =
+            self.in_mainloop(problem).map(|it| it.source().schedule(problem, arguments))
+        {
+            return Ok(schedule);
+        }
         let uncut = self.source().schedule(problem, arguments);
         self.or_cut(uncut, |cut| cut.sim_schedule(problem, arguments))
     }
@@ -105,6 +110,14 @@ impl Compiled {
 impl Call<'_> {
     /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated.
     fn simulated(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
+        if let Some(compiled) = self.compiled.in_mainloop(self.problem) {
+            let (problem, inputs) = (self.problem, self.borrowed());
+            let call = Call { compiled, problem, inputs, outputs: Vec::new() };
+            match call.simulated_uncut(outputs) {
+                Err(error) if error.is_refusal() => {}
+                simulated => return simulated,
+            }
+        }
         self.compiled.or_cut(self.simulated_uncut(outputs), |cut| {
             let (problem, inputs) = (self.problem, self.borrowed());
             Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs)

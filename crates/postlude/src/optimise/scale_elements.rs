@@ -156,5 +156,13 @@ fn computed_operand(
     let output = Output { name: name.clone(), dtype, dims: dims.clone(), value, stack: None };
     new.push_output(output);
     let computed = Some(Arc::new(new));
-    Input { name, dtype, dims: Some(dims), same_as: None, computed, result: None }
+    Input {
+        name,
+        dtype,
+        dims: Some(dims),
+        same_as: None,
+        computed,
+        result: None,
+        in_mainloop: false,
+    }
 }

@@ -186,6 +186,7 @@ impl<'a> Placing<'a> {
             same_as: None,
             computed: None,
             result: None,
+            in_mainloop: false,
         });
         self.views.push(View::windowed(input.0 as usize, context));
         self.placed.insert((input, context), placed);
@@ -230,6 +231,7 @@ impl<'a> Placing<'a> {
                 same_as: None,
                 computed: None,
                 result: None,
+                in_mainloop: false,
             });
             self.views.push(View::of_number(number.clone()));
             self.numbers.insert(number, input);

@@ -22,6 +22,7 @@ mod parameters;
 mod plan;
 mod ranges;
 mod scaling;
+mod shared_values;
 mod short;
 mod slot;
 mod split_k;
@@ -29,6 +30,7 @@ mod tile_scheduler;
 mod values;
 mod visit;
 mod warpgroup;
+mod widen;
 
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
@@ -116,6 +118,9 @@ fn fill_stages<'k>(
 ) {
     if mainloop.is_by_elements() {
         load::load_elements(k, plan, parameters, scheduler, ring);
+    } else if mainloop.is_widened() {
+        k.if_(warp.eq(0), || load::load_narrow(k, plan, parameters, scheduler));
+        k.if_(warp.ge(1), || load::widen(k, plan, parameters, scheduler, ring));
     } else if mainloop.is_staggered() {
         k.if_(warp.eq(0), || load::load_staggered(k, plan, parameters, scheduler));
         k.if_(warp.ge(1), || load::move_staggered(k, plan, parameters, scheduler, ring));

@@ -32,6 +32,7 @@ mod shared_strides;
 mod slots;
 mod streaming;
 mod text;
+mod widened;
 mod work;
 mod workspace;
 
@@ -43,8 +44,7 @@ pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
 pub(crate) use mainloop::Mainloop;
 pub(crate) use operand::{
-    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,
-    STAGING_SLOTS, operands,
+    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES, operands,
 };
 pub(crate) use place::EpilogueTransfer;
 pub(crate) use rank::{Candidate, candidates, fitted, schedules};
@@ -56,4 +56,5 @@ pub(crate) use schedule::Sm90Schedule;
 pub(crate) use shared_strides::SharedStrides;
 pub(crate) use slots::SLOT_ROWS;
 pub(crate) use text::renamed_words;
+pub(crate) use widened::{SPAN_BYTES, THREAD_BYTES, Widened, widened_operand, widens};
 pub(crate) use workspace::Workspace;

@@ -6,12 +6,13 @@ mod operand;
 use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 
 use crate::dtype::DType;
-use crate::graph::{BlockScale, Graph};
+use crate::graph::{BlockScale, Graph, InputId};
 use crate::lower::BoundProgram;
 use crate::placement::{Major, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
-    EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Workspace, operands,
+    EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Widened, Workspace, operands,
+    widened_operand,
 };
 
 use super::host;
@@ -52,6 +53,7 @@ fn facts(
         parameters.extend(operand::parameters(operand, part, problem));
     }
     parameters.extend(facts.scales(graph, placements));
+    parameters.extend(facts.shared_values(graph, placements, scalars));
     let inner = schedule.needs.mainloop.as_ref().map(|_| problem.inner);
     let sizes = [Some(problem.rows), Some(problem.product_columns()), inner, Some(problem.batch)];
     parameters.extend(sizes.into_iter().flatten().map(|size| Parameter::U32(size as u32)));
@@ -185,6 +187,37 @@ impl Facts<'_> {
             self.memory(Buffer(scale.input.0), declared.dtype, strides)
         };
         product.scales.iter().flat_map(scale).collect()
+    }
+
+    /// What the elements of an operand share that load warps widen.
+    fn shared_values(
+        &self,
+        graph: &Graph,
+        placements: &Placements,
+        scalars: &[Option<f64>],
+    ) -> Vec<Parameter> {
+        let Some((side, operand)) = widened_operand(graph) else { return Vec::new() };
+        let Some(widened) = Widened::of(&graph.inputs()[operand.0 as usize]) else {
+            panic!("compiler bug: planning let an operand through that is not widened")
+        };
+        let space = graph.space().of_operand(&graph.products()[0], side);
+        let mut parameters = Vec::new();
+        for (place, input) in widened.graph.inputs().iter().enumerate() {
+            if place == widened.source.0 as usize {
+                continue;
+            }
+            let own = graph.place_of(&input.name);
+            let Some(dims) = &input.dims else {
+                let value = scalars[own]
+                    .unwrap_or_else(|| panic!("compiler bug: the host passes no `{}`", input.name));
+                parameters.push(host::parameter(input.dtype, value));
+                continue;
+            };
+            let placement = placements.input(InputId(own as u32));
+            let strides = BodyStrides::new(&space, dims, &placement.strides);
+            parameters.extend(self.memory(Buffer(own as u32), input.dtype, strides));
+        }
+        parameters
     }
 
     /// A tensor that threads address.

@@ -11,7 +11,8 @@ use postlude_ptx::ring::{Receivers, Ring, Slot};
 use postlude_ptx::target::{Sm90a, Tma};
 use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER};
+use crate::graph::Side;
+use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER, Widened, widened_operand};
 
 use super::batch::Batch;
 use super::operand::{Copies, Elements, Mover, Piece, Staggered};
@@ -19,6 +20,8 @@ use super::parameters::{MappedTile, Parameters, Source};
 use super::plan::Plan;
 use super::split_k;
 use super::tile_scheduler::{TileScheduler, WorkTile};
+use super::values::Evaluator;
+use super::widen::Widener;
 
 /// What is staggered of A and B, one behind the other where both arrive.
 fn staggered_operands<'a, 'k>(
@@ -38,6 +41,18 @@ fn for_steps<'k>(
     scheduler: &TileScheduler<'k, Sm90a>,
     body: impl FnOnce(&[Piece<'k>]),
 ) {
+    for_tiles(k, parameters, scheduler, |pieces| {
+        k.for_(0, scheduler.steps, 1, |step| body(&pieces(step)));
+    });
+}
+
+/// Runs `body` for every tile, with what gives the pieces of a step.
+fn for_tiles<'k>(
+    k: Kernel<'k, Sm90a>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    body: impl FnOnce(&dyn Fn(Reg<'k, U32>) -> Vec<Piece<'k>>),
+) {
     let stage_depth = parameters.operands[0].part.depth;
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
     let first = k.imm(stage_depth).select(0, parameters.inner.eq(0));
@@ -49,13 +64,13 @@ fn for_steps<'k>(
         .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
-        k.for_(0, scheduler.steps, 1, |step| {
+        body(&|step: Reg<'k, U32>| {
             let depth = step.mad(stage_depth, first);
             let piece = |(place, batch): (usize, &Batch<'k>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
                 Piece { first, depth, batch: *batch }
             };
-            body(&batches.iter().enumerate().map(piece).collect::<Vec<_>>());
+            batches.iter().enumerate().map(piece).collect()
         });
         if scheduler.first_step().is_some() {
             split_k::attend(k);
@@ -170,6 +185,103 @@ pub(super) fn move_staggered<'k>(
             for each in staggered.iter().flatten() {
                 each.move_rows(&mover, [from, beside.stage(number)]);
             }
+        });
+    });
+}
+
+/// A load warp that widens, and the place of its operand.
+fn widener<'a, 'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+) -> (Widener<'a, 'k>, usize) {
+    let found = widened_operand(plan.graph);
+    let widened = found.and_then(|(_, id)| Widened::of(&plan.graph.inputs()[id.0 as usize]));
+    let (Some((side, _)), Some(widened), Some(values)) =
+        (found, widened, parameters.shared_values.as_ref())
+    else {
+        panic!("compiler bug: no operand is widened")
+    };
+    let place = match side {
+        Side::Left => 0,
+        Side::Right => 1,
+    };
+    let (warp, lane) = (k.uniform(k.thread() >> 5), k.thread() & 31);
+    let widener = Widener {
+        k,
+        part: parameters.operands[place].part,
+        widened,
+        values,
+        evaluator: Evaluator { k, plan, parameters },
+        warps: plan.movers(),
+        warp: warp - 1,
+        lane,
+    };
+    (widener, place)
+}
+
+/// The role of the first load warp where A or B is widened: TMA loads of narrow rows, as many bytes of each as a line of shared
+/// memory has.
+pub(super) fn load_narrow<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+) {
+    let (ring, slots) = (plan.staging(k), k.region(&plan.staging));
+    let (widener, place) = widener(k, plan, parameters);
+    let Some(map) = parameters.operands[place].narrow() else {
+        panic!("compiler bug: narrow rows without a map")
+    };
+    let (stages, per_byte) = (widener.stages(), widener.elements_of_byte());
+    let bytes = plan.schedule.staging_slot_bytes();
+    let at = ring.producer();
+    for_tiles(k, parameters, scheduler, |pieces| {
+        k.for_(0, scheduler.steps, stages, |step| {
+            let piece = pieces(step)[place];
+            ring.produce_by_warp(&at, |slot| {
+                let inner = piece.depth / per_byte;
+                let place = [inner, piece.first].into_iter().chain(piece.batch.places());
+                let place: Vec<_> = place.map(Into::into).collect();
+                let to = slots + slot.stage * bytes;
+                slot.load(to, map, &place, bytes, Receivers::Own, None);
+            });
+        });
+    });
+}
+
+/// The role of the other load warps there: they compute the stages' elements. The first of their threads issues the TMA loads of
+/// the other operand.
+pub(super) fn widen<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let (arrived, slots) = (plan.staging(k), k.region(&plan.staging));
+    let (widener, place) = widener(k, plan, parameters);
+    let (stages, lane) = (widener.stages(), k.thread() & 31);
+    let rows = if place == 0 { parameters.rows } else { parameters.columns };
+    let beside = Beside::new(k, plan, parameters, scheduler, 32);
+    let (from, at) = (arrived.consumer(lane), ring.producer());
+    let last = scheduler.steps - 1;
+    for_tiles(k, parameters, scheduler, |pieces| {
+        let begun = widener.begin(pieces(k.imm(0))[place], rows);
+        k.for_(0, scheduler.steps, stages, |first| {
+            arrived.consume(&from, |slot| {
+                let slot = slots + slot * plan.schedule.staging_slot_bytes();
+                let end = (first + stages).min(scheduler.steps);
+                k.for_(first, end, 1, |step| {
+                    let own = pieces(step);
+                    let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, &own);
+                    ring.produce_written(&at, lane, beside.leader, copy, |number| {
+                        let next = pieces((step + 1).min(last))[place];
+                        let within = step - first;
+                        widener.widen(&begun, next, (slot, within), beside.stage(number));
+                    });
+                });
+            });
         });
     });
 }

@@ -34,7 +34,9 @@ fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
         | OperandLoad::Staggered
         | OperandLoad::ElementsKMajor
         | OperandLoad::ElementsMnMajor
-        | OperandLoad::VectorsKMajor => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
+        | OperandLoad::VectorsKMajor
+        | OperandLoad::Widened4
+        | OperandLoad::Widened8 => (Major::K, DescriptorLayout::K_MAJOR_128, 32),
     }
 }
 

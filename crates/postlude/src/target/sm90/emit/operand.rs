@@ -8,7 +8,7 @@ mod elements;
 mod part;
 mod staggered;
 
-use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Policy, Reg};
+use postlude_ptx::kernel::{Kernel, MapParameter, NumberParameter, Policy, Reg, TensorMap};
 use postlude_ptx::target::{Sm90a, Tma};
 use postlude_ptx::types::U32;
 
@@ -19,7 +19,7 @@ use super::batch::parameter_name;
 use super::memory::Memory;
 pub(super) use copies::Copies;
 pub(super) use elements::Elements;
-pub(super) use part::{Part, Piece, grid};
+pub(super) use part::{LINE_BYTES, Part, Piece, grid};
 use staggered::Classes;
 pub(super) use staggered::{Mover, Staggered, shift};
 
@@ -46,7 +46,10 @@ impl<'k> Operand<'k> {
         (dtype, dims): (DType, usize),
     ) -> Self {
         let given = match part.load {
-            OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => Given::Map(k.parameter_map(name)),
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::Widened4
+            | OperandLoad::Widened8 => Given::Map(k.parameter_map(name)),
             OperandLoad::Staggered => Given::Staggered(Classes::declare(k, name)),
             OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
@@ -75,11 +78,20 @@ impl<'k> Operand<'k> {
         place: [Reg<'k, U32>; 2],
     ) -> Option<Copies<'k>> {
         match &self.given {
+            Given::Map(_) if self.part.load.is_widened() => None,
             Given::Map(map) => {
                 let (part, multicast) = (self.part, self.part.receivers(k, place));
                 Some(Copies { part, map: map.address(), policy, multicast })
             }
             Given::Staggered(_) | Given::Memory(_) => None,
+        }
+    }
+
+    /// The map of its narrow elements, if load warps widen them.
+    pub(super) fn narrow(&self) -> Option<TensorMap<'k>> {
+        match &self.given {
+            Given::Map(map) if self.part.load.is_widened() => Some(map.address()),
+            Given::Map(_) | Given::Staggered(_) | Given::Memory(_) => None,
         }
     }
 

@@ -7,12 +7,13 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::graph::{Graph, InputId};
 use crate::lower::TileProgram;
 use crate::shape::Dim;
-use crate::target::sm90::plan::{SharedStrides, Sm90Schedule};
+use crate::target::sm90::plan::{SharedStrides, Sm90Schedule, Widened, widened_operand};
 
 use super::batch::{BatchDims, declared_dims};
 use super::block_scale::ScaleParameter;
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
+use super::shared_values::SharedValues;
 use super::slot::SlotLayout;
 
 /// Where an input of the body comes from.
@@ -60,6 +61,8 @@ pub(super) struct Parameters<'k> {
     pub(super) operands: Vec<Operand<'k>>,
     /// The product's block scales.
     pub(super) scales: Vec<ScaleParameter<'k>>,
+    /// What the elements of an operand share that load warps widen.
+    pub(super) shared_values: Option<SharedValues<'k>>,
     pub(super) rows: Reg<'k, U32>,
     pub(super) columns: Reg<'k, U32>,
     pub(super) inner: Reg<'k, U32>,
@@ -168,6 +171,10 @@ impl<'k> Parameters<'k> {
         let graph = program.graph();
         let operands = operands(k, graph, schedule);
         let scales = ScaleParameter::declare_all(k, graph);
+        let widened = widened_operand(graph);
+        let widened = widened.and_then(|(_, id)| Widened::of(&graph.inputs()[id.0 as usize]));
+        let dims = declared_dims(graph.space());
+        let shared_values = widened.map(|widened| SharedValues::declare(k, widened, dims));
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns] = ["rows", "columns"].map(number);
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
@@ -199,6 +206,7 @@ impl<'k> Parameters<'k> {
         Parameters {
             operands,
             scales,
+            shared_values,
             rows,
             columns,
             inner,

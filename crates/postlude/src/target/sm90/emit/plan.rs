@@ -12,7 +12,7 @@ use crate::dtype::{DType, Elem};
 use crate::functions::Accuracy;
 use crate::graph::{Graph, Kind, MathMode, NodeId, Op, Output, accuracies};
 use crate::lower::TileProgram;
-use crate::target::sm90::plan::{Mainloop, OperandLoad, STAGING_SLOTS, Sm90Schedule, reused};
+use crate::target::sm90::plan::{Mainloop, OperandLoad, Sm90Schedule, reused};
 
 use super::operand::grid;
 use super::short;
@@ -67,7 +67,7 @@ impl<'a> Plan<'a> {
         let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
             0 => 0,
-            _ => Ring::<C>::barrier_bytes(STAGING_SLOTS),
+            _ => Ring::<C>::barrier_bytes(schedule.staging_slots()),
         };
         let c_barriers = planner.reserve(
             "tile operands' barriers",
@@ -125,7 +125,7 @@ impl Plan<'_> {
         k: Kernel<'k, C>,
     ) -> Option<(&Mainloop, Ring<'k, C>)> {
         let mainloop = self.schedule.needs.mainloop.as_ref()?;
-        let writers = if mainloop.is_staggered() { self.movers() } else { 4 };
+        let writers = if mainloop.is_staged() { self.movers() } else { 4 };
         let agents = Agents {
             producers: match mainloop.operands.map(OperandLoad::is_written) {
                 [false, false] => 1,
@@ -168,7 +168,7 @@ impl Plan<'_> {
     pub(super) fn staging<'k, C: Tma>(&self, k: Kernel<'k, C>) -> Ring<'k, C> {
         let grid = grid(self.schedule.tile.cluster);
         let agents = Agents { producers: 1, consumers: Consumers::Warps(self.movers()), grid };
-        Ring::new(k, k.region(&self.staging_barriers), STAGING_SLOTS, agents)
+        Ring::new(k, k.region(&self.staging_barriers), self.schedule.staging_slots(), agents)
     }
 
     /// The ring that a warpgroup's tile operands are loaded into.

@@ -19,6 +19,6 @@ mod value;
 pub(super) use evaluator::Evaluator;
 pub(super) use input::run_of_row;
 pub(super) use random::Pairs;
-pub(super) use scale::scale_code;
-pub(super) use slot::{byte_values, word_value};
+pub(super) use scale::{scale_code, scale_value};
+pub(super) use slot::{byte_values, tf32_value, word_value};
 pub(super) use value::{Environment, Place, State, Term, Value, fill};

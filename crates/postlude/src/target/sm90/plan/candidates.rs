@@ -68,6 +68,7 @@ pub(crate) const CANDIDATES: &[Tile] = &[
     LONG_ROWS[1],
     LONG_ROWS[2],
     THREE,
+    WIDENED,
 ];
 
 /// Tiles for whole rows where there is no product: no instruction limits their columns.
@@ -86,6 +87,9 @@ const WHOLE_ROWS: &[Tile] = &[
 
 /// For three products with a B that threads load: 64 columns each, and no cluster.
 const THREE: Tile = cooperative(128, 192, 2, ONE);
+
+/// For an operand that seven load warps widen, each 16 rows of a stage at a time.
+const WIDENED: Tile = cooperative(64, 112, 1, ONE);
 
 /// Those of the table that are there for rows longer than a tile.
 const LONG_ROWS: [Tile; 3] = [
@@ -119,7 +123,8 @@ impl Tile {
             [cooperative(128, 256, 2, ONE), cooperative(256, 128, 2, BESIDE)].contains(&self);
         let written = mainloop.is_written();
         let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
-            || self == THREE && mainloop.products != 3;
+            || self == THREE && mainloop.products != 3
+            || self == WIDENED && !mainloop.is_widened();
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
@@ -165,6 +170,8 @@ impl Tile {
             | OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => size % 64 == 0,
+            // A warp widens 16 rows of a stage at a time, or 8.
+            OperandLoad::Widened4 | OperandLoad::Widened8 => size % 16 == 0,
         };
         let written = mainloop.is_written();
         // Many accumulators leave the load warpgroup few registers.
@@ -173,7 +180,10 @@ impl Tile {
                 .operands
                 .iter()
                 .all(|load| matches!(load, OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor));
-        let mixed = mainloop.is_staggered() && mainloop.is_by_elements();
+        let staged = mainloop.operands.iter().filter(|load| load.is_widened()).count();
+        let mixed = mainloop.is_staggered() && mainloop.is_by_elements()
+            || (staged > 0
+                && mainloop.operands.iter().filter(|load| load.is_written()).count() > 1);
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
@@ -184,8 +194,9 @@ impl Tile {
             && !mixed
             && mainloop.operands.into_iter().zip(sides).all(whole)
             && (!written
-                || (self.cluster.split_k() == 1
+                || ((self.cluster.split_k() == 1 || mainloop.is_widened())
                     && (self.cluster == Cluster::ONE
+                        || (mainloop.is_widened() && self.cluster.split_k() > 1)
                         || mainloop.operands == [OperandLoad::Staggered; 2])
                     && !self.is_ping_pong()
                     && self.math_warpgroups <= 2))
@@ -230,14 +241,14 @@ impl Tile {
         CANDIDATES.iter().any(|other| other.math_warpgroups != self.math_warpgroups && twin(other))
     }
 
-    /// Warpgroups that load: staggered rows keep two busy.
+    /// Warpgroups that load: staggered and narrow rows keep two busy.
     ///
     /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
-        let staggered = needs.mainloop.as_ref().is_some_and(Mainloop::is_staggered);
-        if staggered && !wide { 2 } else { 1 }
+        let staged = needs.mainloop.as_ref().is_some_and(Mainloop::is_staged);
+        if staged && !wide { 2 } else { 1 }
     }
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.

@@ -38,6 +38,11 @@ const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
 const ELEMENTS_ROW: f64 = 40.0;
 /// The same for 16 bytes at a time. A guess that is not fitted.
 const VECTORS_ROW: f64 = 8.0;
+/// The same for rows that load warps widen, where all of them have as much to do. A guess that is not fitted.
+const WIDENED_ROW: f64 = 3.2;
+/// Load warps that widen, and rows of 4-bit elements that one widens at a time.
+const WIDENING_WARPS: u32 = 7;
+const WIDENED_UNIT: u32 = 16;
 /// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
 const FINISH: f64 = 170.0;
 const FINISH_SLOT: f64 = 210.0;
@@ -170,7 +175,9 @@ fn step(
             | OperandLoad::TmaMnMajor
             | OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
-            | OperandLoad::VectorsKMajor => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
+            | OperandLoad::VectorsKMajor
+            | OperandLoad::Widened4
+            | OperandLoad::Widened8 => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
         drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
         threads += f64::from(size)
@@ -179,8 +186,16 @@ fn step(
                 OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
                 OperandLoad::VectorsKMajor => VECTORS_ROW,
+                OperandLoad::Widened4 => widened_rows(size, WIDENED_UNIT) * WIDENED_ROW,
+                OperandLoad::Widened8 => widened_rows(size, WIDENED_UNIT / 2) * WIDENED_ROW,
             };
     }
     let received = f64::from(tile.rows + tile.columns) * ROW;
     products.max(received).max(drawn).max(threads).max(SHORTEST)
+}
+
+/// How much longer it takes for some rows, for each of them, where warps have units of rows to widen.
+fn widened_rows(rows: u32, unit: u32) -> f64 {
+    let rounds = (rows / unit).div_ceil(WIDENING_WARPS);
+    f64::from(rounds * WIDENING_WARPS * unit) / f64::from(rows)
 }

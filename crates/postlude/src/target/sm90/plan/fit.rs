@@ -103,7 +103,7 @@ pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
 /// fill.
 fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
     let Some(mainloop) = &needs.mainloop else { return 0 };
-    u32::from(stages > 2 || !mainloop.is_staggered())
+    u32::from(stages > 2 || !mainloop.is_staged())
 }
 
 /// The least shared memory that a schedule of a tile may have.

@@ -1,12 +1,15 @@
 //! What the products of a launch need of a schedule: how their operands are loaded, and how their sums are kept.
 
-use crate::graph::{Accumulation, ProductId};
+use crate::graph::{Accumulation, Graph, InputId, ProductId};
 use crate::lower::TileProgram;
 use crate::placement::Placements;
-use crate::problem::Problem;
+use crate::problem::{BodyStrides, Problem};
 
 use super::operand::{OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads};
+use super::place::{MAP_ALIGNMENT, fits_map};
+use super::refusal::Sm90Refusal;
 use super::scaling::Scaling;
+use super::widened::{Widened, widened_operand};
 
 /// What the products of a launch need of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -77,10 +80,51 @@ impl Mainloop {
         self.operands.contains(&OperandLoad::Staggered)
     }
 
+    /// Whether load warps compute A or B from narrower elements.
+    pub(crate) fn is_widened(&self) -> bool {
+        self.operands.iter().any(|load| load.is_widened())
+    }
+
+    /// Whether TMA loads A or B into slots of their own, from where load warps bring it to its stage.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.is_staggered() || self.is_widened()
+    }
+
     /// Whether code for this one can be used where `other` is needed: every load at least as general.
     pub(super) fn covers(&self, other: &Mainloop) -> bool {
         let loads = self.operands.iter().zip(other.operands);
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
             && Mainloop { operands: other.operands, ..self.clone() } == *other
+    }
+}
+
+/// Refuses narrow elements that TMA does not load along K, and a contraction that ends inside a stage.
+pub(super) fn refuse_widening(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+) -> Result<(), Sm90Refusal> {
+    let Some((side, input)) = widened_operand(graph) else { return Ok(()) };
+    let operand = &graph.inputs()[input.0 as usize];
+    let Some(widened) = Widened::of(operand) else { return Err(Sm90Refusal::Widening) };
+    let declared = &widened.graph.inputs()[widened.source.0 as usize];
+    let placement = placements.input(InputId(graph.place_of(&declared.name) as u32));
+    let space = graph.space().of_operand(&graph.products()[0], side);
+    let dims = declared.dims.as_deref().unwrap_or_default();
+    let strides = BodyStrides::new(&space, dims, &placement.strides);
+    let bits = declared.dtype.bits() as isize;
+    let fits = |stride: isize| {
+        stride == 0 || (stride * bits % 128 == 0 && fits_map(stride, declared.dtype))
+    };
+    let depth = STAGE_ROW_BYTES as usize / 2;
+    let aligned = placement.alignment().is_multiple_of(MAP_ALIGNMENT)
+        && strides.column == 1
+        && fits(strides.row)
+        && strides.batch.iter().all(|stride| fits(*stride));
+    let whole = problem.inner > 0 && problem.inner.is_multiple_of(depth);
+    if aligned && whole && graph.products().len() == 1 && !graph.has_scales() {
+        Ok(())
+    } else {
+        Err(Sm90Refusal::Widening)
     }
 }

@@ -1,11 +1,12 @@
 //! Where the operands of the product lie in memory, and how each is therefore loaded into shared memory.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, InputId, Orientation, ProductId, Space};
+use crate::graph::{Graph, InputId, Orientation, ProductId, Side, Space};
 use crate::placement::{Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
 
 use super::place::{MAP_ALIGNMENT, fits_map};
+use super::widened::{Widened, widened_operand};
 
 /// How an operand of the product is loaded into shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -23,17 +24,23 @@ pub(crate) enum OperandLoad {
     ElementsMnMajor,
     /// By threads, 16 bytes at a time along K.
     VectorsKMajor,
+    /// Elements of 4 bits by TMA, from which load warps compute those of the stage.
+    Widened4,
+    /// The same of 8 bits.
+    Widened8,
 }
 
 impl OperandLoad {
     /// Every one, best first.
-    pub(crate) const ALL: [OperandLoad; 6] = [
+    pub(crate) const ALL: [OperandLoad; 8] = [
         OperandLoad::TmaKMajor,
         OperandLoad::TmaMnMajor,
         OperandLoad::Staggered,
         OperandLoad::ElementsKMajor,
         OperandLoad::ElementsMnMajor,
         OperandLoad::VectorsKMajor,
+        OperandLoad::Widened4,
+        OperandLoad::Widened8,
     ];
 
     /// The word in a printed schedule.
@@ -45,6 +52,8 @@ impl OperandLoad {
             OperandLoad::ElementsKMajor => "elements_k_major",
             OperandLoad::ElementsMnMajor => "elements_mn_major",
             OperandLoad::VectorsKMajor => "vectors_k_major",
+            OperandLoad::Widened4 => "widened_4",
+            OperandLoad::Widened8 => "widened_8",
         }
     }
 
@@ -56,15 +65,35 @@ impl OperandLoad {
         )
     }
 
+    /// Whether load warps compute it from narrower elements.
+    pub(crate) const fn is_widened(self) -> bool {
+        self.narrow_bits().is_some()
+    }
+
+    /// Bits of the elements that load warps compute it from.
+    pub(crate) const fn narrow_bits(self) -> Option<u32> {
+        match self {
+            OperandLoad::Widened4 => Some(4),
+            OperandLoad::Widened8 => Some(8),
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::Staggered
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => None,
+        }
+    }
+
     /// Whether threads of the load warpgroup write it to its stage, and not TMA.
     pub(crate) const fn is_written(self) -> bool {
-        matches!(self, OperandLoad::Staggered) || self.is_by_elements()
+        matches!(self, OperandLoad::Staggered) || self.is_by_elements() || self.is_widened()
     }
 
     /// Whether a kernel that loads it so can be used where `other` was planned.
     pub(crate) fn covers(self, other: OperandLoad) -> bool {
         self == other
-            || matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
+            || (matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
+                && !other.is_widened())
             || (self == OperandLoad::Staggered && other == OperandLoad::TmaKMajor)
     }
 }
@@ -178,6 +207,7 @@ pub(crate) fn operands<'a>(
     placements: &'a Placements,
 ) -> Vec<Operand<'a>> {
     let operand = |(input, orientation): (InputId, Orientation), last: Orientation, size| {
+        let input = narrow_source(graph, input).unwrap_or(input);
         let placement = placements.input(input);
         let declared = &graph.inputs()[input.0 as usize];
         let dims = declared.dims.as_deref().unwrap_or_default();
@@ -196,6 +226,14 @@ pub(crate) fn operands<'a>(
     [left].into_iter().chain(rights).collect()
 }
 
+/// The tensor of narrow elements that load warps compute an operand from.
+fn narrow_source(graph: &Graph, operand: InputId) -> Option<InputId> {
+    let operand = &graph.inputs()[operand.0 as usize];
+    let widened = Widened::of(operand).filter(|_| operand.in_mainloop)?;
+    let source = &widened.graph.inputs()[widened.source.0 as usize];
+    Some(InputId(graph.place_of(&source.name) as u32))
+}
+
 /// How A and B are loaded.
 pub(super) fn operand_loads(
     graph: &Graph,
@@ -203,8 +241,20 @@ pub(super) fn operand_loads(
     placements: &Placements,
 ) -> [OperandLoad; 2] {
     let operands = operands(graph, problem, placements);
-    let each: Vec<OperandLoad> =
+    let mut each: Vec<OperandLoad> =
         operands.iter().map(|operand| operand_load(operand, problem)).collect();
+    if let Some((side, input)) = widened_operand(graph) {
+        let widened = Widened::of(&graph.inputs()[input.0 as usize]);
+        let place = match side {
+            Side::Left => 0,
+            Side::Right => 1,
+        };
+        each[place] = match widened.and_then(Widened::bits) {
+            Some(4) => OperandLoad::Widened4,
+            Some(_) => OperandLoad::Widened8,
+            None => each[place],
+        };
+    }
     let (left, right) = (each[0], each[1]);
     let right = match &each[2..] {
         [] => right,
@@ -243,7 +293,9 @@ fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
         OperandLoad::TmaKMajor
         | OperandLoad::ElementsKMajor
         | OperandLoad::ElementsMnMajor
-        | OperandLoad::VectorsKMajor => load,
+        | OperandLoad::VectorsKMajor
+        | OperandLoad::Widened4
+        | OperandLoad::Widened8 => load,
     }
 }
 

@@ -9,6 +9,7 @@ use super::operand::{OperandLoad, STAGGER};
 use super::place::EpilogueTransfer;
 use super::refusal::Sm90Refusal;
 use super::shared_strides::SharedStrides;
+use super::widened::widened_operand;
 
 /// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
 const MOST_PARAMETER_BYTES: usize = 4096;
@@ -19,6 +20,8 @@ const MOST_PARAMETERS: usize = 512;
 pub(super) struct Parameters {
     count: usize,
     bytes: usize,
+    /// Batch dims that every tensor has a stride along.
+    batch_dims: usize,
 }
 
 impl Parameters {
@@ -33,9 +36,9 @@ impl Parameters {
         self.push(count, 128, 64);
     }
 
-    /// A pointer and three strides.
+    /// A pointer, and strides along batch dims, rows and columns.
     fn memory(&mut self) {
-        self.push(4, 8, 8);
+        self.push(3 + self.batch_dims, 8, 8);
     }
 
     fn words(&mut self, count: usize) {
@@ -53,7 +56,10 @@ impl Parameters {
 
     fn operand(&mut self, load: OperandLoad) {
         match load {
-            OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => self.maps(1),
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::Widened4
+            | OperandLoad::Widened8 => self.maps(1),
             OperandLoad::Staggered => {
                 let classes = STAGGER as usize;
                 self.maps(classes);
@@ -64,22 +70,27 @@ impl Parameters {
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => self.memory(),
         }
-        // Whether it has batches.
-        self.words(1);
+        // Whether it has each batch dim.
+        self.words(self.batch_dims);
     }
 
     /// Those of a graph, in the order in which a kernel declares them.
     pub(super) fn of(program: &TileProgram, needs: &Needs) -> Parameters {
-        let mut all = Parameters::default();
+        let batch_dims = program.graph().space().batch.len().max(1);
+        let mut all = Parameters { batch_dims, ..Parameters::default() };
         if let Some(Mainloop { operands: [left, right], products, scaling, .. }) = &needs.mainloop {
             all.operand(*left);
             (0..*products).for_each(|_| all.operand(*right));
             (0..scaling.count()).for_each(|_| all.memory());
+            if let Some((_, input)) = widened_operand(program.graph()) {
+                let computed = program.graph().inputs()[input.0 as usize].computed.as_ref();
+                computed.iter().flat_map(|graph| graph.inputs()).for_each(|_| all.memory());
+            }
             // K.
             all.words(1);
         }
-        // Sizes, and the order of tiles.
-        all.words(5 + program.sizes.len());
+        // Sizes, with those of batch dims behind the first, and the order of tiles.
+        all.words(4 + batch_dims + program.sizes.len());
         // Where windows of columns begin, and how wide they are.
         all.words(2 * program.windows());
         let tiles = &program.tile_operands;

@@ -8,6 +8,7 @@ use crate::target::tile::{Cluster, Tile};
 
 use super::chip::Sm90;
 use super::fit::{fit, least_bytes};
+use super::mainloop::{Mainloop, refuse_widening};
 use super::needed::needed;
 use super::needs::Needs;
 use super::raster::Raster;
@@ -45,6 +46,7 @@ pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal>
     let (program, problem) = (bound.program(), bound.problem());
     place::refuse(problem)?;
     scaling::refuse(program.graph())?;
+    refuse_widening(program.graph(), problem, bound.placements())?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;
@@ -69,7 +71,12 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     if fit_somehow && fitting.is_empty() {
         return Err(Sm90Refusal::TooLarge);
     }
-    let few = few(&fitting, problem, chip);
+    // Widened operands are multiplied with few rows alone.
+    let few = if needs.mainloop.as_ref().is_some_and(Mainloop::is_widened) {
+        fitting.iter().map(|schedule| schedule.tile).collect()
+    } else {
+        few(&fitting, problem, chip)
+    };
     let judge = |tile: &Tile| {
         let schedule = fitting.iter().find(|schedule| schedule.tile == *tile);
         let verdict = match schedule {

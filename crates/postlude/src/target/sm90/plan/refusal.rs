@@ -136,6 +136,11 @@ pub(crate) enum Sm90Refusal {
         "sm90 multiplies sums of f8e4m3 and f8e5m2 with block scales of 128 of K or multiples, and of single columns or runs of 32 or multiples"
     )]
     BlockScales,
+    /// An operand that load warps do not compute as they load it.
+    #[error(
+        "load warps widen rows of 4 or 8 bits that begin at multiples of 16 bytes, along a K that is a multiple of 64"
+    )]
+    Widening,
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -159,6 +164,7 @@ impl Sm90Refusal {
             ("eight parts of B that lies in slabs", Sm90Refusal::ManyProducts { products: 8 }),
             ("a body of very many statements", Sm90Refusal::LongCode { lines: 100_000, most: 50_000 }),
             ("block scales of other runs", Sm90Refusal::BlockScales),
+            ("a weight of 8 bits whose rows begin anywhere", Sm90Refusal::Widening),
             ("no tile of the table fits", Sm90Refusal::NoCandidate),
         ]
     }
@@ -185,6 +191,7 @@ impl Sm90Refusal {
             | Sm90Refusal::Parameters { .. }
             | Sm90Refusal::LongCode { .. }
             | Sm90Refusal::BlockScales
+            | Sm90Refusal::Widening
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -221,6 +228,7 @@ impl Sm90Refusal {
                 "split the kernel in two, or run it on the CPU"
             }
             Sm90Refusal::BlockScales => "scale the operands' elements, and cast them to bf16",
+            Sm90Refusal::Widening => "let a launch before the product widen it, or pad its rows",
             Sm90Refusal::NoCandidate => "split the kernel in two, or run it on the CPU",
         }
     }
@@ -247,6 +255,7 @@ mod tests {
             | Sm90Refusal::ManyProducts { .. }
             | Sm90Refusal::LongCode { .. }
             | Sm90Refusal::BlockScales
+            | Sm90Refusal::Widening
             | Sm90Refusal::NoCandidate => true,
             Sm90Refusal::Lower(_)
             | Sm90Refusal::TooLarge

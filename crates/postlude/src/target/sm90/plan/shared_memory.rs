@@ -3,6 +3,7 @@
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
+use super::widened::{SPAN_BYTES, WIDENED_SLOTS};
 
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
@@ -52,15 +53,32 @@ impl Sm90Schedule {
 
     /// Bytes of staggered operands as TMA loads them, before load warps move them to their stages.
     pub(crate) fn staging_bytes(&self) -> u32 {
-        STAGING_SLOTS * self.staging_slot_bytes()
+        self.staging_slots() * self.staging_slot_bytes()
     }
 
-    /// Bytes of the staggered operands of one stage.
+    /// Slots of staggered or narrow operands.
+    pub(crate) fn staging_slots(&self) -> u32 {
+        match &self.needs.mainloop {
+            Some(mainloop) if mainloop.is_widened() => WIDENED_SLOTS,
+            Some(mainloop) if mainloop.is_staggered() => STAGING_SLOTS,
+            Some(_) | None => 0,
+        }
+    }
+
+    /// Bytes of the staggered operands of one stage, or of a span of a narrow one.
     pub(crate) fn staging_slot_bytes(&self) -> u32 {
         let Some(mainloop) = &self.needs.mainloop else { return 0 };
         let sides = [self.tile.rows, self.tile.columns].into_iter().zip(mainloop.operands);
-        let rows = sides.filter(|(_, load)| *load == OperandLoad::Staggered).map(|(rows, _)| rows);
-        rows.sum::<u32>() * STAGGERED_ROW_BYTES
+        let bytes = |(rows, load): (u32, OperandLoad)| match load {
+            OperandLoad::Staggered => rows * STAGGERED_ROW_BYTES,
+            OperandLoad::Widened4 | OperandLoad::Widened8 => rows * SPAN_BYTES,
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor => 0,
+        };
+        sides.map(bytes).sum()
     }
 
     /// Bytes of a tile's partial sums, where its CTAs split K.
@@ -93,8 +111,7 @@ impl Sm90Schedule {
     /// Bytes of a full and an empty barrier for each slot that is loaded into.
     pub(crate) fn barrier_bytes(&self) -> u32 {
         let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
-        let staging = if self.staging_bytes() > 0 { STAGING_SLOTS } else { 0 };
-        16 * (self.stages + loads + staging)
+        16 * (self.stages + loads + self.staging_slots())
     }
 
     /// Dynamic shared memory.

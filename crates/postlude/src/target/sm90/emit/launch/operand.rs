@@ -2,6 +2,7 @@
 
 use postlude_ptx::launch::{Buffer, Parameter, TensorMap};
 
+use crate::dtype::DType;
 use crate::problem::Problem;
 use crate::target::sm90::plan::{Operand, OperandLoad, STAGGER};
 
@@ -26,6 +27,7 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         OperandLoad::TmaKMajor if problem.inner == 0 => vec![view.map(0, [1, operand.size], 0)],
         OperandLoad::TmaKMajor => vec![view.map(0, [problem.inner, operand.size], strides.outer)],
         OperandLoad::TmaMnMajor => vec![view.map(0, [operand.size, problem.inner], strides.inner)],
+        OperandLoad::Widened4 | OperandLoad::Widened8 => vec![view.narrow(problem.inner)],
         OperandLoad::Staggered => {
             let classes = (0..STAGGER as usize).map(|class| view.class(class, problem.inner));
             let (maps, shifts): (Vec<Parameter>, Vec<[u32; 2]>) = classes.unzip();
@@ -62,6 +64,24 @@ impl View<'_> {
             offset,
             element: element(dtype),
             strides: lies.strides(dtype),
+            box_sizes: lies.boxes(self.part.box_sizes()),
+            sizes: lies.sizes,
+            swizzle: self.part.swizzle(),
+        })
+    }
+
+    /// A map of the bytes of narrow elements.
+    fn narrow(&self, inner: usize) -> Parameter {
+        let Operand { dtype, input, strides, size, .. } = *self.operand;
+        let bytes = |elements: isize| elements * dtype.bits() as isize / 8;
+        let batches = strides.batch.map(bytes);
+        let inner = inner * dtype.bits() / 8;
+        let lies = MapDims::new([inner, size], bytes(strides.outer), (&self.batches, &batches));
+        Parameter::Map(TensorMap {
+            buffer: Buffer(input.0),
+            offset: 0,
+            element: element(DType::U8),
+            strides: lies.strides(DType::U8),
             box_sizes: lies.boxes(self.part.box_sizes()),
             sizes: lies.sizes,
             swizzle: self.part.swizzle(),

@@ -54,7 +54,9 @@ impl<'k> Copies<'k> {
             OperandLoad::Staggered
             | OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
-            | OperandLoad::VectorsKMajor => {
+            | OperandLoad::VectorsKMajor
+            | OperandLoad::Widened4
+            | OperandLoad::Widened8 => {
                 panic!("compiler bug: copies of what threads write")
             }
         }

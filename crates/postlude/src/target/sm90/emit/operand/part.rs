@@ -7,7 +7,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::U32;
 
 use crate::target::sm90::emit::batch::Batch;
-use crate::target::sm90::plan::{OperandLoad, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
+use crate::target::sm90::plan::{OperandLoad, SPAN_BYTES, STAGE_ROW_BYTES, STAGGER, Sm90Schedule};
 use crate::target::tile::Cluster;
 
 /// Bytes of a row or a line of a stage.
@@ -102,6 +102,8 @@ impl Part {
             OperandLoad::TmaKMajor => [self.depth, self.size / self.multicast],
             OperandLoad::TmaMnMajor => [BLOCK, self.depth / self.multicast],
             OperandLoad::Staggered => [self.depth + STAGGER, self.size / STAGGER],
+            // Bytes.
+            OperandLoad::Widened4 | OperandLoad::Widened8 => [SPAN_BYTES, self.size],
             OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => {

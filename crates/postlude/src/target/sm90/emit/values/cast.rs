@@ -12,7 +12,7 @@ use super::scale::{scale_code, scale_value};
 use super::value::Value;
 
 impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
-    pub(super) fn cast(&self, to: DType, a: Value<'k>) -> Value<'k> {
+    pub(crate) fn cast(&self, to: DType, a: Value<'k>) -> Value<'k> {
         match a {
             Value::Float(a) => self.cast_float(to, a),
             Value::Integer(a) => self.cast_integer(to, a),
@@ -74,7 +74,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     }
 
     /// Rounds to a type of floats and back.
-    pub(super) fn rounded(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
+    pub(crate) fn rounded(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
         let half = |half| self.k.f32_of_half(half, self.k.half_of_f32(half, a));
         let eighth = |format| {
             let [low, _] = self.k.unpack_halves(

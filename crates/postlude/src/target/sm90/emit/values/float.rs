@@ -95,6 +95,21 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
+    /// An operation that is exact or correctly rounded on every machine.
+    pub(crate) fn unary_exact(&self, op: Unary, a: Reg<'k, F32>) -> Reg<'k, F32> {
+        self.unary_float(op, Accuracy::Accurate, a).float()
+    }
+
+    /// The same of two operands.
+    pub(crate) fn binary_exact(
+        &self,
+        op: Binary,
+        a: Reg<'k, F32>,
+        b: Reg<'k, F32>,
+    ) -> Reg<'k, F32> {
+        self.binary_float(op, Accuracy::Accurate, a, b).float()
+    }
+
     pub(super) fn binary_float(
         &self,
         op: Binary,

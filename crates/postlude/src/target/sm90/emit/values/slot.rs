@@ -72,7 +72,7 @@ pub(crate) fn word_value<'k, C: EpilogueChip>(
 }
 
 /// What is read of a float as tf32: its low bits are nothing, but those of a nan.
-pub(super) fn tf32_value<'k, C: EpilogueChip>(
+pub(crate) fn tf32_value<'k, C: EpilogueChip>(
     k: Kernel<'k, C>,
     value: Reg<'k, F32>,
 ) -> Reg<'k, F32> {

@@ -1,0 +1,59 @@
+//! What the elements of an operand share that load warps widen, as a kernel gets it: numbers, and tensors with runs of K as
+//! columns.
+
+use postlude_ptx::kernel::{Kernel, NumberParameter};
+use postlude_ptx::target::Tma;
+use postlude_ptx::types::F32;
+
+use crate::dtype::DType;
+use crate::graph::{Input, InputId};
+use crate::target::sm90::plan::Widened;
+
+use super::memory::Memory;
+
+/// An input that elements share.
+pub(super) struct SharedValue<'k> {
+    pub(super) dtype: DType,
+    pub(super) given: SharedGiven<'k>,
+}
+
+pub(super) enum SharedGiven<'k> {
+    Host(NumberParameter<'k, F32>),
+    /// In memory: rows that share one, and elements of K, if it varies along them.
+    Memory {
+        memory: Memory<'k>,
+        rows: u32,
+        run: Option<u32>,
+    },
+}
+
+/// The inputs that elements share, by their places in the operand's graph.
+pub(super) struct SharedValues<'k>(pub(super) Vec<Option<SharedValue<'k>>>);
+
+impl<'k> SharedValues<'k> {
+    /// Declares their parameters in a kernel of this many batch dims.
+    pub(super) fn declare<C: Tma>(k: Kernel<'k, C>, widened: Widened<'_>, dims: usize) -> Self {
+        let graph = widened.graph;
+        let declare = |(place, input): (usize, &Input)| {
+            if place == widened.source.0 as usize {
+                return None;
+            }
+            let (name, dtype) = (format!("shared{place}"), input.dtype);
+            let given = if input.dims.is_none() {
+                SharedGiven::Host(k.parameter_f32(&name))
+            } else {
+                let axes = graph.input_axes(InputId(place as u32));
+                let rows = axes.and_then(|axes| axes.row).unwrap_or(1);
+                let run = axes.and_then(|axes| axes.column);
+                let run = run.map(|run| run / graph.space().column.divisor());
+                SharedGiven::Memory {
+                    memory: Memory::declare(k, &name, (dtype, dims), None),
+                    rows,
+                    run,
+                }
+            };
+            Some(SharedValue { dtype, given })
+        };
+        SharedValues(graph.inputs().iter().enumerate().map(declare).collect())
+    }
+}

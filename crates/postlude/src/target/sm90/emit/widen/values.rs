@@ -1,0 +1,175 @@
+//! What the elements of a lane share: scales and zero points, loaded a stage before they are used.
+
+use postlude_ptx::kernel::{Half, Kernel, Packed8, Reg, Var};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{B16, B32, S32, Scalar, U32};
+
+use crate::dtype::{DType, Elem};
+use crate::target::sm90::emit::batch::Batch;
+use crate::target::sm90::emit::memory::Location;
+use crate::target::sm90::emit::shared_values::{SharedGiven, SharedValue, SharedValues};
+use crate::target::sm90::emit::values::{Value, run_of_row, scale_value, tf32_value};
+
+/// Where an input's values of a row begin.
+#[derive(Clone, Copy)]
+pub(super) struct RowBase<'k>(Option<Location<'k>>);
+
+/// The bits of an input that was loaded, and where they begin in their byte.
+pub(super) struct Pending<'k> {
+    bits: Option<Var<'k, B32>>,
+    shift: Option<Var<'k, U32>>,
+}
+
+/// Where the values of a row begin.
+pub(super) fn rows<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    batch: Batch<'k>,
+    row: Reg<'k, U32>,
+) -> Vec<RowBase<'k>> {
+    let base = |shared: &Option<SharedValue<'k>>| match shared.as_ref().map(|it| &it.given) {
+        Some(SharedGiven::Memory { memory, rows, .. }) => {
+            let row = run_of_row(row, *rows);
+            RowBase(Some(memory.element(k, (batch, row, k.imm(0)))))
+        }
+        Some(SharedGiven::Host(_)) | None => RowBase(None),
+    };
+    values.0.iter().map(base).collect()
+}
+
+/// Loads the values of a row at an element of the contraction.
+pub(super) fn load<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    depth: Reg<'k, U32>,
+) -> Vec<Pending<'k>> {
+    let load = |(shared, base): (&Option<SharedValue<'k>>, &RowBase<'k>)| {
+        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
+        Pending {
+            bits: loaded.map(|(bits, _)| k.var(bits)),
+            shift: loaded.and_then(|(_, shift)| shift).map(|shift| k.var(shift)),
+        }
+    };
+    values.0.iter().zip(bases).map(load).collect()
+}
+
+/// The same into what holds the values of another stage.
+pub(super) fn reload<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    pending: &[Pending<'k>],
+    depth: Reg<'k, U32>,
+) {
+    for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
+        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
+        if let (Some((bits, _)), Some(var)) = (loaded, pending.bits) {
+            var.set(bits);
+        }
+        if let (Some((_, Some(shift))), Some(var)) = (loaded, pending.shift) {
+            var.set(shift);
+        }
+    }
+}
+
+/// What was loaded, as values.
+pub(super) fn take<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    pending: &[Pending<'k>],
+) -> Vec<Option<Value<'k>>> {
+    let value = |(shared, pending): (&Option<SharedValue<'k>>, &Pending<'k>)| {
+        let shared = shared.as_ref()?;
+        let bits = match (&shared.given, pending.bits) {
+            (SharedGiven::Host(parameter), _) => k.f32_to_bits(parameter.load()),
+            (SharedGiven::Memory { .. }, Some(bits)) => bits.copy(),
+            (SharedGiven::Memory { .. }, None) => return None,
+        };
+        let is_host = matches!(shared.given, SharedGiven::Host(_));
+        let shift = pending.shift.map(|shift| shift.copy());
+        Some(if is_host { host(k, shared.dtype, bits) } else { shared.value(k, bits, shift) })
+    };
+    values.0.iter().zip(pending).map(value).collect()
+}
+
+/// A number that the host passed.
+fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k> {
+    match dtype.elem() {
+        Elem::F32 => Value::Float(k.bits_to_f32(bits)),
+        Elem::I32 | Elem::Bool => Value::Integer(bits.cast()),
+    }
+}
+
+impl<'k> SharedValue<'k> {
+    /// Its bits at an element of the contraction, and where they begin in their byte.
+    fn load(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        RowBase(base): RowBase<'k>,
+        depth: Reg<'k, U32>,
+    ) -> Option<(Reg<'k, B32>, Option<Reg<'k, U32>>)> {
+        let (SharedGiven::Memory { memory, run, .. }, Some(base)) = (&self.given, base) else {
+            return None;
+        };
+        let along = run.map(|run| k.widen(run_of_row(depth, run)) * memory.column_stride());
+        let at = match (base, along) {
+            (Location::Bytes(pointer), Some(along)) => Location::Bytes(pointer + along),
+            (Location::Bit { start, index }, Some(along)) => {
+                Location::Bit { start, index: index + along }
+            }
+            (base, None) => base,
+        };
+        if self.dtype.is_packed() {
+            let (pointer, bit) = at.byte(k);
+            let byte = k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly);
+            return Some((byte.cast(), Some(bit)));
+        }
+        let pointer = at.pointer();
+        let bits = match self.dtype.bits() {
+            32 => {
+                let [word] = k.load_global::<B32, 1>(pointer, LoadCache::ReadOnly);
+                word
+            }
+            16 => k.load_global_narrow(Scalar::U16, pointer, LoadCache::ReadOnly).cast(),
+            _ => k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly).cast(),
+        };
+        Some((bits, None))
+    }
+
+    /// The value of its bits.
+    fn value(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        bits: Reg<'k, B32>,
+        shift: Option<Reg<'k, U32>>,
+    ) -> Value<'k> {
+        let number = bits.cast::<U32>();
+        let sixteen = || k.truncate_u16(number).cast::<B16>();
+        let half = |half| Value::Float(k.f32_of_half(half, sixteen()));
+        let eighth = |format| {
+            let [low, _] = k.unpack_halves(Half::F16, k.unpack_float8(format, sixteen()));
+            Value::Float(low)
+        };
+        // A shift to the left and back spreads the sign.
+        let signed = |number: Reg<'k, U32>, above: u32| {
+            Value::Integer((number << above).cast::<S32>() >> above)
+        };
+        let within = || shift.map_or(number, |shift| number >> shift);
+        match self.dtype {
+            DType::F32 => Value::Float(k.bits_to_f32(bits)),
+            DType::TF32 => Value::Float(tf32_value(k, k.bits_to_f32(bits))),
+            DType::F16 => half(Half::F16),
+            DType::BF16 => half(Half::BF16),
+            DType::F8E4M3 => eighth(Packed8::E4M3),
+            DType::F8E5M2 => eighth(Packed8::E5M2),
+            DType::F8E8M0 => Value::Float(scale_value(k, number)),
+            DType::I32 | DType::U8 => Value::Integer(bits.cast()),
+            DType::I8 => signed(number, 24),
+            DType::U4 => Value::Integer((within() & 15).cast()),
+            DType::I4 => signed(within(), 28),
+            DType::Bool | DType::B1 => panic!("compiler bug: conditions are not shared"),
+        }
+    }
+}
