@@ -11,7 +11,7 @@ pub(crate) fn operands_in_mainloop(
     computes: impl Fn(&Input) -> bool,
 ) -> Option<(Side, Graph)> {
     let [product] = graph.products() else { return None };
-    if graph.has_scales() {
+    if graph.has_scales() || graph.has_operand_in_mainloop() {
         return None;
     }
     let candidate = |side: &Side| {
