@@ -15,18 +15,18 @@ mod host;
 mod programs;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::Error;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, MathMode, OperandCopy};
 use crate::lower::Lowered;
-use crate::optimise::without_scales;
+use crate::optimise::{copy_operands, without_scales};
 use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{self, Chip, CopyRule, Planned, Planning, Schedule, TargetRefusal};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run on host tensors, and what lies around them watched.
     pub(crate) guard: bool,
+    /// When operands are copied by launches before their product.
+    pub(crate) copies: CopyRule,
     /// Where compiled kernels are kept; where the user keeps them when `None`.
     pub(crate) cache: Option<PathBuf>,
 }
@@ -64,6 +66,8 @@ pub(crate) struct GpuKernel {
     earlier: Vec<Arc<GpuKernel>>,
     /// The same kernel cut into several launches, once one launch was refused.
     cut: OnceLock<Option<Arc<GpuKernel>>>,
+    /// The same kernel with copies of its operands, for every choice of them that a call was given.
+    copied: Mutex<Vec<(Vec<[Option<OperandCopy>; 2]>, Arc<GpuKernel>)>>,
 }
 
 impl GpuKernel {
@@ -78,7 +82,27 @@ impl GpuKernel {
         let earlier =
             optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
         let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
-        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut }
+        let copied = Mutex::default();
+        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut, copied }
+    }
+
+    /// The same kernel whose operands launches before it copy, where it gains by that at the sizes of a call.
+    fn copied(&self, problem: &Problem, placements: &Placements) -> Option<Arc<GpuKernel>> {
+        let Settings { schedule, one_launch, copies, .. } = &self.settings;
+        if schedule.is_some() || *one_launch {
+            return None;
+        }
+        let copies = target::operand_copies(&self.optimised, problem, placements, *copies)?;
+        let mut all = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = all.iter().find(|(known, _)| *known == copies) {
+            return Some(known.clone());
+        }
+        let graph = Arc::new(copy_operands(&self.optimised, &copies));
+        let lowered = Arc::new(Lowered::new(&graph));
+        let settings = self.settings.clone();
+        let copied = Arc::new(GpuKernel::new(&self.defined, &graph, &lowered, settings));
+        all.push((copies, copied.clone()));
+        Some(copied)
     }
 
     /// A graph as a kernel.
@@ -106,8 +130,15 @@ impl GpuKernel {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        let placements = crate::image::placements(&self.optimised, problem, arguments);
-        match self.plan(problem, &placements, chip(device)?) {
+        let chip = chip(device)?;
+        let lie = |graph| crate::image::placements(graph, problem, arguments);
+        let placements = lie(&self.optimised);
+        if let Some(copied) = self.copied(problem, &placements)
+            && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), chip)
+        {
+            return Ok(planned[0].schedule());
+        }
+        match self.plan(problem, &placements, chip) {
             Ok(planned) => Ok(planned[0].schedule()),
             Err(refusal) => match self.cut() {
                 Some(cut) => {

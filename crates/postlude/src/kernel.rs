@@ -1,6 +1,8 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod copies;
 mod gpu;
 mod simulated;
 
@@ -117,6 +119,8 @@ pub struct Hooks {
     pub grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and bytes around them checked after it.
     pub guard: bool,
+    /// When operands are copied by launches before their product.
+    pub copies: target::CopyRule,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,
@@ -298,6 +302,9 @@ pub struct Compiled {
     /// The same kernel cut into several launches, once one launch was refused.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     cut: Arc<OnceLock<Option<Compiled>>>,
+    /// The same kernel with copies of its operands, for every choice of them that a call was given.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    copied: Arc<Mutex<Vec<(copies::Copies, Compiled)>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -326,6 +333,7 @@ impl Compiled {
             one_launch: options.one_launch,
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
+            copies: options.hooks.copies,
             cache: options.cache.clone(),
         };
         Compiled {
@@ -334,6 +342,8 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            copied: Arc::default(),
             lowered,
             defined,
             on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
@@ -360,6 +370,8 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            copied: Arc::default(),
             ..self.clone()
         }
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, MathMode, OperandCopy};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
@@ -138,6 +138,31 @@ pub fn renamed_words(text: &str) -> Vec<(String, String)> {
 /// Whether a target multiplies the sums of runs of K with a graph's block scales; elements are scaled where none does.
 pub(crate) fn scales_sums(graph: &Graph) -> bool {
     sm90::scales_sums(graph)
+}
+
+/// When launches before a product store its operands once more, as the product reads them fastest.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CopyRule {
+    /// Where the product gains more than a launch costs.
+    #[default]
+    Paying,
+    /// Wherever a product gains at all.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// How a target wants the operands of a graph's own products copied at the sizes of a call, of each product A and B; `None`
+/// where it reads all of them as they lie.
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) fn operand_copies(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+    rule: CopyRule,
+) -> Option<Vec<[Option<OperandCopy>; 2]>> {
+    sm90::operand_copies(graph, problem, placements, rule)
 }
 
 /// Why a chip does not run a program.

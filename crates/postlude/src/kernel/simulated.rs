@@ -7,6 +7,7 @@ use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
+    crate::image,
     crate::kernel::{Backend, Compiled},
     crate::problem::{Argument, Arguments, Problem},
     crate::sim::{self, Report, SimCall, SimOptions, Source},
@@ -83,6 +84,12 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
+        let placements = image::placements(&self.optimised, problem, arguments);
+        if let Some(copied) = self.copied(problem, &placements)
+            && let Ok(schedule) = copied.source().schedule(problem, arguments)
+        {
+            return Ok(schedule);
+        }
         let uncut = self.source().schedule(problem, arguments);
         self.or_cut(uncut, |cut| cut.sim_schedule(problem, arguments))
     }
@@ -105,6 +112,15 @@ impl Compiled {
 impl Call<'_> {
     /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated.
     fn simulated(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
+        let placements = image::bound_placements(&self.compiled.optimised, self.problem, &self.inputs);
+        if let Some(copied) = self.compiled.copied(self.problem, &placements) {
+            let (problem, inputs) = (self.problem, self.borrowed());
+            let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };
+            match call.simulated_uncut(outputs) {
+                Err(refusal) if refusal.is_refusal() => {}
+                simulated => return simulated,
+            }
+        }
         self.compiled.or_cut(self.simulated_uncut(outputs), |cut| {
             let (problem, inputs) = (self.problem, self.borrowed());
             Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs)

@@ -27,7 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("problem", &["dtype", "shape", "tensor", "graph"]),
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
-    ("placement", &["tensor", "graph", "problem"]),
+    ("placement", &["dtype", "tensor", "graph", "problem"]),
     ("partition", &["dtype", "graph"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
