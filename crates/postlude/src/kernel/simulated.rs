@@ -112,7 +112,8 @@ impl Compiled {
 impl Call<'_> {
     /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated.
     fn simulated(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
-        let placements = image::bound_placements(&self.compiled.optimised, self.problem, &self.inputs);
+        let placements =
+            image::bound_placements(&self.compiled.optimised, self.problem, &self.inputs);
         if let Some(copied) = self.compiled.copied(self.problem, &placements) {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };

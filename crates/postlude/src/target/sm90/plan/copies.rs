@@ -45,21 +45,21 @@ pub(crate) fn operand_copies(
     if all.iter().any(|operand| OperandElement::of(operand.dtype).is_none()) {
         return None;
     }
-    let copies: Vec<Option<OperandCopy>> =
-        if all.iter().all(|operand| operand.dtype == DType::F32) {
-            let parts = rule == CopyRule::Always || parts_pay(&all, problem);
-            let fits = problem.inner <= MOST_INNER / OperandCopy::PARTS as usize
-                && fits_map(problem.inner as isize, DType::F32);
-            vec![(parts && fits && !graph.has_scales()).then_some(OperandCopy::Parts); all.len()]
-        } else {
-            let others = [problem.product_columns(), problem.rows];
-            let of = |(place, operand): (usize, &Operand<'_>)| {
-                let other = others[place.min(1)];
-                let pays = rule == CopyRule::Always || k_major_pays(operand, other, problem);
-                (pays && is_by_elements(operand, problem)).then_some(OperandCopy::KMajor)
-            };
-            all.iter().enumerate().map(of).collect()
+    let copies: Vec<Option<OperandCopy>> = if all.iter().all(|operand| operand.dtype == DType::F32)
+    {
+        let parts = rule == CopyRule::Always || parts_pay(&all, problem);
+        let fits = problem.inner <= MOST_INNER / OperandCopy::PARTS as usize
+            && fits_map(problem.inner as isize, DType::F32);
+        vec![(parts && fits && !graph.has_scales()).then_some(OperandCopy::Parts); all.len()]
+    } else {
+        let others = [problem.product_columns(), problem.rows];
+        let of = |(place, operand): (usize, &Operand<'_>)| {
+            let other = others[place.min(1)];
+            let pays = rule == CopyRule::Always || k_major_pays(operand, other, problem);
+            (pays && is_by_elements(operand, problem)).then_some(OperandCopy::KMajor)
         };
+        all.iter().enumerate().map(of).collect()
+    };
     let any = copies.iter().any(Option::is_some);
     any.then(|| copies[1..].iter().map(|right| [copies[0], *right]).collect())
 }
