@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::Error;
-use crate::graph::{Graph, MathMode, OperandCopy};
+use crate::graph::{Graph, MathMode, OperandCopies};
 use crate::lower::Lowered;
 use crate::optimise::{copy_operands, without_scales};
 use crate::partition::partition;
@@ -67,7 +67,7 @@ pub(crate) struct GpuKernel {
     /// The same kernel cut into several launches, once one launch was refused.
     cut: OnceLock<Option<Arc<GpuKernel>>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
-    copied: Mutex<Vec<(Vec<[Option<OperandCopy>; 2]>, Arc<GpuKernel>)>>,
+    copied: Mutex<Vec<(OperandCopies, Arc<GpuKernel>)>>,
 }
 
 impl GpuKernel {

@@ -15,6 +15,8 @@ use crate::cuda::{GpuKernel, Settings};
 use crate::define;
 use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+use crate::graph::OperandCopies;
 use crate::graph::{Graph, MathMode};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
@@ -304,7 +306,7 @@ pub struct Compiled {
     cut: Arc<OnceLock<Option<Compiled>>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
     #[cfg(any(feature = "cuda", feature = "sim"))]
-    copied: Arc<Mutex<Vec<(copies::Copies, Compiled)>>>,
+    copied: Arc<Mutex<Vec<(OperandCopies, Compiled)>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.

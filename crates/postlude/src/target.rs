@@ -21,7 +21,7 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::{Graph, MathMode, OperandCopy};
+use crate::graph::{Graph, MathMode, OperandCopies};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
@@ -161,7 +161,7 @@ pub(crate) fn operand_copies(
     problem: &Problem,
     placements: &Placements,
     rule: CopyRule,
-) -> Option<Vec<[Option<OperandCopy>; 2]>> {
+) -> Option<OperandCopies> {
     sm90::operand_copies(graph, problem, placements, rule)
 }
 

@@ -42,6 +42,9 @@ pub enum OperandCopy {
     Parts,
 }
 
+/// How operands are copied, of each product A and B.
+pub type OperandCopies = Vec<[Option<OperandCopy>; 2]>;
+
 impl OperandCopy {
     /// Products of parts that make a product of f32 elements.
     pub const PARTS: u32 = 3;

@@ -2,17 +2,28 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::graph::OperandCopy;
+use crate::error::Error;
 use crate::kernel::Compiled;
 use crate::optimise;
 use crate::placement::Placements;
 use crate::problem::Problem;
-use crate::target;
-
-/// How operands are copied, of each product A and B.
-pub(super) type Copies = Vec<[Option<OperandCopy>; 2]>;
+use crate::target::{self, Chip, Planned};
 
 impl Compiled {
+    /// The last launch of a call whose tensors lie without gaps, with copies of its operands where they pay.
+    #[doc(hidden)]
+    pub fn planned_packed(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
+        let placements = Placements::packed(&self.optimised, problem);
+        if let Some(copied) = self.copied(problem, &placements) {
+            let placements = Placements::packed(&copied.optimised, problem);
+            let planning = copied.planning(problem, &placements, chip)?;
+            if let Ok(planned) = planning.best() {
+                return Ok(planned);
+            }
+        }
+        Ok(self.planning(problem, &placements, chip)?.best()?)
+    }
+
     /// The same kernel whose operands launches before it copy, where it gains by that at these sizes. A kernel that has to be
     /// one launch, or has a schedule, reads operands as they lie.
     #[doc(hidden)]

@@ -5,7 +5,7 @@
 //! tenth of the rate of TMA or less. A copy costs a launch and the bytes that it moves.
 
 use crate::dtype::DType;
-use crate::graph::{Graph, OperandCopy};
+use crate::graph::{Graph, OperandCopies, OperandCopy};
 use crate::placement::Placements;
 use crate::problem::Problem;
 use crate::target::CopyRule;
@@ -25,6 +25,8 @@ const SPLITTING: f64 = 0.057;
 const STORING_PARTS: f64 = 9.3;
 /// Picoseconds of the two launches that store them.
 const LAUNCHES: f64 = 8e6;
+/// Bytes of a call's copies: beyond, memory is worth more than time.
+const MOST_BYTES: f64 = 16.0 * (1_u64 << 30) as f64;
 /// Elements along K that tensor maps count with room for a tile.
 const MOST_INNER: usize = i32::MAX as usize - 1024;
 
@@ -34,7 +36,7 @@ pub(crate) fn operand_copies(
     problem: &Problem,
     placements: &Placements,
     rule: CopyRule,
-) -> Option<Vec<[Option<OperandCopy>; 2]>> {
+) -> Option<OperandCopies> {
     let first = graph.products().first()?;
     let shares = graph.products().iter().all(|product| product.left == first.left);
     let sizes = [problem.batch, problem.rows, problem.product_columns(), problem.inner];
@@ -60,8 +62,16 @@ pub(crate) fn operand_copies(
         };
         all.iter().enumerate().map(of).collect()
     };
-    let any = copies.iter().any(Option::is_some);
-    any.then(|| copies[1..].iter().map(|right| [copies[0], *right]).collect())
+    let bytes = all.iter().zip(&copies).map(|(operand, copy)| {
+        let each = operand.dtype.bits() as f64 / 8.0 * elements(operand, problem);
+        match copy {
+            Some(OperandCopy::Parts) => f64::from(OperandCopy::PARTS) * each,
+            Some(OperandCopy::KMajor) => each,
+            None => 0.0,
+        }
+    });
+    let pays = copies.iter().any(Option::is_some) && bytes.sum::<f64>() <= MOST_BYTES;
+    pays.then(|| copies[1..].iter().map(|right| [copies[0], *right]).collect())
 }
 
 /// Whether threads would read an operand element by element.
@@ -77,13 +87,15 @@ fn k_major_pays(operand: &Operand<'_>, other: usize, problem: &Problem) -> bool 
 
 /// Whether products whose operands threads split take longer than those of stored parts.
 fn parts_pay(operands: &[Operand<'_>], problem: &Problem) -> bool {
-    let inner = problem.inner as f64;
-    let stored = operands.iter().map(|operand| {
-        let batches = problem.batch_sizes.iter().zip(operand.strides.batch);
-        let own = batches.filter(|(_, stride)| *stride != 0).map(|(size, _)| *size as f64);
-        own.product::<f64>() * operand.size as f64 * inner
-    });
+    let stored = operands.iter().map(|operand| elements(operand, problem)).sum::<f64>();
     let products = (operands.len() - 1) as f64 * problem.batch as f64;
-    let multiplied = products * problem.rows as f64 * problem.product_columns() as f64 * inner;
-    multiplied * SPLITTING > LAUNCHES + stored.sum::<f64>() * STORING_PARTS
+    let tile = problem.rows as f64 * problem.product_columns() as f64;
+    products * tile * problem.inner as f64 * SPLITTING > LAUNCHES + stored * STORING_PARTS
+}
+
+/// Elements of an operand, those of all batches that differ.
+fn elements(operand: &Operand<'_>, problem: &Problem) -> f64 {
+    let batches = problem.batch_sizes.iter().zip(operand.strides.batch);
+    let own = batches.filter(|(_, stride)| *stride != 0).map(|(size, _)| *size as f64);
+    own.product::<f64>() * operand.size as f64 * problem.inner as f64
 }
