@@ -1,7 +1,6 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 mod copies;
 mod gpu;
 mod simulated;
@@ -15,9 +14,7 @@ use crate::cuda::{GpuKernel, Settings};
 use crate::define;
 use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
-#[cfg(any(feature = "cuda", feature = "sim"))]
-use crate::graph::OperandCopies;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, MathMode, OperandCopies};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -305,7 +302,6 @@ pub struct Compiled {
     #[cfg(any(feature = "cuda", feature = "sim"))]
     cut: Arc<OnceLock<Option<Compiled>>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     copied: Arc<Mutex<Vec<(OperandCopies, Compiled)>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
@@ -344,7 +340,6 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
             copied: Arc::default(),
             lowered,
             defined,
@@ -372,7 +367,6 @@ impl Compiled {
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
             copied: Arc::default(),
             ..self.clone()
         }

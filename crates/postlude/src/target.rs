@@ -155,7 +155,6 @@ pub enum CopyRule {
 
 /// How a target wants the operands of a graph's own products copied at the sizes of a call, of each product A and B; `None`
 /// where it reads all of them as they lie.
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) fn operand_copies(
     graph: &Graph,
     problem: &Problem,
