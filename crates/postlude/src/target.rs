@@ -9,6 +9,7 @@
 //! its own folder knows the chip.
 //! Invariant: only planning makes a [`Planned`], so emitting and launching cannot fail.
 
+mod copy_rule;
 mod knob;
 mod seam;
 mod sm90;
@@ -27,6 +28,7 @@ use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
 use crate::problem::Problem;
 
+pub use copy_rule::CopyRule;
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
 use sm90::{Sm90, Sm90Refusal, Sm90Schedule};
@@ -138,19 +140,6 @@ pub fn renamed_words(text: &str) -> Vec<(String, String)> {
 /// Whether a target multiplies the sums of runs of K with a graph's block scales; elements are scaled where none does.
 pub(crate) fn scales_sums(graph: &Graph) -> bool {
     sm90::scales_sums(graph)
-}
-
-/// When launches before a product store its operands once more, as the product reads them fastest.
-#[doc(hidden)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CopyRule {
-    /// Where the product gains more than a launch costs.
-    #[default]
-    Paying,
-    /// Wherever a product gains at all.
-    Always,
-    /// Nowhere.
-    Never,
 }
 
 /// How a target wants the operands of a graph's own products copied at the sizes of a call, of each product A and B; `None`

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::graph::{Graph, OperandCopies, OperandCopy};
 use crate::placement::Placements;
 use crate::problem::Problem;
-use crate::target::CopyRule;
+use crate::target::copy_rule::CopyRule;
 
 use super::operand::{Operand, OperandElement, operand_load, operands};
 use super::place::fits_map;
