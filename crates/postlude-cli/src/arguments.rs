@@ -11,6 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use postlude::reference::Extent;
 use postlude::sim::Timing;
+use postlude::target::CopyRule;
 use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
 
@@ -150,6 +151,9 @@ pub(crate) struct RunArguments {
     /// The most CTAs launched on the GPU or in the simulator [default: as many as fit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) grid_limit: Option<u32>,
+    /// When launches before a product copy its operands
+    #[arg(long, hide = true, value_name = "RULE")]
+    pub(crate) copies: Option<CopyChoice>,
     #[command(flatten)]
     pub(crate) watch: WatchArguments,
     /// Compare with the reference and its bounds: every element, or `sample`d rows and columns of large outputs;
@@ -327,6 +331,9 @@ pub(crate) struct CorpusArguments {
     /// When the simulator completes copies and products: eager, lazy or random:SEED [default: eager]
     #[arg(long, value_name = "TIMING")]
     pub(crate) timing: Option<Timing>,
+    /// When launches before a product copy its operands
+    #[arg(long, hide = true, value_name = "RULE")]
+    pub(crate) copies: Option<CopyChoice>,
     /// The folder of the cases [default: the nearest `corpus` above the current folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,
@@ -406,6 +413,27 @@ pub(crate) enum BackendChoice {
     Sim,
     /// The definition
     Reference,
+}
+
+/// When operands are copied.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CopyChoice {
+    /// Where the product gains more than a launch costs
+    Paying,
+    /// Wherever a product gains at all
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl From<CopyChoice> for CopyRule {
+    fn from(choice: CopyChoice) -> CopyRule {
+        match choice {
+            CopyChoice::Paying => CopyRule::Paying,
+            CopyChoice::Always => CopyRule::Always,
+            CopyChoice::Never => CopyRule::Never,
+        }
+    }
 }
 
 impl BackendChoice {

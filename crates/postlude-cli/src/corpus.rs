@@ -54,6 +54,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         grid_limit: arguments.grid_limit,
         timing: arguments.timing.unwrap_or_default(),
         multiply_adds: Some(MOST_MULTIPLY_ADDS),
+        copies: arguments.copies.map_or_else(Default::default, Into::into),
         ..RunOptions::default()
     };
     let progress = Progress::of(cases.len(), Reader::of(arguments.json));

@@ -18,6 +18,10 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     let options = loaded.options(&arguments.compile)?;
     let compiled = loaded.kernel.compile(&options);
     let problem = GpuProblem::new(&loaded, &compiled, &options, &arguments.compile)?;
+    // The last launch, as `run` would have it.
+    let copied = problem.copied();
+    let compiled = copied.as_ref().unwrap_or(&compiled);
+    let problem = GpuProblem::new(&loaded, compiled, &options, &arguments.compile)?;
     let planned = problem.planned()?.limited(arguments.grid_limit);
     let entry = planned.emit(options.math);
     let text = entry.to_string();

@@ -61,12 +61,12 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
     let sized = arguments.stage.is_none() && is_sized(&loaded, arguments);
     let shown = |stage| arguments.stage == Some(stage) || sized;
     let on_gpu = arguments.target == ScheduleTarget::Sm90;
-    let uncut = compiled.clone();
     let (compiled, launches) = if on_gpu && is_sized(&loaded, arguments) {
-        launches(&loaded, &uncut, &options, arguments)?
+        launches(&loaded, &compiled, &options, arguments)?
     } else {
-        (&uncut, None)
+        (compiled, None)
     };
+    let compiled = &compiled;
     stages.launches = launches.filter(|_| sized);
     if arguments.stage == Some(StageChoice::Tile) || sized && on_gpu {
         let program = compiled.program().map_err(|error| loaded.failure(error))?;
@@ -99,30 +99,40 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
     Ok(Outcome::Fine)
 }
 
-/// The kernel whose last launch is shown, cut where one launch is refused, and all of its launches where there are several.
-fn launches<'a>(
-    loaded: &'a Loaded,
-    compiled: &'a Compiled,
-    options: &'a Options,
+/// The kernel whose last launch is shown, with copies of its operands where those pay and cut where one launch is refused,
+/// and all of its launches where there are several.
+fn launches(
+    loaded: &Loaded,
+    compiled: &Compiled,
+    options: &Options,
     arguments: &ExplainArguments,
-) -> Result<(&'a Compiled, Option<String>), Failure> {
+) -> Result<(Compiled, Option<String>), Failure> {
     let problem = GpuProblem::new(loaded, compiled, options, &arguments.compile)?;
     if problem.compiled.computes_operand() {
+        let compiled = problem.compiled.clone();
         let text = "# load warps compute an operand as they load it";
-        let compiled = problem.compiled;
-        return Ok((compiled, Some(format!("{text}\n{}", compiled.optimised()))));
+        let text = format!("{text}\n{}", compiled.optimised());
+        return Ok((compiled, Some(text)));
+    }
+    if let Some(copied) = problem.copied() {
+        let graph = copied.optimised();
+        let text = format!(
+            "# several launches: the first ones store operands as the product reads them fastest\n{graph}"
+        );
+        return Ok((copied, Some(text)));
     }
     let refusal = problem.refusal();
     if let (Some(refusal), Some(cut)) = (refusal, compiled.cut()) {
         let text =
             format!("# several launches, for one is refused: {refusal}\n{}", cut.optimised());
-        return Ok((cut, Some(text)));
+        return Ok((cut.clone(), Some(text)));
     }
     let graph = compiled.optimised();
     let several = graph.declared_inputs().len() < graph.inputs().len();
     let text =
         || format!("# several launches; the last one reads what the others compute\n{graph}");
-    Ok((compiled, several.then(text)))
+    let text = several.then(text);
+    Ok((compiled.clone(), text))
 }
 
 /// What only a GPU has.

@@ -76,6 +76,15 @@ impl<'a> GpuProblem<'a> {
         planned.map_err(|refusal| self.failure(refusal))
     }
 
+    /// The same kernel with copies of its operands, where they pay at these sizes and a launch takes it.
+    pub(crate) fn copied(&self) -> Option<Compiled> {
+        let copied = self.compiled.copied(&self.problem, &self.placements)?;
+        let placements = Placements::packed(copied.optimised(), &self.problem);
+        let planning = copied.planning(&self.problem, &placements, Chip::STANDARD);
+        let taken = planning.is_ok_and(|planning| planning.best().is_ok());
+        taken.then_some(copied)
+    }
+
     /// Why one launch does not take the kernel at these sizes.
     pub(crate) fn refusal(&self) -> Option<String> {
         let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);

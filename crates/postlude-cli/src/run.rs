@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let fixed = backend(arguments)?;
     let mut options = loaded.options(&arguments.compile)?;
     options.hooks.grid_limit = arguments.grid_limit;
+    options.hooks.copies = arguments.copies.map_or_else(Default::default, Into::into);
     options.hooks.guard = arguments.check.is_some();
     options.hooks.timing = arguments.watch.timing.unwrap_or_default();
     let compiled = loaded.kernel.compile(&options);

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use postlude::reference::Evaluated;
 use postlude::sim::Timing;
+use postlude::target::CopyRule;
 use postlude::{
     Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Hooks, Kernel, MathMode, Options,
     Problem, Tensor,
@@ -31,6 +32,8 @@ pub struct RunOptions {
     pub timing: Timing,
     /// The most multiply-adds that the simulator is asked for; whatever it takes when `None`.
     pub multiply_adds: Option<u64>,
+    /// When launches before a product copy its operands.
+    pub copies: CopyRule,
 }
 
 /// What became of a case.
@@ -119,6 +122,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
             guard: true,
             timing: options.timing,
             schedule: None,
+            copies: options.copies,
         },
         ..Options::default()
     };

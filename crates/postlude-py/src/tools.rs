@@ -2,7 +2,6 @@
 
 use postlude::check::Bound as Binding;
 use postlude::graph::Input;
-use postlude::placement::Placements;
 use postlude::runtime::Device;
 use postlude::shape::Dim;
 use postlude::target::{Chip, Planned};
@@ -100,9 +99,7 @@ pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, E
 }
 
 fn planned(typed: &Typed, problem: &Problem) -> Result<Planned, Error> {
-    let compiled = &typed.compiled;
-    let placements = Placements::packed(compiled.optimised(), problem);
-    Ok(compiled.planning(problem, &placements, Chip::STANDARD)?.best()?)
+    typed.compiled.planned_packed(problem, Chip::STANDARD)
 }
 
 /// The text of one stage, or of all that need no sizes when none is named and no shapes are known.

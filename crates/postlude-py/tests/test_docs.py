@@ -23,7 +23,7 @@ from conftest import PACKAGE, ROOT
 
 import postlude
 
-PAGES = ["README.md", "crates/postlude-py/README.md", "docs/python.md", "docs/coming_from.md"]
+PAGES = ["README.md", "crates/postlude-py/README.md", "docs/python.md", "docs/coming_from.md", "docs/repacking.md"]
 NOTEBOOK = "docs/tutorial.ipynb"
 #: Frameworks that a fence may ask for.
 FRAMEWORKS = ("torch", "jax")

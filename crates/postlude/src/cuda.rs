@@ -15,18 +15,18 @@ mod host;
 mod programs;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::Error;
-use crate::graph::{Graph, MathMode, Side};
+use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
-use crate::optimise::{operands_in_mainloop, without_scales};
+use crate::optimise::{copy_operands, operands_in_mainloop, without_scales};
 use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::target::{self, Chip, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{self, Chip, CopyRule, Planned, Planning, Schedule, TargetRefusal};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run on host tensors, and what lies around them watched.
     pub(crate) guard: bool,
+    /// When operands are copied by launches before their product.
+    pub(crate) copies: CopyRule,
     /// Where compiled kernels are kept; where the user keeps them when `None`.
     pub(crate) cache: Option<PathBuf>,
 }
@@ -66,6 +68,8 @@ pub(crate) struct GpuKernel {
     cut: OnceLock<Option<Arc<GpuKernel>>>,
     /// The same kernel whose last launch computes an operand as it loads it.
     in_mainloop: OnceLock<Option<(Side, Arc<GpuKernel>)>>,
+    /// The same kernel with copies of its operands, for every choice of them that a call was given.
+    copied: Mutex<Vec<(OperandCopies, Arc<GpuKernel>)>>,
 }
 
 impl GpuKernel {
@@ -79,9 +83,38 @@ impl GpuKernel {
         let own = Settings { schedule: None, ..settings.clone() };
         let earlier =
             optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
-        let (programs, earlier) = (Programs::default(), earlier.collect());
-        let (cut, in_mainloop) = (OnceLock::new(), OnceLock::new());
-        GpuKernel { defined, optimised, lowered, settings, programs, earlier, cut, in_mainloop }
+        let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
+        let (in_mainloop, copied) = (OnceLock::new(), Mutex::default());
+        GpuKernel {
+            defined,
+            optimised,
+            lowered,
+            settings,
+            programs,
+            earlier,
+            cut,
+            in_mainloop,
+            copied,
+        }
+    }
+
+    /// The same kernel whose operands launches before it copy, where it gains by that at the sizes of a call.
+    fn copied(&self, problem: &Problem, placements: &Placements) -> Option<Arc<GpuKernel>> {
+        let Settings { schedule, one_launch, copies, .. } = &self.settings;
+        if schedule.is_some() || *one_launch {
+            return None;
+        }
+        let copies = target::operand_copies(&self.optimised, problem, placements, *copies)?;
+        let mut all = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = all.iter().find(|(known, _)| *known == copies) {
+            return Some(known.clone());
+        }
+        let graph = Arc::new(copy_operands(&self.optimised, &copies));
+        let lowered = Arc::new(Lowered::new(&graph));
+        let settings = self.settings.clone();
+        let copied = Arc::new(GpuKernel::new(&self.defined, &graph, &lowered, settings));
+        all.push((copies, copied.clone()));
+        Some(copied)
     }
 
     /// A graph as a kernel.
@@ -123,13 +156,20 @@ impl GpuKernel {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        let placements = crate::image::placements(&self.optimised, problem, arguments);
+        let chip = chip(device)?;
+        let lie = |graph| crate::image::placements(graph, problem, arguments);
+        let placements = lie(&self.optimised);
         if let Some(in_mainloop) = self.in_mainloop(problem)
-            && let Ok(planned) = in_mainloop.plan(problem, &placements, chip(device)?)
+            && let Ok(planned) = in_mainloop.plan(problem, &placements, chip)
         {
             return Ok(planned[0].schedule());
         }
-        match self.plan(problem, &placements, chip(device)?) {
+        if let Some(copied) = self.copied(problem, &placements)
+            && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), chip)
+        {
+            return Ok(planned[0].schedule());
+        }
+        match self.plan(problem, &placements, chip) {
             Ok(planned) => Ok(planned[0].schedule()),
             Err(refusal) => match self.cut() {
                 Some(cut) => {

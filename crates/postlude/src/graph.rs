@@ -44,7 +44,7 @@ pub use parse::{GraphTextError, parse};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use place::Place;
 pub(crate) use product::greatest_divisor;
-pub use product::{Accumulation, BlockScale, Product, Side};
+pub use product::{Accumulation, BlockScale, OperandCopies, OperandCopy, Product, Side};
 pub use result::ResultOf;
 pub(crate) use rewrite::Rewriter;
 pub use space::Space;

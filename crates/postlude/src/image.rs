@@ -23,12 +23,28 @@ pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
     let passed = |input| &graph.passed_as(input).name;
     let inputs = graph.inputs().iter().map(|input| match (&input.computed, &input.dims) {
-        (Some(_), Some(dims)) => Some(Placement::packed(&problem.shape(dims))),
+        (Some(_), Some(dims)) => {
+            let lies = Placement::of_computed(input, problem);
+            Some(lies.unwrap_or_else(|| Placement::packed(&problem.shape(dims))))
+        }
         (Some(_) | None, _) => argument(passed(input)).map(placement),
     });
     let outputs = graph.outputs().iter();
     let packed = outputs.map(|output| Placement::packed(&problem.shape(&output.dims)));
     Placements { inputs: inputs.collect(), outputs: packed.collect() }
+}
+
+/// Where the inputs of a validated call lie.
+#[cfg(feature = "sim")]
+pub(crate) fn bound_placements(
+    graph: &Graph,
+    problem: &Problem,
+    declared: &[Argument<'_>],
+) -> Placements {
+    let packed = Placements::packed(graph, problem);
+    let given = declared.iter().map(|argument| argument.tensor().map(placement));
+    let computed = packed.inputs.into_iter().skip(declared.len());
+    Placements { inputs: given.chain(computed).collect(), outputs: packed.outputs }
 }
 
 /// Whether outputs lie as those did that a call was laid out for, in as many bytes.

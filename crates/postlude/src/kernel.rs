@@ -1,6 +1,7 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
+mod copies;
 mod gpu;
 mod simulated;
 
@@ -15,7 +16,7 @@ use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, MathMode, OperandCopies};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -119,6 +120,8 @@ pub struct Hooks {
     pub grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and bytes around them checked after it.
     pub guard: bool,
+    /// When operands are copied by launches before their product.
+    pub copies: target::CopyRule,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,
@@ -303,6 +306,8 @@ pub struct Compiled {
     /// The same kernel whose last launch computes an operand as it loads it, once that was asked for.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     in_mainloop: Arc<OnceLock<Option<(Side, Compiled)>>>,
+    /// The same kernel with copies of its operands, for every choice of them that a call was given.
+    copied: Arc<Mutex<Vec<(OperandCopies, Compiled)>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -333,6 +338,7 @@ impl Compiled {
             one_launch: options.one_launch,
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
+            copies: options.hooks.copies,
             cache: options.cache.clone(),
         };
         Compiled {
@@ -343,6 +349,7 @@ impl Compiled {
             cut: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
+            copied: Arc::default(),
             lowered,
             defined,
             on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
@@ -374,6 +381,7 @@ impl Compiled {
             cut: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
+            copied: Arc::default(),
             ..self.clone()
         }
     }

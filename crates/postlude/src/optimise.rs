@@ -5,6 +5,7 @@
 //! the relaxed rules, which run under [`MathMode::Fast`] only.
 //! Invariant: the graph keeps every type rule after every pass.
 
+mod copy_operands;
 mod fold_constants;
 mod form_fma;
 mod hoist;
@@ -22,6 +23,7 @@ mod split_operators;
 use crate::graph::{Graph, MathMode, Stage};
 
 pub(crate) use in_mainloop::operands_in_mainloop;
+pub(crate) use copy_operands::copy_operands;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
 
 /// What every pass may know beside the graph.

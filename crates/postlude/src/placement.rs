@@ -1,6 +1,7 @@
 //! Where the tensors of a call lie: strides, and how their first elements are aligned.
 
-use crate::graph::{Graph, InputId};
+use crate::dtype::DType;
+use crate::graph::{Graph, Input, InputId};
 use crate::problem::Problem;
 
 /// Where a tensor lies in the GPU's memory.
@@ -33,6 +34,9 @@ pub enum Major {
 impl Placement {
     /// What addresses are compared to.
     pub const PERIOD: u64 = 256;
+    /// What rows between launches are a multiple of, unless they are shorter than the second: a tensor map's strides.
+    const ROW_BYTES: usize = 16;
+    const LONG_ROW_BYTES: usize = 64;
 
     /// A tensor whose first element has this address.
     pub fn at(strides: Vec<isize>, address: u64) -> Placement {
@@ -44,6 +48,43 @@ impl Placement {
         1 << self.start.trailing_zeros().min(Placement::PERIOD.trailing_zeros())
     }
 
+    /// A tensor that a launch stores for a later one. Rows begin where tensor maps can read them, unless they are short.
+    pub fn between_launches(dtype: DType, shape: &[usize]) -> Placement {
+        let packed = crate::tensor::contiguous(shape);
+        let (Some(columns), 2..) = (shape.last(), shape.len()) else {
+            return Placement::at(packed, 0);
+        };
+        let elements = Placement::ROW_BYTES * 8 / dtype.bits();
+        if dtype.is_packed() || *columns < Placement::LONG_ROW_BYTES * 8 / dtype.bits() {
+            return Placement::at(packed, 0);
+        }
+        let padded = columns.next_multiple_of(elements) as isize;
+        let mut strides = vec![1; shape.len()];
+        for (place, stride) in strides.iter_mut().enumerate().rev().skip(1) {
+            let rows = &shape[place + 1..shape.len() - 1];
+            *stride = rows.iter().fold(padded, |all, size| all * (*size).max(1) as isize);
+        }
+        Placement::at(strides, 0)
+    }
+
+    /// Where an input that is computed and no output of the kernel lies.
+    #[doc(hidden)]
+    pub fn of_computed(input: &Input, problem: &Problem) -> Option<Placement> {
+        let (Some(_), None, Some(dims)) = (&input.computed, input.result, &input.dims) else {
+            return None;
+        };
+        Some(Placement::between_launches(input.dtype, &problem.shape(dims)))
+    }
+
+    /// Bytes from the first element of such a tensor to the end of the last one's row.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    pub(crate) fn bytes(&self, dtype: DType, shape: &[usize]) -> usize {
+        match (self.strides.first(), shape.first()) {
+            (Some(stride), Some(count)) => dtype.bytes_for(*stride as usize * count),
+            (_, None) | (None, _) => dtype.bytes_for(1),
+        }
+    }
+
     /// Rows without gaps, in memory of its own.
     pub fn packed(shape: &[usize]) -> Placement {
         Placement::at(crate::tensor::contiguous(shape), 0)
@@ -51,11 +92,15 @@ impl Placement {
 }
 
 impl Placements {
-    /// Everything without gaps, each in memory of its own.
+    /// Everything that a call passes without gaps, each in memory of its own.
     pub fn packed(graph: &Graph, problem: &Problem) -> Placements {
         let packed = |dims: &Vec<_>| Placement::packed(&problem.shape(dims));
+        let input = |input: &Input| {
+            let computed = Placement::of_computed(input, problem);
+            computed.or_else(|| input.dims.as_ref().map(packed))
+        };
         Placements {
-            inputs: graph.inputs().iter().map(|input| input.dims.as_ref().map(packed)).collect(),
+            inputs: graph.inputs().iter().map(input).collect(),
             outputs: graph.outputs().iter().map(|output| packed(&output.dims)).collect(),
         }
     }

@@ -422,13 +422,14 @@ pub(crate) fn check_passed(graph: &Graph, name: &str) -> Result<(), BindError> {
     }
 }
 
-/// Every dim name of a kernel, in the order of its signature.
+/// Every dim name of a kernel, in the order of its signature. Multiples of dims have no names of their own.
 pub fn dim_names(graph: &Graph) -> Vec<&str> {
     let inputs = graph.inputs().iter().filter_map(|input| input.dims.as_ref());
     let mut names: Vec<&str> = Vec::new();
     let outputs = graph.outputs().iter().map(|output| &output.dims);
     for dim in inputs.chain(outputs).flatten().chain(&graph.space().parts) {
         if let Dim::Name { name, .. } = dim
+            && Dim::factors(name).is_none()
             && !names.contains(&name.as_str())
         {
             names.push(name);
@@ -441,8 +442,13 @@ fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {
     match dim {
         Dim::Size(size) => Ok(*size as usize),
         Dim::Name { name, divisor } => {
-            let size =
-                *sizes.get(name).ok_or_else(|| BindError::Unsized { dims: vec![name.clone()] })?;
+            let size = match (sizes.get(name), Dim::factors(name)) {
+                (Some(size), _) => *size,
+                (None, Some((count, of))) => {
+                    size_of(&of, sizes)?.checked_mul(count).ok_or(BindError::TooLarge)?
+                }
+                (None, None) => return Err(BindError::Unsized { dims: vec![name.clone()] }),
+            };
             if size % *divisor as usize != 0 {
                 let (dim, by) = (name.clone(), *divisor);
                 return Err(BindError::Multiple { dim, size, by, bytes: None });

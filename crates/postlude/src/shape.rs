@@ -31,6 +31,21 @@ impl Dim {
         }
     }
 
+    /// The dim of this many times as many elements. No kernel can write its name, which tells what it is a multiple of.
+    pub(crate) fn times(&self, count: u32) -> Dim {
+        Dim::name(match self {
+            Dim::Name { divisor: 1, .. } | Dim::Size(_) => format!("{count}*{self}"),
+            Dim::Name { .. } => format!("{count}*({self})"),
+        })
+    }
+
+    /// How many times which dim a name of [`Dim::times`] stands for.
+    pub(crate) fn factors(name: &str) -> Option<(usize, Dim)> {
+        let (count, of) = name.split_once('*')?;
+        let of = of.strip_prefix('(').and_then(|of| of.strip_suffix(')')).unwrap_or(of);
+        Some((count.parse().ok()?, Dim::from(of)))
+    }
+
     /// What the name is divided by; 1 for a fixed size.
     pub fn divisor(&self) -> u32 {
         match self {

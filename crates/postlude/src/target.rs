@@ -9,6 +9,7 @@
 //! its own folder knows the chip.
 //! Invariant: only planning makes a [`Planned`], so emitting and launching cannot fail.
 
+mod copy_rule;
 mod knob;
 mod seam;
 mod sm90;
@@ -21,12 +22,13 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::{Graph, Input, MathMode, Side};
+use crate::graph::{Graph, Input, MathMode, OperandCopies, Side};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
 use crate::problem::Problem;
 
+pub use copy_rule::CopyRule;
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
 use sm90::{Sm90, Sm90Refusal, Sm90Schedule};
@@ -163,6 +165,17 @@ pub(crate) fn is_worth_in_mainloop(side: Side, problem: &Problem) -> bool {
         Side::Right => problem.rows,
     };
     others <= MOST
+}
+
+/// How a target wants the operands of a graph's own products copied at the sizes of a call, of each product A and B; `None`
+/// where it reads all of them as they lie.
+pub(crate) fn operand_copies(
+    graph: &Graph,
+    problem: &Problem,
+    placements: &Placements,
+    rule: CopyRule,
+) -> Option<OperandCopies> {
+    sm90::operand_copies(graph, problem, placements, rule)
 }
 
 /// Why a chip does not run a program.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use postlude::reference::{self, Evaluated};
+use postlude::target::CopyRule;
 use postlude::{Arguments, Backend, Compiled, Error, Hooks, MathMode, Options, Problem, Tensor};
 
 use super::specimen::Specimen;
@@ -120,6 +121,8 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
             guard: true,
             timing: specimen.way.timing,
             schedule: None,
+            // A given tile is one launch's: there operands are read as they lie.
+            copies: CopyRule::Always,
         },
         ..Options::default()
     };

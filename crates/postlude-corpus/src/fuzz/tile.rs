@@ -16,7 +16,10 @@ pub(super) fn schedule(
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
     let inputs = graph.inputs().iter();
     let inputs = inputs.map(|input| match (&input.computed, &input.dims) {
-        (Some(_), Some(dims)) => Some(Placement::packed(&problem.shape(dims))),
+        (Some(_), Some(dims)) => {
+            let lies = Placement::of_computed(input, problem);
+            Some(lies.unwrap_or_else(|| Placement::packed(&problem.shape(dims))))
+        }
         (Some(_) | None, _) => argument(&graph.passed_as(input).name).map(placement),
     });
     let outputs = outputs.iter().map(|tensor| placement(tensor.view()));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use postlude::cuda::PreparedCall;
-use postlude::placement::Placements;
 use postlude::runtime::{Device, DeviceTensor, Stream};
 use postlude::target::{Chip, Planned};
 use postlude::{Compiled, Error, Kernel, Options, Problem};
@@ -71,6 +70,5 @@ pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, row: &Row, chip: Chip)
 
 /// A row as the planner runs it.
 fn planned(compiled: &Compiled, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-    let placements = Placements::packed(compiled.optimised(), problem);
-    Ok(compiled.planning(problem, &placements, chip)?.best()?)
+    compiled.planned_packed(problem, chip)
 }

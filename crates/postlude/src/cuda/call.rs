@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use postlude_ptx::launch::{Buffer, Launch};
 
-use crate::cuda::check::Checked;
+use crate::cuda::check::{Checked, between_launches};
 use crate::cuda::{GpuKernel, chip};
 use crate::error::Error;
 use crate::placement::Placement;
@@ -99,25 +99,39 @@ impl PreparedCall {
         device: &Device,
         checked: &Checked,
     ) -> Result<PreparedCall, Error> {
-        if let Some(in_mainloop) = kernel.in_mainloop(&checked.problem) {
-            let planned = in_mainloop.plan(&checked.problem, &checked.placements, chip(device)?);
-            if planned.is_ok() {
-                return PreparedCall::of(in_mainloop, device, checked);
+        let Checked { problem, placements, .. } = checked;
+        if let Some(in_mainloop) = kernel.in_mainloop(problem)
+            && let Ok(all) = in_mainloop.plan(problem, placements, chip(device)?)
+        {
+            return PreparedCall::planned(in_mainloop, device, checked, all);
+        }
+        if let Some(copied) = kernel.copied(problem, placements) {
+            let own = checked.on(&copied, device);
+            let all = copied.plan(problem, &own.placements, chip(device)?);
+            // Where a launch that copies is refused, threads read the operands as they lie.
+            if let Ok(all) = all
+                && let Ok(call) = PreparedCall::planned(&copied, device, &own, all)
+            {
+                return Ok(call);
             }
         }
-        let all = match kernel.plan(&checked.problem, &checked.placements, chip(device)?) {
-            Ok(all) => all,
+        match kernel.plan(problem, placements, chip(device)?) {
+            Ok(all) => PreparedCall::planned(kernel, device, checked, all),
             Err(refusal) => {
                 let Some(cut) = kernel.cut() else { return Err(refusal.into()) };
-                let (problem, ordinal) = (checked.problem.clone(), device.ordinal());
-                let declared = kernel.optimised.declared_inputs().len();
-                let inputs = checked.inputs[..declared].to_vec();
-                let results = checked.results.clone();
-                let checked = Checked::of(&cut.optimised, problem, ordinal, inputs, results);
-                let prepared = PreparedCall::of(cut, device, &checked);
-                return prepared.map_err(|error| error.or(refusal.into()));
+                let prepared = PreparedCall::of(cut, device, &checked.on(cut, device));
+                prepared.map_err(|error| error.or(refusal.into()))
             }
-        };
+        }
+    }
+
+    /// A call of a kernel with the schedules to try.
+    fn planned(
+        kernel: &Arc<GpuKernel>,
+        device: &Device,
+        checked: &Checked,
+        all: Vec<Planned>,
+    ) -> Result<PreparedCall, Error> {
         let (planned, program) = kernel.programs.choose(kernel, device, all)?;
         let mut call = PreparedCall {
             kernel: kernel.clone(),
@@ -158,9 +172,10 @@ impl PreparedCall {
                     continue;
                 }
                 let shape = problem.shape(&output.dims);
-                let bytes = output.dtype.bytes_for(shape.iter().product()) as u64;
+                let lies = Placement::between_launches(output.dtype, &shape);
+                let bytes = lies.bytes(output.dtype, &shape) as u64;
                 let device = device.ordinal();
-                tensors.push(DeviceTensor::contiguous(output.dtype, shape, somewhere, device));
+                tensors.push(between_launches(output.dtype, shape, somewhere, device));
                 stores.push(Store::Intermediate(end, place));
                 end += bytes.next_multiple_of(Placement::PERIOD);
             }

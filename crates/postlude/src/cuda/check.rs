@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use postlude_ptx::launch::Buffer;
 
 use crate::cuda::GpuKernel;
+use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::placement::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
@@ -71,7 +72,7 @@ impl Checked {
                 return DeviceArgument::Tensor(results[place].clone());
             }
             let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
-            DeviceArgument::Tensor(DeviceTensor::contiguous(input.dtype, shape, somewhere, device))
+            DeviceArgument::Tensor(between_launches(input.dtype, shape, somewhere, device))
         });
         let inputs: Vec<DeviceArgument> = declared.into_iter().chain(computed).collect();
         let own = || graph.own_results().into_iter().map(|place| &results[place]);
@@ -107,9 +108,28 @@ impl Checked {
         Checked { inputs, results, ..call }
     }
 
+    /// The same call of another kernel with the same signature.
+    pub(super) fn on(&self, kernel: &GpuKernel, device: &Device) -> Checked {
+        let declared = kernel.optimised.declared_inputs().len();
+        let inputs = self.inputs[..declared].to_vec();
+        let (problem, results) = (self.problem.clone(), self.results.clone());
+        Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, results)
+    }
+
     fn push_address(&mut self, address: u64) {
         self.addresses.push((Buffer(self.addresses.len() as u32), address));
     }
+}
+
+/// A tensor that a launch stores for a later one.
+pub(super) fn between_launches(
+    dtype: DType,
+    shape: Vec<usize>,
+    address: u64,
+    device: u32,
+) -> DeviceTensor {
+    let strides = Placement::between_launches(dtype, &shape).strides;
+    DeviceTensor { strides, ..DeviceTensor::contiguous(dtype, shape, address, device) }
 }
 
 /// Where a tensor lies; one without elements is in nobody's way.

@@ -33,6 +33,23 @@ pub struct BlockScale {
     pub run: u32,
 }
 
+/// How an operand of a product is stored once more by a launch before the product's own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OperandCopy {
+    /// The same elements, K-major.
+    KMajor,
+    /// K-major parts of f32 elements that TF32 holds, [`OperandCopy::PARTS`] times as many along K.
+    Parts,
+}
+
+/// How operands are copied, of each product A and B.
+pub type OperandCopies = Vec<[Option<OperandCopy>; 2]>;
+
+impl OperandCopy {
+    /// Products of parts that make a product of f32 elements.
+    pub const PARTS: u32 = 3;
+}
+
 /// An operand of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {

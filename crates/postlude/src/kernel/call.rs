@@ -10,7 +10,11 @@ use std::sync::Arc;
 use crate::cpu::Engine;
 use crate::error::Error;
 use crate::graph::{Earlier, Graph, InputId, MathMode};
+#[cfg(feature = "sim")]
+use crate::graph::{Input, Output};
 use crate::kernel::{Backend, Compiled};
+#[cfg(feature = "sim")]
+use crate::placement::Placement;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
@@ -95,12 +99,13 @@ impl<'c> Call<'c> {
             let problem = self.problem.of_computing(earlier.graph)?;
             let places = graph.places_of(earlier.graph).into_iter();
             let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
-            let mut outputs = compiled.outputs(&problem)?;
+            let mut outputs = stored_between(graph, earlier, &problem)?;
             let views = outputs.iter_mut().map(Tensor::view_mut).collect();
             Call { compiled, problem: &problem, inputs, outputs: views }.run()?;
             for (input, output) in earlier.inputs.iter().zip(outputs) {
                 if let Some(input) = input {
-                    tensors[input.0 as usize] = Some(output);
+                    let place = input.0 as usize;
+                    tensors[place] = Some(read_as(output, &graph.inputs()[place], self.problem)?);
                 }
             }
         }
@@ -125,6 +130,36 @@ impl<'c> Call<'c> {
     pub fn problem(&self) -> &'c Problem {
         self.problem
     }
+}
+
+/// Tensors for what an earlier graph computes: as outputs of the kernel lie, or as launches store for later ones.
+#[cfg(feature = "sim")]
+fn stored_between(
+    graph: &Graph,
+    earlier: &Earlier<'_>,
+    problem: &Problem,
+) -> Result<Vec<Tensor>, Error> {
+    let outputs = earlier.graph.outputs().iter().zip(&earlier.inputs);
+    let tensor = |(output, input): (&Output, &Option<InputId>)| {
+        let shape = problem.shape(&output.dims);
+        if input.is_some_and(|input| graph.inputs()[input.0 as usize].result.is_some()) {
+            return Tensor::zeros(output.dtype, shape);
+        }
+        let lies = Placement::between_launches(output.dtype, &shape);
+        let bytes = vec![0; lies.bytes(output.dtype, &shape)];
+        Tensor::with_strides(output.dtype, &shape, &lies.strides, 0, bytes)
+    };
+    Ok(outputs.map(tensor).collect::<Result<_, _>>()?)
+}
+
+/// What an earlier graph computed, as the input that it is: values that are stacked along a row are one row there.
+#[cfg(feature = "sim")]
+fn read_as(stored: Tensor, input: &Input, problem: &Problem) -> Result<Tensor, Error> {
+    let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+    if shape.len() == stored.shape().len() {
+        return Ok(stored);
+    }
+    Ok(Tensor::from_bytes(input.dtype, shape, stored.bytes().to_vec())?)
 }
 
 /// Some of the outputs of a call, by their places.

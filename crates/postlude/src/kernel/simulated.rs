@@ -7,6 +7,7 @@ use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
+    crate::image,
     crate::kernel::{Backend, Compiled},
     crate::problem::{Argument, Arguments, Problem},
     crate::sim::{self, Report, SimCall, SimOptions, Source},
@@ -83,8 +84,14 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        if let Some(Ok(schedule)) =
-            self.in_mainloop(problem).map(|it| it.source().schedule(problem, arguments))
+        if let Some(in_mainloop) = self.in_mainloop(problem)
+            && let Ok(schedule) = in_mainloop.source().schedule(problem, arguments)
+        {
+            return Ok(schedule);
+        }
+        let placements = image::placements(&self.optimised, problem, arguments);
+        if let Some(copied) = self.copied(problem, &placements)
+            && let Ok(schedule) = copied.source().schedule(problem, arguments)
         {
             return Ok(schedule);
         }
@@ -114,7 +121,17 @@ impl Call<'_> {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled, problem, inputs, outputs: Vec::new() };
             match call.simulated_uncut(outputs) {
-                Err(error) if error.is_refusal() => {}
+                Err(refusal) if refusal.is_refusal() => {}
+                simulated => return simulated,
+            }
+        }
+        let placements =
+            image::bound_placements(&self.compiled.optimised, self.problem, &self.inputs);
+        if let Some(copied) = self.compiled.copied(self.problem, &placements) {
+            let (problem, inputs) = (self.problem, self.borrowed());
+            let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };
+            match call.simulated_uncut(outputs) {
+                Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,
             }
         }

@@ -26,7 +26,8 @@ pub(crate) fn scale_elements(graph: &Graph, changes: impl Fn(&Graph) -> bool) ->
 }
 
 /// The same kernel whose operands with block scales are K-major: operands that lie the other way are copied first. Tensor cores
-/// read 8-bit floats K-major alone. Infinities of f8e5m2 would not survive a copy, so those stay.
+/// read 8-bit floats K-major alone. Infinities of f8e5m2 would not survive this store; `copy_operands` keeps their bits where
+/// a call is large.
 pub(crate) fn turn_scaled_operands(graph: &Graph) -> Graph {
     let turns = |graph: &Graph| {
         let mut scaled = graph.products().iter().filter(|product| !product.scales.is_empty());

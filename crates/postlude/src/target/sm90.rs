@@ -11,7 +11,9 @@ use crate::lower::BoundProgram;
 
 use super::seam::{CandidateOf, PlannedFor, Target};
 use super::tile::Tile;
-pub(crate) use plan::{Sm90, Sm90Refusal, Sm90Schedule, renamed_words, scales_sums, widens};
+pub(crate) use plan::{
+    Sm90, Sm90Refusal, Sm90Schedule, operand_copies, renamed_words, scales_sums, widens,
+};
 
 impl Target for Sm90 {
     type Schedule = Sm90Schedule;

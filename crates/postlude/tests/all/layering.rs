@@ -27,7 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("problem", &["dtype", "shape", "tensor", "graph"]),
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
-    ("placement", &["tensor", "graph", "problem"]),
+    ("placement", &["dtype", "tensor", "graph", "problem"]),
     ("partition", &["dtype", "graph"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
     ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

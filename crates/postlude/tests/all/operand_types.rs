@@ -4,7 +4,7 @@
 //! reference's bounds.
 
 use postlude::placement::Placements;
-use postlude::target::Chip;
+use postlude::target::{Chip, CopyRule};
 use postlude::{
     Argument, Arguments, Backend, DType, Hooks, Kernel, MathMode, Options, Sizes, Tensor,
 };
@@ -73,6 +73,12 @@ fn run(kernel: &Kernel, options: &Options, at: &Sizes, arguments: &Arguments<'_>
     outputs
 }
 
+/// In the simulator, with operands that launches before the product copy or not.
+fn simulated(copies: CopyRule) -> Options {
+    let hooks = Hooks { copies, guard: true, ..Hooks::default() };
+    Options { backend: Backend::Sim, hooks, ..Options::default() }
+}
+
 #[test]
 fn every_pair_in_every_layout_is_exact() {
     let mut random = Random::new(19);
@@ -89,9 +95,10 @@ fn every_pair_in_every_layout_is_exact() {
             let at = sizes(at);
             let arguments = operands(&kernel, &at, &mut random, whole_number);
             let wanted = run(&kernel, &Options::default(), &at, &arguments);
-            let sim = Options { backend: Backend::Sim, ..Options::default() };
-            let got = run(&kernel, &sim, &at, &arguments);
-            assert_eq!(got[0].bytes(), wanted[0].bytes(), "{source}");
+            for copies in [CopyRule::Never, CopyRule::Always] {
+                let got = run(&kernel, &simulated(copies), &at, &arguments);
+                assert_eq!(got[0].bytes(), wanted[0].bytes(), "{source}, {copies:?}");
+            }
         }
     }
 }
@@ -157,21 +164,24 @@ fn parts_of_f32_are_within_bounds_and_infinities_stay() {
         Kernel::parse("kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }")
             .expect("it types");
     let mut random = Random::new(5);
-    let sim = Options { backend: Backend::Sim, ..Options::default() };
-    for at in [[64, 64, 1], [70, 40, 9], [64, 128, 160], [8, 8, 0]].map(sizes) {
+    let all = [[64, 64, 1], [70, 40, 9], [64, 128, 160], [8, 8, 0], [66, 72, 36]].map(sizes);
+    for (at, copies) in all.iter().flat_map(|at| [(at, CopyRule::Never), (at, CopyRule::Always)]) {
+        let sim = simulated(copies);
         for special in [false, true] {
             let element = |_, random: &mut Random| match random.below(30) {
                 0 if special => f64::INFINITY,
                 1 if special => 1e-30,
                 2 if special => 0.0,
+                3 if special && random.below(4) == 0 => f64::NAN,
+                4 if special => f64::from(f32::MAX) * 0.6,
                 _ => f64::from((random.below(1 << 24) as f32 - 8e6) / 3e6),
             };
-            let arguments = operands(&kernel, &at, &mut random, element);
-            let outputs = run(&kernel, &sim, &at, &arguments);
+            let arguments = operands(&kernel, at, &mut random, element);
+            let outputs = run(&kernel, &sim, at, &arguments);
             let compiled = kernel.compile(&sim);
-            let problem = compiled.problem(&at).expect("sizes of every dim");
+            let problem = compiled.problem(at).expect("sizes of every dim");
             let found = compiled.check(&problem, &arguments, &outputs).expect("it fits");
-            assert!(found[0].worst <= 1.0, "{at:?}: {:?}", found[0]);
+            assert!(found[0].worst <= 1.0, "{at:?}, {copies:?}: {:?}", found[0]);
         }
     }
 }
@@ -202,5 +212,67 @@ fn promoted_sums_are_exact_on_every_tile_that_takes_them() {
             let got = run(&kernel, &sim, &at, &arguments);
             assert_eq!(got[0].bytes(), wanted[0].bytes(), "{schedule}");
         }
+    }
+}
+
+#[test]
+fn copies_keep_every_bit_of_8_bit_floats() {
+    let source = "kernel k(A: f8e5m2[K, M], W: f8e5m2[K, N]) -> D: f32[M, N] { D = A.T @ W }";
+    let kernel = Kernel::parse(source).expect("it types");
+    let at = sizes([48, 40, 96]);
+    // Rows of A hold one byte each, and W picks them: infinities and nan arrive, and no other row has them.
+    let bytes: Vec<u8> = (0..96).flat_map(|_| (0..48).map(|row| 208 + row)).collect();
+    let one = |k: usize, n: usize| f64::from(u8::from(k == n));
+    let w: Vec<f64> = (0..96).flat_map(|k| (0..40).map(move |n| one(k, n))).collect();
+    let a = Tensor::from_bytes(DType::F8E5M2, [96, 48], bytes).expect("it fits");
+    let w = Tensor::from_values(DType::F8E5M2, [96, 40], &w).expect("it fits");
+    let arguments = Arguments::from(
+        [("A", a), ("W", w)].map(|(name, tensor)| (name.to_owned(), tensor.into())),
+    );
+    let wanted = run(&kernel, &simulated(CopyRule::Never), &at, &arguments);
+    let got = run(&kernel, &simulated(CopyRule::Always), &at, &arguments);
+    assert!(wanted[0].values().iter().any(|value| value.is_nan()));
+    assert_eq!(got[0].bytes(), wanted[0].bytes());
+}
+
+#[test]
+fn operands_are_copied_where_tiles_read_more_than_a_copy_costs() {
+    let copied = |source: &str, at: [usize; 3]| {
+        let compiled = Kernel::parse(source).expect("it types").compile(&Options::default());
+        let problem = compiled.problem(&sizes(at)).expect("sizes of every dim");
+        let placements = Placements::packed(compiled.optimised(), &problem);
+        let copied = compiled.copied(&problem, &placements)?;
+        let names = copied.optimised().inputs().iter().map(|input| input.name.clone());
+        Some(names.skip(2).collect::<Vec<String>>().join(" "))
+    };
+    let large = [8192, 8192, 8192];
+    for dtype in ["f8e4m3", "f8e5m2", "i8", "u8", "tf32"] {
+        let kernel = |a: &str, w: &str, product: &str| {
+            let out = if dtype.ends_with('8') { "i32" } else { "f32" };
+            format!(
+                "kernel k(A: {dtype}[{a}], W: {dtype}[{w}]) -> D: {out}[M, N] {{ D = {product} }}"
+            )
+        };
+        let n_major = kernel("M, K", "K, N", "A @ W");
+        assert_eq!(copied(&n_major, large).as_deref(), Some("right_k_major"), "{dtype}");
+        assert_eq!(copied(&n_major, [256, 256, 256]), None, "{dtype}");
+        assert_eq!(copied(&format!("fused {n_major}"), large), None, "{dtype}");
+        let k_major = kernel("M, K", "N, K", "A @ W.T");
+        assert_eq!(copied(&k_major, large), None, "{dtype}");
+        let both = kernel("K, M", "K, N", "A.T @ W");
+        assert_eq!(copied(&both, large).as_deref(), Some("left_k_major right_k_major"), "{dtype}");
+        // Rows that begin anywhere.
+        let unaligned = Some("left_k_major right_k_major");
+        assert_eq!(copied(&k_major, [4096, 4096, 4099]).as_deref(), unaligned, "{dtype}");
+    }
+    let f32 = "kernel k(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = A @ W.T }";
+    for (at, parts) in [
+        (large, true),
+        ([4096, 4096, 4096], true),
+        ([512, 512, 512], false),
+        ([16, 8192, 8192], false),
+        ([4096, 4096, 4095], false),
+    ] {
+        assert_eq!(copied(f32, at).as_deref(), parts.then_some("left_parts right_parts"), "{at:?}");
     }
 }

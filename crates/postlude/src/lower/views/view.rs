@@ -172,9 +172,12 @@ impl Views {
         Ok(())
     }
 
-    /// The sizes of the slices' columns.
+    /// The sizes of the slices' columns. A launch before may have stored operands with another contraction.
     pub(crate) fn problem(&self, graph: &Graph, problem: &Problem) -> Problem {
+        let product = graph.products().first();
+        let inner = product.map(|product| problem.shape(std::slice::from_ref(&product.inner))[0]);
         Problem {
+            inner: inner.unwrap_or(problem.inner),
             columns: problem.columns / self.divided,
             column_divisor: graph.space().column.divisor(),
             ..problem.clone()

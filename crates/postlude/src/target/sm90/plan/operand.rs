@@ -277,7 +277,7 @@ pub(super) fn operand_loads(
 }
 
 /// How an operand is loaded: wgmma reads only 16-bit elements MN-major, and threads move only 16-bit staggered rows.
-fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
+pub(super) fn operand_load(operand: &Operand<'_>, problem: &Problem) -> OperandLoad {
     let load = placed_load(operand, problem);
     if OperandElement::of(operand.dtype).is_none_or(OperandElement::transposes) {
         return load;
