@@ -21,6 +21,7 @@ mod operand;
 mod parameters;
 mod plan;
 mod ranges;
+mod rows;
 mod scaling;
 mod short;
 mod slot;
@@ -51,7 +52,7 @@ use tile_scheduler::TileScheduler;
 pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
     let attributes = Attributes::<Sm90a>::new(schedule.threads())
-        .blocks_per_multiprocessor(1)
+        .blocks_per_multiprocessor(schedule.ctas)
         .cluster([schedule.tile.cluster.blocks(), 1, 1]);
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);
@@ -62,6 +63,9 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
+    if let Some(needs) = schedule.needs.rows {
+        return rows::hold_rows(k, plan, &parameters, needs);
+    }
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
     let stages = plan.stage_ring(k);
     let thread = k.thread();

@@ -10,13 +10,17 @@ use super::needs::Needs;
 use super::raster::Raster;
 use super::reuse;
 use super::schedule::Sm90Schedule;
-use super::slots::{MOST_STAGES, Slots, choices};
+use super::slots::{MOST_STAGES, NARROWEST, Slots, choices};
 
 /// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
 pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     if !tile.takes(needs) {
         return None;
     }
+    if tile.holds_rows() {
+        return fit_rows(tile, needs);
+    }
+    let needs = &Needs { rows: None, ..needs.clone() };
     let usual = fit_with(tile, needs, chip, false);
     if needs.mainloop.is_none() {
         return usual.or_else(|| fit_with(tile, needs, chip, true));
@@ -26,6 +30,30 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
         return usual;
     }
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
+}
+
+/// The schedule of a tile whose rows threads hold; what is said of slots and epilogue tiles means nothing there.
+fn fit_rows(tile: Tile, needs: &Needs) -> Option<Sm90Schedule> {
+    let needs = needs.held_by(tile)?;
+    let ctas = needs.rows?.ctas(tile);
+    Some(Sm90Schedule {
+        tile,
+        stages: 0,
+        epilogue_tile: NARROWEST,
+        fragment: fragment(&needs, NARROWEST),
+        c_stages: 1,
+        d_stages: 1,
+        reuse_c: false,
+        delay_store: false,
+        epilogue_loop: false,
+        rounds: 0,
+        wgmma_in_flight: 0,
+        hints: Hints::None,
+        raster: Raster::usual(tile.cluster),
+        ctas,
+        grid_limit: None,
+        needs,
+    })
 }
 
 /// The same for a tile that does, with C's slots reused for D or not.
@@ -54,6 +82,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             wgmma_in_flight: wgmma_in_flight(stages, needs),
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),
+            ctas: 1,
             grid_limit: None,
             needs: needs.clone(),
         })

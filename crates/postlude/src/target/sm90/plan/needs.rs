@@ -8,6 +8,7 @@ use crate::target::tile::Tile;
 use super::mainloop::Mainloop;
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
+use super::rows::RowNeeds;
 
 /// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
@@ -58,6 +59,8 @@ pub(crate) struct Needs {
     pub(crate) lines: u32,
     /// Whether vectors that lie alike share the parameters of their strides.
     pub(crate) shared_strides: bool,
+    /// What a kernel whose threads hold rows needs, where one can run it.
+    pub(crate) rows: Option<RowNeeds>,
 }
 
 impl Needs {
@@ -85,6 +88,7 @@ impl Needs {
             work,
             lines,
             shared_strides: false,
+            rows: None,
         }
     }
 
@@ -97,6 +101,23 @@ impl Needs {
             self.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
         }
         self
+    }
+
+    /// The same for a kernel whose threads hold the rows of a tile, if one can run it: all moves are direct.
+    pub(super) fn held_by(&self, tile: Tile) -> Option<Needs> {
+        let rows = self.rows.filter(|rows| rows.fit(tile, self.lines))?;
+        // Code is the same for all rows that the tile has the columns for.
+        let whole = |columns: u32| if columns > 0 { tile.columns } else { 0 };
+        let mut needs = Needs {
+            rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
+            whole_columns: whole(self.whole_columns),
+            slots: SlotCounts::default(),
+            folds: FoldWords::default(),
+            ..self.clone()
+        };
+        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
+        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
+        Some(needs)
     }
 
     /// Whether code for every element of a tile, one behind the other, would be long.
@@ -151,11 +172,18 @@ impl Needs {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
+        let rows = match (&self.rows, &other.rows) {
+            (None, _) => true,
+            (Some(ours), Some(theirs)) => ours.covers(theirs),
+            (Some(_), None) => false,
+        };
         products
+            && rows
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values
-            && self.folds == other.folds
+            // Where threads hold rows, no partial result leaves a CTA.
+            && (self.rows.is_some() || self.folds == other.folds)
             && self.groups == other.groups
             && self.block_rows == other.block_rows
             && self.block_words == other.block_words
