@@ -42,6 +42,7 @@ use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
 use crate::target::sm90::plan::{Mainloop, Sm90Schedule};
+use crate::target::tile::KernelSchedule;
 
 pub(super) use launch::launch;
 use parameters::Parameters;
@@ -51,9 +52,15 @@ use tile_scheduler::TileScheduler;
 /// Emits the kernel.
 pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
-    let attributes = Attributes::<Sm90a>::new(schedule.threads())
-        .blocks_per_multiprocessor(schedule.ctas)
-        .cluster([schedule.tile.cluster.blocks(), 1, 1]);
+    let attributes =
+        Attributes::<Sm90a>::new(schedule.threads()).blocks_per_multiprocessor(schedule.ctas);
+    let attributes = match schedule.tile.kernel {
+        // CTAs that know nothing of clusters start sooner.
+        KernelSchedule::Rows => attributes,
+        KernelSchedule::Cooperative | KernelSchedule::PingPong => {
+            attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
+        }
+    };
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);
         body(k, &plan);

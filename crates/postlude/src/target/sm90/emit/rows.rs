@@ -1,21 +1,20 @@
 //! The row kernel of a launch without a product: threads hold whole rows in registers between the passes over them.
 //!
 //! A tile has a few rows, each of which as many threads hold; `held` says which columns a thread has. A thread loads its
-//! columns once, 16 bytes at a time; passes over the row fold them, threads combine by shuffles and through shared memory,
-//! and the visit stores what it computes from the same registers. Where there are passes, the loads of a CTA's next tile
-//! are issued before the passes of this one, so that memory is busy while threads wait for each other; where there are
-//! none, other CTAs of the SM keep it busy. There are no load warps, no slots and no tensor maps.
+//! columns once, 16 bytes at a time and tiles ahead (`staging`); passes over the row fold them, threads combine by shuffles
+//! and through shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load
+//! warps, no tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
 //!
-//! Loads are never conditional: what lies beyond an edge is read at the last row or the last columns instead, is left out
-//! of folds, and is not stored.
+//! What lies beyond an edge is read at the last row or the last columns instead, is left out of folds, and is not stored.
 
 mod exchange;
 mod held;
 mod passes;
+mod staging;
 mod vectors;
 
-use postlude_ptx::kernel::{Kernel, Reg, Var};
-use postlude_ptx::types::B32;
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::types::U32;
 
 use crate::graph::{InputId, Kind, NodeId, Op};
 use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds};
@@ -27,6 +26,7 @@ use super::plan::Plan;
 use super::values::{Environment, Evaluator, Place, fill};
 use exchange::RowExchange;
 use held::{HeldRow, Holder};
+use staging::Staging;
 
 /// What threads know of their rows.
 struct RowKernel<'a, 'k, C> {
@@ -36,6 +36,7 @@ struct RowKernel<'a, 'k, C> {
     needs: RowNeeds,
     holder: Holder<'k>,
     exchange: RowExchange<'k, C>,
+    staging: Staging<'k, C>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
 }
@@ -52,8 +53,9 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
 ) {
     let holder = Holder::new(k, plan, parameters, needs);
     let exchange = RowExchange::new(k, plan, &holder);
+    let staging = Staging::new(k, plan, &holder, needs.vector);
     let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
-    RowKernel { k, plan, parameters, needs, holder, exchange, indexed }.run();
+    RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed }.run();
 }
 
 impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
@@ -61,45 +63,33 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
     }
 
-    /// Computes one tile after the other.
+    /// Computes one tile after the other, with the loads of those behind it under way.
     fn run(&self) {
-        let (k, holder) = (self.k, &self.holder);
+        let (k, holder, parameters) = (self.k, &self.holder, self.parameters);
         // Batches may have scalars of their own.
         let shared = self.plan.graph.space().batch.is_empty().then(|| {
             let first = holder.row(k.imm(0));
             self.scalars(&first)
         });
         let scalars = |row: &HeldRow<'k>| shared.clone().unwrap_or_else(|| self.scalars(row));
-        let number = k.var(k.cluster());
-        if self.needs.passes == 0 {
-            return k.while_(
-                || number.get().lt(holder.tiles),
-                || {
-                    let row = holder.row(number.copy());
-                    let elements = self.unpack(&self.load(&row));
-                    self.finish(&row, scalars(&row), elements);
-                    number.set(number.get() + k.clusters());
-                },
-            );
-        }
-        let ahead: Vec<Vec<Var<'k, B32>>> = self
-            .load(&holder.row(number.copy()))
-            .into_iter()
-            .map(|words| words.into_iter().map(|word| k.var(word)).collect())
-            .collect();
+        let (first, step) = (k.block(), k.blocks());
+        let ahead = |number: Reg<'k, U32>, tiles: u32| {
+            let number = step.mad(tiles, number);
+            let exists = number.lt(holder.tiles);
+            (holder.row(number.min(holder.tiles - 1)), exists)
+        };
+        self.staging.begin(parameters, |tiles| ahead(first, tiles));
+        let number = k.var(first);
         k.while_(
             || number.get().lt(holder.tiles),
             || {
-                let row = holder.row(number.copy());
-                let now = |words: &Vec<Var<'k, B32>>| words.iter().map(|word| word.get()).collect();
-                let elements = self.unpack(&ahead.iter().map(now).collect::<Vec<_>>());
-                let next = number.get() + k.clusters();
-                let loaded = self.load(&holder.row(next.min(holder.tiles - 1)));
-                self.finish(&row, scalars(&row), elements);
-                for (to, from) in ahead.iter().flatten().zip(loaded.iter().flatten()) {
-                    to.set(*from);
-                }
-                number.set(next);
+                let now = number.copy();
+                let (next, exists) = ahead(now, self.plan.schedule.c_stages - 1);
+                self.staging.advance(parameters, &next, exists);
+                let row = holder.row(now);
+                self.finish(&row, scalars(&row));
+                self.staging.turn();
+                number.set(now + step);
             },
         );
     }
@@ -112,40 +102,30 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         scalars
     }
 
-    /// Issues the loads of a thread's columns of all tile operands.
-    fn load(&self, row: &HeldRow<'k>) -> Vec<Vec<Reg<'k, B32>>> {
-        let operand = |input: &InputId| {
-            let memory = self.parameters.memory(*input);
-            let start = memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer();
-            let vectors = row.vectors.iter();
-            vectors.flat_map(|vector| self.load_vector(memory.dtype, start, vector)).collect()
-        };
-        self.plan.program.tile_operands.iter().map(operand).collect()
-    }
-
-    /// The elements with the tile operands that were loaded.
-    fn unpack(&self, operands: &[Vec<Reg<'k, B32>>]) -> Elements<'k> {
-        let (graph, length) = (self.plan.graph, self.plan.graph.len());
-        let vector: Vec<Environment<'k>> = vec![vec![None; length]; self.needs.vector as usize];
-        let mut elements = vec![vector; self.holder.vectors as usize];
-        for (input, words) in self.plan.program.tile_operands.iter().zip(operands) {
+    /// Adds the tile operands to the elements of a vector that do not have them yet.
+    fn fetch(&self, number: usize, elements: &mut [Environment<'k>], only: &[bool]) {
+        let graph = self.plan.graph;
+        for (place, input) in self.plan.program.tile_operands.iter().enumerate() {
+            let nodes = || graph.nodes().filter(|(_, node)| reads(&node.op, *input));
+            let missing = |id: NodeId| only[id.index()] && elements[0][id.index()].is_none();
+            if !nodes().any(|(id, _)| missing(id)) {
+                continue;
+            }
             let dtype = graph.inputs()[input.0 as usize].dtype;
-            let parts = words.chunks_exact(words.len() / elements.len());
-            for (vector, words) in elements.iter_mut().zip(parts) {
-                let values = self.unpack_vector(dtype, words);
-                for (id, _) in graph.nodes().filter(|(_, node)| reads(&node.op, *input)) {
-                    for (environment, value) in vector.iter_mut().zip(&values) {
-                        environment[id.index()] = Some(*value);
-                    }
+            let values = self.unpack_vector(dtype, &self.staging.read(place, number));
+            for (id, _) in nodes() {
+                for (environment, value) in elements.iter_mut().zip(&values) {
+                    environment[id.index()] = Some(*value);
                 }
             }
         }
-        elements
     }
 
     /// Runs all passes over a thread's row, and stores its outputs.
-    fn finish(&self, row: &HeldRow<'k>, scalars: Environment<'k>, mut elements: Elements<'k>) {
-        let evaluator = self.evaluator();
+    fn finish(&self, row: &HeldRow<'k>, scalars: Environment<'k>) {
+        let (evaluator, length) = (self.evaluator(), self.plan.graph.len());
+        let vector: Vec<Environment<'k>> = vec![vec![None; length]; self.needs.vector as usize];
+        let mut elements = vec![vector; self.holder.vectors as usize];
         let mut environment = scalars;
         let place = Place { at: (row.batch, row.at, self.k.imm(0)), inside: None };
         evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
@@ -164,6 +144,7 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
     ) {
         let evaluator = self.evaluator();
         let vector = &row.vectors[number];
+        self.fetch(number, elements, only);
         let columns = self.along_columns(row, vector, environment, only);
         for (place, element) in elements.iter_mut().enumerate() {
             fill(element, environment);

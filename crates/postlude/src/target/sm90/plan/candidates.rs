@@ -113,7 +113,8 @@ impl Tile {
             let alone = self.cluster == Cluster::ONE;
             let row = self.cluster.rows() == 1 && self.reduces_over_cluster(needs);
             let wide = WHOLE_ROWS.contains(&self) && needs.whole_columns == 0;
-            return !self.is_ping_pong() && (alone || row) && !wide;
+            // Rows that threads hold are read once, and no warp waits for another to load them.
+            return !self.is_ping_pong() && (alone || row) && !wide && !needs.is_held();
         };
         // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
         let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
@@ -144,7 +145,7 @@ impl Tile {
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
     pub(crate) fn takes(self, needs: &Needs) -> bool {
         if self.holds_rows() {
-            return needs.rows.is_some_and(|rows| rows.fit(self, needs.lines));
+            return needs.holds(self);
         }
         let width = needs.width(self);
         let multiplies = match &needs.mainloop {

@@ -6,7 +6,7 @@ use super::fit::FEWEST_STAGES;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
-use super::rows::{MOST_CTAS, MOST_THREADS};
+use super::row_needs::{MOST_CTAS, MOST_THREADS};
 use super::schedule::Sm90Schedule;
 use super::slots::MOST_STAGES;
 
@@ -50,7 +50,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", mainloop_stages.contains(&schedule.stages)),
-        ("c_stages", stages(schedule.c_stages)),
+        ("c_stages", stages(schedule.c_stages) && (!tile.holds_rows() || schedule.c_stages > 1)),
         ("d_stages", stages(schedule.d_stages)),
         ("wgmma_in_flight", schedule.wgmma_in_flight <= u32::from(multiplies)),
         ("rounds", rounds_fit),

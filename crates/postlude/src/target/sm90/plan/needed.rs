@@ -9,7 +9,7 @@ use super::blocks::BlockLayout;
 use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
-use super::rows::RowNeeds;
+use super::row_needs::RowNeeds;
 use super::{parameters, place, work};
 
 /// The needs of a program whose tensors lie so; the problem, the placements and the windows of columns are its own.

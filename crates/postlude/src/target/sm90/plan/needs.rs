@@ -8,7 +8,7 @@ use crate::target::tile::Tile;
 use super::mainloop::Mainloop;
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
-use super::rows::RowNeeds;
+use super::row_needs::RowNeeds;
 
 /// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
@@ -101,23 +101,6 @@ impl Needs {
             self.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
         }
         self
-    }
-
-    /// The same for a kernel whose threads hold the rows of a tile, if one can run it: all moves are direct.
-    pub(super) fn held_by(&self, tile: Tile) -> Option<Needs> {
-        let rows = self.rows.filter(|rows| rows.fit(tile, self.lines))?;
-        // Code is the same for all rows that the tile has the columns for.
-        let whole = |columns: u32| if columns > 0 { tile.columns } else { 0 };
-        let mut needs = Needs {
-            rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
-            whole_columns: whole(self.whole_columns),
-            slots: SlotCounts::default(),
-            folds: FoldWords::default(),
-            ..self.clone()
-        };
-        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
-        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
-        Some(needs)
     }
 
     /// Whether code for every element of a tile, one behind the other, would be long.

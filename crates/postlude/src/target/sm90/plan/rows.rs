@@ -10,49 +10,32 @@ use crate::placement::{Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
-use super::chip::Sm90;
-use super::code::MOST_LINES;
-use super::needs::Needs;
+use super::code::{MOST_LINES, code_lines};
+use super::needs::{Needs, SlotCounts};
+use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
-use super::schedule::Sm90Schedule;
-
-/// What a row kernel has to hold.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct RowNeeds {
-    /// Columns side by side that a thread loads and stores at a time: 16 bytes of the widest tile, and N is a multiple.
-    pub(crate) vector: u32,
-    /// Bytes that all tile operands have for an element, and that they and tile outputs have.
-    pub(crate) loaded: u32,
-    pub(crate) moved: u32,
-    /// Floats of an element that wait in registers while a pass over the row is finished.
-    pub(crate) kept: u32,
-    /// Passes over a row before its elements are visited, and the floats of the one that folds most.
-    pub(crate) passes: u32,
-    pub(crate) words: u32,
-    /// Columns of the rows that passes fold, all of which a tile has; 0 where there is no pass.
-    pub(crate) columns: u32,
-}
+use super::row_needs::RowNeeds;
 
 /// Tiles of a row kernel: threads of a row, and elements of a thread, by the rows of 256 threads; then longer rows.
 pub(super) const ROW_TILES: [Tile; 22] = [
-    rows(32, 64, 2),
-    rows(32, 128, 2),
-    rows(32, 256, 2),
-    rows(16, 128, 2),
-    rows(16, 256, 2),
-    rows(16, 512, 2),
-    rows(8, 256, 2),
-    rows(8, 512, 2),
-    rows(8, 1024, 2),
-    rows(4, 512, 2),
-    rows(4, 1024, 2),
-    rows(4, 2048, 2),
-    rows(2, 1024, 2),
-    rows(2, 2048, 2),
-    rows(2, 4096, 2),
-    rows(1, 2048, 2),
-    rows(1, 4096, 2),
     rows(1, 8192, 2),
+    rows(1, 4096, 2),
+    rows(1, 2048, 2),
+    rows(2, 4096, 2),
+    rows(2, 2048, 2),
+    rows(2, 1024, 2),
+    rows(4, 2048, 2),
+    rows(4, 1024, 2),
+    rows(4, 512, 2),
+    rows(8, 1024, 2),
+    rows(8, 512, 2),
+    rows(8, 256, 2),
+    rows(16, 512, 2),
+    rows(16, 256, 2),
+    rows(16, 128, 2),
+    rows(32, 256, 2),
+    rows(32, 128, 2),
+    rows(32, 64, 2),
     rows(1, 8192, 4),
     rows(1, 16384, 4),
     rows(1, 16384, 8),
@@ -67,16 +50,6 @@ const fn rows(rows: u32, columns: u32, math_warpgroups: u32) -> Tile {
 const MOST_TENSORS: usize = 24;
 /// Words of partial results that a pass may have: warps read those of all others.
 const MOST_WORDS: u32 = 8;
-/// Registers of a thread beside its elements: addresses, counters, values of a row.
-const REGISTERS: u32 = 34;
-/// Floats of elements that are being computed where no pass keeps them.
-const COMPUTED: u32 = 16;
-/// Registers and threads of an SM, and the most registers of a thread and CTAs of an SM.
-const FILE: u32 = 65536;
-pub(super) const MOST_THREADS: u32 = 2048;
-const MOST_REGISTERS: u32 = 255;
-pub(super) const MOST_CTAS: u32 = 8;
-
 impl RowNeeds {
     /// What a row kernel has to hold for a program, if one runs it.
     pub(super) fn of(
@@ -128,41 +101,49 @@ impl RowNeeds {
             loaded: loads.iter().sum(),
             moved: loads.iter().chain(&stores).sum(),
             kept: kept(program, &passes),
+            vectors: along_columns.len() as u32,
             passes: passes.len() as u32,
             words,
             columns: if passes.is_empty() { 0 } else { columns },
         })
     }
+}
 
-    /// Whether a kernel for these can be used where `other` is needed.
-    pub(super) fn covers(&self, other: &RowNeeds) -> bool {
-        self.columns >= other.columns && RowNeeds { columns: other.columns, ..*self } == *other
+impl Needs {
+    /// Whether threads hold the rows of a tile.
+    pub(super) fn holds(&self, tile: Tile) -> bool {
+        self.rows.is_some_and(|rows| rows.fit(tile, self.work))
+            && code_lines(tile, self, tile.columns) <= MOST_LINES
     }
 
-    /// Registers of a thread, as estimated: where there are passes, the next row's elements are loaded meanwhile.
-    fn registers(&self, tile: Tile) -> u32 {
-        let loaded = (tile.row_elements() * self.loaded).div_ceil(4);
-        let held = if self.passes > 0 { tile.row_elements() * self.kept.max(1) } else { COMPUTED };
-        REGISTERS + loaded + held
+    /// What a kernel needs whose threads hold the rows of a tile, if one can run it: all moves are direct.
+    pub(super) fn held_by(&self, tile: Tile) -> Option<Needs> {
+        let rows = self.rows.filter(|_| self.holds(tile))?;
+        // Code is the same for all rows that the tile has the columns for.
+        let whole = |columns: u32| if columns > 0 { tile.columns } else { 0 };
+        let mut needs = Needs {
+            rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
+            whole_columns: whole(self.whole_columns),
+            slots: SlotCounts::default(),
+            folds: FoldWords::default(),
+            ..self.clone()
+        };
+        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
+        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
+        Some(needs)
     }
 
-    /// CTAs of an SM; 0 where no registers hold the tile.
-    pub(super) fn ctas(&self, tile: Tile) -> u32 {
-        let (registers, threads) = (self.registers(tile), 128 * tile.math_warpgroups);
-        if registers > MOST_REGISTERS {
-            return 0;
-        }
-        (FILE / (registers * threads)).min(MOST_THREADS / threads).min(MOST_CTAS)
+    /// Columns of the longest rows that threads could hold, were these as short as any; 0 where they hold none.
+    pub(super) fn longest_held(&self) -> u32 {
+        let rows = self.rows.map(|rows| RowNeeds { columns: 0, ..rows });
+        let any = Needs { rows, ..self.clone() };
+        let tiles = ROW_TILES.iter().filter(|tile| any.holds(**tile));
+        tiles.map(|tile| tile.columns).max().unwrap_or(0)
     }
 
-    /// Whether a tile's threads hold its rows.
-    pub(super) fn fit(&self, tile: Tile, lines: u32) -> bool {
-        tile.cluster == Cluster::ONE
-            && tile.columns >= self.columns
-            && tile.row_elements().is_multiple_of(self.vector)
-            && tile.row_elements() > 0
-            && self.ctas(tile) > 0
-            && lines.saturating_mul(tile.row_elements()) <= MOST_LINES
+    /// Whether some tile's threads hold rows as long as these.
+    pub(super) fn is_held(&self) -> bool {
+        ROW_TILES.iter().any(|tile| self.holds(*tile))
     }
 }
 
@@ -253,45 +234,4 @@ fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
         waits.iter().zip(before).filter(|(waits, before)| **waits && *before).count() as u32
     };
     (1..=passes.len()).map(after).max().unwrap_or(0)
-}
-
-/// Bytes that memory moves in a cycle, and bytes in flight for which an SM gets its part of them.
-const MEMORY_BYTES: f64 = 2400.0;
-const IN_FLIGHT: f64 = 40.0 * 1024.0;
-/// Instructions of an element beside those of its graph, and of a thread for each tile and pass.
-const ELEMENT: f64 = 3.0;
-const TILE: f64 = 60.0;
-const PASS: f64 = 40.0;
-/// Elements for which an SM issues an instruction in a cycle.
-const ISSUED: f64 = 100.0;
-/// Cycles from a tile's first load to its last store, and of each pass.
-const LATENCY: f64 = 600.0;
-const PASS_LATENCY: f64 = 150.0;
-
-/// Cycles of a row kernel for the whole problem. None of these constants is fitted.
-pub(super) fn cycles(
-    schedule: &Sm90Schedule,
-    needs: &RowNeeds,
-    problem: &Problem,
-    chip: Sm90,
-) -> f64 {
-    let (tile, processors) = (schedule.tile, f64::from(chip.processors));
-    let [along_rows, along_columns] = schedule.clusters(problem).map(|count| count as f64);
-    let tiles = along_rows * along_columns * problem.batch as f64;
-    let grid = f64::from(schedule.grid(problem, chip));
-    let waves = (tiles / grid).ceil();
-    let threads = f64::from(schedule.threads());
-    let per_thread = f64::from(tile.row_elements()) * (f64::from(schedule.needs.work) + ELEMENT)
-        + TILE
-        + PASS * f64::from(needs.passes);
-    // What lies beyond the edges is computed, but not moved.
-    let computed = waves * grid.max(processors) / processors * threads * per_thread / ISSUED;
-    let sizes = [problem.batch, problem.rows, problem.product_columns()];
-    let elements: f64 = sizes.into_iter().map(|size| size as f64).product();
-    let inside = elements / (tiles * f64::from(tile.rows * tile.columns));
-    let resident = f64::from(schedule.ctas) * f64::from(tile.rows * tile.columns) * inside;
-    let in_flight = (resident * f64::from(needs.loaded) / IN_FLIGHT).min(1.0).max(0.05);
-    let idle = waves * grid / tiles;
-    let moved = elements * f64::from(needs.moved) / (MEMORY_BYTES * in_flight) * idle;
-    moved.max(computed) + LATENCY + PASS_LATENCY * f64::from(needs.passes)
 }

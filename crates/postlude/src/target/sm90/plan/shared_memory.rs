@@ -1,5 +1,7 @@
 //! The shared memory of a schedule, region by region.
 
+use crate::target::tile::Tile;
+
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
@@ -103,6 +105,12 @@ impl Sm90Schedule {
         if self.tile.threads_per_row() > 32 { words * self.threads() / 32 * 4 } else { 0 }
     }
 
+    /// Bytes of a tile's operands, where threads hold its rows.
+    pub(crate) fn held_stage_bytes(&self) -> u32 {
+        let Tile { rows, columns, .. } = self.tile;
+        self.needs.rows.map_or(0, |needs| rows * columns * needs.loaded)
+    }
+
     /// Bytes of all of them.
     pub(crate) fn held_bytes(&self) -> u32 {
         if self.tile.holds_rows() { self.held_buffers() * self.held_buffer_bytes() } else { 0 }
@@ -127,6 +135,7 @@ impl Sm90Schedule {
             + self.fold_bytes()
             + self.cluster_reduction_bytes()
             + self.cluster_reduction_barrier_bytes()
+            + self.c_stages * self.held_stage_bytes()
             + self.held_bytes()
             + self.barrier_bytes()
     }

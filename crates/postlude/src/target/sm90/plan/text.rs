@@ -18,7 +18,7 @@ use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
 use super::raster::{Raster, RasterOrder};
-use super::rows::RowNeeds;
+use super::row_needs::RowNeeds;
 use super::scaling::Scaling;
 use super::schedule::Sm90Schedule;
 use super::slots::NARROWEST;
@@ -55,6 +55,7 @@ impl fmt::Display for Sm90Schedule {
         }
         if self.tile.holds_rows() {
             writeln!(f, "    ctas {}", self.ctas)?;
+            writeln!(f, "    c_stages {}", self.c_stages)?;
             self.needs.print_lines(f)?;
             return writeln!(f, "}}");
         }
@@ -125,11 +126,13 @@ impl Needs {
         if self.shared_strides {
             writeln!(f, "    shared_strides 1")?;
         }
-        if let Some(RowNeeds { vector, loaded, moved, kept, passes, words, columns }) = self.rows {
+        if let Some(RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns }) =
+            self.rows
+        {
             let remark = "# rows in registers";
             writeln!(
                 f,
-                "    held {vector} {loaded} {moved} {kept} {passes} {words} {columns}  {remark}"
+                "    held {vector} {loaded} {moved} {kept} {vectors} {passes} {words} {columns}  {remark}"
             )?;
         }
         Ok(())
@@ -269,8 +272,10 @@ impl Knobs {
                 self.folds = FoldWords { rows, columns, scalars };
             }
             "held" => {
-                let [vector, loaded, moved, kept, passes, words, columns] = numbers(value)?;
-                let needs = RowNeeds { vector, loaded, moved, kept, passes, words, columns };
+                let [vector, loaded, moved, kept, vectors, passes, words, columns] =
+                    numbers(value)?;
+                let needs =
+                    RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns };
                 self.rows = (vector > 0).then_some(needs);
                 self.rows?;
             }
@@ -323,9 +328,9 @@ impl Knobs {
             rows: self.rows,
         };
         // Threads that hold rows have neither epilogue tiles nor slots.
-        let of_slots = |name: &'static str, held: u32| match tile.kernel {
-            KernelSchedule::Rows => Ok(given(name).unwrap_or(held)),
-            KernelSchedule::Cooperative | KernelSchedule::PingPong => knob(name),
+        let of_slots = |name: &'static str, held: u32| match self.rows {
+            Some(_) => Ok(given(name).unwrap_or(held)),
+            None => knob(name),
         };
         let epilogue_tile = of_slots("epilogue_tile", NARROWEST)?;
         Ok(Sm90Schedule {
@@ -333,7 +338,7 @@ impl Knobs {
             stages,
             epilogue_tile,
             fragment: given("fragment").unwrap_or_else(|| fragment(&needs, epilogue_tile)),
-            c_stages: of_slots("c_stages", 1)?,
+            c_stages: of_slots("c_stages", 2)?,
             d_stages: of_slots("d_stages", 1)?,
             reuse_c: given("reuse_c").unwrap_or(0) > 0,
             delay_store: given("delay_store").unwrap_or(0) > 0,

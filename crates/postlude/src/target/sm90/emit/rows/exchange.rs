@@ -1,7 +1,7 @@
 //! Partial results of a row that several threads hold: combined by shuffles, and where warps share a row, through shared
 //! memory.
 //!
-//! A warp's first lane writes its words, the threads of the row synchronise, and every warp reads the words of all and
+//! A warp's first lane writes its words, the threads of the CTA synchronise, and every warp reads the words of all and
 //! combines them by the same shuffles, so that all threads have the same bits. Buffers are used one after the other: a
 //! warp writes to one again only after a barrier of another, at which all warps arrive that have read this one.
 
@@ -20,8 +20,6 @@ pub(super) struct RowExchange<'k, C> {
     k: Kernel<'k, C>,
     /// Threads of a row.
     threads: u32,
-    /// The row's barrier, unless it is the CTA's.
-    barrier: Option<Reg<'k, U32>>,
     lane: Reg<'k, U32>,
     /// Where the row's words begin, and this warp's, in the first buffer.
     row: SharedAddress<'k>,
@@ -42,7 +40,6 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
         RowExchange {
             k,
             threads,
-            barrier: (schedule.tile.rows > 1).then(|| holder.row + 1),
             lane: k.lane(),
             row,
             own: row + ((holder.lane >> 5) * 4),
@@ -83,10 +80,7 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
                 k.store_shared(own + number * self.word, [*word]);
             }
         });
-        match self.barrier {
-            Some(barrier) => k.sync_named(barrier, self.threads),
-            None => k.sync(),
-        }
+        k.sync();
         if let (Some(next), Some(turn)) = (self.turn, turn) {
             next.set(turn ^ 1);
         }

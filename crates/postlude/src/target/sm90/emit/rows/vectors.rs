@@ -36,17 +36,6 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         start.element(vector.read, dtype.bits() as u32 / 8)
     }
 
-    /// Issues the loads of a vector.
-    pub(super) fn load_vector(
-        &self,
-        dtype: DType,
-        start: GlobalPointer<'k>,
-        vector: &HeldVector<'k>,
-    ) -> Vec<Reg<'k, B32>> {
-        // An output may lie where a tile operand does.
-        self.load_words(self.words(dtype), Self::address(dtype, start, vector), LoadCache::Default)
-    }
-
     fn load_words(
         &self,
         count: usize,
