@@ -286,6 +286,36 @@ fn every_tile_of_held_rows_is_right() {
     assert!(tried >= 16, "{tried}");
 }
 
+#[test]
+fn held_rows_run_with_any_stages_and_ctas_that_fit() {
+    let text = graph("A: bf16[M, N]", SOFTMAX);
+    let at = [("M", 23), ("N", 264)];
+    let own = check_in(&text, &at, None);
+    for (stages, ctas) in [(2, 1), (3, 2), (5, 1), (12, 1)] {
+        let other = own.with("c_stages", stages).and_then(|other| other.with("ctas", ctas));
+        check_with(&text, &at, None, Some(&other.expect("both are knobs")));
+    }
+    let compiled = Compiled::of_graph(&parsed(&text), &Options::default());
+    let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    for (knob, value) in [
+        ("c_stages", "1"),
+        ("ctas", "0"),
+        ("ctas", "9"),
+        ("kernel", "cooperative"),
+        ("cluster", "1 x 2"),
+        ("tile", "0 x 512 x 0"),
+        ("tile", "8 x 256 x 0"),
+        ("held", "4 2 4 1 0 2 1 512"),
+        ("math_warpgroups", "0"),
+    ] {
+        let other = own.with(knob, value).expect("it reads");
+        assert!(planning.accept(&other).is_err(), "{knob} {value}");
+    }
+    assert!(own.with("held", "0 2 4 1 0 2 1 512").is_err());
+}
+
 /// What an SM has in flight: its slots of tile operands.
 #[test]
 fn enough_bytes_are_in_flight() {

@@ -235,3 +235,69 @@ fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
     };
     (1..=passes.len()).map(after).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::chip::Sm90;
+    use super::super::fit::fit;
+    use super::super::rank::{accepted_needs, schedules};
+    use super::*;
+    use crate::define::defined;
+    use crate::lower::{BoundProgram, lower};
+
+    fn bound(source: &str, columns: usize) -> BoundProgram {
+        let graph = defined(source);
+        let sizes = [("M", 8192), ("N", columns)].map(|(dim, size)| (dim.to_owned(), size)).into();
+        let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
+        let program = Arc::new(lower(&graph).expect("it is one launch"));
+        let placements = Placements::packed(&graph, &problem);
+        BoundProgram::new(&program, &problem, &placements).expect("it is not refused")
+    }
+
+    fn needs(source: &str, columns: usize) -> Needs {
+        accepted_needs(&bound(source, columns)).expect("it is not refused")
+    }
+
+    const SOFTMAX: &str = "kernel k(X: bf16[M, N]) -> D: bf16[M, N] { D = softmax(X, N) }";
+    const NORM: &str = "kernel k(X: bf16[M, N], R: bf16[M, N], g: f32[N]) -> (D: bf16[M, N], S: f32[M, N]) { S = X + R; D = rms_norm(S, N, 1e-5) * g }";
+    const SUMS: &str = "kernel k(X: f32[M, N]) -> s: f32[M] { s = sum(X, N) }";
+    const COLUMNS: &str = "kernel k(X: f32[M, N]) -> s: f32[N] { s = sum(X, M) }";
+
+    #[test]
+    fn one_float_of_an_element_waits_for_softmax_and_norms_and_none_for_sums() {
+        let kept = |source| needs(source, 4096).rows.map(|rows| (rows.kept, rows.vector));
+        assert_eq!(kept(SOFTMAX), Some((1, 8)));
+        assert_eq!(kept(NORM), Some((1, 4)));
+        assert_eq!(kept(SUMS), Some((0, 4)));
+        assert_eq!(kept(COLUMNS), None);
+    }
+
+    #[test]
+    fn rows_that_threads_cannot_load_by_vectors_are_left_to_other_tiles() {
+        assert_eq!(needs(SOFTMAX, 4092).rows, None);
+        assert!(needs(NORM, 4092).rows.is_none() && needs(SUMS, 4092).rows.is_some());
+        for columns in [8, 200, 4096, 8192, 16384] {
+            let all = schedules(&bound(SOFTMAX, columns), Sm90::H200).expect("it is planned");
+            assert!(all.iter().all(|one| one.tile.holds_rows()), "{columns}");
+            assert!(all[0].tile.columns as usize >= columns);
+        }
+    }
+
+    #[test]
+    fn every_tile_of_rows_fits_an_sm_as_often_as_it_says() {
+        for (source, columns) in [(SOFTMAX, 64), (NORM, 64), (SUMS, 64)] {
+            let needs = needs(source, columns);
+            let fitting: Vec<_> =
+                ROW_TILES.iter().filter_map(|tile| fit(*tile, &needs, Sm90::H200)).collect();
+            assert!(fitting.len() > 10, "{}", fitting.len());
+            for schedule in fitting {
+                assert!(schedule.ctas * schedule.threads() <= 2048, "{schedule}");
+                let bytes = schedule.ctas * (schedule.shared_bytes() + 1024);
+                assert!(bytes <= Sm90::H200.shared_bytes + 1024, "{schedule}");
+                assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+            }
+        }
+    }
+}

@@ -42,7 +42,6 @@ const GRAPHS: &[(&str, &str, &str, usize)] = &[
     ("softmax_of_8192", "A: bf16[M, N]", SOFTMAX, 8192),
     ("softmax_of_floats", "A: f32[M, N]", SOFTMAX, 4096),
     ("softmax_of_16384", "A: bf16[M, N]", SOFTMAX, 16384),
-    ("softmax_of_32768", "A: bf16[M, N]", SOFTMAX, 32768),
     ("softmax_across_a_cluster", "A: bf16[M, N]", SOFTMAX, 4095),
     ("layer_norm", "A: bf16[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 8192),
     ("layer_norm_of_floats", "A: f32[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 4096),
