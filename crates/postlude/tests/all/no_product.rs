@@ -147,9 +147,12 @@ fn every_dtype_is_cast_to_every_other() {
         for (number, to) in DTYPES.into_iter().enumerate() {
             let [m, n] = [[64, 64], [67, 45], [64, 48]][(place + number) % 3];
             let schedule = check_in(&cast(from, to), &[("M", m), ("N", n)], None);
-            // Rows of 64 elements of every dtype are whole chunks.
+            // Rows of 64 elements of every dtype are whole chunks, which threads hold, and 64-row tiles load by TMA.
             if n == 64 {
-                assert_eq!(schedule.knob("epilogue_loads").as_deref(), Some("tma"), "{from}");
+                assert_eq!(schedule.knob("kernel").as_deref(), Some("rows"), "{from}");
+                let other = tiled(&cast(from, to), &[("M", m), ("N", n)]);
+                assert_eq!(other.knob("epilogue_loads").as_deref(), Some("tma"), "{from}");
+                check_with(&cast(from, to), &[("M", m), ("N", n)], None, Some(&other));
             }
         }
     }
@@ -249,6 +252,15 @@ fn planned(text: &str, at: &[(&str, usize)]) -> Result<Vec<Schedule>, postlude::
     Ok(all.iter().map(Planned::schedule).collect())
 }
 
+/// The schedule of a 64-row tile, whatever planning would take by itself.
+fn tiled(text: &str, at: &[(&str, usize)]) -> Schedule {
+    let compiled = Compiled::of_graph(&parsed(text), &Options::default());
+    let problem = compiled.problem(&sizes(at)).expect("sizes of every dim");
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    planning.every().expect("it is not refused").swap_remove(0)
+}
+
 /// Every tile whose rows threads hold, at its edges and with fewer CTAs than tiles; those of long rows take long.
 #[test]
 fn every_tile_of_held_rows_is_right() {
@@ -257,13 +269,14 @@ fn every_tile_of_held_rows_is_right() {
         graph("A: f32[M, N], g: bf16[N]", RMS_NORM),
         graph(
             "A: u8[M, N], b: f32[N], C: f16[M, N], r: i32[M]",
-            "v0 = input A ; v1 = f32 v0 ; v2 = input b ; v3 = multiply v1, v2 ; v4 = input C ; v5 = add v3, v4 ; v6 = index column ; v7 = input r ; v8 = less v6, v7 ; v9 = 0.5 ; v10 = select v8, v5, v9 ; output D: f32[M, N] = v10 ; output E: bf16[M, N] = v5",
+            "v0 = input A ; v1 = f32 v0 ; v2 = input b ; v3 = multiply v1, v2 ; v4 = input C ; v5 = add v3, v4 ; v6 = col ; v7 = input r ; v8 = less v6, v7 ; v9 = 0.5 ; v10 = where v8, v5, v9 ; output D: f32[M, N] = v10 ; output E: bf16[M, N] = v5",
         ),
         graph(
             "A: f16[M, N], t: i32[M]",
             "v0 = input A ; v1 = input t ; v2 = pick v0, v1 ; v3 = logsumexp v0 over column ; v4 = subtract v3, v2 ; v5 = argmax v0 over column ; v6 = i32 v5 ; output l: f32[M] = v4 ; output at: i32[M] = v6 ; output D: f16[M, N] = v0",
         ),
     ];
+    let graphs: Vec<&str> = graphs.iter().map(String::as_str).collect();
     let (kernel, cluster) = (KernelSchedule::Rows, Cluster::ONE);
     let mut tried = 0;
     for (rows, columns) in (0..6).flat_map(|power| [8, 16, 32].map(|each| (1 << power, each))) {
@@ -272,18 +285,18 @@ fn every_tile_of_held_rows_is_right() {
         let about = format!("{tile:?}");
         for text in pick(&graphs, &about, if is_thorough() { graphs.len() } else { 1 }) {
             let at = [("M", 2 * rows as usize + 1), ("N", columns as usize - 24)];
-            let compiled = Compiled::of_graph(&parsed(&text), &Options::default());
+            let compiled = Compiled::of_graph(&parsed(text), &Options::default());
             let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
             let placements = Placements::packed(compiled.optimised(), &problem);
             let planning = compiled.planning(&problem, &placements, Chip::STANDARD);
             let schedule = planning.and_then(|planning| Ok(planning.fit(tile)?));
             if let Some(schedule) = schedule.expect("it is not refused") {
-                check_with(&text, &at, None, Some(&schedule));
+                check_with(text, &at, None, Some(&schedule));
                 tried += 1;
             }
         }
     }
-    assert!(tried >= 16, "{tried}");
+    assert!(tried >= 12, "{tried}");
 }
 
 #[test]
