@@ -162,7 +162,9 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         let graph = self.plan.graph;
         let along = graph.nodes().filter(|(_, node)| node.ty.axes.kind() == Kind::AlongColumns);
         for (id, _) in along {
-            elements.iter_mut().for_each(|element| element[id.index()] = None);
+            for element in elements.iter_mut() {
+                element[id.index()] = None;
+            }
         }
     }
 

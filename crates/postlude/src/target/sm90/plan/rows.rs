@@ -225,7 +225,9 @@ fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
         later.extend(graph.outputs().iter().map(|output| output.value));
         let needed = elements_for(program, &later);
         let mut waits = vec![false; graph.len()];
-        later.iter().for_each(|root| waits[root.index()] = true);
+        for root in &later {
+            waits[root.index()] = true;
+        }
         for (id, node) in graph.nodes().filter(|(id, _)| needed[id.index()]) {
             if !before[id.index()] {
                 node.op.operands().for_each(|of| waits[of.index()] = true);

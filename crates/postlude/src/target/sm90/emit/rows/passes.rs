@@ -58,7 +58,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         for (number, elements) in elements.iter_mut().enumerate() {
             self.compute((row, number), environment, elements, &only);
             let fold = |one: &Reduction| {
-                self.fold_vector(&evaluator, (row, number), environment, elements, *one)
+                Self::fold_vector(&evaluator, (row, number), environment, elements, *one)
             };
             let states: Vec<State<'k>> = reductions.iter().map(fold).collect();
             self.forget_columns(elements);
@@ -74,7 +74,6 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
 
     /// What one vector adds: nothing where it is beyond the last column.
     fn fold_vector(
-        &self,
         evaluator: &Evaluator<'_, 'k, C>,
         (row, number): (&HeldRow<'k>, usize),
         environment: &Environment<'k>,
