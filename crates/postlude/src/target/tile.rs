@@ -24,24 +24,28 @@ pub enum KernelSchedule {
     Cooperative,
     /// Two halves of them compute work tiles alternately: one runs its epilogue while the other issues wgmma.
     PingPong,
+    /// No product: each of a tile's rows is held in the registers of as many threads as the tile has for it.
+    Rows,
 }
 
 impl KernelSchedule {
-    /// Both.
-    pub const ALL: [KernelSchedule; 2] = [KernelSchedule::Cooperative, KernelSchedule::PingPong];
+    /// All of them.
+    pub const ALL: [KernelSchedule; 3] =
+        [KernelSchedule::Cooperative, KernelSchedule::PingPong, KernelSchedule::Rows];
 
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
         match self {
             KernelSchedule::Cooperative => "cooperative",
             KernelSchedule::PingPong => "ping-pong",
+            KernelSchedule::Rows => "rows",
         }
     }
 
     /// Work tiles that a CTA computes at a time.
     pub const fn tiles_in_flight(self) -> u32 {
         match self {
-            KernelSchedule::Cooperative => 1,
+            KernelSchedule::Cooperative | KernelSchedule::Rows => 1,
             KernelSchedule::PingPong => 2,
         }
     }
@@ -114,6 +118,21 @@ impl fmt::Display for Cluster {
 }
 
 impl Tile {
+    /// Threads that hold one row, where no 64-row blocks are computed.
+    pub const fn threads_per_row(self) -> u32 {
+        128 * self.math_warpgroups / self.rows
+    }
+
+    /// A thread's elements of a row that it holds.
+    pub const fn row_elements(self) -> u32 {
+        self.columns / self.threads_per_row()
+    }
+
+    /// Whether threads hold rows: no products, no 64-row blocks, no warps that only load.
+    pub const fn holds_rows(self) -> bool {
+        matches!(self.kernel, KernelSchedule::Rows)
+    }
+
     /// 64-row blocks of one warpgroup.
     pub const fn blocks(self) -> u32 {
         self.rows / self.warpgroups_per_tile() / 64

@@ -7,7 +7,7 @@ use postlude::graph::{self, Graph};
 use postlude::lower::TileProgram;
 use postlude::placement::Placements;
 use postlude::sim::{SimOptions, Timing};
-use postlude::target::{Chip, Planned, Schedule};
+use postlude::target::{Chip, Cluster, KernelSchedule, Planned, Schedule, Tile};
 use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Sizes, Tensor,
 };
@@ -147,9 +147,12 @@ fn every_dtype_is_cast_to_every_other() {
         for (number, to) in DTYPES.into_iter().enumerate() {
             let [m, n] = [[64, 64], [67, 45], [64, 48]][(place + number) % 3];
             let schedule = check_in(&cast(from, to), &[("M", m), ("N", n)], None);
-            // Rows of 64 elements of every dtype are whole chunks.
+            // Rows of 64 elements of every dtype are whole chunks, which threads hold, and 64-row tiles load by TMA.
             if n == 64 {
-                assert_eq!(schedule.knob("epilogue_loads").as_deref(), Some("tma"), "{from}");
+                assert_eq!(schedule.knob("kernel").as_deref(), Some("rows"), "{from}");
+                let other = tiled(&cast(from, to), &[("M", m), ("N", n)]);
+                assert_eq!(other.knob("epilogue_loads").as_deref(), Some("tma"), "{from}");
+                check_with(&cast(from, to), &[("M", m), ("N", n)], None, Some(&other));
             }
         }
     }
@@ -220,17 +223,23 @@ const RMS_NORM: &str = "v0 = input A ; v1 = multiply v0, v0 ; v2 = sum v1 over c
 fn rows_meet_their_own_reductions() {
     check(&graph("A: bf16[M, N]", SOFTMAX));
     check(&graph("A: f32[M, N], g: bf16[N]", RMS_NORM));
-    // Rows of one wide tile, and of a cluster's tiles.
-    let schedule = check_in(&graph("A: bf16[M, N]", SOFTMAX), &[("M", 70), ("N", 600)], None);
-    assert_eq!(schedule.knob("epilogue_loads").as_deref(), Some("tma"), "{schedule}");
+    // Rows that threads hold, those of one wide tile, and those of a cluster's tiles.
+    let softmax = graph("A: bf16[M, N]", SOFTMAX);
+    let schedule = check_in(&softmax, &[("M", 70), ("N", 600)], None);
+    assert_eq!(schedule.knob("kernel").as_deref(), Some("rows"), "{schedule}");
+    let schedule = check_in(&softmax, &[("M", 70), ("N", 604)], None);
+    assert_eq!(schedule.knob("kernel").as_deref(), Some("cooperative"), "{schedule}");
     let bytes = SOFTMAX.replace("v0 = input A", "w = input A ; v0 = f32 w");
     check_in(&graph("A: i8[M, N]", &bytes), &[("M", 70), ("N", 256)], None);
     let norm = graph("A: f32[M, N], g: bf16[N]", RMS_NORM);
     check_in(&norm, &[("M", 130), ("N", 1024)], None);
     let schedule = check_in(&norm, &[("M", 3), ("N", 4100)], Some(Layout::Padded));
     assert_eq!(schedule.knob("cluster").as_deref(), Some("1 x 4"), "{schedule}");
-    let error = planned(&norm, &[("M", 3), ("N", 9000)]).map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("rows of at most 8192 columns"), "{error}");
+    check_in(&norm, &[("M", 3), ("N", 9000)], None);
+    for (columns, most) in [(9001, 8192), (40000, 16384)] {
+        let error = planned(&norm, &[("M", 3), ("N", columns)]).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(&format!("rows of at most {most} columns")), "{error}");
+    }
 }
 
 /// The schedules of a graph whose tensors are packed, best first.
@@ -243,7 +252,84 @@ fn planned(text: &str, at: &[(&str, usize)]) -> Result<Vec<Schedule>, postlude::
     Ok(all.iter().map(Planned::schedule).collect())
 }
 
-/// What a CTA has in flight: its slots of tile operands.
+/// The schedule of a 64-row tile, whatever planning would take by itself.
+fn tiled(text: &str, at: &[(&str, usize)]) -> Schedule {
+    let compiled = Compiled::of_graph(&parsed(text), &Options::default());
+    let problem = compiled.problem(&sizes(at)).expect("sizes of every dim");
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    planning.every().expect("it is not refused").swap_remove(0)
+}
+
+/// Every tile whose rows threads hold, at its edges and with fewer CTAs than tiles; those of long rows take long.
+#[test]
+fn every_tile_of_held_rows_is_right() {
+    let graphs = [
+        graph("A: bf16[M, N]", SOFTMAX),
+        graph("A: f32[M, N], g: bf16[N]", RMS_NORM),
+        graph(
+            "A: u8[M, N], b: f32[N], C: f16[M, N], r: i32[M]",
+            "v0 = input A ; v1 = f32 v0 ; v2 = input b ; v3 = multiply v1, v2 ; v4 = input C ; v5 = add v3, v4 ; v6 = col ; v7 = input r ; v8 = less v6, v7 ; v9 = 0.5 ; v10 = where v8, v5, v9 ; output D: f32[M, N] = v10 ; output E: bf16[M, N] = v5",
+        ),
+        graph(
+            "A: f16[M, N], t: i32[M]",
+            "v0 = input A ; v1 = input t ; v2 = pick v0, v1 ; v3 = logsumexp v0 over column ; v4 = subtract v3, v2 ; v5 = argmax v0 over column ; v6 = i32 v5 ; output l: f32[M] = v4 ; output at: i32[M] = v6 ; output D: f16[M, N] = v0",
+        ),
+    ];
+    let graphs: Vec<&str> = graphs.iter().map(String::as_str).collect();
+    let (kernel, cluster) = (KernelSchedule::Rows, Cluster::ONE);
+    let mut tried = 0;
+    for (rows, columns) in (0..6).flat_map(|power| [8, 16, 32].map(|each| (1 << power, each))) {
+        let columns = 256 / rows * columns;
+        let tile = Tile { rows, columns, kernel, math_warpgroups: 2, cluster };
+        let about = format!("{tile:?}");
+        for text in pick(&graphs, &about, if is_thorough() { graphs.len() } else { 1 }) {
+            let at = [("M", 2 * rows as usize + 1), ("N", columns as usize - 24)];
+            let compiled = Compiled::of_graph(&parsed(text), &Options::default());
+            let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
+            let placements = Placements::packed(compiled.optimised(), &problem);
+            let planning = compiled.planning(&problem, &placements, Chip::STANDARD);
+            let schedule = planning.and_then(|planning| Ok(planning.fit(tile)?));
+            if let Some(schedule) = schedule.expect("it is not refused") {
+                check_with(text, &at, None, Some(&schedule));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 12, "{tried}");
+}
+
+#[test]
+fn held_rows_run_with_any_stages_and_ctas_that_fit() {
+    let text = graph("A: bf16[M, N]", SOFTMAX);
+    let at = [("M", 23), ("N", 264)];
+    let own = check_in(&text, &at, None);
+    for (stages, ctas) in [(2, 1), (3, 2), (5, 1), (12, 1)] {
+        let other = own.with("c_stages", stages).and_then(|other| other.with("ctas", ctas));
+        check_with(&text, &at, None, Some(&other.expect("both are knobs")));
+    }
+    let compiled = Compiled::of_graph(&parsed(&text), &Options::default());
+    let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    for (knob, value) in [
+        ("c_stages", "1"),
+        ("ctas", "0"),
+        ("ctas", "9"),
+        ("kernel", "cooperative"),
+        ("cluster", "1 x 2"),
+        ("tile", "0 x 512 x 0"),
+        ("tile", "8 x 256 x 0"),
+        ("held", "4 2 4 1 0 2 1 512"),
+        ("math_warpgroups", "0"),
+    ] {
+        let other = own.with(knob, value).expect("it reads");
+        assert!(planning.accept(&other).is_err(), "{knob} {value}");
+    }
+    assert!(own.with("held", "0 2 4 1 0 2 1 512").is_err());
+}
+
+/// What an SM has in flight: its slots of tile operands.
 #[test]
 fn enough_bytes_are_in_flight() {
     // Latency times the bandwidth of an H200, for each of its SMs.
@@ -257,6 +343,17 @@ fn enough_bytes_are_in_flight() {
         for [m, n] in [[8192, 8192], [4096, 512], [1000, 24576]] {
             let schedule = planned(&cast(from, to), &[("M", m), ("N", n)]).expect("it is planned");
             let number = |knob| schedule[0].number(knob);
+            let word = |knob: &str, place: usize| -> u32 {
+                let value = schedule[0].knob(knob).unwrap_or_default();
+                let word = value.split([' ', 'x']).filter(|word| !word.is_empty()).nth(place);
+                word.and_then(|word| word.parse().ok()).unwrap_or(0)
+            };
+            if word("held", 1) > 0 {
+                let tile = word("tile", 0) * word("tile", 1) * word("held", 1);
+                let ahead = number("ctas") * (number("c_stages") - 1) * tile;
+                assert!(ahead >= ENOUGH, "{from} to {to} at {m} x {n}:\n{}", schedule[0]);
+                continue;
+            }
             let slots = number("math_warpgroups") * number("c_stages");
             let slot = 64 * number("epilogue_tile") * bytes;
             assert!(slots * slot >= ENOUGH, "{from} to {to} at {m} x {n}:\n{}", schedule[0]);

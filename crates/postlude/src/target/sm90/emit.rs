@@ -21,6 +21,7 @@ mod operand;
 mod parameters;
 mod plan;
 mod ranges;
+mod rows;
 mod scaling;
 mod shared_values;
 mod short;
@@ -43,6 +44,7 @@ use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
 use crate::target::sm90::plan::{Mainloop, Sm90Schedule};
+use crate::target::tile::KernelSchedule;
 
 pub(super) use launch::launch;
 use parameters::Parameters;
@@ -52,9 +54,15 @@ use tile_scheduler::TileScheduler;
 /// Emits the kernel.
 pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
     let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
-    let attributes = Attributes::<Sm90a>::new(schedule.threads())
-        .blocks_per_multiprocessor(1)
-        .cluster([schedule.tile.cluster.blocks(), 1, 1]);
+    let attributes =
+        Attributes::<Sm90a>::new(schedule.threads()).blocks_per_multiprocessor(schedule.ctas);
+    let attributes = match schedule.tile.kernel {
+        // CTAs that know nothing of clusters start sooner.
+        KernelSchedule::Rows => attributes,
+        KernelSchedule::Cooperative | KernelSchedule::PingPong => {
+            attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
+        }
+    };
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);
         body(k, &plan);
@@ -64,6 +72,9 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
+    if let Some(needs) = schedule.needs.rows {
+        return rows::hold_rows(k, plan, &parameters, needs);
+    }
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
     let stages = plan.stage_ring(k);
     let thread = k.thread();

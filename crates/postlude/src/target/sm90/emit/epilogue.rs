@@ -56,6 +56,7 @@ use lanes::Lanes;
 use loads::{EpilogueLoads, LoadedOperands};
 use partials::{ColumnPartials, RowPartials, ScalarPartials, Terms, Turn};
 use reductions::Reductions;
+pub(super) use single::store;
 use stores::{Converted, EpilogueStores};
 use thread::{EpilogueTile, ThreadCoordinate};
 use tile_reductions::{TilePartials, TileReductions, VisitedGroups};

@@ -40,6 +40,8 @@ pub(super) struct Plan<'a> {
     pub(super) folds: Region,
     pub(super) cluster_reduction: Region,
     pub(super) cluster_reduction_barriers: Region,
+    pub(super) held_rows: Region,
+    pub(super) held_stages: Region,
     /// For each output, the place of the tile operand whose slots it is stored through.
     pub(super) reused: Vec<Option<usize>>,
 }
@@ -64,6 +66,9 @@ impl<'a> Plan<'a> {
             planner.reserve("rows across CTAs", schedule.cluster_reduction_bytes(), 16);
         let cluster_reduction_barriers =
             planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
+        let staged = schedule.c_stages * schedule.held_stage_bytes();
+        let held_stages = planner.reserve("tiles ahead", staged, 16);
+        let held_rows = planner.reserve("held rows", schedule.held_bytes(), 4);
         let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
             0 => 0,
@@ -108,6 +113,8 @@ impl<'a> Plan<'a> {
             folds,
             cluster_reduction,
             cluster_reduction_barriers,
+            held_rows,
+            held_stages,
             reused: if schedule.reuse_c {
                 reused(program, &schedule.needs)
             } else {

@@ -5,6 +5,7 @@ use crate::target::tile::{Cluster, KernelSchedule, Tile};
 use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
+use super::rows::ROW_TILES;
 
 const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
     Tile { rows, columns, kernel: KernelSchedule::Cooperative, math_warpgroups, cluster }
@@ -109,11 +110,15 @@ impl Tile {
     /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
     /// ptxas serialises its wgmma (C7514).
     pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
+        if self.holds_rows() {
+            return true;
+        }
         let Some(mainloop) = &needs.mainloop else {
             let alone = self.cluster == Cluster::ONE;
             let row = self.cluster.rows() == 1 && self.reduces_over_cluster(needs);
             let wide = WHOLE_ROWS.contains(&self) && needs.whole_columns == 0;
-            return !self.is_ping_pong() && (alone || row) && !wide;
+            // Rows that threads hold are read once, and no warp waits for another to load them.
+            return !self.is_ping_pong() && (alone || row) && !wide && !needs.is_held();
         };
         // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
         let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
@@ -144,6 +149,9 @@ impl Tile {
 
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
     pub(crate) fn takes(self, needs: &Needs) -> bool {
+        if self.holds_rows() {
+            return needs.holds(self);
+        }
         let width = needs.width(self);
         let multiplies = match &needs.mainloop {
             Some(mainloop) => self.multiplies(mainloop, needs),
@@ -246,6 +254,9 @@ impl Tile {
     /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
+        if self.holds_rows() {
+            return 0;
+        }
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
         let staged = needs.mainloop.as_ref().is_some_and(Mainloop::is_staged);
         if staged && !wide { 2 } else { 1 }
@@ -272,7 +283,8 @@ impl Needs {
     /// The tiles that are tried.
     pub(super) fn tiles(&self) -> impl Iterator<Item = &'static Tile> + use<> {
         let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
-        CANDIDATES.iter().chain(whole_rows)
+        let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
+        CANDIDATES.iter().chain(whole_rows).chain(held)
     }
 
     /// Columns of the widest tile of the epilogue.

@@ -9,5 +9,7 @@ pub(super) const MOST_LINES: u32 = 9000;
 
 /// About how many lines of code a kernel has for this many columns of a tile without a loop.
 pub(super) fn code_lines(tile: Tile, needs: &Needs, columns: u32) -> u32 {
-    needs.lines.saturating_mul(tile.blocks() * columns / 2)
+    let elements =
+        if tile.holds_rows() { tile.row_elements() } else { tile.blocks() * columns / 2 };
+    needs.lines.saturating_mul(elements)
 }

@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use super::chip::Sm90;
 use super::mainloop::Mainloop;
 use super::operand::{OperandLoad, STAGE_ROW_BYTES};
+use super::row_cost;
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
 use super::streaming;
@@ -75,6 +76,9 @@ pub(crate) fn with_spills(
 
 /// Cycles for the whole problem, as the model sees it: a mean of both clocks, in cycles of the slower products.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    if let Some(needs) = &schedule.needs.rows {
+        return row_cost::cycles(schedule, needs, problem, chip);
+    }
     let Some(mainloop) = &schedule.needs.mainloop else {
         let grid = schedule.grid(problem, chip);
         return begun(schedule) + waves(schedule, problem, chip) * streaming::tile(schedule, grid);

@@ -10,13 +10,17 @@ use super::needs::Needs;
 use super::raster::Raster;
 use super::reuse;
 use super::schedule::Sm90Schedule;
-use super::slots::{MOST_STAGES, Slots, choices};
+use super::slots::{MOST_STAGES, NARROWEST, Slots, choices};
 
 /// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
 pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     if !tile.takes(needs) {
         return None;
     }
+    if tile.holds_rows() {
+        return fit_rows(tile, needs, chip);
+    }
+    let needs = &Needs { rows: None, ..needs.clone() };
     let usual = fit_with(tile, needs, chip, false);
     if needs.mainloop.is_none() {
         return usual.or_else(|| fit_with(tile, needs, chip, true));
@@ -27,6 +31,55 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
     }
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
 }
+
+/// The schedule of a tile whose rows threads hold; what is said of slots and epilogue tiles means nothing there.
+fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
+    let needs = needs.held_by(tile)?;
+    let most = needs.rows?.ctas(tile, needs.work);
+    let with = |ctas, c_stages| Sm90Schedule {
+        tile,
+        stages: 0,
+        epilogue_tile: NARROWEST,
+        fragment: fragment(&needs, NARROWEST),
+        c_stages,
+        d_stages: 1,
+        reuse_c: false,
+        delay_store: false,
+        epilogue_loop: false,
+        rounds: 0,
+        wgmma_in_flight: 0,
+        hints: Hints::None,
+        raster: Raster::usual(tile.cluster),
+        ctas,
+        grid_limit: None,
+        needs: needs.clone(),
+    };
+    // As few tiles ahead as keep memory busy, or as many as shared memory holds.
+    let fits = |schedule: &Sm90Schedule| {
+        schedule.ctas * (schedule.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes
+    };
+    let enough = |schedule: &Sm90Schedule| {
+        let bytes = schedule.held_stage_bytes();
+        bytes == 0 || schedule.ctas * (schedule.c_stages - 1) * bytes >= AHEAD_BYTES
+    };
+    let deepest = |ctas: u32| {
+        let mut held = (2..=MOST_STAGES).map(|stages| with(ctas, stages)).take_while(fits);
+        let mut last = held.next()?;
+        for schedule in held {
+            if enough(&last) {
+                break;
+            }
+            last = schedule;
+        }
+        Some(last)
+    };
+    (1..=most).rev().find_map(deepest)
+}
+
+/// Shared memory of an SM that each CTA takes beside its own.
+const CTA_BYTES: u32 = 1024;
+/// Bytes of an SM's loads that are under way: more than Little's law asks for, since tiles are computed meanwhile.
+const AHEAD_BYTES: u32 = 64 * 1024;
 
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
@@ -54,6 +107,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             wgmma_in_flight: wgmma_in_flight(stages, needs),
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),
+            ctas: 1,
             grid_limit: None,
             needs: needs.clone(),
         })
@@ -110,6 +164,9 @@ fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
 pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { shared_bytes: u32::MAX, ..Sm90::H200 };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
+    if tile.holds_rows() {
+        return Sm90Schedule { c_stages: 2, ..schedule }.shared_bytes();
+    }
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
         let stages = if needs.mainloop.is_some() { FEWEST_STAGES } else { 0 };

@@ -6,6 +6,7 @@ use super::fit::FEWEST_STAGES;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
+use super::row_needs::{MOST_CTAS, MOST_THREADS};
 use super::schedule::Sm90Schedule;
 use super::slots::MOST_STAGES;
 
@@ -36,6 +37,8 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
     let multiplies = schedule.needs.mainloop.is_some();
     let mainloop_stages = if multiplies { FEWEST_STAGES..=MOST_STAGES } else { 0..=0 };
+    let most =
+        if tile.holds_rows() { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) } else { 1 };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
         ("cluster", Cluster::ALL.contains(&tile.cluster)),
@@ -47,10 +50,12 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", mainloop_stages.contains(&schedule.stages)),
-        ("c_stages", stages(schedule.c_stages)),
+        ("c_stages", stages(schedule.c_stages) && (!tile.holds_rows() || schedule.c_stages > 1)),
         ("d_stages", stages(schedule.d_stages)),
         ("wgmma_in_flight", schedule.wgmma_in_flight <= u32::from(multiplies)),
         ("rounds", rounds_fit),
+        ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
+        ("ctas", (1..=most).contains(&schedule.ctas)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {

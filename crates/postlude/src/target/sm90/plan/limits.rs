@@ -33,7 +33,11 @@ pub(super) fn refuse_code(program: &TileProgram, needs: &Needs) -> Result<(), Sm
 /// columns and scalars.
 fn code_lines(tile: Tile, needs: &Needs, vectors: [u64; 3]) -> u64 {
     let round = least_common_multiple(needs.groups, NARROWEST);
-    let elements = u64::from(tile.blocks()) * u64::from(round) / 2;
+    let elements = if tile.holds_rows() {
+        u64::from(tile.row_elements())
+    } else {
+        u64::from(tile.blocks()) * u64::from(round) / 2
+    };
     let [rows, columns, scalars] = vectors;
     let turns = u64::from(needs.width(tile).div_ceil(128 * tile.warpgroups_per_tile()));
     (u64::from(needs.lines).saturating_mul(elements))

@@ -9,6 +9,7 @@ use super::blocks::BlockLayout;
 use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
+use super::row_needs::RowNeeds;
 use super::{parameters, place, work};
 
 /// The needs of a program whose tensors lie so; the problem, the placements and the windows of columns are its own.
@@ -36,10 +37,12 @@ pub(super) fn needed(
         work: work::work(program),
         lines: work::lines(program),
         shared_strides: false,
+        rows: None,
     }
     .settled();
     parameters::shorten(program, placements, &mut needs);
     needs.slots = SlotCounts::of(program, &needs);
+    needs.rows = RowNeeds::of(program, problem, placements, &needs);
     needs
 }
 

@@ -8,6 +8,7 @@ use crate::target::tile::Tile;
 use super::mainloop::Mainloop;
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
+use super::row_needs::RowNeeds;
 
 /// Instructions an element from which on epilogue tiles are a loop.
 const HEAVY: u32 = 16;
@@ -58,6 +59,8 @@ pub(crate) struct Needs {
     pub(crate) lines: u32,
     /// Whether vectors that lie alike share the parameters of their strides.
     pub(crate) shared_strides: bool,
+    /// What a kernel whose threads hold rows needs, where one can run it.
+    pub(crate) rows: Option<RowNeeds>,
 }
 
 impl Needs {
@@ -85,6 +88,7 @@ impl Needs {
             work,
             lines,
             shared_strides: false,
+            rows: None,
         }
     }
 
@@ -151,11 +155,18 @@ impl Needs {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
+        let rows = match (&self.rows, &other.rows) {
+            (None, _) => true,
+            (Some(ours), Some(theirs)) => ours.covers(theirs),
+            (Some(_), None) => false,
+        };
         products
+            && rows
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.column_values == other.column_values
-            && self.folds == other.folds
+            // Where threads hold rows, no partial result leaves a CTA.
+            && (self.rows.is_some() || self.folds == other.folds)
             && self.groups == other.groups
             && self.block_rows == other.block_rows
             && self.block_words == other.block_words

@@ -21,7 +21,9 @@ pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Ref
 
 /// Refuses rows that no cluster's tiles hold.
 fn refuse_rows(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
-    let most = needs.tiles().map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
+    let most = needs.tiles().filter(|tile| !tile.holds_rows());
+    let most = most.map(|tile| tile.row_columns(needs)).max().unwrap_or(0);
+    let most = most.max(needs.longest_held());
     if needs.whole_columns <= most {
         return Ok(());
     }

@@ -48,6 +48,8 @@ pub(crate) struct Sm90Schedule {
     pub(crate) hints: Hints,
     /// The order in which work tiles are computed.
     pub(crate) raster: Raster,
+    /// CTAs of an SM at a time: registers are limited so that as many fit. More than one only where threads hold rows.
+    pub(crate) ctas: u32,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub(crate) grid_limit: Option<u32>,
     /// What the graph needs of it.
@@ -139,7 +141,7 @@ impl Sm90Schedule {
         let [rows, columns] = self.clusters(problem);
         let clusters = rows.saturating_mul(columns).saturating_mul(problem.batch as u64);
         let blocks = self.tile.cluster.blocks();
-        let together = chip.together(blocks);
+        let together = chip.together(blocks) * self.ctas;
         let limit = self.grid_limit.map_or(together, |limit| limit.min(together));
         (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
     }

@@ -1,5 +1,7 @@
 //! The shared memory of a schedule, region by region.
 
+use crate::target::tile::Tile;
+
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
@@ -43,7 +45,8 @@ impl Sm90Schedule {
 
     /// Bytes of a tile's values along columns, which the warpgroups that work on it share.
     pub(crate) fn tile_column_bytes(&self) -> u32 {
-        self.needs.column_values * self.width() * 4
+        // Threads that hold rows load what their own columns have.
+        if self.tile.holds_rows() { 0 } else { self.needs.column_values * self.width() * 4 }
     }
 
     /// Bytes of the values along columns of all tiles that are under way.
@@ -108,6 +111,29 @@ impl Sm90Schedule {
         if self.reduces_over_cluster() { 4 * self.math_warpgroups() * 8 } else { 0 }
     }
 
+    /// Buffers of partial results of held rows, used one after the other: a warp that writes to one again has synchronised
+    /// at another since all warps read it.
+    pub(crate) fn held_buffers(&self) -> u32 {
+        self.needs.rows.map_or(0, |rows| if rows.passes > 0 { rows.passes.max(2) } else { 0 })
+    }
+
+    /// Bytes of one of them: where several warps hold a row, each has its words there.
+    pub(crate) fn held_buffer_bytes(&self) -> u32 {
+        let words = self.needs.rows.map_or(0, |rows| rows.words);
+        if self.tile.threads_per_row() > 32 { words * self.threads() / 32 * 4 } else { 0 }
+    }
+
+    /// Bytes of a tile's operands, where threads hold its rows.
+    pub(crate) fn held_stage_bytes(&self) -> u32 {
+        let Tile { rows, columns, .. } = self.tile;
+        self.needs.rows.map_or(0, |needs| rows * columns * needs.loaded)
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn held_bytes(&self) -> u32 {
+        if self.tile.holds_rows() { self.held_buffers() * self.held_buffer_bytes() } else { 0 }
+    }
+
     /// Bytes of a full and an empty barrier for each slot that is loaded into.
     pub(crate) fn barrier_bytes(&self) -> u32 {
         let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
@@ -126,6 +152,8 @@ impl Sm90Schedule {
             + self.fold_bytes()
             + self.cluster_reduction_bytes()
             + self.cluster_reduction_barrier_bytes()
+            + self.c_stages * self.held_stage_bytes()
+            + self.held_bytes()
             + self.barrier_bytes()
     }
 }

@@ -18,8 +18,10 @@ use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
 use super::raster::{Raster, RasterOrder};
+use super::row_needs::RowNeeds;
 use super::scaling::Scaling;
 use super::schedule::Sm90Schedule;
+use super::slots::NARROWEST;
 
 pub(crate) use renamed::renamed_words;
 
@@ -50,6 +52,12 @@ impl fmt::Display for Sm90Schedule {
         writeln!(f, "    hints {}", self.hints.name())?;
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
+        }
+        if self.tile.holds_rows() {
+            writeln!(f, "    ctas {}", self.ctas)?;
+            writeln!(f, "    c_stages {}", self.c_stages)?;
+            self.needs.print_lines(f)?;
+            return writeln!(f, "}}");
         }
         writeln!(f, "    epilogue_tile {}", self.epilogue_tile)?;
         writeln!(f, "    fragment {}", self.fragment)?;
@@ -118,12 +126,22 @@ impl Needs {
         if self.shared_strides {
             writeln!(f, "    shared_strides 1")?;
         }
+        if let Some(RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns }) =
+            self.rows
+        {
+            let remark = "# rows in registers";
+            writeln!(
+                f,
+                "    held {vector} {loaded} {moved} {kept} {vectors} {passes} {words} {columns}  {remark}"
+            )?;
+        }
         Ok(())
     }
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 26] = [
+const NUMBERS: [&str; 27] = [
+    "ctas",
     "promoted",
     "split",
     "math_warpgroups",
@@ -153,7 +171,8 @@ const NUMBERS: [&str; 26] = [
 ];
 
 /// Knobs that are something else.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
+    "held",
     "kernel",
     "tile",
     "cluster",
@@ -210,6 +229,7 @@ struct Knobs {
     stores: Option<Vec<EpilogueTransfer>>,
     slots: SlotCounts,
     folds: FoldWords,
+    rows: Option<RowNeeds>,
 }
 
 impl Knobs {
@@ -250,6 +270,14 @@ impl Knobs {
             "folds" => {
                 let [rows, columns, scalars] = numbers(value)?;
                 self.folds = FoldWords { rows, columns, scalars };
+            }
+            "held" => {
+                let [vector, loaded, moved, kept, vectors, passes, words, columns] =
+                    numbers(value)?;
+                let needs =
+                    RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns };
+                self.rows = (vector > 0).then_some(needs);
+                self.rows?;
             }
             "epilogue_loads" => self.loads = Some(transfers(value)?),
             "epilogue_stores" => self.stores = Some(transfers(value)?),
@@ -297,15 +325,21 @@ impl Knobs {
             block_rows: given("block_rows").unwrap_or(1).max(1),
             block_words: given("block_words").unwrap_or(0),
             shared_strides: given("shared_strides").unwrap_or(0) > 0,
+            rows: self.rows,
         };
-        let epilogue_tile = knob("epilogue_tile")?;
+        // Threads that hold rows have neither epilogue tiles nor slots.
+        let of_slots = |name: &'static str, held: u32| match self.rows {
+            Some(_) => Ok(given(name).unwrap_or(held)),
+            None => knob(name),
+        };
+        let epilogue_tile = of_slots("epilogue_tile", NARROWEST)?;
         Ok(Sm90Schedule {
             tile,
             stages,
             epilogue_tile,
             fragment: given("fragment").unwrap_or_else(|| fragment(&needs, epilogue_tile)),
-            c_stages: knob("c_stages")?,
-            d_stages: knob("d_stages")?,
+            c_stages: of_slots("c_stages", 2)?,
+            d_stages: of_slots("d_stages", 1)?,
             reuse_c: given("reuse_c").unwrap_or(0) > 0,
             delay_store: given("delay_store").unwrap_or(0) > 0,
             epilogue_loop: given("epilogue_loop").unwrap_or(0) > 0,
@@ -313,6 +347,7 @@ impl Knobs {
             wgmma_in_flight,
             hints: self.hints.ok_or(missing("hints"))?,
             raster: self.raster.ok_or(missing("raster"))?,
+            ctas: given("ctas").unwrap_or(1),
             grid_limit: given("grid_limit"),
             needs,
         })

@@ -263,7 +263,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
 
 impl<'k> Parameters<'k> {
     /// The memory of an input that is read directly.
-    fn memory(&self, input: InputId) -> &Memory<'k> {
+    pub(crate) fn memory(&self, input: InputId) -> &Memory<'k> {
         match self.sources.iter().find(|(id, _)| *id == input) {
             Some((_, Source::Memory(memory))) => memory,
             Some((_, Source::Host(_) | Source::Map(_))) | None => {

@@ -35,7 +35,7 @@ pub(super) fn store_at<'k, C: EpilogueChip>(
 }
 
 /// Stores one value where it is inside.
-pub(super) fn store<'k, C: EpilogueChip>(
+pub(crate) fn store<'k, C: EpilogueChip>(
     k: Kernel<'k, C>,
     dtype: DType,
     to: Location<'k>,

@@ -39,6 +39,24 @@ const GRAPHS: &[(&str, &str, &str, usize)] = &[
     ),
     ("softmax", "A: bf16[M, N]", SOFTMAX, 256),
     ("long_softmax", "A: bf16[M, N]", SOFTMAX, 4096),
+    ("softmax_of_8192", "A: bf16[M, N]", SOFTMAX, 8192),
+    ("softmax_of_floats", "A: f32[M, N]", SOFTMAX, 4096),
+    ("softmax_of_16384", "A: bf16[M, N]", SOFTMAX, 16384),
+    ("softmax_across_a_cluster", "A: bf16[M, N]", SOFTMAX, 4095),
+    ("layer_norm", "A: bf16[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 8192),
+    ("layer_norm_of_floats", "A: f32[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 4096),
+    (
+        "sums_of_rows",
+        "A: bf16[M, N]",
+        "v0 = input A\nv1 = sum v0 over column\noutput s: f32[M] = v1",
+        8192,
+    ),
+    (
+        "product_of_two",
+        "A: bf16[M, N], B: bf16[M, N]",
+        "v0 = input A\nv1 = input B\nv2 = multiply v0, v1\noutput D: bf16[M, N] = v2",
+        8192,
+    ),
     (
         "layer_statistics",
         "A: bf16[M, N]",
@@ -54,6 +72,8 @@ const GRAPHS: &[(&str, &str, &str, usize)] = &[
 ];
 
 const SOFTMAX: &str = "v0 = input A\nv1 = max v0 over column\nv2 = subtract v0, v1\nv3 = exp v2\nv4 = sum v3 over column\nv5 = divide v3, v4\noutput D: bf16[M, N] = v5";
+
+const LAYER_NORM: &str = "v0 = input A\nv1 = extent N\nv2 = sum v0 over column\nv3 = divide v2, v1\nv4 = subtract v0, v3\nv5 = multiply v4, v4\nv6 = sum v5 over column\nv7 = divide v6, v1\nv8 = rsqrt v7\nv9 = multiply v4, v8\nv10 = input g\nv11 = input b\nv12 = fma v9, v10, v11\noutput D: bf16[M, N] = v12";
 
 #[test]
 fn launches_without_a_product_assemble_without_spills() {

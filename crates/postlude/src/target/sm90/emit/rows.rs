@@ -1,0 +1,212 @@
+//! The row kernel of a launch without a product: threads hold whole rows in registers between the passes over them.
+//!
+//! A tile has a few rows, each of which as many threads hold; `held` says which columns a thread has. A thread loads its
+//! columns once, 16 bytes at a time and tiles ahead (`staging`); passes over the row fold them, threads combine by shuffles
+//! and through shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load
+//! warps, no tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
+//!
+//! What lies beyond an edge is read at the last row or the last columns instead, is left out of folds, and is not stored.
+
+mod exchange;
+mod held;
+mod passes;
+mod staging;
+mod vectors;
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::types::U32;
+
+use crate::graph::{InputId, Kind, NodeId, Op};
+use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds};
+
+use super::chip::EpilogueChip;
+use super::memory::Memory;
+use super::parameters::{Destination, Parameters};
+use super::plan::Plan;
+use super::values::{Environment, Evaluator, Place, fill};
+use exchange::RowExchange;
+use held::{HeldRow, Holder};
+use staging::Staging;
+
+/// What threads know of their rows.
+struct RowKernel<'a, 'k, C> {
+    k: Kernel<'k, C>,
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+    needs: RowNeeds,
+    holder: Holder<'k>,
+    exchange: RowExchange<'k, C>,
+    staging: Staging<'k, C>,
+    /// Whether the graph asks for an element's row or column.
+    indexed: bool,
+}
+
+/// What is known of a thread's elements, of each vector of them in order.
+type Elements<'k> = Vec<Vec<Environment<'k>>>;
+
+/// Emits the code of all threads.
+pub(super) fn hold_rows<'k, C: EpilogueChip>(
+    k: Kernel<'k, C>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    needs: RowNeeds,
+) {
+    let holder = Holder::new(k, plan, parameters, needs);
+    let exchange = RowExchange::new(k, plan, &holder);
+    let staging = Staging::new(k, plan, &holder, needs.vector);
+    let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
+    RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed }.run();
+}
+
+impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
+    fn evaluator(&self) -> Evaluator<'a, 'k, C> {
+        Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
+    }
+
+    /// Computes one tile after the other, with the loads of those behind it under way.
+    fn run(&self) {
+        let (k, holder, parameters) = (self.k, &self.holder, self.parameters);
+        // Batches may have scalars of their own.
+        let shared = self.plan.graph.space().batch.is_empty().then(|| {
+            let first = holder.row(k.imm(0));
+            self.scalars(&first)
+        });
+        let scalars = |row: &HeldRow<'k>| shared.clone().unwrap_or_else(|| self.scalars(row));
+        let (first, step) = (k.block(), k.blocks());
+        let ahead = |number: Reg<'k, U32>, tiles: u32| {
+            let number = step.mad(tiles, number);
+            let exists = number.lt(holder.tiles);
+            (holder.row(number.min(holder.tiles - 1)), exists)
+        };
+        self.staging.begin(parameters, |tiles| ahead(first, tiles));
+        let number = k.var(first);
+        k.while_(
+            || number.get().lt(holder.tiles),
+            || {
+                let now = number.copy();
+                let (next, exists) = ahead(now, self.plan.schedule.c_stages - 1);
+                self.staging.advance(parameters, &next, exists);
+                let row = holder.row(now);
+                self.finish(&row, scalars(&row));
+                self.staging.turn();
+                number.set(now + step);
+            },
+        );
+    }
+
+    /// The scalars of a row's batch.
+    fn scalars(&self, row: &HeldRow<'k>) -> Environment<'k> {
+        let mut scalars: Environment<'k> = vec![None; self.plan.graph.len()];
+        let place = Place { at: (row.batch, self.k.imm(0), self.k.imm(0)), inside: None };
+        self.evaluator().extend(&mut scalars, Kind::Scalar, &place, &[]);
+        scalars
+    }
+
+    /// Adds the tile operands to the elements of a vector that do not have them yet.
+    fn fetch(&self, number: usize, elements: &mut [Environment<'k>], only: &[bool]) {
+        let graph = self.plan.graph;
+        for (place, input) in self.plan.program.tile_operands.iter().enumerate() {
+            let nodes = || graph.nodes().filter(|(_, node)| reads(&node.op, *input));
+            let missing = |id: NodeId| only[id.index()] && elements[0][id.index()].is_none();
+            if !nodes().any(|(id, _)| missing(id)) {
+                continue;
+            }
+            let dtype = graph.inputs()[input.0 as usize].dtype;
+            let values = self.unpack_vector(dtype, &self.staging.read(place, number));
+            for (id, _) in nodes() {
+                for (environment, value) in elements.iter_mut().zip(&values) {
+                    environment[id.index()] = Some(*value);
+                }
+            }
+        }
+    }
+
+    /// Runs all passes over a thread's row, and stores its outputs.
+    fn finish(&self, row: &HeldRow<'k>, scalars: Environment<'k>) {
+        let (evaluator, length) = (self.evaluator(), self.plan.graph.len());
+        let vector: Vec<Environment<'k>> = vec![vec![None; length]; self.needs.vector as usize];
+        let mut elements = vec![vector; self.holder.vectors as usize];
+        let mut environment = scalars;
+        let place = Place { at: (row.batch, row.at, self.k.imm(0)), inside: None };
+        evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
+        self.pass_over(row, &place, &mut environment, &mut elements);
+        self.write_rows(&place, row, &environment);
+        self.visit(row, &environment, &mut elements);
+    }
+
+    /// Computes some values of all elements of one vector, from what is known of their row and their columns.
+    fn compute(
+        &self,
+        (row, number): (&HeldRow<'k>, usize),
+        environment: &Environment<'k>,
+        elements: &mut [Environment<'k>],
+        only: &[bool],
+    ) {
+        let evaluator = self.evaluator();
+        let vector = &row.vectors[number];
+        self.fetch(number, elements, only);
+        let columns = self.along_columns(row, vector, environment, only);
+        for (place, element) in elements.iter_mut().enumerate() {
+            fill(element, environment);
+            if let Some(columns) = &columns {
+                fill(element, &columns[place]);
+            }
+            let column = if self.indexed { vector.column + place as u32 } else { vector.column };
+            let at = Place { at: (row.batch, row.at, column), inside: None };
+            evaluator.extend_some(element, Kind::Tile, &at, &[], |id: NodeId| only[id.index()]);
+        }
+    }
+
+    /// Forgets what elements know of their columns, so that no registers hold it until the next pass.
+    fn forget_columns(&self, elements: &mut [Environment<'k>]) {
+        let graph = self.plan.graph;
+        let along = graph.nodes().filter(|(_, node)| node.ty.axes.kind() == Kind::AlongColumns);
+        for (id, _) in along {
+            for element in elements.iter_mut() {
+                element[id.index()] = None;
+            }
+        }
+    }
+
+    /// Computes and stores the tile outputs.
+    fn visit(&self, row: &HeldRow<'k>, environment: &Environment<'k>, elements: &mut Elements<'k>) {
+        let graph = self.plan.graph;
+        let transfers = self.plan.schedule.needs.epilogue_stores.iter();
+        let outputs: Vec<_> = graph
+            .outputs()
+            .iter()
+            .zip(transfers)
+            .zip(&self.parameters.destinations)
+            .filter(|((_, transfer), _)| **transfer != EpilogueTransfer::Finished)
+            .map(|((output, _), destination)| match destination {
+                Destination::Direct(memory) => (output, memory),
+                Destination::Map(_) => panic!("compiler bug: a held row that TMA stores"),
+            })
+            .collect();
+        let only =
+            self.plan.program.terms_of(outputs.iter().map(|(output, _)| output.value), false);
+        let start = |memory: &Memory<'k>| {
+            memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer()
+        };
+        let starts: Vec<_> = outputs.iter().map(|(_, memory)| start(memory)).collect();
+        for (number, elements) in elements.iter_mut().enumerate() {
+            self.compute((row, number), environment, elements, &only);
+            for ((output, _), start) in outputs.iter().zip(&starts) {
+                let value = |element: &Environment<'k>| {
+                    element[output.value.index()]
+                        .unwrap_or_else(|| panic!("compiler bug: an element without a value"))
+                };
+                let values: Vec<_> = elements.iter().map(value).collect();
+                let words = self.pack_vector(output.dtype, &values);
+                let vector = &row.vectors[number];
+                let inside = row.inside.map_or(vector.inside, |inside| inside & vector.inside);
+                self.store_vector(output.dtype, *start, vector, &words, inside);
+            }
+        }
+    }
+}
+
+/// Whether an operation is the read of an input.
+fn reads(op: &Op, input: InputId) -> bool {
+    matches!(op, Op::Input(read) if *read == input)
+}

@@ -1,0 +1,126 @@
+//! Which columns of which row a thread holds.
+//!
+//! ```text
+//! tile 2 x 4096 of 256 threads, vectors of 8 columns
+//! row 0   columns 0 to 1023: threads 0 to 127, a vector each   columns 1024 to 2047: the same threads ...
+//! row 1   threads 128 to 255
+//! ```
+//!
+//! Neighbouring threads have neighbouring vectors, so that a warp's accesses are whole lines.
+
+use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::types::{Pred, U32};
+
+use crate::target::sm90::plan::RowNeeds;
+
+use super::super::batch::{Batch, BatchDims};
+use super::super::chip::EpilogueChip;
+use super::super::parameters::Parameters;
+use super::super::plan::Plan;
+
+/// A thread among those that hold the rows of a tile.
+pub(super) struct Holder<'k> {
+    /// Work tiles of the launch, of a batch, and side by side; `None` where one has all columns.
+    pub(super) tiles: Reg<'k, U32>,
+    per_batch: Option<Reg<'k, U32>>,
+    beside: Option<Reg<'k, U32>>,
+    batch_dims: BatchDims<'k>,
+    batch: Batch<'k>,
+    /// The problem's rows and columns.
+    rows: Reg<'k, U32>,
+    columns: Reg<'k, U32>,
+    /// Rows and columns of a tile, and threads of a row.
+    tile: [u32; 2],
+    pub(super) threads: u32,
+    /// Vectors of a thread, and the columns of each.
+    pub(super) vectors: u32,
+    width: u32,
+    /// The thread's row in a tile, and its place among those that hold it.
+    pub(super) row: Reg<'k, U32>,
+    pub(super) lane: Reg<'k, U32>,
+}
+
+/// A thread's columns of a row.
+pub(super) struct HeldRow<'k> {
+    pub(super) batch: Batch<'k>,
+    /// The row, or the last one for threads beyond it.
+    pub(super) at: Reg<'k, U32>,
+    /// Whether the row is the problem's, where not every one is.
+    pub(super) inside: Option<Reg<'k, Pred>>,
+    pub(super) vectors: Vec<HeldVector<'k>>,
+}
+
+/// Columns side by side.
+pub(super) struct HeldVector<'k> {
+    /// The first column, and the one that is read: another where this one is beyond the last.
+    pub(super) column: Reg<'k, U32>,
+    pub(super) read: Reg<'k, U32>,
+    /// Whether they are the problem's.
+    pub(super) inside: Reg<'k, Pred>,
+}
+
+impl<'k> Holder<'k> {
+    pub(super) fn new<C: EpilogueChip>(
+        k: Kernel<'k, C>,
+        plan: &Plan<'_>,
+        parameters: &Parameters<'k>,
+        needs: RowNeeds,
+    ) -> Holder<'k> {
+        let tile = plan.schedule.tile;
+        let threads = tile.threads_per_row();
+        let up = |size: Reg<'k, U32>, by: u32| (size + (by - 1)) >> by.trailing_zeros();
+        let below = up(parameters.rows, tile.rows);
+        let beside = (needs.columns == 0).then(|| up(parameters.columns, tile.columns));
+        let per_batch = beside.map_or(below, |beside| below * beside);
+        let batched = !plan.graph.space().batch.is_empty();
+        let thread = k.thread();
+        Holder {
+            tiles: per_batch * parameters.batches,
+            per_batch: batched.then_some(per_batch),
+            beside,
+            batch_dims: parameters.batch_dims,
+            batch: parameters.batch_dims.batch(k.imm(0)),
+            rows: parameters.rows,
+            columns: parameters.columns,
+            tile: [tile.rows, tile.columns],
+            threads,
+            vectors: tile.row_elements() / needs.vector,
+            width: needs.vector,
+            row: thread >> threads.trailing_zeros(),
+            lane: thread & (threads - 1),
+        }
+    }
+
+    /// The thread's columns in the tile of this number.
+    pub(super) fn row(&self, number: Reg<'k, U32>) -> HeldRow<'k> {
+        let (batch, within) = match self.per_batch {
+            Some(per_batch) => {
+                let batch = number / per_batch;
+                (self.batch_dims.batch(batch), number - batch * per_batch)
+            }
+            None => (self.batch, number),
+        };
+        let [rows, columns] = self.tile;
+        let own = self.lane * self.width;
+        let (below, first) = match self.beside {
+            Some(beside) => {
+                let below = within / beside;
+                (below, (within - below * beside).mad(columns, own))
+            }
+            None => (within, own),
+        };
+        let (at, inside) = match rows {
+            1 => (below, None),
+            rows => {
+                let row = below.mad(rows, self.row);
+                (row.min(self.rows - 1), Some(row.lt(self.rows)))
+            }
+        };
+        let vector = |number: u32| {
+            let column = first + number * self.threads * self.width;
+            let inside = column.lt(self.columns);
+            HeldVector { column, read: column.min(self.columns - self.width), inside }
+        };
+        HeldRow { batch, at, inside, vectors: (0..self.vectors).map(vector).collect() }
+    }
+}

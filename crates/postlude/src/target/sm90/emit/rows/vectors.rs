@@ -1,0 +1,171 @@
+//! Neighbouring elements of a row as they lie in memory: words of 32 bits, loaded and stored up to 16 bytes at a time.
+
+use postlude_ptx::kernel::{GlobalPointer, Packed8, Reg};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::types::{B32, Pred};
+
+use crate::dtype::DType;
+use crate::graph::{Kind, Node, NodeId};
+use crate::target::sm90::plan::column_inputs;
+
+use super::super::chip::EpilogueChip;
+use super::super::slot::half_of;
+use super::super::values::{Environment, Place, Value, byte_values, scale_code, word_value};
+use super::held::{HeldRow, HeldVector};
+use super::{RowKernel, reads};
+
+/// Words of one access, and its bytes.
+const WORDS: usize = 4;
+const BYTES: i64 = 16;
+/// The selectors of `prmt` that put two bytes, and two pairs of them, side by side.
+const BYTE_PAIR: u32 = 0x40;
+const PAIR_OF_PAIRS: u32 = 0x5410;
+
+impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
+    /// Words of a vector.
+    fn words(&self, dtype: DType) -> usize {
+        self.needs.vector as usize * dtype.bits() / 32
+    }
+
+    /// Where a vector is that is read, or written where it is inside, in a row that begins here.
+    fn address(
+        dtype: DType,
+        start: GlobalPointer<'k>,
+        vector: &HeldVector<'k>,
+    ) -> GlobalPointer<'k> {
+        start.element(vector.read, dtype.bits() as u32 / 8)
+    }
+
+    fn load_words(
+        &self,
+        count: usize,
+        from: GlobalPointer<'k>,
+        cache: LoadCache,
+    ) -> Vec<Reg<'k, B32>> {
+        let k = self.k;
+        match count {
+            1 => k.load_global::<B32, 1>(from, cache).to_vec(),
+            2 => k.load_global::<B32, 2>(from, cache).to_vec(),
+            _ => (0..(count / WORDS) as i64)
+                .flat_map(|part| k.load_global::<B32, WORDS>(from.offset(part * BYTES), cache))
+                .collect(),
+        }
+    }
+
+    /// Stores a vector where it is inside.
+    pub(super) fn store_vector(
+        &self,
+        dtype: DType,
+        start: GlobalPointer<'k>,
+        vector: &HeldVector<'k>,
+        words: &[Reg<'k, B32>],
+        inside: Reg<'k, Pred>,
+    ) {
+        let (k, to) = (self.k, Self::address(dtype, start, vector));
+        k.when(inside, || match *words {
+            [word] => k.store_global(to, [word]),
+            [low, high] => k.store_global(to, [low, high]),
+            _ => {
+                for (part, words) in (0..).zip(words.chunks_exact(WORDS)) {
+                    let four = [words[0], words[1], words[2], words[3]];
+                    k.store_global(to.offset(part * BYTES), four);
+                }
+            }
+        });
+    }
+
+    /// The elements of a vector.
+    pub(super) fn unpack_vector(&self, dtype: DType, words: &[Reg<'k, B32>]) -> Vec<Value<'k>> {
+        let k = self.k;
+        let of_word = |word: &Reg<'k, B32>| -> Vec<Value<'k>> {
+            if let Some(half) = half_of(dtype) {
+                return k.unpack_halves(half, *word).map(Value::Float).to_vec();
+            }
+            if dtype.bits() == 32 {
+                return vec![word_value(k, dtype, k.bits_to_f32(*word))];
+            }
+            let pairs = [word.cast() & 0xffff, word.cast() >> 16];
+            pairs.into_iter().flat_map(|pair| byte_values(k, dtype, pair)).collect()
+        };
+        words.iter().flat_map(of_word).collect()
+    }
+
+    /// Elements as they are stored.
+    pub(super) fn pack_vector(&self, dtype: DType, values: &[Value<'k>]) -> Vec<Reg<'k, B32>> {
+        let k = self.k;
+        if let Some(half) = half_of(dtype) {
+            let pack = |pair: &[Value<'k>]| k.pack_halves(half, pair[0].float(), pair[1].float());
+            return values.chunks_exact(2).map(pack).collect();
+        }
+        let bytes = |byte: &dyn Fn(Value<'k>) -> Reg<'k, B32>| -> Vec<Reg<'k, B32>> {
+            let pack = |four: &[Value<'k>]| {
+                let pair = |at: usize| byte(four[at]).permute(byte(four[at + 1]), BYTE_PAIR);
+                pair(0).permute(pair(2), PAIR_OF_PAIRS)
+            };
+            values.chunks_exact(4).map(pack).collect()
+        };
+        let eighths = |format: Packed8| {
+            let pack = |four: &[Value<'k>]| {
+                let pair =
+                    |at: usize| k.pack_float8(format, four[at].float(), four[at + 1].float());
+                k.pack16(pair(0), pair(2))
+            };
+            values.chunks_exact(4).map(pack).collect()
+        };
+        match dtype {
+            DType::F32 | DType::TF32 => {
+                values.iter().map(|value| k.f32_to_bits(value.float())).collect()
+            }
+            DType::I32 => values.iter().map(|value| value.integer().cast()).collect(),
+            DType::F8E4M3 => eighths(Packed8::E4M3),
+            DType::F8E5M2 => eighths(Packed8::E5M2),
+            DType::F8E8M0 => bytes(&|value| scale_code(k, value.float()).cast()),
+            DType::I8 | DType::U8 => bytes(&|value| value.integer().cast()),
+            DType::Bool => bytes(&|value| k.imm::<B32>(1).select(0, value.truth())),
+            DType::F16 | DType::BF16 | DType::I4 | DType::U4 | DType::B1 => {
+                panic!("compiler bug: words of {dtype}")
+            }
+        }
+    }
+
+    /// What is known along the columns of a vector, where some of these values need it: inputs are read as vectors.
+    pub(super) fn along_columns(
+        &self,
+        row: &HeldRow<'k>,
+        vector: &HeldVector<'k>,
+        environment: &Environment<'k>,
+        only: &[bool],
+    ) -> Option<Vec<Environment<'k>>> {
+        let (k, graph) = (self.k, self.plan.graph);
+        let mut nodes = graph.nodes().filter(|(_, node)| node.ty.axes.kind() == Kind::AlongColumns);
+        if !nodes.any(|(id, _)| only[id.index()]) {
+            return None;
+        }
+        let evaluator = self.evaluator();
+        let mut known: Vec<Environment<'k>> =
+            vec![vec![None; graph.len()]; self.needs.vector as usize];
+        for input in column_inputs(self.plan.program) {
+            let memory = self.parameters.memory(input);
+            let at = (row.batch, k.imm(0), vector.read);
+            let start = memory.element_of_row(k, at).pointer();
+            let from = Self::address(memory.dtype, start, vector);
+            let words = self.load_words(self.words(memory.dtype), from, LoadCache::ReadOnly);
+            let values = self.unpack_vector(memory.dtype, &words);
+            for (id, _) in graph.nodes().filter(|(_, node)| reads(&node.op, input)) {
+                for (known, value) in known.iter_mut().zip(&values) {
+                    known[id.index()] = Some(*value);
+                }
+            }
+        }
+        let scalars = |(_, node): &(NodeId, &Node)| node.ty.axes.kind() == Kind::Scalar;
+        for (place, known) in known.iter_mut().enumerate() {
+            for (id, _) in graph.nodes().filter(scalars) {
+                known[id.index()] = environment[id.index()];
+            }
+            let column = if self.indexed { vector.read + place as u32 } else { vector.read };
+            let place = Place { at: (row.batch, k.imm(0), column), inside: None };
+            evaluator.extend_column(known, &place);
+        }
+        Some(known)
+    }
+}

@@ -1,0 +1,66 @@
+//! What a kernel whose threads hold rows in registers has to hold, and how many such CTAs an SM has room for.
+
+use crate::target::tile::{Cluster, Tile};
+
+/// What a row kernel has to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct RowNeeds {
+    /// Columns side by side that a thread loads and stores at a time: 16 bytes of the widest tile, and N is a multiple.
+    pub(crate) vector: u32,
+    /// Bytes that all tile operands have for an element, and that they and tile outputs have.
+    pub(crate) loaded: u32,
+    pub(crate) moved: u32,
+    /// Floats of an element that wait in registers while a pass over the row is finished.
+    pub(crate) kept: u32,
+    /// Vectors along columns that are read.
+    pub(crate) vectors: u32,
+    /// Passes over a row before its elements are visited, and the floats of the one that folds most.
+    pub(crate) passes: u32,
+    pub(crate) words: u32,
+    /// Columns of the rows that passes fold, all of which a tile has; 0 where there is no pass.
+    pub(crate) columns: u32,
+}
+
+/// Registers of a thread beside the elements that wait: addresses, counters, values of a row, what is being computed; the
+/// least that ptxas compiles softmax of a row in. More for vectors along columns, and for long computations: each
+/// instruction beyond this many.
+const REGISTERS: u32 = 32;
+const ALONG_COLUMNS: u32 = 4;
+const SHORT_WORK: u32 = 16;
+/// Registers and threads of an SM, and the most registers of a thread and CTAs of an SM.
+const FILE: u32 = 65536;
+pub(super) const MOST_THREADS: u32 = 2048;
+const MOST_REGISTERS: u32 = 255;
+pub(super) const MOST_CTAS: u32 = 8;
+
+impl RowNeeds {
+    /// Whether a kernel for these can be used where `other` is needed.
+    pub(super) fn covers(&self, other: &RowNeeds) -> bool {
+        self.columns >= other.columns && RowNeeds { columns: other.columns, ..*self } == *other
+    }
+
+    /// Registers of a thread, as estimated.
+    fn registers(&self, tile: Tile, work: u32) -> u32 {
+        let waiting = tile.row_elements().saturating_mul(self.kept);
+        let beside = ALONG_COLUMNS * self.vectors.min(2) + work.saturating_sub(SHORT_WORK);
+        REGISTERS.saturating_add(waiting).saturating_add(beside)
+    }
+
+    /// CTAs of an SM; 0 where no registers hold the tile.
+    pub(super) fn ctas(&self, tile: Tile, work: u32) -> u32 {
+        let (registers, threads) = (self.registers(tile, work), 128 * tile.math_warpgroups);
+        if registers > MOST_REGISTERS {
+            return 0;
+        }
+        (FILE / (registers * threads)).min(MOST_THREADS / threads).min(MOST_CTAS)
+    }
+
+    /// Whether a tile's threads hold its rows.
+    pub(super) fn fit(&self, tile: Tile, work: u32) -> bool {
+        tile.cluster == Cluster::ONE
+            && tile.columns >= self.columns
+            && tile.row_elements() > 0
+            && tile.row_elements().is_multiple_of(self.vector)
+            && self.ctas(tile, work) > 0
+    }
+}

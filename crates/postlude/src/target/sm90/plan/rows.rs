@@ -1,0 +1,305 @@
+//! Kernels without a product whose threads hold whole rows in registers: what a graph needs of them, their tiles and costs.
+//!
+//! In: a tile program whose tensors lie so that threads move 16 bytes at a time. Out: what a row kernel has to hold, and
+//! the tiles that hold it. Invariant: where `RowNeeds` is there, the emitter can write a row kernel for the program.
+
+use crate::dtype::DType;
+use crate::graph::{Axes, InputId, Kind, NodeId, Op, Output};
+use crate::lower::{Batches, Reduction, ReductionScope, TileProgram};
+use crate::placement::{Placement, Placements};
+use crate::problem::{BodyStrides, Problem};
+use crate::target::tile::{Cluster, KernelSchedule, Tile};
+
+use super::code::{MOST_LINES, code_lines};
+use super::needs::{Needs, SlotCounts};
+use super::partials::FoldWords;
+use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
+use super::row_needs::RowNeeds;
+
+/// Tiles of a row kernel: threads of a row, and elements of a thread, by the rows of 256 threads; then longer rows.
+pub(super) const ROW_TILES: [Tile; 22] = [
+    rows(1, 8192, 2),
+    rows(1, 4096, 2),
+    rows(1, 2048, 2),
+    rows(2, 4096, 2),
+    rows(2, 2048, 2),
+    rows(2, 1024, 2),
+    rows(4, 2048, 2),
+    rows(4, 1024, 2),
+    rows(4, 512, 2),
+    rows(8, 1024, 2),
+    rows(8, 512, 2),
+    rows(8, 256, 2),
+    rows(16, 512, 2),
+    rows(16, 256, 2),
+    rows(16, 128, 2),
+    rows(32, 256, 2),
+    rows(32, 128, 2),
+    rows(32, 64, 2),
+    rows(1, 8192, 4),
+    rows(1, 16384, 4),
+    rows(1, 16384, 8),
+    rows(1, 32768, 8),
+];
+
+const fn rows(rows: u32, columns: u32, math_warpgroups: u32) -> Tile {
+    Tile { rows, columns, kernel: KernelSchedule::Rows, math_warpgroups, cluster: Cluster::ONE }
+}
+
+/// The most tensors of a row kernel: each has four parameters.
+const MOST_TENSORS: usize = 24;
+/// Words of partial results that a pass may have: warps read those of all others.
+const MOST_WORDS: u32 = 8;
+impl RowNeeds {
+    /// What a row kernel has to hold for a program, if one runs it.
+    pub(super) fn of(
+        program: &TileProgram,
+        problem: &Problem,
+        placements: &Placements,
+        needs: &Needs,
+    ) -> Option<RowNeeds> {
+        let graph = program.graph();
+        let sizes = [problem.batch, problem.rows, problem.product_columns()];
+        let suits = needs.mainloop.is_none()
+            && !needs.shared_strides
+            && sizes.iter().all(|size| *size > 0)
+            && program.windows() == 0
+            && program.run_multiple() == 1
+            && program.row_run_multiple() == 1
+            && program.block_passes.is_empty()
+            && program.run_reductions.is_empty()
+            && program.column_runs.is_empty()
+            && program.body_inputs.len() + graph.outputs().len() <= MOST_TENSORS
+            && program.reductions.iter().all(|one| is_of_row(*one))
+            && graph.outputs().iter().all(|output| is_written(program, output))
+            && !graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_)));
+        let moves = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Tma;
+        let finished = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Finished;
+        let moved_by_vectors = needs.epilogue_loads.iter().all(moves)
+            && needs.epilogue_stores.iter().all(|transfer| moves(transfer) || finished(transfer));
+        if !suits || !moved_by_vectors {
+            return None;
+        }
+        let bytes = |dtype: DType| dtype.bits() as u32 / 8;
+        let of_input = |input: &InputId| bytes(graph.inputs()[input.0 as usize].dtype);
+        let loads: Vec<u32> = program.tile_operands.iter().map(of_input).collect();
+        let outputs = graph.outputs().iter().zip(&needs.epilogue_stores);
+        let stores = outputs.filter(|(_, transfer)| moves(transfer));
+        let stores: Vec<u32> = stores.map(|(output, _)| bytes(output.dtype)).collect();
+        let vector = MAP_ALIGNMENT as u32 / loads.iter().chain(&stores).copied().max()?;
+        let columns = u32::try_from(problem.product_columns()).ok()?;
+        let along_columns = column_inputs(program);
+        let lie_well = along_columns
+            .iter()
+            .all(|input| lies_by_vectors(program, problem, *input, placements.input(*input)));
+        let passes = row_folds(program);
+        let words = |pass: &&[Reduction]| pass.iter().map(|one| one.registers()).sum();
+        let words = passes.iter().map(words).max().unwrap_or(0);
+        let fits = columns.is_multiple_of(vector) && lie_well && words <= MOST_WORDS;
+        fits.then(|| RowNeeds {
+            vector,
+            loaded: loads.iter().sum(),
+            moved: loads.iter().chain(&stores).sum(),
+            kept: kept(program, &passes),
+            vectors: along_columns.len() as u32,
+            passes: passes.len() as u32,
+            words,
+            columns: if passes.is_empty() { 0 } else { columns },
+        })
+    }
+}
+
+impl Needs {
+    /// Whether threads hold the rows of a tile.
+    pub(super) fn holds(&self, tile: Tile) -> bool {
+        self.rows.is_some_and(|rows| rows.fit(tile, self.work))
+            && code_lines(tile, self, tile.columns) <= MOST_LINES
+    }
+
+    /// What a kernel needs whose threads hold the rows of a tile, if one can run it: all moves are direct.
+    pub(super) fn held_by(&self, tile: Tile) -> Option<Needs> {
+        let rows = self.rows.filter(|_| self.holds(tile))?;
+        // Code is the same for all rows that the tile has the columns for.
+        let whole = |columns: u32| if columns > 0 { tile.columns } else { 0 };
+        let mut needs = Needs {
+            rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
+            whole_columns: whole(self.whole_columns),
+            slots: SlotCounts::default(),
+            folds: FoldWords::default(),
+            ..self.clone()
+        };
+        needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
+        needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
+        Some(needs)
+    }
+
+    /// Columns of the longest rows that threads could hold, were these as short as any; 0 where they hold none.
+    pub(super) fn longest_held(&self) -> u32 {
+        let rows = self.rows.map(|rows| RowNeeds { columns: 0, ..rows });
+        let any = Needs { rows, ..self.clone() };
+        let tiles = ROW_TILES.iter().filter(|tile| any.holds(**tile));
+        tiles.map(|tile| tile.columns).max().unwrap_or(0)
+    }
+
+    /// Whether some tile's threads hold rows as long as these.
+    pub(super) fn is_held(&self) -> bool {
+        ROW_TILES.iter().any(|tile| self.holds(*tile))
+    }
+}
+
+/// The reductions that each pass over a row finishes: those that elements wait for, or those that only outputs do.
+pub(crate) fn row_folds(program: &TileProgram) -> Vec<&[Reduction]> {
+    let passes = program.row_passes.iter().map(Vec::as_slice);
+    let last = Some(program.reductions.as_slice()).filter(|reductions| !reductions.is_empty());
+    passes.chain(last).collect()
+}
+
+/// Whether a reduction is finished where its row is held.
+fn is_of_row(reduction: Reduction) -> bool {
+    let rows = ReductionScope { kind: Kind::AlongRows, batches: Batches::Each };
+    reduction.is_of_elements() && reduction.scope == rows && !reduction.repeated
+}
+
+/// Whether a row kernel writes an output: a tile, or a value for each row that follows from its reductions.
+fn is_written(program: &TileProgram, output: &Output) -> bool {
+    let axes = program.graph().space().axes(&output.dims);
+    let kind = axes.map(Axes::kind);
+    let whole = program.output_run(output) == 1 && program.output_row_run(output) == 1;
+    whole
+        && !program.is_shared(output)
+        && program.plain_kind(output).is_none()
+        && matches!(kind, Some(Kind::Tile | Kind::AlongRows))
+}
+
+/// Vectors along columns that a program reads.
+pub(crate) fn column_inputs(program: &TileProgram) -> Vec<InputId> {
+    let graph = program.graph();
+    let along = |input: &InputId| {
+        graph.input_axes(*input).map(Axes::kind) == Some(Kind::AlongColumns)
+            && graph.nodes().any(|(id, node)| {
+                program.live[id.index()] && matches!(node.op, Op::Input(read) if read == *input)
+            })
+    };
+    program.body_inputs.iter().copied().filter(along).collect()
+}
+
+/// Whether a vector along columns lies so that threads load 16 bytes of it at a time.
+fn lies_by_vectors(
+    program: &TileProgram,
+    problem: &Problem,
+    input: InputId,
+    placement: &Placement,
+) -> bool {
+    let graph = program.graph();
+    let declared = &graph.inputs()[input.0 as usize];
+    let dims = declared.dims.as_deref().unwrap_or_default();
+    let strides = BodyStrides::new(graph.space(), dims, &placement.strides);
+    let whole = |stride: isize| {
+        (stride.unsigned_abs() * declared.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
+    };
+    let mut batches = problem.batch_sizes.iter().zip(strides.batch);
+    !declared.dtype.is_packed()
+        && strides.column == 1
+        && placement.alignment().is_multiple_of(MAP_ALIGNMENT)
+        && batches.all(|(size, stride)| *size <= 1 || whole(stride))
+}
+
+/// Which values of elements have to be computed for some others.
+fn elements_for(program: &TileProgram, roots: &[NodeId]) -> Vec<bool> {
+    let mut wanted = program.terms_of(roots.iter().copied(), false);
+    for (id, node) in program.graph().nodes() {
+        wanted[id.index()] &= node.ty.axes.kind() == Kind::Tile;
+    }
+    wanted
+}
+
+/// Floats of an element that are computed for one pass and used after it.
+fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
+    let graph = program.graph();
+    let folded = |some: &[&[Reduction]]| -> Vec<NodeId> {
+        some.iter().flat_map(|pass| pass.iter().flat_map(|one| one.operands())).collect()
+    };
+    let after = |number: usize| {
+        let before = elements_for(program, &folded(&passes[..number]));
+        let mut later = folded(&passes[number..]);
+        later.extend(graph.outputs().iter().map(|output| output.value));
+        let needed = elements_for(program, &later);
+        let mut waits = vec![false; graph.len()];
+        for root in &later {
+            waits[root.index()] = true;
+        }
+        for (id, node) in graph.nodes().filter(|(id, _)| needed[id.index()]) {
+            if !before[id.index()] {
+                node.op.operands().for_each(|of| waits[of.index()] = true);
+            }
+        }
+        waits.iter().zip(before).filter(|(waits, before)| **waits && *before).count() as u32
+    };
+    (1..=passes.len()).map(after).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::chip::Sm90;
+    use super::super::fit::fit;
+    use super::super::rank::{accepted_needs, schedules};
+    use super::*;
+    use crate::define::defined;
+    use crate::lower::{BoundProgram, lower};
+
+    fn bound(source: &str, columns: usize) -> BoundProgram {
+        let graph = defined(source);
+        let sizes = [("M", 8192), ("N", columns)].map(|(dim, size)| (dim.to_owned(), size)).into();
+        let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
+        let program = Arc::new(lower(&graph).expect("it is one launch"));
+        let placements = Placements::packed(&graph, &problem);
+        BoundProgram::new(&program, &problem, &placements).expect("it is not refused")
+    }
+
+    fn needs(source: &str, columns: usize) -> Needs {
+        accepted_needs(&bound(source, columns)).expect("it is not refused")
+    }
+
+    const SOFTMAX: &str = "kernel k(X: bf16[M, N]) -> D: bf16[M, N] { D = softmax(X, N) }";
+    const NORM: &str = "kernel k(X: bf16[M, N], R: bf16[M, N], g: f32[N]) -> (D: bf16[M, N], S: f32[M, N]) { S = X + R; D = rms_norm(S, N, 1e-5) * g }";
+    const SUMS: &str = "kernel k(X: f32[M, N]) -> s: f32[M] { s = sum(X, N) }";
+    const COLUMNS: &str = "kernel k(X: f32[M, N]) -> s: f32[N] { s = sum(X, M) }";
+
+    #[test]
+    fn one_float_of_an_element_waits_for_softmax_and_norms_and_none_for_sums() {
+        let kept = |source| needs(source, 4096).rows.map(|rows| (rows.kept, rows.vector));
+        assert_eq!(kept(SOFTMAX), Some((1, 8)));
+        assert_eq!(kept(NORM), Some((1, 4)));
+        assert_eq!(kept(SUMS), Some((0, 4)));
+        assert_eq!(kept(COLUMNS), None);
+    }
+
+    #[test]
+    fn rows_that_threads_cannot_load_by_vectors_are_left_to_other_tiles() {
+        assert_eq!(needs(SOFTMAX, 4092).rows, None);
+        assert!(needs(NORM, 4092).rows.is_none() && needs(SUMS, 4092).rows.is_some());
+        for columns in [8, 200, 4096, 8192, 16384] {
+            let all = schedules(&bound(SOFTMAX, columns), Sm90::H200).expect("it is planned");
+            assert!(all.iter().all(|one| one.tile.holds_rows()), "{columns}");
+            assert!(all[0].tile.columns as usize >= columns);
+        }
+    }
+
+    #[test]
+    fn every_tile_of_rows_fits_an_sm_as_often_as_it_says() {
+        for (source, columns) in [(SOFTMAX, 64), (NORM, 64), (SUMS, 64)] {
+            let needs = needs(source, columns);
+            let fitting: Vec<_> =
+                ROW_TILES.iter().filter_map(|tile| fit(*tile, &needs, Sm90::H200)).collect();
+            assert!(fitting.len() > 10, "{}", fitting.len());
+            for schedule in fitting {
+                assert!(schedule.ctas * schedule.threads() <= 2048, "{schedule}");
+                let bytes = schedule.ctas * (schedule.shared_bytes() + 1024);
+                assert!(bytes <= Sm90::H200.shared_bytes + 1024, "{schedule}");
+                assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+            }
+        }
+    }
+}
