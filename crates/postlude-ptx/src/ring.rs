@@ -320,6 +320,36 @@ impl<'k, A: Tma> Ring<'k, A> {
         self.advance(&at.0);
     }
 
+    /// The same for several slots one behind the other, `count` of at most `most`: one fence orders all of a warp's writes. `copy` gets
+    /// the number of a slot among them, `write` their stages.
+    pub fn produce_several(
+        &self,
+        at: &Producer<'k>,
+        lane: Reg<'k, U32>,
+        (count, most): (Reg<'k, U32>, u32),
+        (leader, copy): (Option<Reg<'k, Pred>>, impl Fn(&Slot<'_, 'k, A>, u32)),
+        write: impl FnOnce(&[Reg<'k, U32>]),
+    ) {
+        assert!(most <= self.stages, "compiler bug: more slots at a time than the ring has");
+        let k = self.kernel;
+        let mut stages = Vec::new();
+        for number in 0..most {
+            let stage = at.0.stage.copy();
+            stages.push(stage);
+            k.if_(count.gt(number), || {
+                self.begin_written(at, leader, |slot: &Slot<'_, 'k, A>| copy(slot, number));
+                self.advance(&at.0);
+            });
+        }
+        write(&stages);
+        k.fence_proxy_async(ProxySpace::SharedCta);
+        k.warp_sync();
+        for (number, stage) in (0..).zip(stages) {
+            let full = Barrier::at(self.full + stage * BARRIER);
+            k.when(lane.eq(0) & count.gt(number), || k.barrier_arrive(full));
+        }
+    }
+
     /// The same by a warp that moves what it writes from a full slot of another ring. One fence orders its reads there
     /// and its writes here.
     pub fn produce_moved(

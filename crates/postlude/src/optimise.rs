@@ -22,8 +22,8 @@ mod split_operators;
 
 use crate::graph::{Graph, MathMode, Stage};
 
-pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use copy_operands::copy_operands;
+pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
 
 /// What every pass may know beside the graph.

@@ -112,7 +112,15 @@ fn copy_of(
     };
     new.push_output(Output { name: name.clone(), dtype: moved, dims: stored, value, stack });
     let computed = Some(Arc::new(new));
-    Input { name, dtype, dims: Some(dims), same_as: None, computed, result: None, in_mainloop: false }
+    Input {
+        name,
+        dtype,
+        dims: Some(dims),
+        same_as: None,
+        computed,
+        result: None,
+        in_mainloop: false,
+    }
 }
 
 /// K in the space of a copy: by a name of its own where other dims have its name.

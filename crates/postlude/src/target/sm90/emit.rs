@@ -35,15 +35,15 @@ mod widen;
 
 use postlude_ptx::entry::Entry;
 use postlude_ptx::kernel::{Attributes, Kernel, Reg, build};
-use postlude_ptx::modifier::{Alignment, ArriveOrder};
+use postlude_ptx::modifier::{Alignment, ArriveOrder, ProxySpace};
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::U32;
+use postlude_ptx::types::{B32, U32};
 
 use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
-use crate::target::sm90::plan::{Mainloop, Sm90Schedule};
+use crate::target::sm90::plan::{Mainloop, STAGE_ROW_BYTES, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 pub(super) use launch::launch;
@@ -83,6 +83,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         parameters.prefetch();
         initialise(k, plan, stages.as_ref().map(|(_, ring)| ring));
     });
+    clear_short_rows(k, plan);
     meet(k, schedule);
     let scheduler = TileScheduler::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
@@ -157,6 +158,23 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: Option<&Ring<'k, 
     }
     epilogue::ClusterReduction::initialise(k, plan);
     k.fence_barrier_init();
+}
+
+/// All threads clear the rows of A that no load writes, which products read.
+fn clear_short_rows(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
+    let schedule = plan.schedule;
+    let Some(loaded) = schedule.short_rows() else { return };
+    const VECTOR_BYTES: u32 = 16;
+    let bytes = (schedule.tile.rows - loaded) * STAGE_ROW_BYTES;
+    let first = k.region(&plan.stages) + loaded * STAGE_ROW_BYTES;
+    let (thread, step) = (k.thread() * VECTOR_BYTES, schedule.threads() * VECTOR_BYTES);
+    k.for_(thread, bytes, step, |at| {
+        for stage in 0..schedule.stages {
+            let to = first + stage * schedule.stage_bytes() + at;
+            k.store_shared(to, [k.imm::<B32>(0); 4]);
+        }
+    });
+    k.fence_proxy_async(ProxySpace::SharedCta);
 }
 
 /// All threads wait until the barriers are initialised.

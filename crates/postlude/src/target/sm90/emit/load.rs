@@ -213,9 +213,12 @@ fn widener<'a, 'k>(
         widened,
         values,
         evaluator: Evaluator { k, plan, parameters },
+        lane,
         warps: plan.movers(),
         warp: warp - 1,
-        lane,
+        inner: parameters.inner,
+        // A part of a split K may begin inside of a run.
+        aligned: plan.schedule.tile.cluster.split_k() == 1,
     };
     (widener, place)
 }
@@ -250,8 +253,8 @@ pub(super) fn load_narrow<'k>(
     });
 }
 
-/// The role of the other load warps there: they compute the stages' elements. The first of their threads issues the TMA loads of
-/// the other operand.
+/// The role of the load warps behind it: each computes the same rows of all stages of a slot, and then fences once. A thread of the
+/// first issues the TMA loads of the other operand.
 pub(super) fn widen<'k>(
     k: Kernel<'k, Sm90a>,
     plan: &Plan<'_>,
@@ -269,17 +272,16 @@ pub(super) fn widen<'k>(
     for_tiles(k, parameters, scheduler, |pieces| {
         let begun = widener.begin(pieces(k.imm(0))[place], rows);
         k.for_(0, scheduler.steps, stages, |first| {
+            let count = (scheduler.steps - first).min(stages);
             arrived.consume(&from, |slot| {
                 let slot = slots + slot * plan.schedule.staging_slot_bytes();
-                let end = (first + stages).min(scheduler.steps);
-                k.for_(first, end, 1, |step| {
-                    let own = pieces(step);
-                    let copy = |slot: &Slot<'_, 'k, Sm90a>| beside.issue(slot, &own);
-                    ring.produce_written(&at, lane, beside.leader, copy, |number| {
-                        let next = pieces((step + 1).min(last))[place];
-                        let within = step - first;
-                        widener.widen(&begun, next, (slot, within), beside.stage(number));
-                    });
+                let copy = |slot: &Slot<'_, 'k, Sm90a>, number: u32| {
+                    beside.issue(slot, &pieces(first + number));
+                };
+                ring.produce_several(&at, lane, (count, stages), (beside.leader, copy), |to| {
+                    let next = pieces((first + stages).min(last))[place];
+                    let to: Vec<_> = to.iter().map(|number| beside.stage(*number)).collect();
+                    widener.widen(&begun, next, slot, (count, &to));
                 });
             });
         });

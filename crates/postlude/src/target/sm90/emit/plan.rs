@@ -148,7 +148,7 @@ impl Plan<'_> {
         Some((mainloop, ring))
     }
 
-    /// Warps that move staggered rows: all load warps but one.
+    /// Warps that move staggered rows or widen narrow ones: all load warps but one.
     pub(super) fn movers(&self) -> u32 {
         self.schedule.loaders() * 4 - 1
     }

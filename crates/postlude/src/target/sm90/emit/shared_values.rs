@@ -6,7 +6,7 @@ use postlude_ptx::target::Tma;
 use postlude_ptx::types::F32;
 
 use crate::dtype::DType;
-use crate::graph::{Input, InputId};
+use crate::graph::{Input, InputId, greatest_divisor};
 use crate::target::sm90::plan::Widened;
 
 use super::memory::Memory;
@@ -55,5 +55,14 @@ impl<'k> SharedValues<'k> {
             Some(SharedValue { dtype, given })
         };
         SharedValues(graph.inputs().iter().enumerate().map(declare).collect())
+    }
+
+    /// Elements of K that share all values; `None` where all elements do.
+    pub(super) fn run(&self) -> Option<u32> {
+        let run = |shared: &SharedValue<'k>| match shared.given {
+            SharedGiven::Memory { run, .. } => run,
+            SharedGiven::Host(_) => None,
+        };
+        self.0.iter().flatten().filter_map(run).reduce(greatest_divisor)
     }
 }

@@ -32,15 +32,19 @@ pub(super) struct Widener<'a, 'k> {
     pub(super) widened: Widened<'a>,
     pub(super) values: &'a SharedValues<'k>,
     pub(super) evaluator: Evaluator<'a, 'k, Sm90a>,
+    pub(super) lane: Reg<'k, U32>,
     /// Warps that widen, and this one's number among them.
     pub(super) warps: u32,
     pub(super) warp: Reg<'k, U32>,
-    pub(super) lane: Reg<'k, U32>,
+    /// Elements of the contraction.
+    pub(super) inner: Reg<'k, U32>,
+    /// Whether spans begin at multiples of their elements.
+    pub(super) aligned: bool,
 }
 
 /// A warp's rows of a tile: for each of its rounds, where shared values of the lane's row begin, and what was loaded of them.
 pub(super) struct Rows<'k> {
-    rounds: Vec<(Vec<RowBase<'k>>, Vec<Pending<'k>>)>,
+    rounds: Vec<(Vec<RowBase<'k>>, Vec<Vec<Pending<'k>>>)>,
 }
 
 impl<'k> Widener<'_, 'k> {
@@ -79,42 +83,65 @@ impl<'k> Widener<'_, 'k> {
         [unit.mad(self.unit(), self.lane & (self.unit() - 1)), self.lane / self.unit()]
     }
 
-    /// The first element of the lane's along the contraction.
-    fn first(&self, at: Piece<'k>) -> Reg<'k, U32> {
-        (self.lane / self.unit()).mad(THREAD_BYTES * 8 / self.bits(), at.depth)
+    /// The first element of the lane's along the contraction, in a stage of a span.
+    fn first(&self, span: Piece<'k>, stage: u32) -> Reg<'k, U32> {
+        let lane = (self.lane / self.unit()).mad(THREAD_BYTES * 8 / self.bits(), span.depth);
+        // Behind the last span there is none to load for.
+        (lane + stage * self.part.depth).min(self.inner - 1)
     }
 
-    /// Begins a tile whose first stage is this piece; `rows` is how many the operand has.
-    pub(super) fn begin(&self, at: Piece<'k>, rows: Reg<'k, U32>) -> Rows<'k> {
+    /// The stages of a span whose shared values are loaded: others have those of the last one of these before.
+    fn loads(&self) -> Vec<u32> {
+        let apart = self.values.run().map_or(self.stages(), |run| run / self.part.depth);
+        let apart = if self.aligned { apart.max(1) } else { 1 };
+        (0..self.stages()).filter(|stage| stage.is_multiple_of(apart)).collect()
+    }
+
+    /// Begins a tile whose first span is this piece; `rows` is how many the operand has.
+    pub(super) fn begin(&self, span: Piece<'k>, rows: Reg<'k, U32>) -> Rows<'k> {
         let round = |round: u32| {
             let [row, _] = self.place(round);
-            let row = (at.first + row).min(rows - 1);
-            let bases = values::rows(self.values, self.k, at.batch, row);
-            let pending = values::load(self.values, self.k, &bases, self.first(at));
+            let row = (span.first + row).min(rows - 1);
+            let bases = values::rows(self.values, self.k, span.batch, row);
+            let load = |stage| values::load(self.values, self.k, &bases, self.first(span, stage));
+            let pending = self.loads().into_iter().map(load).collect();
             (bases, pending)
         };
         Rows { rounds: (0..self.rounds()).map(round).collect() }
     }
 
-    /// Widens this warp's rows of a stage, which begin at the given stage of a slot, and loads what the stage at `next` will share.
+    /// Widens this warp's rows of a span, `count` stages of it, and loads what the one at `next` will share.
     pub(super) fn widen(
         &self,
         rows: &Rows<'k>,
         next: Piece<'k>,
-        (slot, within): (SharedAddress<'k>, Reg<'k, U32>),
-        stage: SharedAddress<'k>,
+        slot: SharedAddress<'k>,
+        (count, stages): (Reg<'k, U32>, &[SharedAddress<'k>]),
     ) {
-        let units = self.part.size / self.unit();
+        let (k, units) = (self.k, self.part.size / self.unit());
+        let loads = self.loads();
         for (round, (bases, pending)) in (0..).zip(&rows.rounds) {
             let body = || {
-                let shared = values::take(self.values, self.k, pending);
-                values::reload(self.values, self.k, bases, pending, self.first(next));
-                self.widen_row(round, &shared, (slot, within), stage);
+                let shared: Vec<_> =
+                    pending.iter().map(|one| values::take(self.values, k, one)).collect();
+                for (stage, pending) in loads.iter().zip(pending) {
+                    values::reload(self.values, k, bases, pending, self.first(next, *stage));
+                }
+                let stage = |(number, to): (u32, &SharedAddress<'k>)| {
+                    let own = loads.iter().rposition(|load| *load <= number).unwrap_or(0);
+                    self.widen_row(round, &shared[own], (slot, number), *to);
+                };
+                let all = || (0..).zip(stages);
+                k.if_else(
+                    count.eq(stages.len() as u32),
+                    || all().for_each(stage),
+                    || all().for_each(|each| k.if_(count.gt(each.0), || stage(each))),
+                );
             };
             if (round + 1) * self.warps <= units {
                 body();
             } else {
-                self.k.if_((self.warp + round * self.warps).lt(units), body);
+                k.if_((self.warp + round * self.warps).lt(units), body);
             }
         }
     }
@@ -123,13 +150,13 @@ impl<'k> Widener<'_, 'k> {
         &self,
         round: u32,
         shared: &[Option<Value<'k>>],
-        (slot, within): (SharedAddress<'k>, Reg<'k, U32>),
+        (slot, within): (SharedAddress<'k>, u32),
         stage: SharedAddress<'k>,
     ) {
         let (k, [row, column]) = (self.k, self.place(round));
         let line = row * LINE_BYTES;
         let swizzle = row & (LINE_BYTES / CHUNK_BYTES - 1);
-        let from = within.mad(self.lanes(), column) ^ swizzle;
+        let from = (column + within * self.lanes()) ^ swizzle;
         let words = k.load_shared::<B32, 4>(slot + from.mad(THREAD_BYTES, line));
         let chunks = THREAD_BYTES * 8 / self.bits() / CHUNK as u32;
         let to = ((column * chunks) ^ swizzle).mad(CHUNK_BYTES, line);

@@ -265,7 +265,12 @@ impl Tile {
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
         if self.loaders(needs) == 2 {
-            if self.math_warpgroups == 1 { [128, 240] } else { [40, 216] }
+            match self.math_warpgroups {
+                1 => [128, 240],
+                // Elements pass through registers of the load warpgroups.
+                _ if needs.mainloop.as_ref().is_some_and(Mainloop::is_widened) => [72, 184],
+                _ => [40, 216],
+            }
         } else if needs.mainloop.as_ref().is_some_and(Mainloop::is_written) {
             // Elements pass through registers of the load warpgroup.
             if self.math_warpgroups == 1 { [128, 224] } else { [72, 216] }

@@ -33,6 +33,8 @@ const SHORTEST: f64 = 135.0;
 const L2_ROWS: [(usize, f64); 2] = [(64, 41.0), (32, 37.5)];
 const L2_OTHER_ROWS: f64 = 28.5;
 const L2_STAGGERED_ROWS: f64 = 18.3;
+/// The same of memory: 4.2 TB/s at 1.75 GHz.
+const MEMORY_ROWS: f64 = 18.8;
 /// Cycles in which threads bring in a row of a stage: from where copies put it, by one load warpgroup or by two, or
 /// element by element.
 const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
@@ -40,10 +42,13 @@ const ELEMENTS_ROW: f64 = 40.0;
 /// The same for 16 bytes at a time. A guess that is not fitted.
 const VECTORS_ROW: f64 = 8.0;
 /// The same for rows that load warps widen, where all of them have as much to do. A guess that is not fitted.
-const WIDENED_ROW: f64 = 3.2;
+const WIDENED_ROW: f64 = 3.0;
 /// Load warps that widen, and rows of 4-bit elements that one widens at a time.
 const WIDENING_WARPS: u32 = 7;
 const WIDENED_UNIT: u32 = 16;
+/// How much longer tiles take with rows beyond the edge, their own or those of CTAs of their cluster: as measured with 1 and
+/// with 64 rows.
+const IDLE_ROWS: f64 = 1.4;
 /// Cycles between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
 const FINISH: f64 = 170.0;
 const FINISH_SLOT: f64 = 210.0;
@@ -100,7 +105,12 @@ fn cycles_at(
     let waves = waves(schedule, problem, chip);
     let steps = (problem.inner as f64 / f64::from(mainloop.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
-    let multiplied = steps * step((schedule, mainloop), problem, blocks, products);
+    // CTAs below the last row of tiles only load, and TMA takes long for rows beyond the edge.
+    let rows = tile.rows as usize;
+    let idle = cluster.rows() > 1 && problem.rows <= rows;
+    let beyond = 2 * problem.rows <= rows && schedule.short_rows().is_none();
+    let waits = if idle || beyond { IDLE_ROWS } else { 1.0 };
+    let multiplied = steps * step((schedule, mainloop), problem, blocks, products) * waits;
     let finished = finish(schedule);
     begun(schedule)
         + if tile.is_ping_pong() {
@@ -168,8 +178,12 @@ fn step(
         (tile.rows, tile.cluster.columns(), problem.rows),
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
-    let (mut drawn, mut threads) = (0.0, 0.0);
-    for (load, (size, multicast, extent)) in mainloop.operands.into_iter().zip(sides) {
+    let (mut drawn, mut read, mut threads) = (0.0, 0.0_f64, 0.0);
+    let once = problem.rows <= (tile.rows * tile.cluster.rows()) as usize;
+    for (place, (load, (size, multicast, extent))) in
+        mainloop.operands.into_iter().zip(sides).enumerate()
+    {
+        let narrow = load.narrow_bits().map_or(1.0, |bits| f64::from(bits) / 16.0);
         let elements = if load == OperandLoad::TmaMnMajor { extent } else { problem.inner };
         let distance = elements * mainloop.operand_bytes as usize;
         let known = L2_ROWS.iter().find(|(multiple, _)| distance.is_multiple_of(*multiple));
@@ -183,23 +197,30 @@ fn step(
             | OperandLoad::Widened4
             | OperandLoad::Widened8 => known.map_or(L2_OTHER_ROWS, |(_, rate)| *rate),
         };
-        drawn += f64::from(size) / f64::from(multicast) * blocks / rate;
+        let size = if place == 0 { schedule.short_rows().unwrap_or(size) } else { size };
+        let rows = f64::from(size) / f64::from(multicast) * blocks;
+        drawn += rows / rate;
+        // What no other row of tiles reads again comes from memory.
+        if place == 1 && once {
+            read = rows / MEMORY_ROWS * narrow;
+        }
         threads += f64::from(size)
             * match load {
                 OperandLoad::TmaKMajor | OperandLoad::TmaMnMajor => 0.0,
                 OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
                 OperandLoad::VectorsKMajor => VECTORS_ROW,
-                OperandLoad::Widened4 => widened_rows(size, WIDENED_UNIT) * WIDENED_ROW,
-                OperandLoad::Widened8 => widened_rows(size, WIDENED_UNIT / 2) * WIDENED_ROW,
+                OperandLoad::Widened4 => widened(size, WIDENED_UNIT) * WIDENED_ROW,
+                OperandLoad::Widened8 => widened(size, WIDENED_UNIT / 2) * WIDENED_ROW,
             };
     }
-    let received = f64::from(tile.rows + tile.columns) * ROW;
-    products.max(received).max(drawn).max(threads).max(SHORTEST)
+    let rows = schedule.short_rows().unwrap_or(tile.rows);
+    let received = f64::from(rows + tile.columns) * ROW;
+    products.max(received).max(drawn).max(read).max(threads).max(SHORTEST)
 }
 
-/// How much longer it takes for some rows, for each of them, where warps have units of rows to widen.
-fn widened_rows(rows: u32, unit: u32) -> f64 {
+/// What rows take on average where load warps widen this many at a time, in what they take where all warps have as much to do.
+fn widened(rows: u32, unit: u32) -> f64 {
     let rounds = (rows / unit).div_ceil(WIDENING_WARPS);
     f64::from(rounds * WIDENING_WARPS * unit) / f64::from(rows)
 }

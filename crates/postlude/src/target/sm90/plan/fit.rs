@@ -112,6 +112,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             needs: needs.clone(),
         })
         .filter(|schedule| reuse::refuse(schedule).is_ok())
+        .filter(|schedule| schedule.stages >= needs.stages_at_once())
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 

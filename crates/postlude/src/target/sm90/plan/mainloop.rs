@@ -9,7 +9,7 @@ use super::operand::{OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads
 use super::place::{MAP_ALIGNMENT, fits_map};
 use super::refusal::Sm90Refusal;
 use super::scaling::Scaling;
-use super::widened::{Widened, widened_operand};
+use super::widened::{SPAN_BYTES, Widened, widened_operand};
 
 /// What the products of a launch need of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Mainloop {
     pub(crate) scaling: Scaling,
     /// Products that share A: several where parts of one are told apart.
     pub(crate) products: u32,
+    /// Rows of A that are loaded where it has few; 0 for a tile's.
+    pub(crate) short_rows: u32,
 }
 
 impl Mainloop {
@@ -49,6 +51,7 @@ impl Mainloop {
             promoted: accumulation == Accumulation::Promoted || scaling.count() > 0,
             scaling,
             products: program.products(),
+            short_rows: short_rows(problem.rows),
         })
     }
 
@@ -57,7 +60,8 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        Mainloop { operands, operand_bytes, split, promoted, scaling, products: 1 }
+        let (products, short_rows) = (1, 0);
+        Mainloop { operands, operand_bytes, split, promoted, scaling, products, short_rows }
     }
 
     /// K of one stage: one swizzled row of elements.
@@ -85,6 +89,12 @@ impl Mainloop {
         self.operands.iter().any(|load| load.is_widened())
     }
 
+    /// Stages that load warps fill at a time: those that a slot of narrow rows has.
+    pub(super) fn stages_at_once(&self) -> u32 {
+        let bits = self.operands.iter().find_map(|load| load.narrow_bits());
+        bits.map_or(1, |bits| SPAN_BYTES * 8 / bits / self.depth())
+    }
+
     /// Whether TMA loads A or B into slots of their own, from where load warps bring it to its stage.
     pub(crate) fn is_staged(&self) -> bool {
         self.is_staggered() || self.is_widened()
@@ -93,9 +103,20 @@ impl Mainloop {
     /// Whether code for this one can be used where `other` is needed: every load at least as general.
     pub(super) fn covers(&self, other: &Mainloop) -> bool {
         let loads = self.operands.iter().zip(other.operands);
+        let (operands, short_rows) = (other.operands, other.short_rows);
+        // All of a tile's rows are more than a few.
+        let holds = self.short_rows == 0 || (1..=self.short_rows).contains(&short_rows);
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
-            && Mainloop { operands: other.operands, ..self.clone() } == *other
+            && holds
+            && Mainloop { operands, short_rows, ..self.clone() } == *other
     }
+}
+
+/// Rows of A's boxes where A has this many. TMA takes long for rows beyond a tensor's edge, and a box is a multiple of 8 rows.
+fn short_rows(rows: usize) -> u32 {
+    const SHORT: [u32; 3] = [8, 16, 32];
+    let found = SHORT.into_iter().find(|short| (1..=*short as usize).contains(&rows));
+    found.unwrap_or(0)
 }
 
 /// Refuses narrow elements that TMA does not load along K, and a contraction that ends inside a stage.

@@ -113,6 +113,11 @@ impl Needs {
         self.work >= BUSY
     }
 
+    /// Stages that load warps fill at a time.
+    pub(super) fn stages_at_once(&self) -> u32 {
+        self.mainloop.as_ref().map_or(0, Mainloop::stages_at_once)
+    }
+
     /// Products of a tile; 0 where there is no mainloop.
     pub(crate) fn products(&self) -> u32 {
         self.mainloop.as_ref().map_or(0, |mainloop| mainloop.products)

@@ -40,6 +40,8 @@ const LEAST_ROWS: f64 = 64.0;
 const POWERS: usize = 8;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
 const FEW: usize = 4;
+/// As many rows are few.
+const FEW_ROWS: usize = 64;
 
 /// What a program needs, or why no schedule runs it.
 pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
@@ -71,8 +73,9 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     if fit_somehow && fitting.is_empty() {
         return Err(Sm90Refusal::TooLarge);
     }
-    // Widened operands are multiplied with few rows alone.
-    let few = if needs.mainloop.as_ref().is_some_and(Mainloop::is_widened) {
+    // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands.
+    let widened = needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
+    let few = if widened || (needs.mainloop.is_some() && problem.rows <= FEW_ROWS) {
         fitting.iter().map(|schedule| schedule.tile).collect()
     } else {
         few(&fitting, problem, chip)

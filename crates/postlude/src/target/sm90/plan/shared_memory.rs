@@ -7,6 +7,9 @@ use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
 use super::widened::{SPAN_BYTES, WIDENED_SLOTS};
 
+/// Rows of the tiles that load few rows of A.
+const SHORT_TILE: u32 = 64;
+
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
     pub(crate) fn stage_bytes(&self) -> u32 {
@@ -82,6 +85,15 @@ impl Sm90Schedule {
             | OperandLoad::VectorsKMajor => 0,
         };
         sides.map(bytes).sum()
+    }
+
+    /// Rows of A that TMA loads, where that is not all of a tile's.
+    pub(crate) fn short_rows(&self) -> Option<u32> {
+        let mainloop = self.needs.mainloop.as_ref()?;
+        let suits = self.tile.rows == SHORT_TILE
+            && self.tile.cluster.columns() == 1
+            && mainloop.operands[0] == OperandLoad::TmaKMajor;
+        (suits && mainloop.short_rows > 0).then_some(mainloop.short_rows)
     }
 
     /// Bytes of a tile's partial sums, where its CTAs split K.

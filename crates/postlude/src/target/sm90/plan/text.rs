@@ -98,6 +98,9 @@ impl Needs {
             if mainloop.split {
                 writeln!(f, "    split 1")?;
             }
+            if mainloop.short_rows > 0 {
+                writeln!(f, "    short_rows {}", mainloop.short_rows)?;
+            }
         }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
@@ -140,10 +143,11 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 27] = [
+const NUMBERS: [&str; 28] = [
     "ctas",
     "promoted",
     "split",
+    "short_rows",
     "math_warpgroups",
     "split_k",
     "stages",
@@ -366,6 +370,7 @@ impl Knobs {
             operand_bytes: self.operand_bytes.ok_or(missing("tile"))?,
             promoted: given("promoted").unwrap_or(0) > 0,
             split: given("split").unwrap_or(0) > 0,
+            short_rows: given("short_rows").unwrap_or(0),
             scaling: self.scaling,
             products,
         }))

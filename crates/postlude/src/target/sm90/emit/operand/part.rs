@@ -21,6 +21,8 @@ pub(crate) struct Part {
     pub(crate) load: OperandLoad,
     /// Rows of A's tile, or columns of B's.
     pub(crate) size: u32,
+    /// Those of them that TMA loads: fewer where A has few.
+    pub(crate) loaded: u32,
     /// CTAs that it is multicast to, each of which loads a part for all: A over a row of the cluster, B over a column.
     pub(crate) multicast: u32,
     pub(crate) along: Along,
@@ -50,6 +52,7 @@ impl Part {
         let left = Part {
             load: left,
             size: tile.rows,
+            loaded: schedule.short_rows().unwrap_or(tile.rows),
             multicast: grid.columns,
             along: Along::Row(grid),
             offset: 0,
@@ -59,6 +62,7 @@ impl Part {
         let right = |product: u32| Part {
             load,
             size,
+            loaded: size,
             multicast: grid.rows,
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
@@ -99,7 +103,7 @@ impl Part {
     /// The box of one copy: innermost first, without the batch.
     pub(crate) fn box_sizes(&self) -> [u32; 2] {
         match self.load {
-            OperandLoad::TmaKMajor => [self.depth, self.size / self.multicast],
+            OperandLoad::TmaKMajor => [self.depth, self.loaded / self.multicast],
             OperandLoad::TmaMnMajor => [BLOCK, self.depth / self.multicast],
             OperandLoad::Staggered => [self.depth + STAGGER, self.size / STAGGER],
             // Bytes.
