@@ -11,6 +11,7 @@ use super::error::CheckError;
 use super::inputs_of;
 use super::operand::{Factor, assignment, dims, is_operand, read_statements, resolve};
 use super::program::Unit;
+use super::segments;
 use super::stored::{is_natural, resolve_products, resolve_stored};
 
 /// An operand as written.
@@ -89,12 +90,25 @@ pub(super) fn find(
     let id = unit.products.all[number];
     let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
     let span = ast.exprs[id].span;
+    let cut = segments::cut(&ast.exprs, left_id);
+    let left_id = cut.map_or(left_id, |cut| cut.rows);
     let mut inputs = inputs_of(unit.declarations);
     let mut resolving = Resolving { unit, inputs: &mut inputs, errors };
     let left = resolving.matrix(left_id, Side::Left);
     let right = resolving.matrix(right_id, Side::Right);
     let (left, right) = (left?, right?);
-    let (space, mut product) = multiply(span, &left, &right, &inputs, errors)?;
+    let (mut space, mut product) = multiply(span, &left, &right, &inputs, errors)?;
+    if let Some(cut) = cut {
+        let is_list = left.batch.is_empty();
+        let cut = cut.space(&ast.exprs, (space, &inputs), &product.inner, is_list);
+        space = cut.map_err(|error| errors.push(error)).ok()?;
+    }
+    let segments = [space.segments.as_ref(), None];
+    for (matrix, segments) in [&left, &right].into_iter().zip(segments) {
+        let input = &inputs[matrix.operand.0.0 as usize];
+        let written = unit.check_written(input, segments, matrix.span);
+        written.map_err(|error| errors.push(error)).ok()?;
+    }
     for scale in left.scales.iter().chain(&right.scales) {
         product = product.scaled(scale.clone());
     }

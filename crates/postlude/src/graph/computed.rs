@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{DType, Elem};
+use crate::shape::Dim;
 
 use super::{BlockScale, Graph, Input, InputId, NodeId, Op, Product};
 
@@ -210,6 +211,20 @@ impl Graph {
             Op::Input(input) | Op::Take(input, _) => Some(input),
             _ => None,
         });
-        products.chain(nodes)
+        products.chain(nodes).chain(self.ends())
+    }
+
+    /// The rows that are cut into segments which end where an input of this name says, if one does.
+    pub fn segment_rows(&self, ends: &str) -> Option<Dim> {
+        let earlier = self.earlier();
+        let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
+        let own = |graph: &&Graph| graph.space.segments.as_deref() == Some(ends);
+        all.into_iter().find(own).map(|graph| graph.space.row.clone())
+    }
+
+    /// The input that says where segments of rows end.
+    pub(crate) fn ends(&self) -> Option<InputId> {
+        let ends = self.space.segments.as_ref()?;
+        Some(InputId(self.place_of(ends) as u32))
     }
 }

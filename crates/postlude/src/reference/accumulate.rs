@@ -48,9 +48,21 @@ pub(super) fn accumulate(
     let (columns, inner) = (frame.columns.len(), call.problem.inner);
     let eight_bit_depth = eight_bit_depth(call, product);
     let mut all = Vec::with_capacity(frame.len());
+    // Rows that are cut into segments are one batch of A, and each meets its segment's B.
+    let segments = frame.segments.as_deref();
+    let right_batches = segments.map_or(frame.batches, |_| call.problem.batch);
     let lefts = matrices(call, product, Side::Left, &frame.rows, frame.batches);
-    let rights = matrices(call, product, Side::Right, &frame.columns, frame.batches);
+    let rights = matrices(call, product, Side::Right, &frame.columns, right_batches);
     let dots = Dots { elem: product.elem, eight_bit_depth, run: product.scaled_run() };
+    if let Some(segments) = segments {
+        let Some(left) = lefts.first() else { return all };
+        for (row, place) in frame.rows.chosen.iter().enumerate() {
+            let right = &rights[segments[*place]];
+            all.extend((0..columns).map(|column| dots.dot((left, row), (right, column))));
+            progress.add((columns * inner) as u64);
+        }
+        return all;
+    }
     for (left, right) in lefts.iter().zip(&rights) {
         let mut block = vec![Value::exact(0.0); frame.rows.len() * columns];
         let rows_from = |(at, out): (usize, &mut [Value])| {
