@@ -45,7 +45,8 @@ pub fn bind(
         let argument = match &input.dims {
             None => Argument::Scalar(case.set.get(&input.name).copied().unwrap_or(1.0)),
             Some(dims) => {
-                let packed = tensor(case, (graph, &sized), &input.name, input.dtype, sized.shape(dims))?;
+                let packed =
+                    tensor(case, (graph, &sized), &input.name, input.dtype, sized.shape(dims))?;
                 // Packed elements have few layouts; only a case that asks for another is refused.
                 let layout = layout.filter(|layout| can_lie(input.dtype, dims.len(), *layout));
                 let layout = case.layouts.get(&input.name).copied().or(layout);

@@ -111,7 +111,8 @@ impl Body<'_> {
             return None;
         }
         let Some(
-            fold @ (Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp),
+            fold
+            @ (Fold::Sum | Fold::Prod | Fold::Max | Fold::Min | Fold::AbsMax | Fold::LogSumExp),
         ) = fold
         else {
             let function = name.to_owned();

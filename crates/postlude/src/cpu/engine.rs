@@ -135,9 +135,10 @@ impl Engine {
             leaves: &self.leaves,
             accuracies: &self.accuracies,
             threads: self.threads,
-            segments: self.graph.ends().map(|ends| {
-                Segments::new(input_tensor(inputs, ends), self.problem.rows)
-            }),
+            segments: self
+                .graph
+                .ends()
+                .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.rows)),
         };
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();

@@ -214,6 +214,14 @@ impl Graph {
         products.chain(nodes).chain(self.ends())
     }
 
+    /// Whether rows of this graph, or of one that it reads, are cut into segments.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn has_segments(&self) -> bool {
+        let earlier = self.earlier();
+        let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
+        all.into_iter().any(|graph| graph.space.is_segmented())
+    }
+
     /// The rows that are cut into segments which end where an input of this name says, if one does.
     pub fn segment_rows(&self, ends: &str) -> Option<Dim> {
         let earlier = self.earlier();

@@ -111,9 +111,10 @@ impl Array {
         View {
             array: self,
             one_batch: self.frame.batches == 1,
-            batches: frame.segments.as_ref().map(|segments| {
-                frame.rows.chosen.iter().map(|row| segments[*row]).collect()
-            }),
+            batches: frame
+                .segments
+                .as_ref()
+                .map(|segments| frame.rows.chosen.iter().map(|row| segments[*row]).collect()),
             rows: positions(&self.frame.rows, &frame.rows),
             columns: positions(&self.frame.columns, &frame.columns),
         }

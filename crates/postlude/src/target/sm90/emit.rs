@@ -22,6 +22,7 @@ mod parameters;
 mod plan;
 mod ranges;
 mod scaling;
+mod segments;
 mod short;
 mod slot;
 mod split_k;

@@ -241,6 +241,7 @@ pub(super) fn load_tiles<'k, C: Tma>(
         })
         .collect();
     let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
+        let batch = work_tile.batch.of_tiles(k, plan.graph.space());
         for (at, ring, slots, own) in &receivers {
             let row = work_tile.row + (own + block) * SLOT_ROWS;
             for (map, tile) in &tiles {
@@ -249,7 +250,7 @@ pub(super) fn load_tiles<'k, C: Tma>(
                     let column = tile.column(work_tile.column + offset + part * layout.columns());
                     ring.produce_by_warp(at, |slot| {
                         let start = *slots + slot.stage * bytes;
-                        for each in layout.boxes(row, column, work_tile.batch) {
+                        for each in layout.boxes(row, column, batch) {
                             let (to, from) = (start + each.offset, &each.coordinates);
                             slot.load(to, *map, from, each.bytes, Receivers::Own, None);
                         }

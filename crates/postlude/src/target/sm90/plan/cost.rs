@@ -116,8 +116,7 @@ fn begun(schedule: &Sm90Schedule) -> f64 {
 fn waves(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let running =
         f64::from(schedule.grid(problem, chip)) / f64::from(schedule.tile.cluster.blocks());
-    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
-    (rows * columns * problem.batch as f64 / running).ceil()
+    (schedule.all_clusters(problem) as f64 / running).ceil()
 }
 
 /// Cycles from the last product of a tile to its end.

@@ -206,6 +206,11 @@ pub(super) fn operand_loads(
     let each: Vec<OperandLoad> =
         operands.iter().map(|operand| operand_load(operand, problem)).collect();
     let (left, right) = (each[0], each[1]);
+    let left = match left {
+        // Staggered rows are every eighth one from a tile's first, and segments begin anywhere.
+        OperandLoad::Staggered if problem.segmented => OperandLoad::ElementsKMajor,
+        left => left,
+    };
     let right = match &each[2..] {
         [] => right,
         // Every product loads its B by the same code: one that loads all of them.
