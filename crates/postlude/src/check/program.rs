@@ -431,7 +431,7 @@ impl<'a> Body<'a> {
         };
         let dims = input.dims.clone().unwrap_or_default();
         let space = self.graph.space();
-        if let Err(error) = unit.check_written(&input, space.segments.as_ref(), at) {
+        if let Err(error) = unit.check_written(&input, space.segments.as_deref(), at) {
             return self.report(error);
         }
         if space.axes(&dims).is_none() || !space.has_whole_batch(&dims) {

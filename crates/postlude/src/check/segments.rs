@@ -1,14 +1,15 @@
-//! Rows that are cut into segments: `segments(A, ends) @ W.T`.
+//! Rows that are cut into segments: `segments(A, ends) @ W.T`, and contractions: `segments(A, ends).T @ segments(B, ends)`.
 //!
-//! In: the left operand of a product. Out: what is cut, and the input that says where each segment ends. Invariant: values
+//! In: the operands of a product. Out: what is cut, and the input that says where each segment ends. Invariant: values
 //! of segmented rows are read by graphs of the same segments only, since rows behind the last end are never written.
 
 use crate::dtype::DType;
-use crate::graph::{Fold, Graph, Input, NodeId, Op, Over, Run, Space};
+use crate::graph::{Fold, Graph, Input, NodeId, Op, Orientation, Over, Product, Run, Space};
 use crate::shape::Dim;
-use crate::syntax::{ExprId, ExprKind, Exprs, Span};
+use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Span};
 
 use super::error::CheckError;
+use super::operand::assignment;
 use super::program::Unit;
 use super::{Body, Lowered};
 
@@ -20,50 +21,133 @@ pub(super) const SEGMENTS: &str = "segments";
 pub(super) struct Cut<'a> {
     /// What is cut.
     pub(super) rows: ExprId,
+    /// Whether `.T` makes columns of the rows.
+    pub(super) orientation: Orientation,
     arguments: &'a [ExprId],
     at: Span,
 }
 
-/// What `segments(x, ends)` cuts, if an expression is that.
-pub(super) fn cut(exprs: &Exprs, id: ExprId) -> Option<Cut<'_>> {
-    match &exprs[id].kind {
-        ExprKind::Call { function, grad: false, arguments } if function.text == SEGMENTS => {
-            Some(Cut { rows: *arguments.first()?, arguments, at: exprs[id].span })
-        }
-        _ => None,
+/// What `segments(x, ends)` cuts, if an expression is that, or a name that is assigned so.
+pub(super) fn cut(ast: &Ast, id: ExprId) -> Option<Cut<'_>> {
+    let (mut id, mut orientation) = (id, Orientation::Plain);
+    loop {
+        let expr = &ast.exprs[id];
+        id = match &expr.kind {
+            ExprKind::Transpose(of) => {
+                orientation = orientation.turned();
+                *of
+            }
+            ExprKind::Name(name) => {
+                let (_, statement) = assignment(ast, name).filter(|(_, it)| it.value.0 < id.0)?;
+                Some(statement.value).filter(|_| statement.targets.len() == 1)?
+            }
+            ExprKind::Call { function, grad: false, arguments } if function.text == SEGMENTS => {
+                let (rows, at) = (*arguments.first()?, expr.span);
+                return Some(Cut { rows, orientation, arguments, at });
+            }
+            _ => return None,
+        };
     }
 }
 
-impl Cut<'_> {
-    /// The space of the product whose left operand is cut.
-    pub(super) fn space(
+/// How the operands of a product are cut.
+#[derive(Clone, Copy)]
+pub(super) enum Cuts<'a> {
+    /// They are not.
+    None,
+    /// The rows of the left one: `segments(A, ends) @ W.T`.
+    Rows(Cut<'a>),
+    /// The contraction: `segments(A, ends).T @ segments(B, ends)`.
+    Contraction([Cut<'a>; 2]),
+}
+
+impl<'a> Cuts<'a> {
+    /// Those of the operands of a product.
+    pub(super) fn of(ast: &'a Ast, operands: [ExprId; 2]) -> Result<Cuts<'a>, CheckError> {
+        match operands.map(|id| cut(ast, id)) {
+            [None, None] => Ok(Cuts::None),
+            [Some(left), None] if left.orientation == Orientation::Plain => Ok(Cuts::Rows(left)),
+            [Some(left), Some(right)]
+                if left.orientation == Orientation::Transposed
+                    && right.orientation == Orientation::Plain =>
+            {
+                Ok(Cuts::Contraction([left, right]))
+            }
+            [Some(cut), _] | [None, Some(cut)] => Err(CheckError::SegmentsPlace { at: cut.at }),
+        }
+    }
+
+    /// What is multiplied, without the cuts.
+    pub(super) fn operands(self, [left, right]: [ExprId; 2]) -> [ExprId; 2] {
+        match self {
+            Cuts::None => [left, right],
+            Cuts::Rows(cut) => [cut.rows, right],
+            Cuts::Contraction(both) => both.map(|cut| cut.rows),
+        }
+    }
+
+    /// The input that says where segments end, which an operand's rows may be written up to.
+    pub(super) fn ends(self, exprs: &Exprs) -> [Option<&str>; 2] {
+        let name = |cut: Cut<'a>| match cut.arguments {
+            [_, ends] => match &exprs[*ends].kind {
+                ExprKind::Name(name) => Some(name.as_str()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match self {
+            Cuts::None => [None; 2],
+            Cuts::Rows(cut) => [name(cut), None],
+            Cuts::Contraction(both) => both.map(name),
+        }
+    }
+
+    /// The space and the product of cut operands; `batches` are those of the operands themselves.
+    pub(super) fn apply(
         self,
         exprs: &Exprs,
-        (space, inputs): (Space, &[Input]),
-        inner: &Dim,
-        is_matrix: bool,
-    ) -> Result<Space, CheckError> {
-        let at = self.at;
-        let [_, ends] = *self.arguments else {
-            return Err(CheckError::SegmentsEnds { at });
+        (space, mut product): (Space, Product),
+        inputs: &[Input],
+        batches: [&[Dim]; 2],
+    ) -> Result<(Space, Product), CheckError> {
+        let [left, right] = self.ends(exprs);
+        let cut = match self {
+            Cuts::None => return Ok((space, product)),
+            Cuts::Rows(cut) | Cuts::Contraction([cut, _]) => cut,
         };
-        let ExprKind::Name(name) = &exprs[ends].kind else {
-            return Err(CheckError::SegmentsEnds { at: exprs[ends].span });
+        let ends_at = cut.arguments.get(1).map_or(cut.at, |ends| exprs[*ends].span);
+        let wrong_ends = CheckError::SegmentsEnds { at: ends_at };
+        let is_list = |input: &&Input| {
+            input.dims.as_ref().is_some_and(|dims| dims.len() == 1)
+                && input.dtype == DType::I32
+                && input.computed.is_none()
         };
-        let ends_at = exprs[ends].span;
-        let declared = inputs.iter().find(|input| input.name == *name && input.computed.is_none());
-        let declared = declared.ok_or(CheckError::SegmentsEnds { at: ends_at })?;
-        let is_list = declared.dims.as_ref().is_some_and(|dims| dims.len() == 1)
-            && declared.dtype == DType::I32;
-        if !is_list {
-            return Err(CheckError::SegmentsEnds { at: ends_at });
+        let mut named = inputs.iter().filter(|input| Some(input.name.as_str()) == left);
+        let ends = named.find(is_list).filter(|_| cut.arguments.len() == 2).ok_or(wrong_ends)?;
+        let own = &ends.dims.as_deref().unwrap_or_default()[0];
+        let wrong = CheckError::SegmentsDims { segments: own.to_string(), at: cut.at };
+        if own.same_base(&product.inner) || !batches[0].is_empty() {
+            return Err(wrong);
         }
-        let own = declared.dims.iter().flatten().next();
-        let is_inner = own.is_some_and(|dim| dim.same_base(inner));
-        let segments = own.map_or_else(String::new, ToString::to_string);
-        let wrong = CheckError::SegmentsDims { segments, at };
-        space.segmented(declared).filter(|_| is_matrix && !is_inner).ok_or(wrong)
+        match self {
+            Cuts::Contraction(both) if left != right => {
+                Err(CheckError::SegmentsEnds { at: both[1].at })
+            }
+            Cuts::Contraction(_) => {
+                let fits = batches[1].is_empty() && product.scales.is_empty();
+                let whole = space.segmented(ends).filter(|_| fits).ok_or(wrong)?;
+                product.segments = whole.segments.clone();
+                Ok((Space { segments: None, ..whole }, product))
+            }
+            Cuts::Rows(_) | Cuts::None => Ok((space.segmented(ends).ok_or(wrong)?, product)),
+        }
     }
+}
+
+/// Statements that name segments: operands read them, and no value of a body is one.
+pub(super) fn cut_statements(ast: &Ast) -> impl Iterator<Item = usize> + '_ {
+    let statements = ast.statements.iter().enumerate();
+    statements.filter(|(_, it)| cut(ast, it.value).is_some()).map(|(place, _)| place)
 }
 
 impl Unit<'_> {
@@ -71,11 +155,11 @@ impl Unit<'_> {
     pub(super) fn check_written(
         self,
         input: &Input,
-        segments: Option<&String>,
+        segments: Option<&str>,
         at: Span,
     ) -> Result<(), CheckError> {
         match self.computed.unwritten(&input.name) {
-            Some(ends) if segments != Some(&ends) => {
+            Some(ends) if segments != Some(ends.as_str()) => {
                 Err(CheckError::SegmentsUnwritten { ends, at })
             }
             Some(_) | None => Ok(()),

@@ -28,6 +28,8 @@ pub(super) struct Context<'a> {
     pub(super) threads: usize,
     /// Where rows are cut into segments.
     pub(super) segments: Option<Segments>,
+    /// Where the contraction is.
+    pub(super) contraction: Option<Segments>,
 }
 
 impl Context<'_> {
@@ -38,6 +40,12 @@ impl Context<'_> {
             Some(segments) if batch < segments.count() => segments.rows(batch),
             Some(_) => 0..0,
         }
+    }
+
+    /// The K of a batch's product: all, or those of its segment.
+    pub(super) fn inner(&self, batch: usize) -> Range<usize> {
+        let segments = self.contraction.as_ref();
+        segments.map_or(0..self.problem.inner, |segments| segments.rows(batch))
     }
 }
 

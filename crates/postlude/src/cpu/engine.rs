@@ -139,6 +139,10 @@ impl Engine {
                 .graph
                 .ends()
                 .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.rows)),
+            contraction: self
+                .graph
+                .contraction_ends()
+                .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.inner)),
         };
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();
@@ -296,9 +300,12 @@ impl Engine {
         let declared = self.graph.product(ProductId::FIRST);
         let rows = context.rows(batch);
         let mut left = operand(context, declared.left, batch, Orientation::Plain);
+        let inner = context.inner(batch);
         left.offset += rows.start as isize * left.row_stride;
-        let right = operand(context, declared.right, batch, Orientation::Transposed);
-        let extents = [rows.len(), self.problem.product_columns(), self.problem.inner];
+        left.offset += inner.start as isize * left.column_stride;
+        let mut right = operand(context, declared.right, batch, Orientation::Transposed);
+        right.offset += inner.start as isize * right.column_stride;
+        let extents = [rows.len(), self.problem.product_columns(), inner.len()];
         match Product::new(left, right, extents) {
             Ok(product) => product,
             Err(error) => panic!("compiler bug: {error}"),

@@ -211,7 +211,13 @@ impl Graph {
             Op::Input(input) | Op::Take(input, _) => Some(input),
             _ => None,
         });
-        products.chain(nodes).chain(self.ends())
+        products.chain(nodes).chain(self.ends()).chain(self.contraction_ends())
+    }
+
+    /// The input that says where segments of the contraction end.
+    pub(crate) fn contraction_ends(&self) -> Option<InputId> {
+        let ends = self.products.first()?.segments.as_ref()?;
+        Some(InputId(self.place_of(ends) as u32))
     }
 
     /// Whether rows of this graph, or of one that it reads, are cut into segments.
@@ -226,8 +232,13 @@ impl Graph {
     pub fn segment_rows(&self, ends: &str) -> Option<Dim> {
         let earlier = self.earlier();
         let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
-        let own = |graph: &&Graph| graph.space.segments.as_deref() == Some(ends);
-        all.into_iter().find(own).map(|graph| graph.space.row.clone())
+        let own = |graph: &Graph| {
+            let contracted = graph.products.iter().find(|it| it.segments.as_deref() == Some(ends));
+            let rows = graph.space.segments.as_deref() == Some(ends);
+            let inner = contracted.map(|product| product.inner.clone());
+            if rows { Some(graph.space.row.clone()) } else { inner }
+        };
+        all.into_iter().find_map(own)
     }
 
     /// The input that says where segments of rows end.

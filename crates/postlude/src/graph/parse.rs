@@ -185,6 +185,12 @@ fn read_dims(list: &str) -> Vec<Dim> {
 }
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
+    if let Some((text, ends)) = text.split_once(" contracts ") {
+        let (space, product) = read_product(text, inputs)?;
+        let space = segmented(space, Some(ends.trim()), inputs)?;
+        let segments = space.segments;
+        return Some((Space { segments: None, ..space }, Product { segments, ..product }));
+    }
     let (text, ends) = read_segments(text);
     let mut pieces = text.split(" scale ");
     let text = pieces.next()?;
@@ -256,7 +262,7 @@ impl Product {
         let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
         let accumulation = Accumulation::of(dtypes);
         let scales = Vec::new();
-        agree.then_some((space, Product { left, right, inner, elem, accumulation, scales }))
+        agree.then_some((space, Product { left, right, inner, elem, accumulation, scales, segments: None }))
     }
 }
 

@@ -37,6 +37,9 @@ impl fmt::Display for Graph {
                 let name = &self.inputs()[input.0 as usize].name;
                 write!(f, " scale {} {name}:{run}", side.name())?;
             }
+            if let Some(ends) = &product.segments {
+                write!(f, " contracts {ends}")?;
+            }
             writeln!(f, "{}", segments_text(self.space()))?;
         }
         if self.products().is_empty() {

@@ -73,11 +73,17 @@ impl Problem {
     ) -> Result<(), BindError> {
         let earlier = graph.earlier();
         let all = earlier.iter().map(|earlier| &**earlier.graph).chain([graph]);
-        for space in all.map(Graph::space) {
-            let Some(name) = &space.segments else { continue };
+        let ends = all.flat_map(|graph| {
+            let (space, products) = (graph.space(), graph.products().iter());
+            let rows = space.segments.as_ref().map(|name| (name, &space.row));
+            let contracted =
+                products.filter_map(|it| it.segments.as_ref().map(|name| (name, &it.inner)));
+            rows.into_iter().chain(contracted)
+        });
+        for (name, dim) in ends {
             let tensor = inputs.get(graph.place_of(name)).and_then(Argument::tensor);
             let Some(tensor) = tensor else { continue };
-            let rows = self.shape(std::slice::from_ref(&space.row))[0] as i64;
+            let rows = self.shape(std::slice::from_ref(dim))[0] as i64;
             let mut before = 0;
             for (place, end) in read(tensor).enumerate() {
                 if !(before..=rows).contains(&end) {

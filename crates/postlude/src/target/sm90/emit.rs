@@ -22,6 +22,7 @@ mod parameters;
 mod plan;
 mod ranges;
 mod scaling;
+mod segment_tail;
 mod segments;
 mod short;
 mod slot;

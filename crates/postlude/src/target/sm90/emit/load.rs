@@ -49,11 +49,15 @@ fn for_steps<'k>(
         .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
-        k.for_(0, scheduler.steps, 1, |step| {
+        let (first, end) = match work_tile.contraction {
+            Some(segment) => (segment.begin, segment.end),
+            None => (first, parameters.inner),
+        };
+        k.for_(0, work_tile.steps, 1, |step| {
             let depth = step.mad(stage_depth, first);
             let piece = |(place, batch): (usize, &Batch<'k>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
-                Piece { first, depth, batch: *batch }
+                Piece { first, depth, end, batch: *batch }
             };
             body(&batches.iter().enumerate().map(piece).collect::<Vec<_>>());
         });
@@ -101,7 +105,7 @@ pub(super) fn load_elements<'k>(
     let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().enumerate())
         .map(|(place, operand)| {
             let size = if place == 0 { parameters.rows } else { parameters.columns };
-            operand.elements(k, [size, parameters.inner], thread)
+            operand.elements(k, size, thread)
         })
         .collect();
     let beside = Beside::new(k, plan, parameters, scheduler, 0);

@@ -68,7 +68,7 @@ pub(super) struct Parameters<'k> {
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
     pub(super) batch_dims: BatchDims<'k>,
-    /// Where segments of rows end.
+    /// Where segments of rows end, or of the contraction.
     pub(super) ends: Option<Ends<'k>>,
     /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
@@ -184,7 +184,7 @@ impl<'k> Parameters<'k> {
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
         let batches = number("batches");
         let batch_dims = BatchDims::declare(k, graph.space());
-        let ends = graph.ends().map(|_| Ends::declare(k));
+        let ends = graph.ends().or(graph.contraction_ends()).map(|_| Ends::declare(k));
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let sizes = program.sizes.iter().enumerate();
         let sizes =

@@ -26,6 +26,33 @@ impl<'k> Ends<'k> {
     }
 }
 
+/// The K of a batch's product.
+#[derive(Clone, Copy)]
+pub(super) struct Contraction<'k> {
+    pub(super) begin: Reg<'k, U32>,
+    pub(super) end: Reg<'k, U32>,
+}
+
+impl<'k> Contraction<'k> {
+    /// That of a segment of a contraction. A segment that ends before it begins is empty.
+    pub(super) fn of_segment<C: Architecture>(
+        k: Kernel<'k, C>,
+        ends: Ends<'k>,
+        segment: Reg<'k, U32>,
+        inner: Reg<'k, U32>,
+    ) -> Contraction<'k> {
+        let stride = ends.stride.load();
+        let own = ends.pointer.load() + k.widen(segment) * stride;
+        let [end] = k.load_global::<S32, 1>(own, LoadCache::ReadOnly);
+        let before = segment.max(1) - 1;
+        let before = ends.pointer.load() + k.widen(before) * stride;
+        let [begin] =
+            k.load_global_if::<S32, 1>(segment.gt(0), before, LoadCache::ReadOnly, 0_i32);
+        let [begin, end] = [begin, end].map(|it| it.max(0_i32).cast::<U32>().min(inner));
+        Contraction { begin, end: end.max(begin) }
+    }
+}
+
 /// The segments of a problem, as tiles divide them.
 #[derive(Clone, Copy)]
 pub(super) struct Segments<'k, C> {

@@ -4,13 +4,13 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Clusters;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{EpilogueTransfer, Sm90Schedule};
+use crate::target::sm90::plan::{EpilogueTransfer, Mainloop, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 use super::batch::{Batch, BatchDims};
 use super::operand::grid;
 use super::parameters::Parameters;
-use super::segments::{Segments, Walk};
+use super::segments::{Contraction, Ends, Segments, Walk};
 
 /// Counts of work tiles.
 pub(super) struct TileScheduler<'k, C> {
@@ -31,6 +31,9 @@ pub(super) struct TileScheduler<'k, C> {
     rows: Reg<'k, U32>,
     /// Where rows are cut into segments: the batches.
     segments: Option<Segments<'k, C>>,
+    /// Where the contraction is, and how long it is.
+    contraction: Option<Ends<'k>>,
+    inner: Reg<'k, U32>,
     batch_dims: BatchDims<'k>,
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
@@ -47,6 +50,9 @@ pub(super) struct WorkTile<'k> {
     pub(super) row_end: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
     pub(super) batch: Batch<'k>,
+    /// Its part of the contraction, where that is a segment, and its steps along it.
+    pub(super) contraction: Option<Contraction<'k>>,
+    pub(super) steps: Reg<'k, U32>,
     /// Its number along rows and along columns.
     pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
@@ -75,7 +81,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let along_m = parameters.along_m.ne(0);
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
-        let segments = parameters.ends.map(|ends| Segments {
+        let ragged = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.ragged);
+        let segments = parameters.ends.filter(|_| !ragged).map(|ends| Segments {
             k,
             ends,
             count: parameters.batches,
@@ -107,6 +114,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             per_batch,
             rows: parameters.rows,
             segments,
+            contraction: parameters.ends.filter(|_| ragged),
+            inner: parameters.inner,
             batch_dims: parameters.batch_dims,
             rank,
             place: grid(tile.cluster).place(rank),
@@ -230,9 +239,18 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             Some(segment) => (first_row + segment.begin, segment.end),
             None => (first_row, self.rows),
         };
+        let contraction = self
+            .contraction
+            .map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
+        let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
+        let steps = contraction.map_or(self.steps, |of| {
+            ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
+        });
         WorkTile {
             row: first_row,
             row_end,
+            contraction,
+            steps,
             column: column * self.schedule.width(),
             index: [row, column],
             within,

@@ -89,7 +89,10 @@ fn cycles_at(
     let cluster = tile.cluster;
     let blocks = f64::from(schedule.grid(problem, chip));
     let waves = waves(schedule, problem, chip);
-    let steps = (problem.inner as f64 / f64::from(mainloop.depth())).ceil().max(1.0);
+    // A segment has its part of K.
+    let parts = if mainloop.ragged { problem.batch.max(1) } else { 1 };
+    let inner = problem.inner.div_ceil(parts) as f64;
+    let steps = (inner / f64::from(mainloop.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
     let multiplied = steps * step((schedule, mainloop), problem, blocks, products);
     let finished = finish(schedule);

@@ -23,6 +23,8 @@ pub(crate) struct Mainloop {
     pub(crate) scaling: Scaling,
     /// Products that share A: several where parts of one are told apart.
     pub(crate) products: u32,
+    /// Whether the K of a batch is a segment, known on the device only.
+    pub(crate) ragged: bool,
 }
 
 impl Mainloop {
@@ -46,6 +48,7 @@ impl Mainloop {
             promoted: accumulation == Accumulation::Promoted || scaling.count() > 0,
             scaling,
             products: program.products(),
+            ragged: graph.contraction_ends().is_some(),
         })
     }
 
@@ -54,7 +57,8 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        Mainloop { operands, operand_bytes, split, promoted, scaling, products: 1 }
+        let products = 1;
+        Mainloop { operands, operand_bytes, split, promoted, scaling, products, ragged: false }
     }
 
     /// K of one stage: one swizzled row of elements.

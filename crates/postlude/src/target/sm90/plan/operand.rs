@@ -203,8 +203,15 @@ pub(super) fn operand_loads(
     placements: &Placements,
 ) -> [OperandLoad; 2] {
     let operands = operands(graph, problem, placements);
-    let each: Vec<OperandLoad> =
-        operands.iter().map(|operand| operand_load(operand, problem)).collect();
+    let ragged = graph.contraction_ends().is_some();
+    let load = |operand: &Operand<'_>| match operand_load(operand, problem) {
+        // Boxes have whole lines of K, and threads clear those behind a segment; single elements they do not read.
+        OperandLoad::TmaKMajor | OperandLoad::Staggered | OperandLoad::VectorsKMajor if ragged => {
+            OperandLoad::ElementsKMajor
+        }
+        load => load,
+    };
+    let each: Vec<OperandLoad> = operands.iter().map(load).collect();
     let (left, right) = (each[0], each[1]);
     let left = match left {
         // Staggered rows are every eighth one from a tile's first, and segments begin anywhere.

@@ -81,7 +81,7 @@ impl Parameters {
         // Sizes, and the order of tiles.
         all.words(5 + program.sizes.len());
         let segmented = program.graph().space().is_segmented();
-        if segmented {
+        if segmented || program.graph().contraction_ends().is_some() {
             // Where segments end, and how far the ends lie apart.
             all.push(2, 8, 8);
         }

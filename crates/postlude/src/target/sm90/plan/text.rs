@@ -90,6 +90,9 @@ impl Needs {
             if mainloop.split {
                 writeln!(f, "    split 1")?;
             }
+            if mainloop.ragged {
+                writeln!(f, "    ragged 1  # K of a batch is a segment")?;
+            }
         }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
@@ -123,7 +126,8 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 26] = [
+const NUMBERS: [&str; 27] = [
+    "ragged",
     "promoted",
     "split",
     "math_warpgroups",
@@ -333,6 +337,7 @@ impl Knobs {
             split: given("split").unwrap_or(0) > 0,
             scaling: self.scaling,
             products,
+            ragged: given("ragged").unwrap_or(0) > 0,
         }))
     }
 
