@@ -262,7 +262,10 @@ impl Product {
         let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
         let accumulation = Accumulation::of(dtypes);
         let scales = Vec::new();
-        agree.then_some((space, Product { left, right, inner, elem, accumulation, scales, segments: None }))
+        agree.then_some((
+            space,
+            Product { left, right, inner, elem, accumulation, scales, segments: None },
+        ))
     }
 }
 

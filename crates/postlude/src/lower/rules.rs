@@ -253,6 +253,7 @@ mod tests {
         Rule::RunsOfParts,
         Rule::UnevenWindow,
         Rule::IndexInPart,
+        Rule::SegmentedRows,
     ];
 
     #[test]

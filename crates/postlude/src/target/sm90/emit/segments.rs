@@ -46,8 +46,7 @@ impl<'k> Contraction<'k> {
         let [end] = k.load_global::<S32, 1>(own, LoadCache::ReadOnly);
         let before = segment.max(1) - 1;
         let before = ends.pointer.load() + k.widen(before) * stride;
-        let [begin] =
-            k.load_global_if::<S32, 1>(segment.gt(0), before, LoadCache::ReadOnly, 0_i32);
+        let [begin] = k.load_global_if::<S32, 1>(segment.gt(0), before, LoadCache::ReadOnly, 0_i32);
         let [begin, end] = [begin, end].map(|it| it.max(0_i32).cast::<U32>().min(inner));
         Contraction { begin, end: end.max(begin) }
     }

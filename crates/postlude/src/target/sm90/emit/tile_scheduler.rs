@@ -239,9 +239,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             Some(segment) => (first_row + segment.begin, segment.end),
             None => (first_row, self.rows),
         };
-        let contraction = self
-            .contraction
-            .map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
+        let contraction =
+            self.contraction.map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
         let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
         let steps = contraction.map_or(self.steps, |of| {
             ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
