@@ -136,7 +136,7 @@ impl<'a> Cuts<'a> {
             Cuts::Contraction(_) => {
                 let fits = batches[1].is_empty() && product.scales.is_empty();
                 let whole = space.segmented(ends).filter(|_| fits).ok_or(wrong)?;
-                product.segments = whole.segments.clone();
+                product.segments.clone_from(&whole.segments);
                 Ok((Space { segments: None, ..whole }, product))
             }
             Cuts::Rows(_) | Cuts::None => Ok((space.segmented(ends).ok_or(wrong)?, product)),

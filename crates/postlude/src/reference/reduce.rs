@@ -140,12 +140,11 @@ fn find_terms(
     let Frame { batches, rows, columns, .. } = &source.frame;
     // Rows that are cut into segments are one batch, and their reduction has one for each segment.
     let cut = cut.filter(|_| over.row.is_some() && source.frame.segments.is_some());
-    let (batches, rows) = match cut {
-        Some(cut) => (0..1, cut.rows(batch)),
-        None => {
-            let batches = if over.batch { 0..*batches } else { batch..batch + 1 };
-            (batches, Run::terms(over.row, row, rows.of))
-        }
+    let (batches, rows) = if let Some(cut) = cut {
+        (0..1, cut.rows(batch))
+    } else {
+        let batches = if over.batch { 0..*batches } else { batch..batch + 1 };
+        (batches, Run::terms(over.row, row, rows.of))
     };
     let columns = Run::terms(over.column, column, columns.of);
     found.clear();

@@ -158,7 +158,7 @@ impl<'k, C: Architecture> Segments<'k, C> {
 
 impl<'k, C: Architecture> Walk<'k, C> {
     fn start(&self) -> Start<'k> {
-        let [segment, row, tiles] = [self.segment, self.row, self.tiles].map(|it| it.copy());
+        let [segment, row, tiles] = [self.segment, self.row, self.tiles].map(Var::copy);
         Start { segment, row, tiles }
     }
 
@@ -188,7 +188,7 @@ impl<'k, C: Architecture> Walk<'k, C> {
             k.if_(passed, || self.set(next));
             passed & self.segment.get().lt(segments.count)
         });
-        let [number, begin, end, clusters, first_tile] = found.map(|value| value.copy());
+        let [number, begin, end, clusters, first_tile] = found.map(Var::copy);
         Segment { number, begin, end, clusters, first_tile }
     }
 }

@@ -205,17 +205,13 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
     fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
         let segment = walk.map(|walk| walk.find(number));
-        let (batch, within, [grouped, other]) = match &segment {
-            Some(segment) => {
-                let (rows, columns) = (segment.clusters, self.columns);
-                let extents =
-                    [columns.select(rows, self.along_m), rows.select(columns, self.along_m)];
-                (segment.number, number - segment.first_tile, extents)
-            }
-            None => {
-                let batch = number / self.per_batch;
-                (batch, number - batch * self.per_batch, self.extents)
-            }
+        let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
+            let (rows, columns) = (segment.clusters, self.columns);
+            let extents = [columns.select(rows, self.along_m), rows.select(columns, self.along_m)];
+            (segment.number, number - segment.first_tile, extents)
+        } else {
+            let batch = number / self.per_batch;
+            (batch, number - batch * self.per_batch, self.extents)
         };
         let per_group = other * self.group;
         let group_number = within / per_group;
