@@ -220,12 +220,11 @@ impl Graph {
         Some(InputId(self.place_of(ends) as u32))
     }
 
-    /// Whether rows of this graph, or of one that it reads, are cut into segments.
-    #[cfg(feature = "cuda")]
+    /// Whether rows or contractions of this graph, or of one that it reads, are cut into segments.
     pub(crate) fn has_segments(&self) -> bool {
         let earlier = self.earlier();
         let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
-        all.into_iter().any(|graph| graph.space.is_segmented())
+        all.into_iter().any(|graph| graph.ends().or(graph.contraction_ends()).is_some())
     }
 
     /// The rows that are cut into segments which end where an input of this name says, if one does.

@@ -66,7 +66,7 @@ fn read(ends: TensorView<'_>) -> impl Iterator<Item = i64> + '_ {
 
 impl Problem {
     /// Whether segments end where rows are, each behind the one before.
-    pub(super) fn check_segments(
+    pub(crate) fn check_segments(
         &self,
         graph: &Graph,
         inputs: &[Argument<'_>],

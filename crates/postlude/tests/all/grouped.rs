@@ -80,8 +80,15 @@ fn ends_that_decrease_or_pass_the_rows_are_errors_on_the_host() {
         ([3.0, 3.0, 20.0, 41.0], "within 40 rows"),
         ([-1.0, 3.0, 20.0, 23.0], "element 0 of `ends` is -1"),
     ] {
-        let (_, arguments) = arguments(&compiled, &SIZES, &ends);
+        let (problem, arguments) = arguments(&compiled, &SIZES, &ends);
         let error = compiled.run(&arguments, &Sizes::new()).expect_err("no ends");
+        assert!(error.to_string().contains(message), "{error}");
+        let prepared = compiled.prepare(&problem).expect("a plan");
+        let inputs =
+            compiled.defined().inputs().iter().map(|input| arguments[&input.name].borrowed());
+        let mut outputs = ones(&compiled, &problem);
+        let mut views = outputs.iter_mut().map(Tensor::view_mut).collect::<Vec<_>>();
+        let error = prepared.run(&inputs.collect::<Vec<_>>(), &mut views).expect_err("no ends");
         assert!(error.to_string().contains(message), "{error}");
     }
 }
