@@ -2,10 +2,11 @@
 //!
 //! In: a case and its compiled kernel. Out: the problem and every argument, drawn, literal or default, laid out as asked.
 
+use postlude::graph::Graph;
 use postlude::{Argument, Arguments, Compiled, DType, Problem, Tensor, TensorError};
 
 use crate::case::{Case, Expectation, Layout};
-use crate::fill::fill;
+use crate::fill::{Fill, fill};
 use crate::layout::{can_lie, lay_out};
 
 /// Why a case cannot be given to its kernel.
@@ -44,7 +45,8 @@ pub fn bind(
         let argument = match &input.dims {
             None => Argument::Scalar(case.set.get(&input.name).copied().unwrap_or(1.0)),
             Some(dims) => {
-                let packed = tensor(case, &sized, &input.name, input.dtype, sized.shape(dims))?;
+                let packed =
+                    tensor(case, (graph, &sized), &input.name, input.dtype, sized.shape(dims))?;
                 // Packed elements have few layouts; only a case that asks for another is refused.
                 let layout = layout.filter(|layout| can_lie(input.dtype, dims.len(), *layout));
                 let layout = case.layouts.get(&input.name).copied().or(layout);
@@ -63,7 +65,7 @@ pub fn bind(
 
 fn tensor(
     case: &Case,
-    problem: &Problem,
+    (graph, problem): (&Graph, &Problem),
     name: &str,
     dtype: DType,
     shape: Vec<usize>,
@@ -75,8 +77,11 @@ fn tensor(
         }
         Tensor::from_values(dtype, shape, values)
     } else {
-        let kind = case.fills.get(name).copied().unwrap_or_default();
-        fill(kind, dtype, &shape, problem.product_columns(), case.seed_of(name))
+        let rows = graph.segment_rows(name).map(|rows| problem.shape(&[rows])[0]);
+        let kind = case.fills.get(name).copied();
+        let kind = kind.unwrap_or(if rows.is_some() { Fill::Ends } else { Fill::default() });
+        let labels = rows.unwrap_or(problem.product_columns());
+        fill(kind, dtype, &shape, labels, case.seed_of(name))
     };
     packed.map_err(|error| CaseError::Tensor { name: name.to_owned(), error })
 }

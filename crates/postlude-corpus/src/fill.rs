@@ -36,11 +36,14 @@ pub enum Fill {
     Special,
     /// Normal times 1e4.
     Large,
+    /// Whole numbers that do not decrease, from 0 to the number of labels, which is the last of them: ends of segments.
+    /// Every eighth segment is empty.
+    Ends,
 }
 
 impl Fill {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Fill; 8] = [
+    pub const ALL: [Fill; 9] = [
         Fill::Normal,
         Fill::Uniform,
         Fill::Integers,
@@ -49,6 +52,7 @@ impl Fill {
         Fill::Zeros,
         Fill::Special,
         Fill::Large,
+        Fill::Ends,
     ];
 
     /// The name in cases and on the command line.
@@ -62,6 +66,7 @@ impl Fill {
             Fill::Zeros => "zeros",
             Fill::Special => "special",
             Fill::Large => "large",
+            Fill::Ends => "ends",
         }
     }
 
@@ -69,7 +74,7 @@ impl Fill {
     const fn middle(self) -> f32 {
         match self {
             Fill::Uniform => 0.5,
-            Fill::Normal | Fill::Integers | Fill::Labels => 0.0,
+            Fill::Normal | Fill::Integers | Fill::Labels | Fill::Ends => 0.0,
             Fill::Ones | Fill::Zeros | Fill::Special | Fill::Large => 0.0,
         }
     }
@@ -78,7 +83,7 @@ impl Fill {
 /// A name that is no kind of fill.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no kind of fill; there are normal, uniform, integers, labels, ones, zeros, special, large"
+    "`{0}` is no kind of fill; there are normal, uniform, integers, labels, ones, zeros, special, large, ends"
 )]
 pub struct UnknownFill(String);
 
@@ -126,6 +131,9 @@ pub fn fill(
 ) -> Result<Tensor, TensorError> {
     let mut tensor = Tensor::zeros(dtype, shape)?;
     let count = tensor.len();
+    if kind == Fill::Ends {
+        return Tensor::from_values(dtype, shape, &draw_ends(labels, seed, count));
+    }
     let chunks = tensor.bytes_mut().par_chunks_mut(dtype.bytes_for(CHUNK));
     chunks.enumerate().for_each(|(chunk, bytes)| {
         let start = chunk * CHUNK;
@@ -153,12 +161,24 @@ pub fn fill(
 fn whole_numbers(kind: Fill, dtype: DType, labels: usize) -> Option<(i32, usize)> {
     match (kind, dtype) {
         (Fill::Ones | Fill::Zeros, _) => None,
-        (Fill::Labels, _) => Some((0, labels.clamp(1, i32::MAX as usize))),
+        (Fill::Labels | Fill::Ends, _) => Some((0, labels.clamp(1, i32::MAX as usize))),
         (_, DType::I4) => Some((-8, 16)),
         (_, DType::U4) => Some((0, 16)),
         (Fill::Integers, _) => Some((-4, 9)),
         (Fill::Normal | Fill::Uniform | Fill::Special | Fill::Large, _) => None,
     }
+}
+
+/// Ends of this many segments of rows.
+fn draw_ends(rows: usize, seed: u64, count: usize) -> Vec<f64> {
+    let mut ends = vec![0; count];
+    draw_whole((0, rows.clamp(0, i32::MAX as usize - 1) + 1), seed, 0, &mut ends);
+    ends.sort_unstable();
+    for place in (7..count).step_by(8) {
+        ends[place] = ends[place - 1];
+    }
+    ends.iter_mut().rev().take(1).for_each(|last| *last = rows as i32);
+    ends.into_iter().map(f64::from).collect()
 }
 
 fn draw_whole((lowest, choices): (i32, usize), seed: u64, start: usize, values: &mut [i32]) {
@@ -172,7 +192,7 @@ fn draw_whole((lowest, choices): (i32, usize), seed: u64, start: usize, values: 
 fn draw(kind: Fill, seed: u64, start: usize, values: &mut [f32]) {
     match kind {
         Fill::Ones => values.fill(1.0),
-        Fill::Zeros | Fill::Integers | Fill::Labels => values.fill(0.0),
+        Fill::Zeros | Fill::Integers | Fill::Labels | Fill::Ends => values.fill(0.0),
         Fill::Uniform => {
             for (offset, value) in values.iter_mut().enumerate() {
                 *value = (bits_at(seed, start + offset) >> 40) as f32 * 2f32.powi(-24);

@@ -255,8 +255,10 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
 
 /// Runs into memory of its own first: outputs interleave with one another, or replace an input in place.
 fn run_beside(prepared: &Prepared, arrays: &Arrays, inputs: &[Argument<'_>]) -> Result<(), Error> {
-    let zeros = arrays.outputs.iter().map(|array| Tensor::zeros(array.dtype, array.shape()));
-    let mut made: Vec<Tensor> = zeros.collect::<Result<_, _>>()?;
+    // What a kernel does not write stays as it is.
+    // SAFETY: nothing writes while they are copied.
+    let held = arrays.outputs.iter().map(|array| Ok(unsafe { view(array)? }.to_tensor()));
+    let mut made: Vec<Tensor> = held.collect::<Result<_, Error>>()?;
     let mut views: Vec<TensorViewMut<'_>> = made.iter_mut().map(Tensor::view_mut).collect();
     prepared.run(inputs, &mut views)?;
     for (array, tensor) in arrays.outputs.iter().zip(&made) {

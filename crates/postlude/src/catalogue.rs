@@ -57,7 +57,7 @@ impl Entry {
 #[rustfmt::skip] // A list.
 pub const CONTEXTUAL: &[&str] = &[
     "argmax", "argmin", "topk", "split",
-    "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
+    "segments", "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
     "trunc", "tan", "atan", "sinh", "cosh", "asinh", "fmod", "logsigmoid", "var",
 ];
 
@@ -209,6 +209,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("join", &["x", "y"], "undoes pairs"),
     s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
     s("take", &["table", "index"], "table[index] of an input with one dim; nan for an index outside of it"),
+    s("segments", &["x", "ends"], "`segments(A, ends) @ W.T` with `ends: i32[E]`, `W: bf16[E, N, K]`: the rows of A up to `ends[0]` meet `W[0]`, those up to `ends[1]` meet `W[1]`; rows behind the last end are not written"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

@@ -18,6 +18,7 @@ mod product;
 mod program;
 mod random;
 mod reduce;
+mod segments;
 mod sources;
 mod split;
 mod stack;

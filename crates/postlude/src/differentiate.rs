@@ -57,10 +57,24 @@ pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Der
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
     let (named, wrt) = (!wrt.is_empty(), asked(signature, wrt)?);
+    refuse_segments(&ast)?;
     let mut sweep = Sweep::new(&ast, signature, &wrt, save);
     sweep.run()?;
     let gradients = sweep.gradients(&wrt, named)?;
     Ok(text::write(&sweep, &gradients, save))
+}
+
+/// Refuses rows that are cut into segments: cotangents of rows behind the last one are not there to be summed.
+fn refuse_segments(ast: &Ast) -> Result<(), GradError> {
+    for (_, expr) in ast.exprs.iter() {
+        if let ExprKind::Call { function, .. } = &expr.kind
+            && function.text == "segments"
+        {
+            let (function, argument, at) = (function.text.clone(), None, expr.span);
+            return Err(GradError::Function { function, argument, at });
+        }
+    }
+    Ok(())
 }
 
 /// The inputs that are asked for.

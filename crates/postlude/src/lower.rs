@@ -44,6 +44,7 @@ pub(crate) use views::MOST_PRODUCTS;
 pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
     // A launch reads computed inputs like others.
     let graph = &graph.with_plain_inputs();
+
     let (graph, elements) = unstacked(graph);
     let (scaled, columns) = (graph.has_scales(), graph.space().column.clone());
     let accept = |graph: &Graph, views: views::Views| {

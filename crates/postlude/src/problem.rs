@@ -6,6 +6,7 @@ mod argument;
 mod checks;
 mod error;
 mod same;
+mod segments;
 mod split;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::tensor::{TensorView, TensorViewMut, has_own_places};
 pub use argument::Argument;
 pub use error::BindError;
 use same::with_same_sizes;
+pub(crate) use segments::Segments;
 use split::{check_splits, with_split_sizes};
 
 /// Named arguments of a call.
@@ -48,6 +50,8 @@ pub struct Problem {
     pub(crate) column_divisor: u32,
     /// The sizes of the dims that splits name.
     pub(crate) parts: Vec<usize>,
+    /// Whether rows are cut into segments, which the batch numbers: each row has one batch.
+    pub(crate) segmented: bool,
 }
 
 impl Problem {
@@ -178,6 +182,7 @@ impl Problem {
             sizes: sizes.clone(),
             column_divisor: space.column.divisor(),
             parts: space.parts.iter().map(size).collect::<Result<_, _>>()?,
+            segmented: space.is_segmented(),
         })
     }
 
@@ -268,7 +273,7 @@ impl Problem {
                 }
             }
         }
-        Ok(())
+        self.check_segments(graph, inputs)
     }
 
     /// Whether tensors in the order of the signature can take the outputs.
@@ -389,12 +394,14 @@ impl Problem {
         dims.iter().map(|dim| size_of(dim, &self.sizes).unwrap_or(0)).collect()
     }
 
-    /// The sizes of a value's axes: batch, rows, columns; 1 where it does not vary.
+    /// The sizes of a value's axes: batch, rows, columns; 1 where it does not vary. Rows that are cut into segments are
+    /// those of all batches together.
     #[doc(hidden)]
     pub fn extents(&self, axes: Axes) -> [usize; 3] {
         let columns = axes.columns().map_or(1, |columns| self.count(columns));
         let rows = axes.row.map_or(1, |run| self.rows / run as usize);
-        [if axes.batch { self.batch } else { 1 }, rows, columns]
+        let own_batch = axes.batch && !(self.segmented && axes.row.is_some());
+        [if own_batch { self.batch } else { 1 }, rows, columns]
     }
 
     /// The product's own columns.

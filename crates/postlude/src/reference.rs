@@ -100,8 +100,9 @@ fn each_part(
     for ((Source { graph, results }, problem), parts) in sources.iter().zip(&parts) {
         let call = Call { graph, problem, ..call };
         for part in parts {
-            let evaluated = evaluate::evaluate(call, &part.wanted, &progress);
-            for (wanted, evaluated) in part.wanted.iter().zip(evaluated) {
+            let wanted = call.written(&part.wanted);
+            let evaluated = evaluate::evaluate(call, &wanted, &progress);
+            for (wanted, evaluated) in wanted.iter().zip(evaluated) {
                 let result = results.iter().find(|(output, _)| *output == wanted.output);
                 if let Some((_, place)) = result {
                     found(*place, evaluated);

@@ -20,7 +20,7 @@ use crate::image;
 use crate::image::guard::{self, POISON};
 use crate::lower::Lowered;
 use crate::placement::{Placement, Placements};
-use crate::problem::{Argument, Arguments, BindError, Problem};
+use crate::problem::{Argument, Arguments, BindError, Problem, Segments};
 use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
@@ -131,7 +131,7 @@ impl SimCall {
             launch: shifted(facts, &laid.starts),
             names: inputs.chain(results).collect(),
             inputs: graph.inputs().len(),
-            outputs: elements(graph, outputs),
+            outputs: elements(graph, written_rows(graph, problem, arguments), outputs),
             buffers: laid.buffers,
             guard: source.guard,
             is_empty: outputs.iter().all(TensorView::is_empty),
@@ -227,13 +227,23 @@ impl SimCall {
 }
 
 /// Which bytes of the outputs' buffers are elements; the outputs' buffers follow the inputs' buffers.
-fn elements(graph: &Graph, outputs: &[TensorView<'_>]) -> Vec<postlude_sim::Output> {
+/// Of rows that are cut into segments those up to the last end must be written.
+fn elements(
+    graph: &Graph,
+    written: Option<usize>,
+    outputs: &[TensorView<'_>],
+) -> Vec<postlude_sim::Output> {
     let first = graph.inputs().len();
     let mut all = Vec::new();
     let outputs = graph.outputs().iter().zip(outputs.iter().copied());
     for ((output, tensor), buffer) in outputs.zip(first..) {
         let (name, element) = (output.name.clone(), tensor.dtype().bits() / 8);
-        if guard::is_packed(tensor) {
+        let row = output.dims.iter().position(|dim| graph.space().row_run(dim).is_some());
+        let mut shape = tensor.shape().to_vec();
+        if let (Some(written), Some(row)) = (written, row) {
+            shape[row] = written;
+        }
+        if shape == tensor.shape() && guard::is_packed(tensor) {
             all.push(postlude_sim::Output::whole(name, buffer, tensor.bytes().len()));
         } else if element > 0 {
             let strides = tensor.strides().iter().map(|stride| stride * element as isize);
@@ -242,12 +252,18 @@ fn elements(graph: &Graph, outputs: &[TensorView<'_>]) -> Vec<postlude_sim::Outp
                 buffer,
                 offset: image::start(tensor),
                 element,
-                shape: tensor.shape().to_vec(),
+                shape,
                 strides: strides.collect(),
             });
         }
     }
     all
+}
+
+/// The rows of all segments, where rows are cut into segments.
+fn written_rows(graph: &Graph, problem: &Problem, arguments: &[Argument<'_>]) -> Option<usize> {
+    let ends = arguments.get(graph.ends()?.0 as usize).and_then(Argument::tensor)?;
+    Some(Segments::new(ends, problem.rows).written())
 }
 
 /// A call's tensors in memory of their own.

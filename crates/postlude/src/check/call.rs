@@ -6,7 +6,7 @@ use crate::graph::{Binary, Call, NodeId, Op, Unary};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
-use super::{Body, Lowered};
+use super::{Body, Lowered, segments};
 
 impl Body<'_> {
     pub(super) fn lower_call(
@@ -264,6 +264,7 @@ impl Body<'_> {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
             "split" => self.report(CheckError::SeveralValues { at }),
+            segments::SEGMENTS => self.report(CheckError::SegmentsPlace { at }),
             "concat" => self.lower_concat(arguments, at),
             "join" => self.lower_join(arguments, at),
             _ if !self.count_fits(entry, arguments, at) => Lowered::Poison,

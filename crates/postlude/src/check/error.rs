@@ -66,6 +66,18 @@ pub enum CheckError {
         "the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names"
     )]
     SameDims { row: String, column: String, inner: String, twice: Option<String>, at: Span },
+    #[error("`segments(x, ends)` stands to the left of `@` only")]
+    SegmentsPlace { at: Span },
+    #[error("the ends of segments are an input `i32[E]`")]
+    SegmentsEnds { at: Span },
+    #[error("segments are rows of a matrix, and `{segments}` numbers the matrices that they meet")]
+    SegmentsDims { segments: String, at: Span },
+    #[error("`{function}` does not fold rows of several segments")]
+    SegmentsFold { function: String, at: Span },
+    #[error("runs of rows do not end where segments do")]
+    SegmentsRuns { at: Span },
+    #[error("rows behind the last of `{ends}` are not written, and this reads all rows")]
+    SegmentsUnwritten { ends: String, at: Span },
     #[error("the batch dims [{dims}] of `@` need names of their own")]
     SameBatchDims { dims: String, at: Span },
     #[error("`{name}` varies along `{dim}`, but values of this body have dims among [{known}]")]
@@ -246,6 +258,7 @@ impl CheckError {
             | E::SeveralValues { at } | E::SplitArguments { at, .. } | E::SplitCount { at, .. } | E::SplitDim { at, .. } | E::RunParts { at, .. } | E::DimList { at } | E::ConcatDims { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
+            | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
     }
@@ -389,6 +402,19 @@ impl CheckError {
                     .to_owned()
             }
             E::OperandRank { rank, .. } if *rank > 5 => "make neighbouring batch dims one".to_owned(),
+            E::SegmentsPlace { .. } => "write `segments(A, ends) @ W.T`".to_owned(),
+            E::SegmentsEnds { .. } => "declare one, as in `ends: i32[E]`".to_owned(),
+            E::SegmentsDims { .. } => {
+                "declare them `A: bf16[T, K]`, `ends: i32[E]` and `W: bf16[E, N, K]`".to_owned()
+            }
+            E::SegmentsFold { .. } => {
+                "fold the rows of each segment, and the segments afterwards; `sum max min absmax prod logsumexp` fold both"
+                    .to_owned()
+            }
+            E::SegmentsRuns { .. } => "fold all rows of a segment, or runs of columns".to_owned(),
+            E::SegmentsUnwritten { ends, .. } => {
+                format!("write `segments(x, {ends})` to the left of `@`")
+            }
             E::SameBatchDims { .. } => "call each its own name, as in `[B, H, M, K]`".to_owned(),
             E::SomeBatchDims { dims, .. } => {
                 format!("fold all of them, `{dims}`, or store the value and fold it afterwards")

@@ -11,6 +11,7 @@ use super::error::CheckError;
 use super::inputs_of;
 use super::operand::{Factor, assignment, dims, is_operand, read_statements, resolve};
 use super::program::Unit;
+use super::segments::{self, Cuts};
 use super::stored::{is_natural, resolve_products, resolve_stored};
 
 /// An operand as written.
@@ -89,14 +90,28 @@ pub(super) fn find(
     let id = unit.products.all[number];
     let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
     let span = ast.exprs[id].span;
+    let cuts = Cuts::of(ast, [left_id, right_id]).map_err(|error| errors.push(error)).ok()?;
+    let [left_id, right_id] = cuts.operands([left_id, right_id]);
     let mut inputs = inputs_of(unit.declarations);
     let mut resolving = Resolving { unit, inputs: &mut inputs, errors };
-    let left = resolving.matrix(left_id, Side::Left);
+    let left = match cuts {
+        Cuts::None | Cuts::Rows(_) => resolving.matrix(left_id, Side::Left),
+        // Its rows are the contraction, as the right operand's are.
+        Cuts::Contraction(_) => resolving.matrix(left_id, Side::Right).map(Matrix::turned),
+    };
     let right = resolving.matrix(right_id, Side::Right);
     let (left, right) = (left?, right?);
     let (space, mut product) = multiply(span, &left, &right, &inputs, errors)?;
     for scale in left.scales.iter().chain(&right.scales) {
         product = product.scaled(scale.clone());
+    }
+    let batches = [left.batch.as_slice(), &right.batch];
+    let cut = cuts.apply(&ast.exprs, (space, product), &inputs, batches);
+    let (space, product) = cut.map_err(|error| errors.push(error)).ok()?;
+    for (matrix, ends) in [&left, &right].into_iter().zip(cuts.ends(&ast.exprs)) {
+        let input = &inputs[matrix.operand.0.0 as usize];
+        let written = unit.check_written(input, ends, matrix.span);
+        written.map_err(|error| errors.push(error)).ok()?;
     }
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
     let mut graph = Graph::new(name, inputs, space, vec![product]);
@@ -104,6 +119,7 @@ pub(super) fn find(
     let factors = [left.factors, right.factors].concat();
     let mut varying = [left.varying, right.varying].concat();
     varying.extend(deep_statements(unit, [left_id, right_id]));
+    varying.extend(segments::cut_statements(ast));
     let outside = outside_statements(unit);
     varying.retain(|place| !outside.contains(place));
     Some(Found { graph, factors, varying, main })
@@ -229,6 +245,20 @@ struct Matrix {
     factors: Vec<Factor>,
     scales: Vec<BlockScale>,
     varying: Vec<usize>,
+}
+
+impl Matrix {
+    /// The same matrix with its last two dims swapped.
+    fn turned(self) -> Matrix {
+        let (input, orientation) = self.operand;
+        Matrix {
+            written: self.written.turned(),
+            operand: (input, orientation.turned()),
+            outer: self.inner,
+            inner: self.outer,
+            ..self
+        }
+    }
 }
 
 /// The operands while they are resolved.

@@ -16,6 +16,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind};
 use super::definitions::Calls;
 use super::error::CheckError;
 use super::operand::{assignment, leaves, read_statements};
+use super::segments::unwritten;
 use super::{Body, Lowered, product};
 
 /// The most products of a body.
@@ -222,6 +223,12 @@ impl Computed {
     /// All of them.
     pub(super) fn into_inputs(self) -> Vec<Input> {
         self.inputs.into_inner()
+    }
+
+    /// The input that says where the segments of a value's rows end, where rows behind the last one are not written.
+    pub(super) fn unwritten(&self, name: &str) -> Option<String> {
+        let inputs = self.inputs.borrow();
+        unwritten(inputs.iter().find(|input| input.name == name)?)
     }
 
     /// Adds the outputs of a graph that are results of the kernel. Values that they keep as they are are stored once.
@@ -432,6 +439,9 @@ impl<'a> Body<'a> {
         };
         let dims = input.dims.clone().unwrap_or_default();
         let space = self.graph.space();
+        if let Err(error) = unit.check_written(&input, space.segments.as_deref(), at) {
+            return self.report(error);
+        }
         if space.axes(&dims).is_none() || !space.has_whole_batch(&dims) {
             let known = shape::list(&space.dims(space.accumulator_axes()));
             let dims = shape::list(&dims);

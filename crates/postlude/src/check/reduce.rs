@@ -45,16 +45,20 @@ impl Body<'_> {
             return self.report(CheckError::ReducesOne { function, at });
         }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
+        let fold = Fold::from_name(entry.name);
         if matches!(entry.name, "mean" | "logsumexp" | "var") {
             match self.convert(Lowered::Node(node), Elem::F32, value_at) {
                 Some(float) => node = float,
                 None => return Lowered::Poison,
             }
         }
+        if let Some(folded) = self.fold_segments(fold, entry.name, (over, node), at) {
+            return folded;
+        }
         if entry.name == "var" {
             return self.variance(node, over, at);
         }
-        match Fold::from_name(entry.name) {
+        match fold {
             Some(fold) => self.node(Op::Reduce(fold, over, node), at),
             None => self.node(
                 Op::Call(

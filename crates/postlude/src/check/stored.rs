@@ -3,7 +3,7 @@
 
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
-use crate::syntax::{ExprId, ExprKind};
+use crate::syntax::{Declaration, ExprId, ExprKind};
 
 use super::error::CheckError;
 use super::operand::{OperandDims, Resolved, assignment, leaves, read_statements, tensors};
@@ -99,7 +99,12 @@ pub(super) fn resolve_products(
 fn reads_f32(unit: Unit<'_>, root: ExprId) -> bool {
     leaves(unit.ast, root, true).iter().all(|leaf| {
         let declared = unit.declarations.iter().find(|input| input.name.text == leaf.name);
-        declared.is_none_or(|input| input.dims.is_none() || input.dtype == DType::F32)
+        // Ends of segments are no elements.
+        let is_list = |input: &Declaration| {
+            input.dtype == DType::I32 && input.dims.as_ref().is_some_and(|dims| dims.len() == 1)
+        };
+        declared
+            .is_none_or(|input| input.dims.is_none() || input.dtype == DType::F32 || is_list(input))
     })
 }
 

@@ -6,7 +6,7 @@ use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Span, nearest};
 
 use super::error::CheckError;
-use super::{Body, Lowered, dims};
+use super::{Body, Lowered, dims, segments};
 
 /// Which argument of a function is a seed.
 pub(super) fn seed_place(function: &str) -> Option<usize> {
@@ -21,6 +21,10 @@ pub(super) fn seed_place(function: &str) -> Option<usize> {
 impl Body<'_> {
     /// Whether an argument is an input that is read as a table, and not as a value.
     pub(super) fn is_table_argument(&self, function: &str, place: usize, id: ExprId) -> bool {
+        if function == segments::SEGMENTS {
+            // It is an operand of a product, whose rows and contraction are not the body's.
+            return true;
+        }
         if function == "take" && place == 0 {
             return self.table(id).is_some();
         }

@@ -1,9 +1,11 @@
 //! Work that does not vary from row to row: done once, before a sweep. Values of runs of rows have a line for each run.
 
+use std::ops::Range;
+
 use crate::functions::Accuracy;
 use crate::graph::{Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
 use crate::plan::{Sweeps, Width, crosses_regions};
-use crate::problem::{Argument, Problem, input_tensor};
+use crate::problem::{Argument, Problem, Segments, input_tensor};
 
 use super::buffer::{Array, Buffer, View};
 use super::leaves::{Leaf, LeafAxes};
@@ -24,6 +26,27 @@ pub(super) struct Context<'a> {
     pub(super) accuracies: &'a [Accuracy],
     /// How many threads share the work.
     pub(super) threads: usize,
+    /// Where rows are cut into segments.
+    pub(super) segments: Option<Segments>,
+    /// Where the contraction is.
+    pub(super) contraction: Option<Segments>,
+}
+
+impl Context<'_> {
+    /// The rows of a batch: all, or those of its segment.
+    pub(super) fn rows(&self, batch: usize) -> Range<usize> {
+        match &self.segments {
+            None => 0..self.problem.rows,
+            Some(segments) if batch < segments.count() => segments.rows(batch),
+            Some(_) => 0..0,
+        }
+    }
+
+    /// The K of a batch's product: all, or those of its segment.
+    pub(super) fn inner(&self, batch: usize) -> Range<usize> {
+        let segments = self.contraction.as_ref();
+        segments.map_or(0..self.problem.inner, |segments| segments.rows(batch))
+    }
 }
 
 /// The values of a sweep that do not vary from row to row, in the order in which they are finished.
@@ -81,6 +104,12 @@ fn finish(
 ) {
     match &context.graph[id].op {
         Op::Constant(constant) => array.data.set_single(constant.as_f64()),
+        Op::Extent(axes) if axes.row.is_some() && context.segments.is_some() => {
+            let columns = context.problem.extents(*axes)[2] as f64;
+            each_line(array, &mut memory.line, |batch, _, out| {
+                out.set_single(context.rows(batch).len() as f64 * columns);
+            });
+        }
         Op::Extent(axes) => {
             let count: f64 = context.problem.extents(*axes).iter().map(|n| *n as f64).product();
             array.data.set_single(count);

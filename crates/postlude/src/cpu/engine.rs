@@ -13,7 +13,7 @@ use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, ProductId, accuracies};
 use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
-use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
+use crate::problem::{Argument, BodyStrides, Problem, Segments, input_tensor};
 use crate::tensor::TensorViewMut;
 
 use super::buffer::{Array, Buffer, View};
@@ -91,7 +91,8 @@ impl Engine {
             .collect();
         let steps: usize = programs.iter().map(|program| program.steps.len()).sum();
         let per_element = problem.inner.saturating_add(steps * STEP_COST);
-        let elements = problem.batch.saturating_mul(problem.rows).saturating_mul(problem.columns);
+        let batches = if problem.segmented { 1 } else { problem.batch };
+        let elements = batches.saturating_mul(problem.rows).saturating_mul(problem.columns);
         let shares = elements.saturating_mul(per_element) >= WORTH_SHARING;
         let threads = if shares { schedule.threads } else { 1 };
         let inputs = 0..graph.inputs().len() as u32;
@@ -134,6 +135,14 @@ impl Engine {
             leaves: &self.leaves,
             accuracies: &self.accuracies,
             threads: self.threads,
+            segments: self
+                .graph
+                .ends()
+                .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.rows)),
+            contraction: self
+                .graph
+                .contraction_ends()
+                .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.inner)),
         };
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().pop();
@@ -147,7 +156,7 @@ impl Engine {
             Some(_) | None => self.sweep_all(&context, &mut workspace),
         }
         workspace.tiles.clear();
-        self.store_the_rest(&workspace, outputs);
+        self.store_the_rest(context.segments.as_ref(), &workspace, outputs);
         idle().push(workspace);
     }
 
@@ -204,7 +213,6 @@ impl Engine {
 
     fn sweep_all(&self, context: &Context<'_>, workspace: &mut Workspace) {
         let Workspace { finished, columns, sweeps, tiles, retained, scratch, .. } = workspace;
-        let grid = Grid::new(context, &self.schedule);
         for (number, program) in self.programs.iter().enumerate() {
             finish_columns(context, &self.columns[number], &mut columns[number], finished);
             if program.is_empty() && !(number == 0 && self.sweeps.retains) {
@@ -213,6 +221,7 @@ impl Engine {
             let memory = &mut sweeps[number];
             sweep::begin(context, program, finished, memory);
             for batch in 0..self.problem.batch.max(1) {
+                let grid = Grid::new(context, &self.schedule, context.rows(batch));
                 let sweep = Sweep {
                     context,
                     program,
@@ -244,7 +253,8 @@ impl Engine {
     ) {
         let uses = sweep.program.uses_accumulators;
         let columns = self.problem.product_columns();
-        let is_empty = columns == 0 || self.problem.rows == 0 || self.problem.batch == 0;
+        let rows = sweep.context.rows(sweep.batch);
+        let is_empty = columns == 0 || rows.is_empty() || self.problem.batch == 0;
         if first && (uses || self.sweeps.retains) && !is_empty {
             return self.multiply(sweep, retained, scratch);
         }
@@ -264,13 +274,15 @@ impl Engine {
         let threads = self.threads;
         if !self.sweeps.retains {
             for_each_region(&product, regions, threads, scratch, |region, values| {
-                sweep.region(&region, T::view(values));
+                sweep.region(&sweep.grid.shifted(region), T::view(values));
             });
             return;
         }
-        if retained.len() <= sweep.batch {
-            retained.push(T::buffer(vec![T::default(); self.problem.rows * columns]));
+        while retained.len() <= sweep.batch {
+            retained.push(T::buffer(Vec::new()));
         }
+        // Segments may have other rows in every call.
+        retained[sweep.batch].set_len(sweep.context.rows(sweep.batch).len() * columns);
         let all = Mutex::new(T::values(&mut retained[sweep.batch]));
         for_each_region(&product, regions, threads, scratch, |region, values| {
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -286,9 +298,14 @@ impl Engine {
 
     fn product<'a>(&self, context: &Context<'a>, batch: usize) -> Product<'a> {
         let declared = self.graph.product(ProductId::FIRST);
-        let left = operand(context, declared.left, batch, Orientation::Plain);
-        let right = operand(context, declared.right, batch, Orientation::Transposed);
-        let extents = [self.problem.rows, self.problem.product_columns(), self.problem.inner];
+        let rows = context.rows(batch);
+        let mut left = operand(context, declared.left, batch, Orientation::Plain);
+        let inner = context.inner(batch);
+        left.offset += rows.start as isize * left.row_stride;
+        left.offset += inner.start as isize * left.column_stride;
+        let mut right = operand(context, declared.right, batch, Orientation::Transposed);
+        right.offset += inner.start as isize * right.column_stride;
+        let extents = [rows.len(), self.problem.product_columns(), inner.len()];
         match Product::new(left, right, extents) {
             Ok(product) => product,
             Err(error) => panic!("compiler bug: {error}"),
@@ -296,16 +313,24 @@ impl Engine {
     }
 
     /// Writes what regions did not: values that are no tiles, and tiles of other layouts.
-    fn store_the_rest(&self, workspace: &Workspace, outputs: &mut [TensorViewMut<'_>]) {
+    fn store_the_rest(
+        &self,
+        segments: Option<&Segments>,
+        workspace: &Workspace,
+        outputs: &mut [TensorViewMut<'_>],
+    ) {
+        let of_rows = segments.map(|segments| segments.of_rows(segments.written()));
         let places = self.destinations.iter().zip(&workspace.spare);
         for ((output, (destination, spare)), tensor) in
             self.graph.outputs().iter().zip(places).zip(outputs)
         {
             for (number, value) in output.values().enumerate() {
                 match (spare, &workspace.finished[value.index()]) {
-                    (Some(natural), _) => destination.copy_natural(natural, tensor),
+                    (Some(natural), _) => {
+                        destination.copy_natural(of_rows.as_deref(), natural, tensor);
+                    }
                     (None, Some(array)) if !destination.is_tile => {
-                        destination.scatter(number, array, tensor);
+                        destination.scatter(number, of_rows.as_deref(), array, tensor);
                     }
                     // A tile that its regions stored.
                     (None, _) => {}

@@ -135,9 +135,15 @@ impl Destination {
     }
 
     /// Writes any finished value to a tensor of any layout: of several it is that of this number.
-    pub(super) fn scatter(&self, number: usize, array: &Array, tensor: &mut TensorViewMut<'_>) {
+    pub(super) fn scatter(
+        &self,
+        number: usize,
+        segments: Option<&[usize]>,
+        array: &Array,
+        tensor: &mut TensorViewMut<'_>,
+    ) {
         let [_, rows, columns] = self.extents;
-        self.write_each(number, tensor, |[batch, row, column]| {
+        self.write_each(number, segments, tensor, |[batch, row, column]| {
             let values = array.row_of(batch, row, rows);
             let own = values.len();
             element(values, if own == columns { column } else { column * own / columns })
@@ -145,18 +151,26 @@ impl Destination {
     }
 
     /// Copies a spare tile to a tensor of any layout.
-    pub(super) fn copy_natural(&self, natural: &[u8], tensor: &mut TensorViewMut<'_>) {
+    pub(super) fn copy_natural(
+        &self,
+        segments: Option<&[usize]>,
+        natural: &[u8],
+        tensor: &mut TensorViewMut<'_>,
+    ) {
         let [_, rows, columns] = self.extents;
         let dtype = spare_dtype(tensor.dtype());
-        self.write_each(0, tensor, |[batch, row, column]| {
+        self.write_each(0, segments, tensor, |[batch, row, column]| {
+            let batch = if self.extents[0] == 1 { 0 } else { batch };
             dtype::load(dtype, natural, (batch * rows + row) * columns + column)
         });
     }
 
-    /// Writes every element of one of an output's values; `value` is given its place along batch, rows and columns.
+    /// Writes every element of one of an output's values; `value` is given its place along batch, rows and columns. Of
+    /// rows that are cut into segments, those that have a segment are written, and it is their batch.
     fn write_each(
         &self,
         number: usize,
+        segments: Option<&[usize]>,
         tensor: &mut TensorViewMut<'_>,
         value: impl Fn([usize; 3]) -> f64,
     ) {
@@ -164,8 +178,11 @@ impl Destination {
         let apart = self.stacked.map_or(0, |dim| tensor.strides()[dim]);
         let (dtype, offset) = (tensor.dtype(), tensor.offset() as isize + number as isize * apart);
         let [batches, rows, columns] = self.extents;
+        let segments = segments.filter(|_| self.axes.row.is_some());
+        let rows = segments.map_or(rows, <[usize]>::len);
         for batch in 0..batches {
             for row in 0..rows {
+                let batch = segments.map_or(batch, |segments| segments[row]);
                 for column in 0..columns {
                     let place = [batch, row, column];
                     let steps = strides.to_element(&self.problem, place);

@@ -56,8 +56,8 @@ impl SweepMemory {
         schedule: &Schedule,
     ) -> SweepMemory {
         let leaves_nothing = program.folds.is_empty() && program.kept.is_empty();
-        let regions = Grid::new(context, schedule);
-        let count = if leaves_nothing { 0 } else { regions.down * regions.across };
+        let regions = Grid::new(context, schedule, 0..context.problem.rows);
+        let count = if leaves_nothing { 0 } else { regions.count() };
         SweepMemory {
             wide: program.known.iter().map(|_| None).collect(),
             left: (0..count).map(|_| Mutex::default()).collect(),
@@ -79,6 +79,8 @@ fn partial(context: &Context<'_>, folded: &Folded, slots: usize) -> Partial {
 /// How the regions of a schedule lie.
 #[derive(Clone, Copy)]
 pub(super) struct Grid {
+    /// The row that the first region begins with, and the row that the last one ends before.
+    first: usize,
     rows: usize,
     columns: usize,
     height: usize,
@@ -88,27 +90,45 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    pub(super) fn new(context: &Context<'_>, schedule: &Schedule) -> Grid {
-        let (rows, columns) = (context.problem.rows, context.problem.product_columns());
+    /// That of some rows.
+    pub(super) fn new(context: &Context<'_>, schedule: &Schedule, rows: Range<usize>) -> Grid {
+        let (first, rows, columns) = (rows.start, rows.len(), context.problem.product_columns());
         let (height, width) = (schedule.rows.max(1), schedule.columns.max(1));
         // Rows without columns still make a region: their values along rows are wanted.
         let (down, across) = (rows.div_ceil(height), columns.div_ceil(width).max(1));
-        Grid { rows, columns, height, width, down, across }
+        Grid { first, rows: first + rows, columns, height, width, down, across }
+    }
+
+    /// How many regions there are.
+    fn count(&self) -> usize {
+        self.down * self.across
+    }
+
+    /// The place of a row among the grid's.
+    fn place(&self, row: usize) -> usize {
+        row - self.first
+    }
+
+    /// A region of a product of these rows alone.
+    pub(super) fn shifted(&self, region: Region) -> Region {
+        let rows = region.rows.start + self.first..region.rows.end + self.first;
+        Region { rows, ..region }
     }
 
     fn region(&self, number: usize) -> Region {
         let (down, across) = (number / self.across, number % self.across);
-        let cut = |at: usize, step: usize, total: usize| {
-            (at * step).min(total)..((at + 1) * step).min(total)
+        let cut = |at: usize, step: usize, first: usize, end: usize| {
+            (first + at * step).min(end)..(first + (at + 1) * step).min(end)
         };
         Region {
-            rows: cut(down, self.height, self.rows),
-            columns: cut(across, self.width, self.columns),
+            rows: cut(down, self.height, self.first, self.rows),
+            columns: cut(across, self.width, 0, self.columns),
         }
     }
 
     fn number(&self, region: &Region) -> usize {
-        region.rows.start / self.height * self.across + region.columns.start / self.width
+        self.place(region.rows.start) / self.height * self.across
+            + region.columns.start / self.width
     }
 }
 
@@ -368,7 +388,7 @@ impl Sweep<'_> {
         } else {
             (0, extents[2])
         };
-        let batch = if axes.batch { self.batch } else { 0 };
+        let batch = if extents[0] == 1 { 0 } else { self.batch };
         // SAFETY: the engine's call holds the output's memory while its sweeps run; each region is run once in a batch, by
         // one thread, and has its rows and columns to itself; batches run one after the other; regions that share a row
         // start and end at multiples of eight columns.
@@ -377,7 +397,7 @@ impl Sweep<'_> {
 
     /// Runs every region of a batch from accumulators that are already there, or without any.
     pub(super) fn run_regions(&self, accumulators: Option<View<'_>>) {
-        let count = self.grid.down * self.grid.across;
+        let count = self.grid.count();
         if self.context.threads == 1 {
             (0..count).for_each(|number| self.run_region(number, accumulators));
         } else {
@@ -396,7 +416,7 @@ impl Sweep<'_> {
         let width = region.columns.len();
         copy.set_len(region.rows.len() * width);
         for (index, row) in region.rows.clone().enumerate() {
-            let start = row * self.grid.columns + region.columns.start;
+            let start = self.grid.place(row) * self.grid.columns + region.columns.start;
             copy.copy_from(index * width, width, all.slice(start..start + width));
         }
         self.rows(&region, copy.view(), &mut memory);
@@ -415,7 +435,7 @@ pub(super) fn gather(
     finished: &mut Finished,
 ) {
     let SweepMemory { left, totals, .. } = memory;
-    for (number, left) in left.iter_mut().enumerate() {
+    for (number, left) in left.iter_mut().enumerate().take(grid.count()) {
         let region = grid.region(number);
         let left = left.get_mut().unwrap_or_else(PoisonError::into_inner);
         for ((folded, total), partial) in
@@ -465,11 +485,11 @@ fn merge(
     region: &Region,
 ) {
     let axes = context.graph.ty(folded.node).axes;
-    let [_, rows, columns] = context.problem.extents(axes);
+    let [batches, rows, columns] = context.problem.extents(axes);
     let own = axes.columns() == Some(context.problem.own_columns());
     let (first_column, width) =
         if own { (region.columns.start, region.columns.len()) } else { (0, columns) };
-    let batch = if axes.batch { batch } else { 0 };
+    let batch = if batches == 1 { 0 } else { batch };
     for (index, row) in fold_rows(context, folded, region).enumerate() {
         total.merge((batch * rows + row) * columns + first_column, partial, index * width, width);
     }

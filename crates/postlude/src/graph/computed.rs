@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dtype::{DType, Elem};
+use crate::shape::Dim;
 
 use super::{BlockScale, Graph, Input, InputId, NodeId, Op, Product};
 
@@ -234,6 +235,38 @@ impl Graph {
             Op::Input(input) | Op::Take(input, _) => Some(input),
             _ => None,
         });
-        products.chain(sources).chain(nodes)
+        products.chain(sources).chain(nodes).chain(self.ends()).chain(self.contraction_ends())
+    }
+
+    /// The input that says where segments of the contraction end.
+    pub(crate) fn contraction_ends(&self) -> Option<InputId> {
+        let ends = self.products.first()?.segments.as_ref()?;
+        Some(InputId(self.place_of(ends) as u32))
+    }
+
+    /// Whether rows or contractions of this graph, or of one that it reads, are cut into segments.
+    pub(crate) fn has_segments(&self) -> bool {
+        let earlier = self.earlier();
+        let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
+        all.into_iter().any(|graph| graph.ends().or(graph.contraction_ends()).is_some())
+    }
+
+    /// The rows that are cut into segments which end where an input of this name says, if one does.
+    pub fn segment_rows(&self, ends: &str) -> Option<Dim> {
+        let earlier = self.earlier();
+        let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
+        let own = |graph: &Graph| {
+            let contracted = graph.products.iter().find(|it| it.segments.as_deref() == Some(ends));
+            let rows = graph.space.segments.as_deref() == Some(ends);
+            let inner = contracted.map(|product| product.inner.clone());
+            if rows { Some(graph.space.row.clone()) } else { inner }
+        };
+        all.into_iter().find_map(own)
+    }
+
+    /// The input that says where segments of rows end.
+    pub(crate) fn ends(&self) -> Option<InputId> {
+        let ends = self.space.segments.as_ref()?;
+        Some(InputId(self.place_of(ends) as u32))
     }
 }

@@ -65,7 +65,7 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
             header = Some(read_header(rest, &earlier).ok_or_else(bad)?);
         } else if let Some(rest) = body.strip_prefix("space ") {
             let (name, inputs) = header.take().ok_or_else(bad)?;
-            let space = read_space(rest).ok_or_else(bad)?;
+            let space = read_space(rest, &inputs).ok_or_else(bad)?;
             graph = Some(Graph::new(name, inputs, space, Vec::new()));
         } else if let Some(rest) = body.strip_prefix("product ") {
             let wrong = GraphTextError::Product { line };
@@ -106,10 +106,25 @@ pub fn parse(text: &str) -> Result<Graph, GraphTextError> {
 }
 
 /// The dims of a graph without a product: batches, rows, columns.
-fn read_space(text: &str) -> Option<Space> {
+fn read_space(text: &str, inputs: &[Input]) -> Option<Space> {
+    let (text, ends) = read_segments(text);
     let dims = read_dims(text);
     let [batch @ .., row, column] = dims.as_slice() else { return None };
-    Some(Space::new(batch.to_vec(), row.clone(), column.clone()))
+    segmented(Space::new(batch.to_vec(), row.clone(), column.clone()), ends, inputs)
+}
+
+/// A text without the input that says where segments end, and that input's name.
+fn read_segments(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(" segments ") {
+        Some((text, ends)) => (text, Some(ends.trim())),
+        None => (text, None),
+    }
+}
+
+/// The space whose rows are cut into segments, where they are.
+fn segmented(space: Space, ends: Option<&str>, inputs: &[Input]) -> Option<Space> {
+    let Some(ends) = ends else { return Some(space) };
+    space.segmented(inputs.iter().find(|input| input.name == ends)?)
 }
 
 /// What follows the graph of an input that its launch computes where it loads it.
@@ -175,6 +190,13 @@ fn read_dims(list: &str) -> Vec<Dim> {
 }
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
+    if let Some((text, ends)) = text.split_once(" contracts ") {
+        let (space, product) = read_product(text, inputs)?;
+        let space = segmented(space, Some(ends.trim()), inputs)?;
+        let segments = space.segments;
+        return Some((Space { segments: None, ..space }, Product { segments, ..product }));
+    }
+    let (text, ends) = read_segments(text);
     let mut pieces = text.split(" scale ");
     let text = pieces.next()?;
     let (text, native) = match text.trim().strip_suffix(" native") {
@@ -197,7 +219,7 @@ fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
     for scale in pieces {
         product = product.scaled(read_scale(scale, inputs)?);
     }
-    Some((space, product))
+    Some((segmented(space, ends, inputs)?, product))
 }
 
 /// `left s:128`.
@@ -245,7 +267,10 @@ impl Product {
         let dtypes = [left, right].map(|(input, _)| inputs[input.0 as usize].dtype);
         let accumulation = Accumulation::of(dtypes);
         let scales = Vec::new();
-        agree.then_some((space, Product { left, right, inner, elem, accumulation, scales }))
+        agree.then_some((
+            space,
+            Product { left, right, inner, elem, accumulation, scales, segments: None },
+        ))
     }
 }
 

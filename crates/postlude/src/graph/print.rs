@@ -37,12 +37,15 @@ impl fmt::Display for Graph {
                 let name = &self.inputs()[input.0 as usize].name;
                 write!(f, " scale {} {name}:{run}", side.name())?;
             }
-            writeln!(f)?;
+            if let Some(ends) = &product.segments {
+                write!(f, " contracts {ends}")?;
+            }
+            writeln!(f, "{}", segments_text(self.space()))?;
         }
         if self.products().is_empty() {
             let Space { batch, row, column, .. } = self.space();
             let dims: Vec<_> = batch.iter().chain([row, column]).cloned().collect();
-            writeln!(f, "    space {}", shape::list(&dims))?;
+            writeln!(f, "    space {}{}", shape::list(&dims), segments_text(self.space()))?;
         }
         for split in &self.space().splits {
             let dim = |columns: &Columns| self.space().column_dim(*columns);
@@ -130,6 +133,11 @@ impl Graph {
             }
         }
     }
+}
+
+/// The input that says where segments of rows end, behind a product or a space.
+fn segments_text(space: &Space) -> String {
+    space.segments.as_ref().map_or_else(String::new, |ends| format!(" segments {ends}"))
 }
 
 /// A part as the text of a graph names it.

@@ -20,6 +20,9 @@ pub struct Product {
     pub accumulation: Accumulation,
     /// Factors of the sums of runs of K, in f32 and in this order.
     pub scales: Vec<BlockScale>,
+    /// Where the contraction is cut into segments, which the one batch dim numbers: the input whose elements are the places
+    /// that each ends before.
+    pub segments: Option<String>,
 }
 
 /// A factor that is constant along runs of K: it multiplies each run's sum.

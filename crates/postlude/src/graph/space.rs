@@ -1,6 +1,7 @@
 //! The dims that a graph's values vary along, and what a declared dim means among them.
 
-use super::{Axes, Columns, Product, Side, Split};
+use super::{Axes, Columns, Input, Product, Side, Split};
+use crate::dtype::DType;
 use crate::shape::Dim;
 
 /// The dims that the body's values vary along: those of every product.
@@ -17,6 +18,9 @@ pub struct Space {
     pub parts: Vec<Dim>,
     /// Columns that are split into parts of named sizes.
     pub splits: Vec<Split>,
+    /// Where rows are cut into segments: the input whose elements are the rows that each ends before. The one batch dim
+    /// numbers the segments, so a value that varies along rows varies with the batch, and a row has one batch only.
+    pub segments: Option<String>,
 }
 
 impl Space {
@@ -25,16 +29,34 @@ impl Space {
 
     /// One whose columns are not split.
     pub(crate) fn new(batch: Vec<Dim>, row: Dim, column: Dim) -> Space {
-        Space { batch, row, column, parts: Vec::new(), splits: Vec::new() }
+        Space { batch, row, column, parts: Vec::new(), splits: Vec::new(), segments: None }
+    }
+
+    /// The same space with its rows cut into segments that end where an input says; `None` where its dims do not fit.
+    pub(crate) fn segmented(mut self, ends: &Input) -> Option<Space> {
+        let [segments] = ends.dims.as_deref()? else { return None };
+        let is_own = self.batch.is_empty() || self.batch == [segments.clone()];
+        let matrix = [&self.row, &self.column];
+        let fits = is_own && !matrix.iter().any(|dim| dim.same_base(segments));
+        self.batch = vec![segments.clone()];
+        self.segments = Some(ends.name.clone());
+        (fits && ends.dtype == DType::I32).then_some(self)
+    }
+
+    /// Whether rows are cut into segments.
+    pub(crate) fn is_segmented(&self) -> bool {
+        self.segments.is_some()
     }
 
     /// The space of an operand of a product: its own rows, and K as columns.
     pub(crate) fn of_operand(&self, product: &Product, side: Side) -> Space {
-        let row = match side {
-            Side::Left => &self.row,
-            Side::Right => &self.column,
+        let (row, batch) = match side {
+            // Which segment a row is in does not change it.
+            Side::Left if self.is_segmented() => (&self.row, Vec::new()),
+            Side::Left => (&self.row, self.batch.clone()),
+            Side::Right => (&self.column, self.batch.clone()),
         };
-        Space::new(self.batch.clone(), row.clone(), product.inner.clone())
+        Space::new(batch, row.clone(), product.inner.clone())
     }
 
     /// The axes a value with these dims has, whatever their order; `None` when a dim is not the product's or stands twice.
@@ -56,6 +78,10 @@ impl Space {
                 return None;
             }
         }
+        if self.is_segmented() && axes.row.is_some() {
+            // A row's segment is data: no tensor has both dims.
+            return (!axes.batch).then_some(Axes { batch: true, ..axes });
+        }
         Some(axes)
     }
 
@@ -63,6 +89,8 @@ impl Space {
     /// that of all rows.
     pub fn row_run(&self, dim: &Dim) -> Option<u32> {
         match (dim, &self.row) {
+            // Segments begin in any row, so runs of rows would cross them.
+            _ if self.is_segmented() => (*dim == self.row).then_some(1),
             (Dim::Name { name, divisor }, Dim::Name { name: own, divisor: all }) => {
                 (name == own && divisor % all == 0).then(|| divisor / all)
             }
@@ -96,7 +124,8 @@ impl Space {
 
     /// Whether both are spaces of the same product's dims, whatever is split.
     pub(crate) fn has_dims_of(&self, other: &Space) -> bool {
-        (&self.batch, &self.row, &self.column) == (&other.batch, &other.row, &other.column)
+        (&self.batch, &self.row, &self.column, &self.segments)
+            == (&other.batch, &other.row, &other.column, &other.segments)
     }
 
     /// The columns that a dim stands for: the product's, or those of a part that a split names.
@@ -148,7 +177,8 @@ impl Space {
 
     /// The dims of a value with these axes, in the order batch, row, column.
     pub fn dims(&self, axes: Axes) -> Vec<Dim> {
-        let batch = self.batch.iter().filter(|_| axes.batch).cloned();
+        let has_batch = axes.batch && !(self.is_segmented() && axes.row.is_some());
+        let batch = self.batch.iter().filter(|_| has_batch).cloned();
         let row = axes.row.map(|run| self.row_dim(run));
         let column = axes.columns().map(|columns| self.column_dim(columns));
         batch.chain(row).chain(column).collect()

@@ -104,7 +104,11 @@ impl Graph {
             }
             Op::Constant(constant) => Ok(scalar(constant.elem())),
             Op::Index(axis) => Ok(self.index_type(*axis)),
-            Op::Extent(_) => Ok(scalar(Elem::F32)),
+            Op::Extent(axes) => {
+                // Segments have rows of their own number.
+                let batch = self.space().is_segmented() && axes.row.is_some();
+                Ok(Type { elem: Elem::F32, axes: Axes { batch, ..Axes::SCALAR } })
+            }
             Op::Size(_) => Ok(scalar(Elem::I32)),
             Op::Round(to, a, bits) => self.round_type(*to, *a, *bits),
             Op::Philox(words) => self.philox_type(words),
@@ -128,8 +132,8 @@ impl Graph {
                 let ty = self.ty(*a);
                 let elem =
                     fold.gives(ty.elem).ok_or(Broken::Elem { op: fold.name(), elem: ty.elem })?;
-                let axes = over.leaves(ty.axes).ok_or(Broken::Axes { op: fold.name() })?;
-                Ok(Type { elem, axes })
+                let axes = over.leaves(ty.axes).filter(|_| self.folds_segments_apart(*over));
+                Ok(Type { elem, axes: axes.ok_or(Broken::Axes { op: fold.name() })? })
             }
             Op::ReduceWeighted(fold, over, a, weights) => {
                 let (ty, weight) = (self.ty(*a), self.ty(*weights));
@@ -143,6 +147,7 @@ impl Graph {
                 let own =
                     own(weight.axes.column, ty.axes.column) && own(weight.axes.row, ty.axes.row);
                 let whole = own && ty.axes.join(weight.axes) == Some(ty.axes);
+                let whole = whole && self.folds_segments_apart(*over);
                 let axes = over.leaves(ty.axes).filter(|_| whole);
                 Ok(Type { elem, axes: axes.ok_or(Broken::Axes { op: fold.name() })? })
             }
@@ -168,9 +173,15 @@ impl Graph {
         }
     }
 
+    /// Whether a reduction folds rows of one segment only, and all of them: segments are folded by a reduction of their own.
+    fn folds_segments_apart(&self, over: Over) -> bool {
+        !self.space().is_segmented()
+            || !(over.batch && over.row.is_some() || matches!(over.row, Some(Run::Group(_))))
+    }
+
     fn index_type(&self, axis: IndexAxis) -> Type {
         let axes = match axis {
-            IndexAxis::Row => Axes::ROWS,
+            IndexAxis::Row => Axes { batch: self.space().is_segmented(), ..Axes::ROWS },
             IndexAxis::Column => Axes::SCALAR.along(self.space().accumulator_axes().columns()),
             IndexAxis::Batch | IndexAxis::BatchDim(_) => {
                 Axes { batch: !self.space().batch.is_empty(), ..Axes::SCALAR }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use crate::cpu::Engine;
 use crate::error::Error;
-use crate::graph::{Earlier, Graph, InputId, MathMode};
 #[cfg(feature = "sim")]
-use crate::graph::{Input, Output};
+use crate::graph::Output;
+use crate::graph::{Earlier, Graph, Input, InputId, MathMode};
 use crate::kernel::{Backend, Compiled};
 #[cfg(feature = "sim")]
 use crate::placement::Placement;
@@ -71,7 +71,8 @@ impl<'c> Call<'c> {
                 let (graph, math) = (&compiled.defined, compiled.options.math);
                 let all = reference::evaluate_inputs(graph, self.problem, &self.inputs, math, tell);
                 for (output, evaluated) in self.outputs.iter_mut().zip(all) {
-                    output.copy_from(evaluated.tensor()?.view());
+                    let written = evaluated.written_over(output.view())?;
+                    output.copy_from(written.view());
                 }
                 Ok(())
             }
@@ -214,6 +215,8 @@ pub struct Prepared {
     own: Vec<usize>,
     /// How many inputs a call passes.
     passed: usize,
+    /// Whether ends of segments, which are data, are to be checked in every call.
+    segmented: bool,
     /// What computes its computed inputs, with the places of what they read.
     earlier: Arc<[PreparedBefore]>,
 }
@@ -255,6 +258,7 @@ impl Prepared {
             outputs: graph.results().iter().map(|result| problem.shape(result.dims)).collect(),
             own: graph.own_results(),
             passed: graph.passed_inputs().count(),
+            segmented: graph.has_segments(),
             graph: graph.clone(),
         })
     }
@@ -278,11 +282,13 @@ impl Prepared {
         inputs: &[Argument<'_>],
         outputs: &mut [TensorViewMut<'_>],
     ) -> Result<(), Error> {
+        let problem = self.engine.problem();
         if !self.fits(inputs, outputs) {
             // What exactly is wrong.
-            let problem = self.engine.problem();
             problem.check_inputs(&self.graph, inputs)?;
             problem.check_outputs(&self.graph, outputs)?;
+        } else if self.segmented {
+            problem.check_segments(&self.graph, inputs)?;
         }
         self.run_validated(inputs, outputs)
     }
@@ -307,6 +313,15 @@ impl Prepared {
                 .collect::<Result<Vec<_>, _>>()?;
             let own: Vec<Argument<'_>> =
                 places.iter().map(|place| value_at(inputs, &computed, *place)).collect();
+            if prepared.graph.space().is_segmented() {
+                // Rows behind the last segment stay what they are.
+                for (target, tensor) in targets.iter().zip(&mut tensors) {
+                    let input = target.map(|target| &self.graph.inputs()[target.0 as usize]);
+                    if let Some(place) = input.and_then(Input::result_place) {
+                        tensor.view_mut().copy_from(outputs[place].view());
+                    }
+                }
+            }
             let mut views: Vec<_> = tensors.iter_mut().map(Tensor::view_mut).collect();
             prepared.run_validated(&own, &mut views)?;
             for (target, tensor) in targets.iter().zip(tensors) {

@@ -1,7 +1,9 @@
 //! What no launch computes: rules of a tile program, so that a refusal names the statement and its cure.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Concat, Dependence, Fold, Graph, Kind, NodeId, Op, Part, Run, Space, Top};
+use crate::graph::{
+    Concat, Dependence, Fold, Graph, Kind, Node, NodeId, Op, Part, Run, Space, Top,
+};
 use crate::placement::Major;
 use crate::problem::Problem;
 use crate::shape::Dim;
@@ -16,6 +18,7 @@ use super::runs::is_reduction_of_run;
 /// Refuses what no launch computes.
 pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
     let graph = program.graph();
+    refuse_segments(program)?;
     refuse_row_runs(program)?;
     refuse_runs(program)?;
     refuse_reductions(program)?;
@@ -54,6 +57,32 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
         }
         if output.dtype == DType::B1 && packed_major(graph.space(), &output.dims).is_none() {
             return Err(LowerRefusal::PackedBatches { name: name(), bytes });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what tiles of segmented rows do not finish: a segment without rows has no tile, and no launch knows how many
+/// tiles of a segment will arrive.
+fn refuse_segments(program: &TileProgram) -> Result<(), LowerRefusal> {
+    let graph = program.graph();
+    if !graph.space().is_segmented() {
+        return Ok(());
+    }
+    if let Some(reduction) = program.reductions.first() {
+        return Err(Rule::SegmentedRows.at(graph, reduction.node));
+    }
+    let counts = |node: &Node| matches!(node.op, Op::Extent(axes) if axes.row.is_some());
+    let live = graph.nodes().filter(|(id, _)| program.live[id.index()]);
+    if let Some((id, _)) = live.into_iter().find(|(_, node)| counts(node)) {
+        return Err(Rule::SegmentedRows.at(graph, id));
+    }
+    for output in graph.outputs() {
+        let axes = graph.space().axes(&output.dims);
+        let bits = output.dtype == DType::B1
+            && packed_major(graph.space(), &output.dims) == Some(Major::Column);
+        if axes.is_none_or(|axes| axes.row.is_none()) || bits {
+            return Err(Rule::SegmentedRows.at(graph, output.value));
         }
     }
     Ok(())

@@ -63,6 +63,8 @@ pub(crate) enum Rule {
     ScaledParts,
     /// Indices of several rows of a part.
     IndexInPart,
+    /// `sum(D, T)` of segmented rows.
+    SegmentedRows,
 }
 
 impl Rule {
@@ -134,6 +136,9 @@ impl Rule {
             Rule::ScaledParts => {
                 "parts of the product's columns are products of their own, which have no block scales"
             }
+            Rule::SegmentedRows => {
+                "a launch of segmented rows finishes what its own tiles hold; this folds over tiles, or counts rows"
+            }
             Rule::IndexInPart => {
                 "a launch counts columns, and these indices are counted within a part of them"
             }
@@ -192,6 +197,9 @@ impl Rule {
             }
             Rule::RunsOfParts => "reduce the part itself, or use the runs in a second kernel",
             Rule::ScaledParts => "take the parts in a second kernel",
+            Rule::SegmentedRows => {
+                "store the value, and fold it in a second kernel, or run it on the CPU"
+            }
             Rule::IndexInPart => {
                 "store the part and take the indices in a second kernel, write `argmax(part, dim)` of one row, or run it on the CPU"
             }
@@ -245,6 +253,7 @@ mod tests {
         Rule::RunsOfParts,
         Rule::UnevenWindow,
         Rule::IndexInPart,
+        Rule::SegmentedRows,
     ];
 
     #[test]

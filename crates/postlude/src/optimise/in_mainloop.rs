@@ -11,7 +11,8 @@ pub(crate) fn operands_in_mainloop(
     computes: impl Fn(&Input) -> bool,
 ) -> Option<(Side, Graph)> {
     let [product] = graph.products() else { return None };
-    if graph.has_scales() || graph.has_operand_in_mainloop() {
+    let segmented = graph.ends().or(graph.contraction_ends()).is_some();
+    if graph.has_scales() || graph.has_operand_in_mainloop() || segmented {
         return None;
     }
     let candidate = |side: &Side| {

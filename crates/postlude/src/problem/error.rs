@@ -49,6 +49,10 @@ pub enum BindError {
     SelfOverlap { name: String, strides: Vec<isize> },
     #[error("output `{name}` does not lie as it did when the call was prepared")]
     Moved { name: String },
+    #[error(
+        "element {place} of `{name}` is {end}: a segment ends behind the one before, which is {before}, and within {rows} rows"
+    )]
+    SegmentEnd { name: String, place: usize, end: i64, before: i64, rows: i64 },
     #[error("the problem was bound for another kernel")]
     OtherProblem,
 }
@@ -77,6 +81,7 @@ impl BindError {
             | BindError::OutputCount { .. }
             | BindError::SelfOverlap { .. }
             | BindError::Moved { .. }
+            | BindError::SegmentEnd { .. }
             | BindError::OtherProblem => None,
         }
     }
@@ -110,6 +115,9 @@ impl BindError {
             }
             BindError::SelfOverlap { .. } => {
                 Some("give the output memory of its own for every element".to_owned())
+            }
+            BindError::SegmentEnd { name, .. } => {
+                Some(format!("let `{name}` rise: the cumulated numbers of the segments' rows"))
             }
             BindError::Missing { .. }
             | BindError::Unknown { .. }

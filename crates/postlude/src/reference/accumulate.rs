@@ -6,6 +6,8 @@ use crate::dtype::Elem;
 use crate::graph::fold::sums_exactly;
 use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Side, Value};
 
+use crate::problem::Segments;
+
 use super::array::Frame;
 use super::evaluate::Call;
 use super::operand::{Matrix, matrices};
@@ -48,9 +50,33 @@ pub(super) fn accumulate(
     let (columns, inner) = (frame.columns.len(), call.problem.inner);
     let eight_bit_depth = eight_bit_depth(call, product);
     let mut all = Vec::with_capacity(frame.len());
-    let lefts = matrices(call, product, Side::Left, &frame.rows, frame.batches);
-    let rights = matrices(call, product, Side::Right, &frame.columns, frame.batches);
+    // Rows that are cut into segments are one batch of A, and each meets its segment's B.
+    let segments = frame.segments.as_deref();
+    let right_batches = segments.map_or(frame.batches, |_| call.problem.batch);
+    let contraction = call.graph.contraction_ends().map(|ends| call.tensor(ends));
+    let contraction = contraction.map(|ends| Segments::new(ends, inner));
+    let own = |batches: usize| contraction.as_ref().map_or(batches, |_| batches.min(1));
+    let mut lefts = matrices(call, product, Side::Left, &frame.rows, own(frame.batches));
+    let mut rights = matrices(call, product, Side::Right, &frame.columns, own(right_batches));
+    if let Some(segments) = contraction {
+        // Both operands are those of all segments, and each segment has its part of K.
+        let parts = |all: &[Matrix], (input, _): (InputId, Orientation)| -> Vec<Matrix> {
+            let dtype = call.graph.inputs()[input.0 as usize].dtype;
+            let of = |segment: usize| all.first().map(|it| it.part(segments.rows(segment), dtype));
+            (0..segments.count()).filter_map(of).collect()
+        };
+        (lefts, rights) = (parts(&lefts, product.left), parts(&rights, product.right));
+    }
     let dots = Dots { elem: product.elem, eight_bit_depth, run: product.scaled_run() };
+    if let Some(segments) = segments {
+        let Some(left) = lefts.first() else { return all };
+        for (row, place) in frame.rows.chosen.iter().enumerate() {
+            let right = &rights[segments[*place]];
+            all.extend((0..columns).map(|column| dots.dot((left, row), (right, column))));
+            progress.add((columns * inner) as u64);
+        }
+        return all;
+    }
     for (left, right) in lefts.iter().zip(&rights) {
         let mut block = vec![Value::exact(0.0); frame.rows.len() * columns];
         let rows_from = |(at, out): (usize, &mut [Value])| {

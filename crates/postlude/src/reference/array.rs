@@ -4,6 +4,7 @@
 //! [`Places`] says which, and a [`View`] finds the element that a place of a larger or finer array sees.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -58,11 +59,18 @@ pub(super) struct Frame {
     pub(super) batches: usize,
     pub(super) rows: Places,
     pub(super) columns: Places,
+    /// Of rows that are cut into segments, the segment of each row of the problem: the batch of values without rows.
+    pub(super) segments: Option<Arc<Vec<usize>>>,
 }
 
 impl Frame {
     pub(super) fn len(&self) -> usize {
         self.batches * self.rows.len() * self.columns.len()
+    }
+
+    /// The batch that an element is of, given its place along batches and its row of the problem.
+    pub(super) fn batch_of(&self, batch: usize, row: usize) -> usize {
+        self.segments.as_ref().map_or(batch, |segments| segments[row])
     }
 }
 
@@ -103,6 +111,10 @@ impl Array {
         View {
             array: self,
             one_batch: self.frame.batches == 1,
+            batches: frame
+                .segments
+                .as_ref()
+                .map(|segments| frame.rows.chosen.iter().map(|row| segments[*row]).collect()),
             rows: positions(&self.frame.rows, &frame.rows),
             columns: positions(&self.frame.columns, &frame.columns),
         }
@@ -119,6 +131,8 @@ impl Array {
 pub(super) struct View<'a> {
     pub(super) array: &'a Array,
     one_batch: bool,
+    /// The batch of each row, where rows are cut into segments.
+    batches: Option<Vec<usize>>,
     rows: Vec<usize>,
     columns: Vec<usize>,
 }
@@ -127,7 +141,11 @@ impl View<'_> {
     /// Where the element is that a position of the frame sees.
     pub(super) fn index(&self, [batch, row, column]: [usize; 3]) -> usize {
         let Frame { rows, columns, .. } = &self.array.frame;
-        let batch = if self.one_batch { 0 } else { batch };
+        let batch = match &self.batches {
+            _ if self.one_batch => 0,
+            Some(batches) => batches[row],
+            None => batch,
+        };
         (batch * rows.len() + self.rows[row]) * columns.len() + self.columns[column]
     }
 }

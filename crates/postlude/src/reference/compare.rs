@@ -125,6 +125,19 @@ impl Evaluated {
         Tensor::from_values(self.dtype, self.shape.clone(), &values)
     }
 
+    /// The nominal result over what a tensor holds: elements that a kernel does not write stay as they are.
+    pub(crate) fn written_over(&self, before: TensorView<'_>) -> Result<Tensor, TensorError> {
+        let Some(places) = &self.places else { return self.tensor() };
+        let before = before.to_tensor();
+        let count = self.shape.iter().product();
+        let mut values: Vec<f64> =
+            (0..count).map(|at| dtype::load(self.dtype, before.bytes(), at)).collect();
+        for (place, value) in places.iter().zip(&self.values) {
+            values[*place] = value.nominal;
+        }
+        Tensor::from_values(self.dtype, self.shape.clone(), &values)
+    }
+
     /// How far `got` lies from the nominal value of an element of [`Evaluated::values`], in units of what is allowed on that
     /// side: at most 1 when it is allowed.
     pub fn distance(&self, at: usize, got: f64) -> f64 {

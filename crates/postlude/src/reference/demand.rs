@@ -3,6 +3,8 @@
 //! In: rows and columns of outputs. Out: a [`Frame`] for every node, the smallest rectangle that holds them; nothing for
 //! nodes that no wanted output needs. A reduction needs all that it folds.
 
+use std::sync::Arc;
+
 use crate::graph::{Dependence, Graph, NodeId, Op, Over, Run};
 use crate::problem::Problem;
 
@@ -23,7 +25,12 @@ struct Marks {
 }
 
 /// The needed elements of every node.
-pub(super) fn frames(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> Vec<Option<Frame>> {
+pub(super) fn frames(
+    graph: &Graph,
+    problem: &Problem,
+    wanted: &[Wanted],
+    segments: Option<&Arc<Vec<usize>>>,
+) -> Vec<Option<Frame>> {
     let mut marks: Vec<Option<Marks>> = graph.nodes().map(|_| None).collect();
     for wanted in wanted {
         for value in graph.outputs()[wanted.output].values() {
@@ -38,7 +45,15 @@ pub(super) fn frames(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> Vec
             chosen: (0..marks.len()).filter(|place| marks[*place]).collect(),
         };
         let [batches, ..] = problem.extents(node.ty.axes);
-        let frame = Frame { batches, rows: chosen(&own.rows), columns: chosen(&own.columns) };
+        // Without a segment there are no values of rows.
+        let none = segments.is_some() && problem.batch == 0 && node.ty.axes.row.is_some();
+        let rows = if none { vec![false; own.rows.len()] } else { own.rows.clone() };
+        let frame = Frame {
+            batches,
+            rows: chosen(&rows),
+            columns: chosen(&own.columns),
+            segments: segments.filter(|_| node.ty.axes.row.is_some()).cloned(),
+        };
         for operand in node.op.operands() {
             let (rows, columns) = needs(graph, problem, &node.op, operand, &frame);
             mark(&mut marks, graph, problem, operand, &rows, &columns);

@@ -1,12 +1,14 @@
 //! The body, node by node.
 
+use std::sync::Arc;
+
 use crate::dtype;
 use crate::functions::{self, Accuracy, Function, ONE_PLUS_ERF};
 use crate::graph::{
-    Binary, Fold, Graph, IndexAxis, Input, InputId, MathMode, NodeId, Op, Unary, Value, fma,
+    Axes, Binary, Fold, Graph, IndexAxis, Input, InputId, MathMode, NodeId, Op, Unary, Value, fma,
     least_accuracies, philox_of, rounded_by,
 };
-use crate::problem::{Argument, BodyStrides, Problem, input_tensor};
+use crate::problem::{Argument, BodyStrides, Problem, Segments, input_tensor};
 use crate::tensor::TensorView;
 
 use super::alternatives::{self, Alternatives};
@@ -54,8 +56,39 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Rows that are cut into segments.
+#[derive(Clone)]
+pub(super) struct CutRows {
+    pub(super) segments: Segments,
+    /// The segment of every row.
+    pub(super) of_rows: Arc<Vec<usize>>,
+}
+
+impl Call<'_> {
+    /// The segments of the rows, where they are cut.
+    pub(super) fn cut_rows(self) -> Option<CutRows> {
+        let segments = Segments::new(self.tensor(self.graph.ends()?), self.problem.rows);
+        let of_rows = Arc::new(segments.of_rows(self.problem.rows));
+        Some(CutRows { segments, of_rows })
+    }
+
+    /// What a kernel writes of what is wanted: no rows behind the last segment.
+    pub(super) fn written(self, wanted: &[Wanted]) -> Vec<Wanted> {
+        let mut wanted = wanted.to_vec();
+        let Some(cut) = self.cut_rows() else { return wanted };
+        for one in &mut wanted {
+            let axes = self.graph.output_axes(&self.graph.outputs()[one.output]);
+            if axes.is_some_and(|axes| axes.row.is_some()) {
+                one.rows.chosen.retain(|row| *row < cut.segments.written());
+            }
+        }
+        wanted
+    }
+}
+
 struct Evaluation<'a> {
     call: Call<'a>,
+    cut: Option<CutRows>,
     accuracies: &'a [Accuracy],
     arrays: Vec<Option<Array>>,
     progress: &'a Progress<'a>,
@@ -70,10 +103,12 @@ pub(super) fn evaluate(
     let graph = call.graph;
     // All outputs count, wanted or not: how accurate a function is does not depend on what is looked at.
     let accuracies = &least_accuracies(graph, call.math);
-    let mut frames = demand::frames(graph, call.problem, wanted);
+    let cut = call.cut_rows();
+    let of_rows = cut.as_ref().map(|cut| &cut.of_rows);
+    let mut frames = demand::frames(graph, call.problem, wanted, of_rows);
     let last_use = last_uses(graph);
     let arrays = Vec::with_capacity(graph.len());
-    let mut evaluation = Evaluation { call, accuracies, arrays, progress };
+    let mut evaluation = Evaluation { call, cut, accuracies, arrays, progress };
     let mut outputs: Vec<Option<Evaluated>> = wanted.iter().map(|_| None).collect();
     for (id, node) in graph.nodes() {
         let array = frames[id.index()].take().map(|frame| {
@@ -88,7 +123,7 @@ pub(super) fn evaluate(
             if declared.values().max() == Some(id) {
                 let arrays: Vec<&Array> =
                     declared.values().map(|value| evaluation.array(value)).collect();
-                *output = Some(store::store(call, wanted, &arrays));
+                *output = Some(store::store(call, evaluation.cut.as_ref(), wanted, &arrays));
             }
         }
         for operand in node.op.operands().filter(|operand| last_use[operand.index()] == Some(id)) {
@@ -137,6 +172,13 @@ impl Evaluation<'_> {
             }
             Op::Input(input) => self.input(*input, &frame),
             Op::Constant(constant) => vec![Value::exact(constant.as_f64()); frame.len()],
+            Op::Extent(axes) if axes.row.is_some() && self.cut.is_some() => {
+                let columns = problem.extents(Axes { row: None, ..*axes })[2] as f64;
+                each(&frame, |[batch, ..]| {
+                    let rows = self.cut.as_ref().map_or(0, |cut| cut.segments.rows(batch).len());
+                    Value::exact(rows as f64 * columns).round_f32()
+                })
+            }
             Op::Extent(axes) => {
                 let size = problem.extents(*axes).iter().map(|n| *n as f64).product();
                 vec![Value::exact(size).round_f32(); frame.len()]
@@ -164,11 +206,15 @@ impl Evaluation<'_> {
             Op::Philox(words) => return self.map(frame, *words, philox_of),
             Op::Take(table, index) => return self.take(frame, *table, *index),
             Op::Reduce(fold, over, a) => {
-                let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
+                let cut = self.cut.as_ref().map(|cut| &cut.segments);
+                let how =
+                    reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy, cut };
                 return reduce::reduce(self.array(*a), frame, &how);
             }
             Op::ReduceWeighted(fold, over, a, weights) => {
-                let how = reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy };
+                let cut = self.cut.as_ref().map(|cut| &cut.segments);
+                let how =
+                    reduce::Reduction { fold: *fold, over: *over, elem: elem(a), accuracy, cut };
                 let weights = self.array(*weights);
                 return reduce::reduce_weighted(self.array(*a), weights, frame, &how);
             }
@@ -430,7 +476,8 @@ impl Evaluation<'_> {
                 let index_at = index.index([batch, row, column]);
                 let place = index.array.values[index_at];
                 let position = |column: f64| {
-                    let batch = if of.frame.batches == 1 { 0 } else { batch };
+                    let own = frame.batch_of(batch, frame.rows.chosen[row]);
+                    let batch = if of.frame.batches == 1 { 0 } else { own };
                     let row = of.frame.rows.seen_from(frame.rows.chosen[row], frame.rows.of);
                     let inside = column >= 0.0 && column < width as f64;
                     inside.then(|| of.position([batch, row, column as usize]))
@@ -498,7 +545,8 @@ fn gather<'a>(
         for (column, value) in out.iter_mut().enumerate() {
             let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
             let (array, [batch, row, column_there]) = source(place);
-            let batch = if array.frame.batches == 1 { 0 } else { batch };
+            let own = frame.batch_of(batch, row);
+            let batch = if array.frame.batches == 1 { 0 } else { own };
             let row = array.frame.rows.seen_from(row, frame.rows.of);
             let position = array.position([batch, row, column_there]);
             *value = array.values[position];

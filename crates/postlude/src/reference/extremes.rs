@@ -154,6 +154,10 @@ pub(super) fn settle(
     Certainty { node, over }: Certainty,
     answer: impl Fn([usize; 3]) -> Value,
 ) {
+    // Groups of segmented rows are not those of the places alone.
+    if over.row.is_some() && array.frame.segments.is_some() {
+        return;
+    }
     let folds_whole = (over.row.is_none() || array.frame.rows.is_all())
         && (over.column.is_none() || array.frame.columns.is_all());
     if !folds_whole {

@@ -1,6 +1,7 @@
 //! Operands of a product as dense matrices, and the inputs that graphs compute.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::dtype::{self, DType};
@@ -205,6 +206,17 @@ impl Matrix {
             (rows().map(of_row).collect(), rows().map(is_split).collect())
         };
         Matrix { values, spreads, inner, lowest_bits, split, factors }
+    }
+
+    /// The same rows with a part of their K.
+    pub(super) fn part(&self, inner: Range<usize>, dtype: DType) -> Matrix {
+        let rows = self.lowest_bits.len();
+        let cut = |values: &[f64]| -> Vec<f64> {
+            let starts = (0..rows).filter(|_| !values.is_empty()).map(|row| row * self.inner);
+            starts.flat_map(|at| values[at + inner.start..at + inner.end].iter().copied()).collect()
+        };
+        let (values, spreads) = (cut(&self.values), cut(&self.spreads));
+        Matrix::new(values, spreads, dtype, inner.len(), rows, Vec::new())
     }
 
     /// A run of a row of the matrix.

@@ -9,6 +9,7 @@ use crate::dtype::Elem;
 use crate::functions::Accuracy;
 use crate::graph::fold::Candidates;
 use crate::graph::{Binary, Fold, Over, Run, Unary, Value};
+use crate::problem::Segments;
 
 use super::alternatives::{self, Alternatives, MOST_INDICES};
 use super::array::{Array, Assumed, Frame, each_row};
@@ -20,11 +21,13 @@ const MOST_COMBINATIONS: usize = 32;
 const MOST_ASSUMPTIONS: usize = 64;
 
 /// How elements are folded.
-pub(super) struct Reduction {
+pub(super) struct Reduction<'a> {
     pub(super) fold: Fold,
     pub(super) over: Over,
     pub(super) elem: Elem,
     pub(super) accuracy: Accuracy,
+    /// Where rows are cut into segments: each is folded for itself.
+    pub(super) cut: Option<&'a Segments>,
 }
 
 /// A term of a reduction that may be one of several.
@@ -43,7 +46,7 @@ struct Folded {
 }
 
 /// The reduction's elements.
-pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
+pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction<'_>) -> Array {
     // A condition that holds somewhere in a group holds somewhere in one of its parts.
     let assumed = source.assumed.as_ref();
     let assumed = assumed.and_then(|all| Some((all, extremes::remaining(all.over, how.over)?)));
@@ -53,7 +56,7 @@ pub(super) fn reduce(source: &Array, frame: Frame, how: &Reduction) -> Array {
         let mut terms = Vec::new();
         for (column, value) in out.iter_mut().enumerate() {
             let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
-            find_terms(source, &how.over, place, &mut positions);
+            find_terms(source, how, place, &mut positions);
             terms.clear();
             terms.extend(positions.iter().map(|position| source.values[*position]));
             if let Some(candidates) = Candidates::of_fold(how.fold, &terms) {
@@ -100,7 +103,7 @@ pub(super) fn reduce_weighted(
     source: &Array,
     weights: &Array,
     frame: Frame,
-    how: &Reduction,
+    how: &Reduction<'_>,
 ) -> Array {
     let weights = weights.view(&source.frame);
     let (rows, columns) = (source.frame.rows.len(), source.frame.columns.len());
@@ -108,7 +111,7 @@ pub(super) fn reduce_weighted(
         let mut positions = Vec::new();
         for (column, value) in out.iter_mut().enumerate() {
             let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
-            find_terms(source, &how.over, place, &mut positions);
+            find_terms(source, how, place, &mut positions);
             let term = |at: &usize| {
                 let place = [at / columns / rows, at / columns % rows, at % columns];
                 [source.values[*at], weights.array.values[weights.index(place)]]
@@ -130,13 +133,19 @@ fn of_indices(candidates: &Candidates) -> (Value, Option<Alternatives>) {
 /// The positions of all elements that are folded into one.
 fn find_terms(
     source: &Array,
-    over: &Over,
+    Reduction { over, cut, .. }: &Reduction<'_>,
     [batch, row, column]: [usize; 3],
     found: &mut Vec<usize>,
 ) {
-    let Frame { batches, rows, columns } = &source.frame;
-    let batches = if over.batch { 0..*batches } else { batch..batch + 1 };
-    let rows = Run::terms(over.row, row, rows.of);
+    let Frame { batches, rows, columns, .. } = &source.frame;
+    // Rows that are cut into segments are one batch, and their reduction has one for each segment.
+    let cut = cut.filter(|_| over.row.is_some() && source.frame.segments.is_some());
+    let (batches, rows) = if let Some(cut) = cut {
+        (0..1, cut.rows(batch))
+    } else {
+        let batches = if over.batch { 0..*batches } else { batch..batch + 1 };
+        (batches, Run::terms(over.row, row, rows.of))
+    };
     let columns = Run::terms(over.column, column, columns.of);
     found.clear();
     for batch in batches {
@@ -164,7 +173,7 @@ fn uncertain_terms(source: &Array, positions: &[usize], elem: Elem) -> Vec<Uncer
     found.filter_map(|(at, position)| Some(Uncertain { at, pieces: pieces(*position)? })).collect()
 }
 
-impl Reduction {
+impl Reduction<'_> {
     /// What the result may be if a condition holds for one of the terms, whichever; `None` where it is assumed of none.
     fn in_turn(
         &self,

@@ -114,7 +114,7 @@ fn part(graph: &Graph, problem: &Problem, outputs: &[usize], choice: Choice) -> 
 /// How many values of all nodes an evaluation makes, and how many of them are products.
 fn count(graph: &Graph, problem: &Problem, wanted: &[Wanted]) -> (u64, u64) {
     let (mut elements, mut products) = (0, 0);
-    for ((_, node), frame) in graph.nodes().zip(demand::frames(graph, problem, wanted)) {
+    for ((_, node), frame) in graph.nodes().zip(demand::frames(graph, problem, wanted, None)) {
         let count = frame.map_or(0, |frame| frame.len() as u64);
         elements += count;
         products += if matches!(node.op, Op::Accumulator(_)) { count } else { 0 };

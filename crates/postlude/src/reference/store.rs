@@ -8,11 +8,16 @@ use crate::tensor;
 use super::alternatives::{self, Alternatives, MOST_INDICES};
 use super::array::{Array, Frame, View};
 use super::demand::Wanted;
-use super::evaluate::Call;
+use super::evaluate::{Call, CutRows};
 use super::{Coverage, Evaluated, convert};
 
 /// The wanted elements of an output, in the order of a contiguous tensor.
-pub(super) fn store(call: Call<'_>, wanted: &Wanted, arrays: &[&Array]) -> Evaluated {
+pub(super) fn store(
+    call: Call<'_>,
+    cut: Option<&CutRows>,
+    wanted: &Wanted,
+    arrays: &[&Array],
+) -> Evaluated {
     let Call { graph, problem, .. } = call;
     let output = &graph.outputs()[wanted.output];
     let shape = problem.shape(&output.dims);
@@ -25,7 +30,8 @@ pub(super) fn store(call: Call<'_>, wanted: &Wanted, arrays: &[&Array]) -> Evalu
     };
     let [batches, ..] = problem.extents(axes);
     let Wanted { rows, columns, .. } = wanted.clone();
-    let frame = Frame { batches, rows, columns };
+    let segments = cut.filter(|_| axes.row.is_some()).map(|cut| cut.of_rows.clone());
+    let frame = Frame { batches, rows, columns, segments };
     let views: Vec<View<'_>> = arrays.iter().map(|array| array.view(&frame)).collect();
     let elem = graph.ty(output.value).elem;
     let mut elements = Vec::with_capacity(frame.len() * views.len());

@@ -6,6 +6,7 @@ mod define;
 mod docs;
 mod functions;
 mod gradients;
+mod grouped;
 mod layering;
 mod library;
 mod no_product;

@@ -23,6 +23,8 @@ mod plan;
 mod ranges;
 mod rows;
 mod scaling;
+mod segment_tail;
+mod segments;
 mod shared_values;
 mod short;
 mod slot;

@@ -31,7 +31,7 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs PackedWithoutDims OutputNotStored NoProduct ManyProducts OtherProduct OperandWithoutDims OperandUnrounded SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
-    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
+    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
@@ -43,7 +43,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
 
 variants! { BindError, BIND_ERRORS, bind_variant:
     Missing Unknown SameAs WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
-    InputCount OutputCount SelfOverlap Moved OtherProblem
+    InputCount OutputCount SelfOverlap Moved SegmentEnd OtherProblem
 }
 
 /// One line of the error table.
@@ -193,6 +193,12 @@ const KERNELS: &[(&str, &str)] = &[
     ("SameAsSame", "kernel k(A: f32[M, K], B: f32[N, K] = A, C: f32[M, N] = B) -> D: f32[M, N] { D = A @ B.T + C }"),
     ("SameAsDiffers", "kernel k(A: f32[M, K], B: f16[N, K] = A) -> D: f32[M, N] { D = A @ B.T }"),
     ("SameAsOutput", "kernel k(A: f32[M, K], B: f32[N, K]) -> D: f32[M, N] = A { D = A @ B.T }"),
+    ("SegmentsPlace", "kernel k(A: f32[T, N], ends: i32[E]) -> D: f32[T, N] { D = relu(segments(A, ends)) }"),
+    ("SegmentsEnds", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: f32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
+    ("SegmentsDims", "kernel k(A: f32[T, K], W: f32[F, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
+    ("SegmentsFold", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[] { m = mean(segments(A, ends) @ W.T) }"),
+    ("SegmentsRuns", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[T, N] { m = max(segments(A, ends) @ W.T, T, 8) }"),
+    ("SegmentsUnwritten", "kernel k(A: f32[T, K], W: f32[E, N, K], V: f32[P, N], ends: i32[E]) -> D: f32[T, P] { D = (segments(A, ends) @ W.T) @ V.T }"),
     ("SameBatchDims", "kernel k(A: f32[B, B, M, K], W: f32[K, N]) -> D: f32[B, B, M, N] { D = A @ W }"),
     ("SomeBatchDims", "kernel k(A: f32[B, H, M, K], W: f32[K, N]) -> D: f32[H, M, N] { D = sum(A @ W, B) }"),
     ("ReducesShared", "kernel k(A: f32[B, H, M, K], W: f32[K, N], b: f32[H]) -> D: f32[B, H, M, N] { D = A @ W / sum(b) }"),
@@ -355,6 +361,7 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("OutputCount", "`Compiled::call` without an output".into(), found(&BindError::OutputCount { wanted: 1, given: 0 })),
         row("SelfOverlap", "an output of one row repeated".into(), found(&BindError::SelfOverlap { name: "D".into(), strides: vec![0, 1] })),
         row("Moved", "an output with other strides than when the call was prepared".into(), found(&BindError::Moved { name: "D".into() })),
+        row("SegmentEnd", "`segments(A, ends)` of 3 rows that end in [2, 1, 3]".into(), found(&BindError::SegmentEnd { name: "ends".into(), place: 1, end: 1, before: 2, rows: 3 })),
         row("OtherProblem", "a problem that another kernel bound".into(), found(&BindError::OtherProblem)),
     ];
     in_order(rows, BIND_ERRORS)

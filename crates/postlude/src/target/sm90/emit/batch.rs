@@ -28,6 +28,15 @@ impl<'k> Batch<'k> {
         self.along[dims - 1 - dim].unwrap_or(self.number)
     }
 
+    /// The batch that tensor maps of tiles know: rows of all segments lie in one matrix.
+    pub(crate) fn of_tiles<C: Architecture>(self, k: Kernel<'k, C>, space: &Space) -> Batch<'k> {
+        if !space.is_segmented() {
+            return self;
+        }
+        let zero = k.imm(0);
+        Batch { number: zero, along: self.along.map(|along| along.map(|_| zero)) }
+    }
+
     /// The batch that an operand reads, which has some of the batch dims: `has` is 1 along these and 0 along others.
     pub(crate) fn of_operand(self, has: &[Reg<'k, U32>]) -> Batch<'k> {
         let mut own = self;

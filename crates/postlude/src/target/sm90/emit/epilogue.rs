@@ -163,7 +163,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let first = self.warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row) + self.row;
         let row = |offset: u32| {
             let row = first + offset;
-            let inside = Some(row.lt(self.parameters.rows));
+            let inside = Some(row.lt(work_tile.row_end));
             let place = Place { at: (work_tile.batch, row, zero), inside };
             let mut environment: Environment<'k> = vec![None; length];
             evaluator.issue_loads(&mut environment, Kind::AlongRows, &place);
@@ -342,7 +342,8 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
             whole: self.is_whole(work_tile),
             rows,
             tile_rows: self.blocks.as_ref().map(|_| rows.map(|row| row - work_tile.row)),
-            inside_rows: rows.map(|row| row.lt(self.parameters.rows)),
+            row_end: work_tile.row_end,
+            inside_rows: rows.map(|row| row.lt(work_tile.row_end)),
             column,
             remaining: self.parameters.columns.max(column) - column,
             loads: Vec::new(),
@@ -358,7 +359,7 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
     fn is_whole(&self, work_tile: &WorkTile<'k>) -> Option<Reg<'k, Pred>> {
         let folds = Reductions(self.plan.program).terms().next().is_some();
         (folds && self.plan.schedule.epilogue_loop).then(|| {
-            let rows = (work_tile.row + self.plan.schedule.tile.rows).le(self.parameters.rows);
+            let rows = (work_tile.row + self.plan.schedule.tile.rows).le(work_tile.row_end);
             let width = self.plan.schedule.width();
             rows & (work_tile.column + width).le(self.parameters.columns)
         })

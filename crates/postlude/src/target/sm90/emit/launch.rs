@@ -59,6 +59,12 @@ fn facts(
     parameters.extend(sizes.into_iter().flatten().map(|size| Parameter::U32(size as u32)));
     let batches = problem.batch_sizes.iter().skip(1).rev();
     parameters.extend(batches.map(|size| Parameter::U32(*size as u32)));
+    if let Some(ends) = graph.ends().or(graph.contraction_ends()) {
+        let strides = &placements.input(ends).strides;
+        let stride = strides.first().copied().unwrap_or(0) as i64 * 4;
+        parameters.push(Parameter::Pointer { buffer: Buffer(ends.0), offset: 0 });
+        parameters.push(Parameter::U64(stride as u64));
+    }
     let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
     parameters.extend(raster.map(Parameter::U32));
     let sizes = problem.shape(&program.sizes);
@@ -142,6 +148,9 @@ impl Facts<'_> {
             let transfer = self.schedule.needs.epilogue_stores[place];
             let lies = (strides, width(bound, program.output_window(place)));
             self.push(parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
+            if transfer.major().is_some() && graph.space().is_segmented() {
+                parameters.extend(self.memory(buffer, output.dtype, strides));
+            }
         }
     }
 
@@ -246,7 +255,9 @@ impl Facts<'_> {
             Major::Row => (columns, rows, strides.row),
             Major::Column => (rows, columns, strides.column),
         };
-        let batches = batch_sizes(self.problem);
+        // Rows of all segments lie in one matrix.
+        let segmented = self.problem.segmented;
+        let batches = if segmented { vec![1] } else { batch_sizes(self.problem) };
         let lies = MapDims::new([inner, outer], stride, (&batches, &strides.batch));
         Parameter::Map(TensorMap {
             buffer,

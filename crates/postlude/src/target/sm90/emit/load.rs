@@ -41,17 +41,17 @@ fn for_steps<'k>(
     scheduler: &TileScheduler<'k, Sm90a>,
     body: impl FnOnce(&[Piece<'k>]),
 ) {
-    for_tiles(k, parameters, scheduler, |pieces| {
-        k.for_(0, scheduler.steps, 1, |step| body(&pieces(step)));
+    for_tiles(k, parameters, scheduler, |steps, pieces| {
+        k.for_(0, steps, 1, |step| body(&pieces(step)));
     });
 }
 
-/// Runs `body` for every tile, with what gives the pieces of a step.
+/// Runs `body` for every tile, with its steps and what gives the pieces of one.
 fn for_tiles<'k>(
     k: Kernel<'k, Sm90a>,
     parameters: &Parameters<'k>,
     scheduler: &TileScheduler<'k, Sm90a>,
-    body: impl FnOnce(&dyn Fn(Reg<'k, U32>) -> Vec<Piece<'k>>),
+    body: impl FnOnce(Reg<'k, U32>, &dyn Fn(Reg<'k, U32>) -> Vec<Piece<'k>>),
 ) {
     let stage_depth = parameters.operands[0].part.depth;
     // Without a contraction the one step reads beyond the operands' only column, where there are zeros.
@@ -64,11 +64,15 @@ fn for_tiles<'k>(
         .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
-        body(&|step: Reg<'k, U32>| {
+        let (first, end) = match work_tile.contraction {
+            Some(segment) => (segment.begin, segment.end),
+            None => (first, parameters.inner),
+        };
+        body(work_tile.steps, &|step: Reg<'k, U32>| {
             let depth = step.mad(stage_depth, first);
             let piece = |(place, batch): (usize, &Batch<'k>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
-                Piece { first, depth, batch: *batch }
+                Piece { first, depth, end, batch: *batch }
             };
             batches.iter().enumerate().map(piece).collect()
         });
@@ -116,7 +120,7 @@ pub(super) fn load_elements<'k>(
     let elements: Vec<Option<Elements<'_, 'k>>> = (parameters.operands.iter().enumerate())
         .map(|(place, operand)| {
             let size = if place == 0 { parameters.rows } else { parameters.columns };
-            operand.elements(k, [size, parameters.inner], thread)
+            operand.elements(k, size, thread)
         })
         .collect();
     let beside = Beside::new(k, plan, parameters, scheduler, 0);
@@ -239,8 +243,8 @@ pub(super) fn load_narrow<'k>(
     let (stages, per_byte) = (widener.stages(), widener.elements_of_byte());
     let bytes = plan.schedule.staging_slot_bytes();
     let at = ring.producer();
-    for_tiles(k, parameters, scheduler, |pieces| {
-        k.for_(0, scheduler.steps, stages, |step| {
+    for_tiles(k, parameters, scheduler, |steps, pieces| {
+        k.for_(0, steps, stages, |step| {
             let piece = pieces(step)[place];
             ring.produce_by_warp(&at, |slot| {
                 let inner = piece.depth / per_byte;
@@ -268,18 +272,17 @@ pub(super) fn widen<'k>(
     let rows = if place == 0 { parameters.rows } else { parameters.columns };
     let beside = Beside::new(k, plan, parameters, scheduler, 32);
     let (from, at) = (arrived.consumer(lane), ring.producer());
-    let last = scheduler.steps - 1;
-    for_tiles(k, parameters, scheduler, |pieces| {
+    for_tiles(k, parameters, scheduler, |steps, pieces| {
         let begun = widener.begin(pieces(k.imm(0))[place], rows);
-        k.for_(0, scheduler.steps, stages, |first| {
-            let count = (scheduler.steps - first).min(stages);
+        k.for_(0, steps, stages, |first| {
+            let count = (steps - first).min(stages);
             arrived.consume(&from, |slot| {
                 let slot = slots + slot * plan.schedule.staging_slot_bytes();
                 let copy = |slot: &Slot<'_, 'k, Sm90a>, number: u32| {
                     beside.issue(slot, &pieces(first + number));
                 };
                 ring.produce_several(&at, lane, (count, stages), (beside.leader, copy), |to| {
-                    let next = pieces((first + stages).min(last))[place];
+                    let next = pieces((first + stages).min(steps - 1))[place];
                     let to: Vec<_> = to.iter().map(|number| beside.stage(*number)).collect();
                     widener.widen(&begun, next, slot, (count, &to));
                 });
@@ -355,6 +358,7 @@ pub(super) fn load_tiles<'k, C: Tma>(
         })
         .collect();
     let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
+        let batch = work_tile.batch.of_tiles(k, plan.graph.space());
         for (at, ring, slots, own) in &receivers {
             let row = work_tile.row + (own + block) * SLOT_ROWS;
             for (map, tile) in &tiles {
@@ -363,7 +367,7 @@ pub(super) fn load_tiles<'k, C: Tma>(
                     let column = tile.column(work_tile.column + offset + part * layout.columns());
                     ring.produce_by_warp(at, |slot| {
                         let start = *slots + slot.stage * bytes;
-                        for each in layout.boxes(row, column, work_tile.batch) {
+                        for each in layout.boxes(row, column, batch) {
                             let (to, from) = (start + each.offset, &each.coordinates);
                             slot.load(to, *map, from, each.bytes, Receivers::Own, None);
                         }

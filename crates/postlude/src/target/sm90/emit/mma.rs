@@ -18,6 +18,8 @@ use crate::target::sm90::plan::{
 
 use super::plan::Plan;
 use super::scaling::{StageFactors, TileScales};
+use super::segment_tail::SegmentTail;
+use super::segments::Contraction;
 use super::warpgroup::WarpgroupIndex;
 
 /// Bytes of 64 rows of a stage, or of a slab.
@@ -52,6 +54,15 @@ fn matrix_type(element: OperandElement) -> MatrixType {
     }
 }
 
+/// What products of a tile's stages take beside them.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'t, 'k> {
+    /// The block scales of the tile.
+    pub(super) scales: Option<&'t TileScales<'t, 'k>>,
+    /// The segment that the contraction is.
+    pub(super) segment: Option<Contraction<'k>>,
+}
+
 /// The matrix products of a warpgroup's rows.
 pub(super) struct Mma<'a, 'k> {
     k: Kernel<'k, Sm90a>,
@@ -62,6 +73,8 @@ pub(super) struct Mma<'a, 'k> {
     left: (Descriptor<'k>, u32),
     right: (Descriptor<'k>, u32),
     sums: Sums<'k>,
+    /// Where K of a batch is a segment, and TMA brings in lines of the next one.
+    tail: Option<SegmentTail<'k>>,
 }
 
 /// The registers that products are summed in.
@@ -99,7 +112,8 @@ impl<'a, 'k> Mma<'a, 'k> {
             None if form.a.is_integer() => Sums::Integer(unset(k, tile.blocks(), tile.columns / 2)),
             None => Sums::Float(unset(k, tile.blocks(), tile.columns / 2)),
         };
-        Mma { k, schedule, mainloop, form, left, right, sums }
+        let tail = SegmentTail::new(k, plan, mainloop, warpgroup);
+        Mma { k, schedule, mainloop, form, left, right, sums, tail }
     }
 
     /// Multiplies the next stage: a tile's first, or the one of this number.
@@ -108,15 +122,20 @@ impl<'a, 'k> Mma<'a, 'k> {
         ring: &Ring<'k, Sm90a>,
         at: &Consumer<'k>,
         step: Option<Reg<'k, U32>>,
-        scales: Option<&TileScales<'_, 'k>>,
+        beside: Beside<'_, 'k>,
     ) {
         let first = step.is_none();
-        let factors = scales.map(|scales| scales.load(step));
-        let issue = |stage| match &self.sums {
-            Sums::Float(blocks) => self.issue(blocks, stage, first),
-            Sums::Integer(blocks) => self.issue(blocks, stage, first),
-            Sums::Promoted(blocks, partial) => {
-                self.promote((blocks, partial), stage, (first, factors.as_ref()));
+        let factors = beside.scales.map(|scales| scales.load(step));
+        let issue = |stage| {
+            if let (Some(tail), Some(segment)) = (&self.tail, beside.segment) {
+                tail.clear(stage, step, segment);
+            }
+            match &self.sums {
+                Sums::Float(blocks) => self.issue(blocks, stage, first),
+                Sums::Integer(blocks) => self.issue(blocks, stage, first),
+                Sums::Promoted(blocks, partial) => {
+                    self.promote((blocks, partial), stage, (first, factors.as_ref()));
+                }
             }
         };
         if self.holds_stage() { ring.consume_behind(at, issue) } else { ring.consume(at, issue) }

@@ -9,7 +9,7 @@ use crate::target::sm90::plan::Mainloop;
 use crate::target::tile::Tile;
 
 use super::epilogue::Epilogue;
-use super::mma::Mma;
+use super::mma::{Beside, Mma};
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::scaling::TileScales;
@@ -49,8 +49,9 @@ pub(super) fn multiply<'k>(
         }
         // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
         // those registers.
-        mma.multiply(ring, &at, None, scales.as_ref());
-        k.for_(1, scheduler.steps, 1, |step| mma.multiply(ring, &at, Some(step), scales.as_ref()));
+        let beside = Beside { scales: scales.as_ref(), segment: work_tile.contraction };
+        mma.multiply(ring, &at, None, beside);
+        k.for_(1, work_tile.steps, 1, |step| mma.multiply(ring, &at, Some(step), beside));
         if let Some(ordered) = &ordered {
             k.when(work_tile.followed, || ordered.arrive());
         }

@@ -107,11 +107,11 @@ impl<'k> Operand<'k> {
     pub(super) fn elements(
         &self,
         k: Kernel<'k, Sm90a>,
-        limits: [Reg<'k, U32>; 2],
+        size: Reg<'k, U32>,
         thread: Reg<'k, U32>,
     ) -> Option<Elements<'_, 'k>> {
         match &self.given {
-            Given::Memory(memory) => Some(Elements::new(k, (self.part, memory), limits, thread)),
+            Given::Memory(memory) => Some(Elements::new(k, (self.part, memory), size, thread)),
             Given::Map(_) | Given::Staggered(_) => None,
         }
     }

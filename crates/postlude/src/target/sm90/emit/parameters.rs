@@ -13,6 +13,7 @@ use super::batch::{BatchDims, declared_dims};
 use super::block_scale::ScaleParameter;
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
+use super::segments::Ends;
 use super::shared_values::SharedValues;
 use super::slot::SlotLayout;
 
@@ -32,6 +33,8 @@ pub(super) struct MappedTile<'k> {
     pub(super) layout: SlotLayout,
     /// The columns of the product that are the tensor's, where those are not all.
     window: Option<ColumnWindow<'k>>,
+    /// The same memory as threads address it, where tiles end before their boxes do.
+    pub(super) cut: Option<Memory<'k>>,
 }
 
 impl<'k> MappedTile<'k> {
@@ -68,6 +71,8 @@ pub(super) struct Parameters<'k> {
     pub(super) inner: Reg<'k, U32>,
     pub(super) batches: Reg<'k, U32>,
     pub(super) batch_dims: BatchDims<'k>,
+    /// Where segments of rows end, or of the contraction.
+    pub(super) ends: Option<Ends<'k>>,
     /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
     pub(super) along_m: Reg<'k, U32>,
@@ -113,7 +118,7 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
             (None, _) => Source::Host(k.parameter_f32(&name)),
             (Some(_), Some(layout)) => {
                 let window = self.window(window, 1);
-                Source::Map(MappedTile { map: k.parameter_map(&name), layout, window })
+                Source::Map(MappedTile { map: k.parameter_map(&name), layout, window, cut: None })
             }
             (Some(_), None) => {
                 let window = self.window(window, program.input_run(input));
@@ -131,7 +136,13 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         if let Some(major) = self.schedule.needs.epilogue_stores[place].major() {
             let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
             let window = self.window(window, 1);
-            return Destination::Map(MappedTile { map: k.parameter_map(&name), layout, window });
+            let map = k.parameter_map(&name);
+            let cut = program.graph().space().is_segmented().then(|| {
+                let name = format!("{name}_cut");
+                let dims = declared_dims(program.graph().space());
+                Memory::declare(k, &name, (output.dtype, dims), window)
+            });
+            return Destination::Map(MappedTile { map, layout, window, cut });
         }
         if let Some(Destination::Direct(other)) = like {
             return Destination::Direct(Memory::declare_like(k, &name, output.dtype, other));
@@ -180,6 +191,7 @@ impl<'k> Parameters<'k> {
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
         let batches = number("batches");
         let batch_dims = BatchDims::declare(k, graph.space());
+        let ends = graph.ends().or(graph.contraction_ends()).map(|_| Ends::declare(k));
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let sizes = program.sizes.iter().enumerate();
         let sizes =
@@ -212,6 +224,7 @@ impl<'k> Parameters<'k> {
             inner,
             batches,
             batch_dims,
+            ends,
             group,
             along_m,
             sizes,

@@ -4,12 +4,13 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::target::Clusters;
 use postlude_ptx::types::{Pred, U32};
 
-use crate::target::sm90::plan::{EpilogueTransfer, Sm90Schedule};
+use crate::target::sm90::plan::{EpilogueTransfer, Mainloop, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 use super::batch::{Batch, BatchDims};
 use super::operand::grid;
 use super::parameters::Parameters;
+use super::segments::{Contraction, Ends, Segments, Walk};
 
 /// Counts of work tiles.
 pub(super) struct TileScheduler<'k, C> {
@@ -19,11 +20,20 @@ pub(super) struct TileScheduler<'k, C> {
     extents: [Reg<'k, U32>; 2],
     /// Whether groups advance along M.
     along_m: Reg<'k, Pred>,
+    /// Clusters along columns.
+    columns: Reg<'k, U32>,
     group: Reg<'k, U32>,
     total: Reg<'k, U32>,
     /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
     tiles: [Reg<'k, U32>; 2],
     per_batch: Reg<'k, U32>,
+    /// Rows of the problem.
+    rows: Reg<'k, U32>,
+    /// Where rows are cut into segments: the batches.
+    segments: Option<Segments<'k, C>>,
+    /// Where the contraction is, and how long it is.
+    contraction: Option<Ends<'k>>,
+    inner: Reg<'k, U32>,
     batch_dims: BatchDims<'k>,
     rank: Reg<'k, U32>,
     /// This CTA's row and column in its cluster.
@@ -36,8 +46,13 @@ pub(super) struct TileScheduler<'k, C> {
 /// A work tile: where it starts.
 pub(super) struct WorkTile<'k> {
     pub(super) row: Reg<'k, U32>,
+    /// The row behind the last that it may write: the problem's, or its segment's.
+    pub(super) row_end: Reg<'k, U32>,
     pub(super) column: Reg<'k, U32>,
     pub(super) batch: Batch<'k>,
+    /// Its part of the contraction, where that is a segment, and its steps along it.
+    pub(super) contraction: Option<Contraction<'k>>,
+    pub(super) steps: Reg<'k, U32>,
     /// Its number along rows and along columns.
     pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
@@ -66,7 +81,19 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let along_m = parameters.along_m.ne(0);
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
-        let total = per_batch * parameters.batches;
+        let ragged = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.ragged);
+        let segments = parameters.ends.filter(|_| !ragged).map(|ends| Segments {
+            k,
+            ends,
+            count: parameters.batches,
+            rows: parameters.rows,
+            tile_rows: tile.rows * tile.cluster.rows(),
+            columns,
+        });
+        let total = match &segments {
+            Some(segments) => segments.total(),
+            None => per_batch * parameters.batches,
+        };
         let steps = match &schedule.needs.mainloop {
             Some(mainloop) => up(parameters.inner, mainloop.depth()).max(1),
             None => k.imm(0),
@@ -80,10 +107,15 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             schedule: schedule.clone(),
             extents,
             along_m,
+            columns,
             group: parameters.group,
             total,
             tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
             per_batch,
+            rows: parameters.rows,
+            segments,
+            contraction: parameters.ends.filter(|_| ragged),
+            inner: parameters.inner,
             batch_dims: parameters.batch_dims,
             rank,
             place: grid(tile.cluster).place(rank),
@@ -123,14 +155,18 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
 
     /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
     pub(super) fn for_each(&self, body: impl FnOnce(&WorkTile<'k>)) {
-        let k = self.k;
-        k.for_(k.cluster(), self.total, k.clusters(), |number| body(&self.work_tile(number)));
+        let (k, walk) = (self.k, self.walk());
+        k.for_(k.cluster(), self.total, k.clusters(), |number| {
+            body(&self.work_tile(walk.as_ref(), number));
+        });
     }
 
     /// Runs `body` for every tile of a math warpgroup: all of this CTA's, or in ping-pong every other one.
     pub(super) fn for_own(&self, order: Reg<'k, U32>, body: impl FnOnce(&WorkTile<'k>)) {
-        let (start, step) = self.own(order);
-        self.k.for_(start, self.total, step, |number| body(&self.work_tile(number)));
+        let ((start, step), walk) = (self.own(order), self.walk());
+        self.k.for_(start, self.total, step, |number| {
+            body(&self.work_tile(walk.as_ref(), number));
+        });
     }
 
     /// The same with `after` behind every tile, and once more behind the last: whether there was a tile is its argument.
@@ -141,11 +177,11 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         after: impl FnOnce(Reg<'k, Pred>),
     ) {
         let k = self.k;
-        let (start, step) = self.own(order);
+        let ((start, step), walk) = (self.own(order), self.walk());
         let number = k.var(start);
         k.do_while(|| {
             let real = number.get().lt(self.total);
-            k.if_(real, || body(&self.work_tile(number.copy())));
+            k.if_(real, || body(&self.work_tile(walk.as_ref(), number.copy())));
             number.set(number.get() + step);
             after(real);
             real
@@ -161,11 +197,22 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         }
     }
 
-    fn work_tile(&self, number: Reg<'k, U32>) -> WorkTile<'k> {
+    /// A role's place among segments, where rows are cut into some.
+    fn walk(&self) -> Option<Walk<'k, C>> {
+        self.segments.as_ref().map(Segments::walk)
+    }
+
+    fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
-        let batch = number / self.per_batch;
-        let within = number - batch * self.per_batch;
-        let [grouped, other] = self.extents;
+        let segment = walk.map(|walk| walk.find(number));
+        let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
+            let (rows, columns) = (segment.clusters, self.columns);
+            let extents = [columns.select(rows, self.along_m), rows.select(columns, self.along_m)];
+            (segment.number, number - segment.first_tile, extents)
+        } else {
+            let batch = number / self.per_batch;
+            (batch, number - batch * self.per_batch, self.extents)
+        };
         let per_group = other * self.group;
         let group_number = within / per_group;
         let first = group_number * self.group;
@@ -183,8 +230,22 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let [below, right] = self.place;
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
+        let first_row = row * tile.rows;
+        let (first_row, row_end) = match segment {
+            Some(segment) => (first_row + segment.begin, segment.end),
+            None => (first_row, self.rows),
+        };
+        let contraction =
+            self.contraction.map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
+        let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
+        let steps = contraction.map_or(self.steps, |of| {
+            ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
+        });
         WorkTile {
-            row: row * tile.rows,
+            row: first_row,
+            row_end,
+            contraction,
+            steps,
             column: column * self.schedule.width(),
             index: [row, column],
             within,

@@ -195,9 +195,12 @@ impl Tile {
         // Only the first CTA of a split K runs the epilogue, and only there would tile operands be read.
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
+        // In ping-pong a warpgroup would have to know the steps of the others' tiles.
+        let even = !mainloop.ragged || !self.is_ping_pong() && self.cluster.split_k() == 1;
         let promotes = !mainloop.promoted || self.promotes(mainloop, needs);
         roomy
             && promotes
+            && even
             && splits
             && !mixed
             && mainloop.operands.into_iter().zip(sides).all(whole)

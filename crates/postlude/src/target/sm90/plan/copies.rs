@@ -40,7 +40,9 @@ pub(crate) fn operand_copies(
     let first = graph.products().first()?;
     let shares = graph.products().iter().all(|product| product.left == first.left);
     let sizes = [problem.batch, problem.rows, problem.product_columns(), problem.inner];
-    if rule == CopyRule::Never || !shares || sizes.contains(&0) {
+    // Segments begin anywhere along K, where no copy helps, and rows of few segments are read once.
+    let segmented = graph.ends().or(graph.contraction_ends()).is_some();
+    if rule == CopyRule::Never || !shares || segmented || sizes.contains(&0) {
         return None;
     }
     let all = operands(graph, problem, placements);

@@ -103,7 +103,10 @@ fn cycles_at(
     let cluster = tile.cluster;
     let blocks = f64::from(schedule.grid(problem, chip));
     let waves = waves(schedule, problem, chip);
-    let steps = (problem.inner as f64 / f64::from(mainloop.depth())).ceil().max(1.0);
+    // A segment has its part of K.
+    let parts = if mainloop.ragged { problem.batch.max(1) } else { 1 };
+    let inner = problem.inner.div_ceil(parts) as f64;
+    let steps = (inner / f64::from(mainloop.depth())).ceil().max(1.0);
     let steps = (steps / f64::from(cluster.split_k())).ceil();
     // CTAs below the last row of tiles only load, and TMA takes long for rows beyond the edge.
     let rows = tile.rows as usize;
@@ -135,8 +138,7 @@ fn begun(schedule: &Sm90Schedule) -> f64 {
 fn waves(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let running =
         f64::from(schedule.grid(problem, chip)) / f64::from(schedule.tile.cluster.blocks());
-    let [rows, columns] = schedule.clusters(problem).map(|count| count as f64);
-    (rows * columns * problem.batch as f64 / running).ceil()
+    (schedule.all_clusters(problem) as f64 / running).ceil()
 }
 
 /// Cycles from the last product of a tile to its end.

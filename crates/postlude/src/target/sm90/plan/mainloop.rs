@@ -28,6 +28,8 @@ pub(crate) struct Mainloop {
     pub(crate) products: u32,
     /// Rows of A that are loaded where it has few; 0 for a tile's.
     pub(crate) short_rows: u32,
+    /// Whether the K of a batch is a segment, known on the device only.
+    pub(crate) ragged: bool,
 }
 
 impl Mainloop {
@@ -51,7 +53,8 @@ impl Mainloop {
             promoted: accumulation == Accumulation::Promoted || scaling.count() > 0,
             scaling,
             products: program.products(),
-            short_rows: short_rows(problem.rows),
+            short_rows: if problem.segmented { 0 } else { short_rows(problem.rows) },
+            ragged: graph.contraction_ends().is_some(),
         })
     }
 
@@ -60,8 +63,8 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        let (products, short_rows) = (1, 0);
-        Mainloop { operands, operand_bytes, split, promoted, scaling, products, short_rows }
+        let (products, short_rows, ragged) = (1, 0, false);
+        Mainloop { operands, operand_bytes, split, promoted, scaling, products, short_rows, ragged }
     }
 
     /// K of one stage: one swizzled row of elements.

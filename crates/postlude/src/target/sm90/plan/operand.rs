@@ -241,8 +241,15 @@ pub(super) fn operand_loads(
     placements: &Placements,
 ) -> [OperandLoad; 2] {
     let operands = operands(graph, problem, placements);
-    let mut each: Vec<OperandLoad> =
-        operands.iter().map(|operand| operand_load(operand, problem)).collect();
+    let ragged = graph.contraction_ends().is_some();
+    let load = |operand: &Operand<'_>| match operand_load(operand, problem) {
+        // Boxes have whole lines of K, and threads clear those behind a segment; single elements they do not read.
+        OperandLoad::TmaKMajor | OperandLoad::Staggered | OperandLoad::VectorsKMajor if ragged => {
+            OperandLoad::ElementsKMajor
+        }
+        load => load,
+    };
+    let mut each: Vec<OperandLoad> = operands.iter().map(load).collect();
     if let Some((side, input)) = widened_operand(graph) {
         let widened = Widened::of(&graph.inputs()[input.0 as usize]);
         let place = match side {
@@ -256,6 +263,11 @@ pub(super) fn operand_loads(
         };
     }
     let (left, right) = (each[0], each[1]);
+    let left = match left {
+        // Staggered rows are every eighth one from a tile's first, and segments begin anywhere.
+        OperandLoad::Staggered if problem.segmented => OperandLoad::ElementsKMajor,
+        left => left,
+    };
     let right = match &each[2..] {
         [] => right,
         // Every product loads its B by the same code: one that loads all of them.

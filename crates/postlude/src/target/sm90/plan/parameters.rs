@@ -91,6 +91,11 @@ impl Parameters {
         }
         // Sizes, with those of batch dims behind the first, and the order of tiles.
         all.words(4 + batch_dims + program.sizes.len());
+        let segmented = program.graph().space().is_segmented();
+        if segmented || program.graph().contraction_ends().is_some() {
+            // Where segments end, and how far the ends lie apart.
+            all.push(2, 8, 8);
+        }
         // Where windows of columns begin, and how wide they are.
         all.words(2 * program.windows());
         let tiles = &program.tile_operands;
@@ -107,6 +112,9 @@ impl Parameters {
         }
         for (transfer, shares) in needs.epilogue_stores.iter().zip(shared.outputs) {
             all.tensor(*transfer, shares);
+            if segmented && transfer.major().is_some() {
+                all.memory();
+            }
         }
         if needs.folds.any() {
             all.push(4, 8, 8);

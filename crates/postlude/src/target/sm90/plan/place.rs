@@ -163,6 +163,8 @@ pub(super) fn epilogue_stores(
                 {
                     EpilogueTransfer::Strided
                 }
+                // Threads store the rows of a tile that its segment ends in, column by column.
+                EpilogueTransfer::TmaTransposed if problem.segmented => EpilogueTransfer::Strided,
                 other => other,
             }
         })
@@ -195,7 +197,9 @@ fn transfer(
 ) -> EpilogueTransfer {
     let BodyStrides { batch, row, column } = strides;
     let mut batches = problem.batch_sizes.iter().zip(batch);
-    let batches_fit = batches.all(|(size, stride)| *size <= 1 || fits_map(stride, dtype));
+    // Rows of all segments lie in one matrix.
+    let batches_fit =
+        problem.segmented || batches.all(|(size, stride)| *size <= 1 || fits_map(stride, dtype));
     // No map has an empty dim, and a tile of nothing must touch nothing.
     let mappable = problem.rows > 0
         && columns > 0

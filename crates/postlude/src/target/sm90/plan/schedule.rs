@@ -116,7 +116,21 @@ impl Sm90Schedule {
     pub(super) fn clusters(&self, problem: &Problem) -> [u64; 2] {
         let [rows, columns] = self.cluster_size().map(u64::from);
         let sizes = [problem.rows as u64, problem.product_columns() as u64];
-        [sizes[0].div_ceil(rows), sizes[1].div_ceil(columns)]
+        // Every segment with rows has a tile, and its last one is half empty, as far as is known before the call.
+        let parts = if problem.segmented { problem.batch.min(problem.rows) as u64 } else { 0 };
+        let along_rows = (sizes[0] + parts * rows / 2).div_ceil(rows).max(parts);
+        [along_rows, sizes[1].div_ceil(columns)]
+    }
+
+    /// Products of all rows and columns.
+    fn batches(problem: &Problem) -> usize {
+        if problem.segmented { 1 } else { problem.batch }
+    }
+
+    /// Clusters of tiles of a problem, as far as they are known before the call.
+    pub(super) fn all_clusters(&self, problem: &Problem) -> u64 {
+        let [rows, columns] = self.clusters(problem);
+        rows.saturating_mul(columns).saturating_mul(Sm90Schedule::batches(problem) as u64)
     }
 
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
@@ -128,18 +142,17 @@ impl Sm90Schedule {
     pub(crate) fn multiply_adds(&self, problem: &Problem) -> u64 {
         let Some(mainloop) = &self.needs.mainloop else { return 0 };
         let [rows, columns] = self.cluster_size().map(|size| size as usize);
-        let rows = problem.rows.next_multiple_of(rows);
+        let rows = self.clusters(problem)[0] as usize * rows;
         let columns = problem.product_columns().next_multiple_of(columns);
         let columns = columns * mainloop.products as usize;
         let inner = problem.inner.next_multiple_of(mainloop.depth() as usize);
-        let sizes = [problem.batch, rows, columns, inner];
+        let sizes = [Sm90Schedule::batches(problem), rows, columns, inner];
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }
 
     /// CTAs for a problem on a chip.
     pub(crate) fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
-        let [rows, columns] = self.clusters(problem);
-        let clusters = rows.saturating_mul(columns).saturating_mul(problem.batch as u64);
+        let clusters = self.all_clusters(problem);
         let blocks = self.tile.cluster.blocks();
         let together = chip.together(blocks) * self.ctas;
         let limit = self.grid_limit.map_or(together, |limit| limit.min(together));

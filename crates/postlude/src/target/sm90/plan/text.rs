@@ -101,6 +101,9 @@ impl Needs {
             if mainloop.short_rows > 0 {
                 writeln!(f, "    short_rows {}", mainloop.short_rows)?;
             }
+            if mainloop.ragged {
+                writeln!(f, "    ragged 1  # K of a batch is a segment")?;
+            }
         }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
@@ -143,8 +146,9 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 28] = [
+const NUMBERS: [&str; 29] = [
     "ctas",
+    "ragged",
     "promoted",
     "split",
     "short_rows",
@@ -373,6 +377,7 @@ impl Knobs {
             short_rows: given("short_rows").unwrap_or(0),
             scaling: self.scaling,
             products,
+            ragged: given("ragged").unwrap_or(0) > 0,
         }))
     }
 

@@ -51,7 +51,7 @@ impl<'k, C: EpilogueChip> BitLane<'k, C> {
         };
         ByteTarget {
             location: memory.element(self.k, (thread.batch, row, column)),
-            inside_rows: row.lt(parameters.rows),
+            inside_rows: row.lt(thread.row_end),
             remaining: parameters.columns.max(column) - column,
         }
     }

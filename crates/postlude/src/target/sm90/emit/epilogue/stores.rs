@@ -16,7 +16,7 @@ use super::super::batch::Batch;
 use super::super::chip::EpilogueChip;
 use super::super::fragment::Fragment;
 use super::super::memory::{Location, Memory};
-use super::super::parameters::{Destination, Parameters};
+use super::super::parameters::{Destination, MappedTile, Parameters};
 use super::super::plan::Plan;
 use super::super::slot::half_of;
 use super::super::values::{Value, run_of_row, scale_code};
@@ -130,6 +130,8 @@ struct TileStore<'k> {
     row: Reg<'k, U32>,
     column: Reg<'k, U32>,
     batch: Batch<'k>,
+    /// Whether the unit that issues it may write all of its rows, where it may not always.
+    whole: Option<Reg<'k, Pred>>,
     /// Where the slot is an operand's.
     borrowed: Option<Borrowed<'k>>,
 }
@@ -297,6 +299,9 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             (Destination::Map(tile), _) => {
                 let columns = tile.layout.columns();
                 let access = lanes.of(tile.layout.major);
+                if let (Some(memory), Some(whole)) = (&tile.cut, self.whole(tile, thread)) {
+                    self.k.if_(!whole, || self.store_cut(memory, thread, epilogue_tile, groups));
+                }
                 for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
                     let column = thread.tile_column + epilogue_tile.offset + place as u32 * columns;
                     let column = tile.column(column);
@@ -342,9 +347,13 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         }
         let start = reused.map_or_else(|| self.slots + self.slot.get(), |slot| slot.start);
         fill(start);
-        let (row, batch) = (thread.block_row, thread.batch);
+        let (row, batch) = (thread.block_row, thread.batch.of_tiles(k, self.plan.graph.space()));
         let borrowed = reused.map(|slot| slot.borrowed);
-        let store = TileStore { output, start, row, column, batch, borrowed };
+        let whole = match &self.parameters.destinations[output] {
+            Destination::Map(tile) => self.whole(tile, thread),
+            Destination::Direct(_) => None,
+        };
+        let store = TileStore { output, start, row, column, batch, whole, borrowed };
         if schedule.delay_store {
             // The threads that filled it have synchronised for this slot.
             if let Some(before) = before {
@@ -359,6 +368,50 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             let next = self.slot.get() + slot_bytes;
             let wrapped = next.eq(schedule.d_stages * slot_bytes);
             self.slot.set(k.imm(0).select(next, wrapped));
+        }
+    }
+
+    /// Whether the threads that store a slot together may write all of its rows; `None` where that is always so, since the
+    /// problem's last row is the tensor's.
+    fn whole(&self, tile: &MappedTile<'k>, thread: &ThreadCoordinate<'k>) -> Option<Reg<'k, Pred>> {
+        tile.cut.as_ref()?;
+        let end = match self.unit {
+            StoreUnit::Warp { row } => thread.block_row + row + Fragment::WARP_ROWS,
+            StoreUnit::Warpgroup { .. } => thread.block_row + SLOT_ROWS,
+        };
+        Some(end.le(thread.row_end))
+    }
+
+    /// Stores the rows of an epilogue tile that its segment has, two neighbouring columns at a time: such tensors lie as
+    /// tensor maps want them, so that pairs are aligned and are inside as wholes.
+    fn store_cut(
+        &self,
+        memory: &Memory<'k>,
+        thread: &ThreadCoordinate<'k>,
+        epilogue_tile: EpilogueTile,
+        groups: &[Converted<'k>],
+    ) {
+        let k = self.k;
+        for row in 0..2 {
+            let start = memory.element(k, (thread.batch, thread.rows[row], thread.column));
+            for (group, ready) in (0..).zip(groups) {
+                let column = epilogue_tile.offset + 8 * group;
+                let to = memory.along(start, EpilogueTransfer::Contiguous, column).pointer();
+                let inside = thread.inside_rows[row] & thread.remaining.gt(column);
+                let own = memory.inside(|| thread.column + column, Some(inside));
+                k.when(own.unwrap_or(inside), || match *ready {
+                    Converted::Packed(pairs) => k.store_global(to, [pairs[row]]),
+                    Converted::Whole(values) => {
+                        k.store_global(to, [values[2 * row], values[2 * row + 1]]);
+                    }
+                    Converted::Bytes(pairs) => {
+                        k.store_global_narrow(Scalar::U16, to, pairs[row]);
+                    }
+                    Converted::Integers(_) | Converted::Bits(_) => {
+                        panic!("compiler bug: no slots of an output that is stored directly")
+                    }
+                });
+            }
         }
     }
 
@@ -394,7 +447,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
     /// Issues the stores of a slot that is filled.
     fn issue_store(&self, store: TileStore<'k>) {
         let k = self.k;
-        let TileStore { output, start, row: first, column, batch, borrowed } = store;
+        let TileStore { output, start, row: first, column, batch, whole, borrowed } = store;
         let Destination::Map(tile) = &self.parameters.destinations[output] else {
             panic!("compiler bug: a slot of an output without a map")
         };
@@ -417,8 +470,10 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             }
         };
         self.issue(|| {
-            match tile.overlaps(column) {
-                Some(overlaps) => k.if_(overlaps, copy),
+            let overlaps = tile.overlaps(column);
+            let stored = overlaps.map(|it| whole.map_or(it, |whole| it & whole)).or(whole);
+            match stored {
+                Some(stored) => k.if_(stored, copy),
                 None => copy(),
             }
             // A slot counts as issued also where it had nothing to store.

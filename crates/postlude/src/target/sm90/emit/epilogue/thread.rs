@@ -13,6 +13,8 @@ pub(super) struct ThreadCoordinate<'k> {
     pub(super) block_row: Reg<'k, U32>,
     pub(super) tile_column: Reg<'k, U32>,
     pub(super) rows: [Reg<'k, U32>; 2],
+    /// The row behind the last that the tile may write.
+    pub(super) row_end: Reg<'k, U32>,
     /// The same counted from the tile's first, where blocks of rows are reduced.
     pub(super) tile_rows: Option<[Reg<'k, U32>; 2]>,
     pub(super) inside_rows: [Reg<'k, Pred>; 2],

@@ -37,8 +37,8 @@ pub(crate) struct Elements<'a, 'k> {
     k: Kernel<'k, Sm90a>,
     part: Part,
     memory: &'a Memory<'k>,
-    /// Rows of A or columns of B, and the contraction.
-    limits: [Reg<'k, U32>; 2],
+    /// Rows of A or columns of B.
+    size: Reg<'k, U32>,
     warp: Reg<'k, U32>,
     lane: Reg<'k, U32>,
 }
@@ -48,11 +48,11 @@ impl<'a, 'k> Elements<'a, 'k> {
     pub(super) fn new(
         k: Kernel<'k, Sm90a>,
         (part, memory): (Part, &'a Memory<'k>),
-        limits: [Reg<'k, U32>; 2],
+        size: Reg<'k, U32>,
         thread: Reg<'k, U32>,
     ) -> Self {
         let (warp, lane) = (thread >> 5, thread & 31);
-        Elements { k, part, memory, limits, warp, lane }
+        Elements { k, part, memory, size, warp, lane }
     }
 
     /// Brings in this thread's chunks of a stage.
@@ -96,9 +96,8 @@ impl<'a, 'k> Elements<'a, 'k> {
     ) -> ([Reg<'k, U32>; 2], [Reg<'k, B32>; 4]) {
         let (k, [row, chunk]) = (self.k, place);
         let (row, depth) = (at.first + row, chunk.mad(self.chunk(), at.depth));
-        let [rows, inner] = self.limits;
-        let left = inner.max(depth) - depth;
-        let left = left.select(0, row.lt(rows));
+        let left = at.end.max(depth) - depth;
+        let left = left.select(0, row.lt(self.size));
         let first = self.memory.element(k, (at.batch, row, depth));
         if self.part.load == OperandLoad::VectorsKMajor {
             let from = first.pointer();

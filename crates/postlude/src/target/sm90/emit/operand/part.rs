@@ -124,6 +124,8 @@ pub(crate) struct Piece<'k> {
     pub(crate) first: Reg<'k, U32>,
     /// The first element along the contraction.
     pub(crate) depth: Reg<'k, U32>,
+    /// The element behind the contraction's last.
+    pub(crate) end: Reg<'k, U32>,
     pub(crate) batch: Batch<'k>,
 }
 

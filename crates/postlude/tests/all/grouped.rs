@@ -1,0 +1,144 @@
+//! Grouped products: rows behind the last end, ends that are no ends, and both on the host and in a launch.
+
+use postlude::sim::{self, SimOptions};
+use postlude::{
+    Argument, Arguments, Backend, Compiled, DType, Kernel, Options, Problem, Sizes, Tensor,
+};
+use postlude_corpus::{Fill, fill};
+
+const ROWS: usize = 40;
+
+const FORWARD: &str = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E], bias: f32[E, N]) \
+     -> (D: bf16[T, N], F: f32[T, N], G: i8[T, N], r: f32[T], X: f32[N, T]) {
+    Z = segments(A, ends) @ W.T + bias
+    D = Z\n F = Z\n G = i8(Z)\n r = max(rms_norm(Z, N, 1e-5), N)\n X = Z\n}";
+
+fn compiled(backend: Backend, text: &str) -> Compiled {
+    let kernel = Kernel::parse(text).expect("a kernel");
+    kernel.compile(&Options { backend, ..Options::default() })
+}
+
+fn arguments(
+    compiled: &Compiled,
+    sizes: &[(&str, usize)],
+    ends: &[f64],
+) -> (Problem, Arguments<'static>) {
+    let sizes: Sizes = sizes.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect();
+    let problem = Problem::new(compiled.defined(), &sizes).expect("sizes of every dim");
+    let mut arguments = Arguments::new();
+    for input in compiled.defined().inputs() {
+        let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+        let tensor = match input.name.as_str() {
+            "ends" => Tensor::from_values(DType::I32, shape, ends),
+            _ => fill(Fill::Normal, input.dtype, &shape, 0, 7),
+        };
+        arguments.insert(input.name.clone(), Argument::Tensor(tensor.expect("a tensor")));
+    }
+    (problem, arguments)
+}
+
+/// Outputs whose elements are all the same.
+fn ones(compiled: &Compiled, problem: &Problem) -> Vec<Tensor> {
+    let outputs = compiled.defined().outputs().iter();
+    let one = |dtype, shape: &[usize]| fill(Fill::Ones, dtype, shape, 0, 0).expect("ones");
+    outputs.map(|output| one(output.dtype, &problem.shape(&output.dims))).collect()
+}
+
+const SIZES: [(&str, usize); 4] = [("T", ROWS), ("N", 32), ("K", 16), ("E", 4)];
+
+#[test]
+fn rows_behind_the_last_end_stay_as_they_were() {
+    for backend in [Backend::Cpu, Backend::Sim, Backend::Reference] {
+        let compiled = compiled(backend, FORWARD);
+        let (problem, arguments) = arguments(&compiled, &SIZES, &[3.0, 3.0, 20.0, 23.0]);
+        let mut outputs = ones(&compiled, &problem);
+        let views = outputs.iter_mut().map(Tensor::view_mut).collect::<Vec<_>>();
+        compiled.call(&problem, &arguments, views).expect("a call").run().expect("a run");
+        for (output, tensor) in compiled.defined().outputs().iter().zip(&outputs) {
+            let is_transposed = output.name == "X";
+            let values = tensor.values();
+            let columns = values.len() / ROWS;
+            let at = |row: usize, column: usize| {
+                if is_transposed {
+                    values[column * ROWS + row]
+                } else {
+                    values[row * columns + column]
+                }
+            };
+            let is_one = |row: usize| (0..columns).all(|column| at(row, column) == 1.0);
+            assert!((23..ROWS).all(is_one), "{} on {backend:?}", output.name);
+            assert!(!(0..23).all(is_one), "{} on {backend:?}", output.name);
+        }
+    }
+}
+
+#[test]
+fn ends_that_decrease_or_pass_the_rows_are_errors_on_the_host() {
+    let compiled = compiled(Backend::Cpu, FORWARD);
+    for (ends, message) in [
+        ([3.0, 2.0, 20.0, 23.0], "element 1 of `ends` is 2"),
+        ([3.0, 3.0, 20.0, 41.0], "within 40 rows"),
+        ([-1.0, 3.0, 20.0, 23.0], "element 0 of `ends` is -1"),
+    ] {
+        let (problem, arguments) = arguments(&compiled, &SIZES, &ends);
+        let error = compiled.run(&arguments, &Sizes::new()).expect_err("no ends");
+        assert!(error.to_string().contains(message), "{error}");
+        let prepared = compiled.prepare(&problem).expect("a plan");
+        let inputs =
+            compiled.defined().inputs().iter().map(|input| arguments[&input.name].borrowed());
+        let mut outputs = ones(&compiled, &problem);
+        let mut views = outputs.iter_mut().map(Tensor::view_mut).collect::<Vec<_>>();
+        let error = prepared.run(&inputs.collect::<Vec<_>>(), &mut views).expect_err("no ends");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}
+
+/// Runs a launch that was planned for proper ends with others, as a device may hold them.
+fn run_with_ends(text: &str, ends: &[i32]) -> Vec<Vec<u8>> {
+    let compiled = compiled(Backend::Sim, text);
+    let proper: Vec<f64> = ends.iter().map(|_| ROWS as f64).collect();
+    let sizes = [SIZES[0], SIZES[1], SIZES[2], ("E", ends.len())];
+    let (problem, arguments) = arguments(&compiled, &sizes, &proper);
+    let outputs = ones(&compiled, &problem);
+    let call = compiled.simulated(&problem, &arguments, &outputs).expect("a call");
+    let mut buffers = call.buffers().to_vec();
+    let place = call.names().iter().position(|name| name == "ends").expect("ends");
+    buffers[place] = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+    let options = postlude_sim::Options {
+        timing: SimOptions::default().timing,
+        findings: true,
+        budget: SimOptions::default().budget,
+        regions: call.regions().to_vec(),
+        outputs: Vec::new(),
+    };
+    let report = postlude_sim::run(call.text(), call.launch(), &mut buffers, &options);
+    sim::accept(&report.expect("a launch")).expect("no findings");
+    buffers.split_off(compiled.defined().inputs().len())
+}
+
+#[test]
+fn ends_on_a_device_are_clamped() {
+    let text = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }";
+    let wild = run_with_ends(text, &[5, -3, 30, 7, i32::MAX, 2]);
+    let tame = run_with_ends(text, &[5, 5, 30, 30, ROWS as i32, ROWS as i32]);
+    assert!(wild == tame, "clamped by the largest end before");
+    let none = run_with_ends(text, &[i32::MIN, -1, 0]);
+    assert!(none[0].chunks_exact(4).all(|bytes| bytes == 1f32.to_le_bytes()), "no row is written");
+    let many: Vec<i32> = (0..100).map(|segment| segment * 997 % 61 - 10).collect();
+    let mut before = 0;
+    let clamped = many.iter().map(|end| {
+        before = before.max((*end).clamp(0, ROWS as i32));
+        before
+    });
+    assert!(run_with_ends(text, &many) == run_with_ends(text, &clamped.collect::<Vec<_>>()));
+}
+
+#[test]
+fn ends_of_contractions_on_a_device_are_clamped() {
+    let text = "kernel k(G: bf16[T, N], A: bf16[T, K], ends: i32[E]) -> D: f32[E, N, K] \
+         { D = segments(G, ends).T @ segments(A, ends) }";
+    let wild = run_with_ends(text, &[-7, 9, i32::MAX]);
+    let tame = run_with_ends(text, &[0, 9, ROWS as i32]);
+    assert!(wild == tame);
+    run_with_ends(text, &[30, 9, 12, i32::MIN]);
+}
