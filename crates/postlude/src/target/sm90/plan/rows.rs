@@ -62,6 +62,7 @@ impl RowNeeds {
         let sizes = [problem.batch, problem.rows, problem.product_columns()];
         let suits = needs.mainloop.is_none()
             && !needs.shared_strides
+            && !problem.segmented
             && sizes.iter().all(|size| *size > 0)
             && program.windows() == 0
             && program.run_multiple() == 1
