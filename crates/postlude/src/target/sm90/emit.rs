@@ -177,6 +177,10 @@ fn clear_short_rows(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
         }
     });
     k.fence_proxy_async(ProxySpace::SharedCta);
+    if schedule.tile.cluster.blocks() > 1 {
+        // The cluster's barrier orders none of these writes.
+        k.sync();
+    }
 }
 
 /// All threads wait until the barriers are initialised.
