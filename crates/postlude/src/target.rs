@@ -159,7 +159,7 @@ pub(crate) fn widens(input: &Input) -> bool {
 /// Whether a launch that computes an operand as it loads it is worth it: every tile along the other side computes it again.
 pub(crate) fn is_worth_in_mainloop(side: Side, problem: &Problem) -> bool {
     /// Beyond as many, a launch that stores the operand costs less.
-    const MOST: usize = 256;
+    const MOST: usize = 128;
     let others = match side {
         Side::Left => problem.product_columns(),
         Side::Right => problem.rows,

@@ -79,8 +79,21 @@ pub(crate) fn with_spills(
     cycles(schedule, problem, chip) + spills
 }
 
-/// Cycles for the whole problem, as the model sees it: a mean of both clocks, in cycles of the slower products.
+/// As many rows are few: tiles are chosen for them alone, and the model knows more of them.
+pub(super) const FEW_ROWS: usize = 64;
+
+/// Cycles for the whole problem, as the model sees it.
 pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    both_clocks(schedule, problem, chip, problem.rows <= FEW_ROWS)
+}
+
+/// The same as the model sees all numbers of rows alike, to choose tiles that they share.
+pub(super) fn shared_cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
+    both_clocks(schedule, problem, chip, false)
+}
+
+/// A mean of both clocks, in cycles of the slower products.
+fn both_clocks(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, few: bool) -> f64 {
     if let Some(needs) = &schedule.needs.rows {
         return row_cost::cycles(schedule, needs, problem, chip);
     }
@@ -88,14 +101,15 @@ pub(super) fn cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> 
         let grid = schedule.grid(problem, chip);
         return begun(schedule) + waves(schedule, problem, chip) * streaming::tile(schedule, grid);
     };
-    let at = |products: f64| cycles_at((schedule, mainloop), problem, chip, products) / products;
+    let at =
+        |products: f64| cycles_at((schedule, mainloop), (problem, few), chip, products) / products;
     at(1.0) * (1.0 - FULL_CLOCK_WEIGHT) + at(FULL_CLOCK) * FULL_CLOCK_WEIGHT
 }
 
 /// The same where products take this part of their time.
 fn cycles_at(
     (schedule, mainloop): (&Sm90Schedule, &Mainloop),
-    problem: &Problem,
+    (problem, few): (&Problem, bool),
     chip: Sm90,
     products: f64,
 ) -> f64 {
@@ -112,8 +126,8 @@ fn cycles_at(
     let rows = tile.rows as usize;
     let idle = cluster.rows() > 1 && problem.rows <= rows;
     let beyond = 2 * problem.rows <= rows && schedule.short_rows().is_none();
-    let waits = if idle || beyond { IDLE_ROWS } else { 1.0 };
-    let multiplied = steps * step((schedule, mainloop), problem, blocks, products) * waits;
+    let waits = if few && (idle || beyond) { IDLE_ROWS } else { 1.0 };
+    let multiplied = steps * step((schedule, mainloop), (problem, few), blocks, products) * waits;
     let finished = finish(schedule);
     begun(schedule)
         + if tile.is_ping_pong() {
@@ -160,7 +174,7 @@ fn finish(schedule: &Sm90Schedule) -> f64 {
 /// Cycles of one stage while this many CTAs run and products take this part of their time.
 fn step(
     (schedule, mainloop): (&Sm90Schedule, &Mainloop),
-    problem: &Problem,
+    (problem, few): (&Problem, bool),
     blocks: f64,
     part: f64,
 ) -> f64 {
@@ -181,7 +195,7 @@ fn step(
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut read, mut threads) = (0.0, 0.0_f64, 0.0);
-    let once = problem.rows <= (tile.rows * tile.cluster.rows()) as usize;
+    let once = few && problem.rows <= (tile.rows * tile.cluster.rows()) as usize;
     for (place, (load, (size, multicast, extent))) in
         mainloop.operands.into_iter().zip(sides).enumerate()
     {

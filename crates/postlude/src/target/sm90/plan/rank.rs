@@ -40,8 +40,6 @@ const LEAST_ROWS: f64 = 64.0;
 const POWERS: usize = 8;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
 const FEW: usize = 4;
-/// As many rows are few.
-const FEW_ROWS: usize = 64;
 
 /// What a program needs, or why no schedule runs it.
 pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
@@ -75,7 +73,7 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     }
     // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands.
     let widened = needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
-    let few = if widened || (needs.mainloop.is_some() && problem.rows <= FEW_ROWS) {
+    let few = if widened || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS) {
         fitting.iter().map(|schedule| schedule.tile).collect()
     } else {
         few(&fitting, problem, chip)
@@ -116,7 +114,7 @@ fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
         })
         .collect();
     let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
-        usual.iter().map(|(problem, _)| cost::cycles(schedule, problem, chip).ln()).collect()
+        usual.iter().map(|(problem, _)| cost::shared_cycles(schedule, problem, chip).ln()).collect()
     };
     let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
     let mut taken = vec![f64::INFINITY; usual.len()];
