@@ -139,7 +139,10 @@ impl GpuKernel {
     fn in_mainloop(&self, problem: &Problem) -> Option<&Arc<GpuKernel>> {
         let made = || {
             let (side, graph) = operands_in_mainloop(&self.optimised, target::widens)?;
-            Some((side, GpuKernel::of(&Arc::new(graph), self.settings.clone())))
+            let graph = Arc::new(graph);
+            let (lowered, settings) = (Arc::new(Lowered::new(&graph)), self.settings.clone());
+            let kernel = GpuKernel::new(&self.defined, &graph, &lowered, settings);
+            Some((side, Arc::new(kernel)))
         };
         let (side, kernel) = self.in_mainloop.get_or_init(made).as_ref()?;
         let wanted = match &self.settings.schedule {

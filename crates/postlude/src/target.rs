@@ -22,7 +22,9 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
-use crate::graph::{Graph, Input, MathMode, OperandCopies, Side};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+use crate::graph::Side;
+use crate::graph::{Graph, Input, MathMode, OperandCopies};
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
@@ -102,11 +104,10 @@ impl Schedule {
     }
 
     /// Whether load warps compute an operand.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn computes_operand(&self) -> bool {
         match &self.0 {
-            ScheduleKind::Sm90(schedule) => {
-                schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.is_widened())
-            }
+            ScheduleKind::Sm90(schedule) => schedule.is_widened(),
         }
     }
 
@@ -157,6 +158,7 @@ pub(crate) fn widens(input: &Input) -> bool {
 }
 
 /// Whether a launch that computes an operand as it loads it is worth it: every tile along the other side computes it again.
+#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) fn is_worth_in_mainloop(side: Side, problem: &Problem) -> bool {
     /// Beyond as many, a launch that stores the operand costs less.
     const MOST: usize = 128;

@@ -102,8 +102,9 @@ impl PreparedCall {
         let Checked { problem, placements, .. } = checked;
         if let Some(in_mainloop) = kernel.in_mainloop(problem)
             && let Ok(all) = in_mainloop.plan(problem, placements, chip(device)?)
+            && let Ok(call) = PreparedCall::planned(in_mainloop, device, checked, all)
         {
-            return PreparedCall::planned(in_mainloop, device, checked, all);
+            return Ok(call);
         }
         if let Some(copied) = kernel.copied(problem, placements) {
             let own = checked.on(&copied, device);

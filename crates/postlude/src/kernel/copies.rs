@@ -14,10 +14,18 @@ impl Compiled {
     #[doc(hidden)]
     pub fn planned_packed(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
         let placements = Placements::packed(&self.optimised, problem);
+        #[cfg(any(feature = "cuda", feature = "sim"))]
+        if let Some(in_mainloop) = self.in_mainloop(problem)
+            && let Ok(planning) = in_mainloop.planning(problem, &placements, chip)
+            && let Ok(planned) = planning.best()
+        {
+            return Ok(planned);
+        }
         if let Some(copied) = self.copied(problem, &placements) {
             let placements = Placements::packed(&copied.optimised, problem);
-            let planning = copied.planning(problem, &placements, chip)?;
-            if let Ok(planned) = planning.best() {
+            if let Ok(planning) = copied.planning(problem, &placements, chip)
+                && let Ok(planned) = planning.best()
+            {
                 return Ok(planned);
             }
         }

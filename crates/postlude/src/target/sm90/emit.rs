@@ -162,11 +162,13 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: Option<&Ring<'k, 
     k.fence_barrier_init();
 }
 
+/// Bytes that a thread clears at a time.
+const VECTOR_BYTES: u32 = 16;
+
 /// All threads clear the rows of A that no load writes, which products read.
 fn clear_short_rows(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let Some(loaded) = schedule.short_rows() else { return };
-    const VECTOR_BYTES: u32 = 16;
     let bytes = (schedule.tile.rows - loaded) * STAGE_ROW_BYTES;
     let first = k.region(&plan.stages) + loaded * STAGE_ROW_BYTES;
     let (thread, step) = (k.thread() * VECTOR_BYTES, schedule.threads() * VECTOR_BYTES);

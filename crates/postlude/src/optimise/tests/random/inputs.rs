@@ -14,6 +14,7 @@ fn tensor(name: &str, dtype: DType, dims: &[&str]) -> Input {
         same_as: None,
         computed: None,
         result: None,
+        in_mainloop: false,
     }
 }
 
@@ -53,6 +54,7 @@ pub(super) fn signature(random: &mut Random) -> Graph {
         same_as: None,
         computed: None,
         result: None,
+        in_mainloop: false,
     });
     inputs.push(Input {
         name: "offset".to_owned(),
@@ -61,6 +63,7 @@ pub(super) fn signature(random: &mut Random) -> Graph {
         same_as: None,
         computed: None,
         result: None,
+        in_mainloop: false,
     });
     if batched {
         inputs.push(tensor("each", DType::F32, &["L"]));

@@ -92,8 +92,14 @@ impl<'k> Widener<'_, 'k> {
 
     /// The stages of a span whose shared values are loaded: others have those of the last one of these before.
     fn loads(&self) -> Vec<u32> {
-        let apart = self.values.run().map_or(self.stages(), |run| run / self.part.depth);
-        let apart = if self.aligned { apart.max(1) } else { 1 };
+        let (stages, depth) = (self.stages(), self.part.depth);
+        let apart = match self.values.run().filter(|run| run % (stages * depth) != 0) {
+            None => stages,
+            // Runs begin where stages do, and end where spans do.
+            Some(run) if run % depth == 0 && (stages * depth) % run == 0 => run / depth,
+            Some(_) => 1,
+        };
+        let apart = if self.aligned { apart } else { 1 };
         (0..self.stages()).filter(|stage| stage.is_multiple_of(apart)).collect()
     }
 

@@ -84,7 +84,7 @@ const AHEAD_BYTES: u32 = 64 * 1024;
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
-    let stages = if needs.mainloop.is_some() { FEWEST_STAGES..=MOST_STAGES } else { 0..=0 };
+    let stages = if needs.mainloop.is_some() { needs.fewest_stages()..=MOST_STAGES } else { 0..=0 };
     let all = stages.rev().flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
     // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =
@@ -112,7 +112,6 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             needs: needs.clone(),
         })
         .filter(|schedule| reuse::refuse(schedule).is_ok())
-        .filter(|schedule| schedule.stages >= needs.stages_at_once())
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
 }
 
@@ -154,11 +153,12 @@ pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
     together.min(epilogue_tile)
 }
 
-/// With two stages, one of them held until the next is full, warps that move staggered rows would have no stage to
-/// fill.
+/// A stage is held until the next is full: warps that move staggered rows with two stages, or widen as many at a time as there
+/// are, would have none to fill.
 fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
     let Some(mainloop) = &needs.mainloop else { return 0 };
-    u32::from(stages > 2 || !mainloop.is_staged())
+    let least = if mainloop.is_staggered() { 2 } else { mainloop.stages_at_once() };
+    u32::from(stages > least)
 }
 
 /// The least shared memory that a schedule of a tile may have.
@@ -170,7 +170,7 @@ pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     }
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
-        let stages = if needs.mainloop.is_some() { FEWEST_STAGES } else { 0 };
+        let stages = needs.fewest_stages();
         let with = |reuse_c| Sm90Schedule {
             stages,
             epilogue_tile,
@@ -193,8 +193,6 @@ const SCARCE_STAGES: u32 = 3;
 const ENOUGH_STAGES: u32 = 4;
 /// The widest product has as many.
 const UNROLLED_COLUMNS: u32 = 256;
-/// Fewer do not overlap loads with products.
-pub(super) const FEWEST_STAGES: u32 = 2;
 
 #[cfg(test)]
 mod tests {

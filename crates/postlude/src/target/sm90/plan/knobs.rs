@@ -2,7 +2,7 @@
 
 use crate::target::tile::{Cluster, Tile};
 
-use super::fit::FEWEST_STAGES;
+use super::mainloop::Mainloop;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
@@ -36,7 +36,10 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         || schedule.epilogue_loop
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
     let multiplies = schedule.needs.mainloop.is_some();
-    let mainloop_stages = if multiplies { FEWEST_STAGES..=MOST_STAGES } else { 0..=0 };
+    let fewest = schedule.needs.fewest_stages();
+    let mainloop_stages = if multiplies { fewest..=MOST_STAGES } else { 0..=0 };
+    let mainloop = schedule.needs.mainloop.as_ref();
+    let at_once = mainloop.filter(|it| it.is_widened()).map_or(0, Mainloop::stages_at_once);
     let most =
         if tile.holds_rows() { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) } else { 1 };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
@@ -52,7 +55,12 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("stages", mainloop_stages.contains(&schedule.stages)),
         ("c_stages", stages(schedule.c_stages) && (!tile.holds_rows() || schedule.c_stages > 1)),
         ("d_stages", stages(schedule.d_stages)),
-        ("wgmma_in_flight", schedule.wgmma_in_flight <= u32::from(multiplies)),
+        (
+            "wgmma_in_flight",
+            schedule.wgmma_in_flight <= u32::from(multiplies)
+                && schedule.stages >= at_once + schedule.wgmma_in_flight,
+        ),
+        ("short_rows", mainloop.is_none_or(|it| [0, 8, 16, 32].contains(&it.short_rows))),
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
         ("ctas", (1..=most).contains(&schedule.ctas)),

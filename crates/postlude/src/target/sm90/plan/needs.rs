@@ -113,9 +113,9 @@ impl Needs {
         self.work >= BUSY
     }
 
-    /// Stages that load warps fill at a time.
-    pub(super) fn stages_at_once(&self) -> u32 {
-        self.mainloop.as_ref().map_or(0, Mainloop::stages_at_once)
+    /// The fewest stages of a schedule: fewer than two do not overlap loads with products.
+    pub(super) fn fewest_stages(&self) -> u32 {
+        self.mainloop.as_ref().map_or(0, |mainloop| mainloop.stages_at_once().max(2))
     }
 
     /// Products of a tile; 0 where there is no mainloop.

@@ -228,7 +228,9 @@ impl Sm90Refusal {
                 "split the kernel in two, or run it on the CPU"
             }
             Sm90Refusal::BlockScales => "scale the operands' elements, and cast them to bf16",
-            Sm90Refusal::Widening => "let a launch before the product widen it, or pad its rows",
+            Sm90Refusal::Widening => {
+                "leave out `fused`, so that a launch before the product widens it, or pad its rows"
+            }
             Sm90Refusal::NoCandidate => "split the kernel in two, or run it on the CPU",
         }
     }

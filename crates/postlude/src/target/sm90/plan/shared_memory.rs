@@ -2,6 +2,7 @@
 
 use crate::target::tile::Tile;
 
+use super::mainloop::Mainloop;
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
@@ -62,10 +63,15 @@ impl Sm90Schedule {
         self.staging_slots() * self.staging_slot_bytes()
     }
 
+    /// Whether load warps compute an operand from narrower elements.
+    pub(crate) fn is_widened(&self) -> bool {
+        self.needs.mainloop.as_ref().is_some_and(Mainloop::is_widened)
+    }
+
     /// Slots of staggered or narrow operands.
     pub(crate) fn staging_slots(&self) -> u32 {
         match &self.needs.mainloop {
-            Some(mainloop) if mainloop.is_widened() => WIDENED_SLOTS,
+            Some(_) if self.is_widened() => WIDENED_SLOTS,
             Some(mainloop) if mainloop.is_staggered() => STAGING_SLOTS,
             Some(_) | None => 0,
         }

@@ -88,7 +88,7 @@ pub(super) fn take<'k>(
             (SharedGiven::Memory { .. }, None) => return None,
         };
         let is_host = matches!(shared.given, SharedGiven::Host(_));
-        let shift = pending.shift.map(|shift| shift.copy());
+        let shift = pending.shift.map(Var::copy);
         Some(if is_host { host(k, shared.dtype, bits) } else { shared.value(k, bits, shift) })
     };
     values.0.iter().zip(pending).map(value).collect()
