@@ -172,17 +172,7 @@ impl Evaluation<'_> {
             }
             Op::Input(input) => self.input(*input, &frame),
             Op::Constant(constant) => vec![Value::exact(constant.as_f64()); frame.len()],
-            Op::Extent(axes) if axes.row.is_some() && self.cut.is_some() => {
-                let columns = problem.extents(Axes { row: None, ..*axes })[2] as f64;
-                each(&frame, |[batch, ..]| {
-                    let rows = self.cut.as_ref().map_or(0, |cut| cut.segments.rows(batch).len());
-                    Value::exact(rows as f64 * columns).round_f32()
-                })
-            }
-            Op::Extent(axes) => {
-                let size = problem.extents(*axes).iter().map(|n| *n as f64).product();
-                vec![Value::exact(size).round_f32(); frame.len()]
-            }
+            Op::Extent(axes) => self.extent(*axes, &frame),
             Op::Size(dim) => {
                 let size = problem.shape(std::slice::from_ref(dim))[0];
                 vec![Value::exact(size as i32 as f64); frame.len()]
@@ -249,6 +239,24 @@ impl Evaluation<'_> {
             }
         };
         Array::plain(frame, values)
+    }
+
+    /// How many elements these axes have: of rows, as many as a segment has.
+    fn extent(&self, axes: Axes, frame: &Frame) -> Vec<Value> {
+        let problem = self.call.problem;
+        match &self.cut {
+            Some(cut) if axes.row.is_some() => {
+                let columns = problem.extents(Axes { row: None, ..axes })[2] as f64;
+                each(frame, |[batch, ..]| {
+                    let rows = cut.segments.rows(batch).len();
+                    Value::exact(rows as f64 * columns).round_f32()
+                })
+            }
+            Some(_) | None => {
+                let size = problem.extents(axes).iter().map(|n| *n as f64).product();
+                vec![Value::exact(size).round_f32(); frame.len()]
+            }
+        }
     }
 
     fn binary(&self, id: NodeId, (op, a, b): (Binary, NodeId, NodeId), frame: Frame) -> Array {

@@ -274,6 +274,6 @@ mod tests {
         assert!(all.iter().all(|(_, refusal)| is_example(refusal)));
         let kinds: std::collections::HashSet<_> =
             all.iter().map(|(_, refusal)| std::mem::discriminant(refusal)).collect();
-        assert_eq!(kinds.len(), 14);
+        assert_eq!(kinds.len(), 15);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::graph::{self, MathMode};
 use crate::lower::{BoundProgram, lower};
+use crate::optimise::optimise;
 use crate::placement::Placements;
 use crate::problem::Problem;
 use crate::target::sm90::plan::{Sm90, schedules};
@@ -80,6 +81,7 @@ fn launches_without_a_product_assemble_without_spills() {
     for (name, inputs, lines, columns) in GRAPHS {
         let text = format!("graph {name}({inputs}) {{\nspace M, N\n{lines}\n}}");
         let graph = graph::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let graph = optimise(&graph, MathMode::Default);
         let sizes = [("M", 4096), ("N", *columns)].map(|(dim, size)| (dim.to_owned(), size)).into();
         let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
         let program = Arc::new(lower(&graph).expect("it is one launch"));
