@@ -76,6 +76,9 @@ def random_array(rng: np.random.Generator, name: str, dtype: str, dims: list[str
         array = rng.integers(0, 2, shape)
     elif dtype == "i8":
         array = rng.integers(-128, 128, shape)
+    elif name == "ends":
+        array = np.sort(rng.integers(0, sizes["T"] + 1, shape))
+        array[-1] = sizes["T"]
     elif dtype == "i32":
         array = rng.integers(0, sizes["N"] if name in ("target", "token") else 9, shape)
     elif "scale" in name or name == "rms":
