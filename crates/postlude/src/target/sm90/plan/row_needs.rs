@@ -27,6 +27,8 @@ pub(crate) struct RowNeeds {
 const REGISTERS: u32 = 32;
 const ALONG_COLUMNS: u32 = 4;
 const SHORT_WORK: u32 = 16;
+const CROWDED: u32 = 32;
+const CROWDED_REGISTERS: u32 = 14;
 /// Registers and threads of an SM, and the most registers of a thread and CTAs of an SM.
 const FILE: u32 = 65536;
 pub(super) const MOST_THREADS: u32 = 2048;
@@ -42,7 +44,10 @@ impl RowNeeds {
     /// Registers of a thread, as estimated.
     fn registers(&self, tile: Tile, work: u32) -> u32 {
         let waiting = tile.row_elements().saturating_mul(self.kept);
-        let beside = ALONG_COLUMNS * self.vectors.min(2) + work.saturating_sub(SHORT_WORK);
+        // Beside many elements that wait, two vectors along columns spill in as few.
+        let crowded = if self.vectors > 1 && waiting >= CROWDED { CROWDED_REGISTERS } else { 0 };
+        let beside =
+            ALONG_COLUMNS * self.vectors.min(2) + crowded + work.saturating_sub(SHORT_WORK);
         REGISTERS.saturating_add(waiting).saturating_add(beside)
     }
 
