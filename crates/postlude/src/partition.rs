@@ -137,15 +137,8 @@ impl<'a> Cutting<'a> {
             let computed = Arc::new(new.with_read_inputs());
             for (node, output) in wanted.iter().zip(outputs) {
                 self.stored[node.index()] = Some(self.inputs.len());
-                self.inputs.push(Input {
-                    name: output.name,
-                    dtype: output.dtype,
-                    dims: Some(output.dims),
-                    same_as: None,
-                    computed: Some(computed.clone()),
-                    result: None,
-                    in_mainloop: false,
-                });
+                let Output { name, dtype, dims, .. } = output;
+                self.inputs.push(Input::computed_by(computed.clone(), name, dtype, dims));
             }
         }
         let mut launch = Launch::new(&self, last, self.graph.name().to_owned());

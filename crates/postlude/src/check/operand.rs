@@ -470,16 +470,7 @@ impl Resolving<'_, '_> {
             let (value, stack) = (node, None);
             let output = Output { name: name.clone(), dtype, dims: dims.to_vec(), value, stack };
             graph.push_output(output);
-            let computed = Some(Arc::new(graph));
-            Input {
-                name,
-                dtype,
-                dims: Some(dims.to_vec()),
-                same_as: None,
-                computed,
-                result: None,
-                in_mainloop: false,
-            }
+            Input::computed_by(Arc::new(graph), name, dtype, dims.to_vec())
         });
         self.inputs.push(input);
         InputId(self.inputs.len() as u32 - 1)

@@ -274,16 +274,7 @@ impl Value {
         let mut graph = graph.named(&name);
         let (value, stack) = (node, None);
         graph.push_output(Output { name: name.clone(), dtype, dims: dims.clone(), value, stack });
-        let computed = Some(Arc::new(graph));
-        Input {
-            name,
-            dtype,
-            dims: Some(dims),
-            same_as: None,
-            computed,
-            result: None,
-            in_mainloop: false,
-        }
+        Input::computed_by(Arc::new(graph), name, dtype, dims)
     }
 }
 

@@ -166,7 +166,7 @@ impl Destination {
     }
 
     /// Writes every element of one of an output's values; `value` is given its place along batch, rows and columns. Of
-    /// rows that are cut into segments, those that have a segment are written, and it is their batch.
+    /// rows that are cut into segments, rows of a segment are written, and the segment is their batch.
     fn write_each(
         &self,
         number: usize,

@@ -22,6 +22,24 @@ pub(crate) struct Source<'a> {
 }
 
 impl Input {
+    /// The input of these dims that a graph computes and that an earlier launch stores: the graph's output of its name.
+    pub(crate) fn computed_by(
+        graph: Arc<Graph>,
+        name: String,
+        dtype: DType,
+        dims: Vec<Dim>,
+    ) -> Input {
+        Input {
+            name,
+            dtype,
+            dims: Some(dims),
+            same_as: None,
+            computed: Some(graph),
+            result: None,
+            in_mainloop: false,
+        }
+    }
+
     /// Which output of the graph that computes it an input is: the one of its name.
     pub(crate) fn computed_output(&self) -> usize {
         let outputs = self.computed.iter().flat_map(|graph| &graph.outputs);

@@ -111,16 +111,7 @@ fn copy_of(
         }
     };
     new.push_output(Output { name: name.clone(), dtype: moved, dims: stored, value, stack });
-    let computed = Some(Arc::new(new));
-    Input {
-        name,
-        dtype,
-        dims: Some(dims),
-        same_as: None,
-        computed,
-        result: None,
-        in_mainloop: false,
-    }
+    Input::computed_by(Arc::new(new), name, dtype, dims)
 }
 
 /// K in the space of a copy: by a name of its own where other dims have its name.

@@ -156,14 +156,5 @@ fn computed_operand(
     let dims = new.space().dims(new.space().accumulator_axes());
     let output = Output { name: name.clone(), dtype, dims: dims.clone(), value, stack: None };
     new.push_output(output);
-    let computed = Some(Arc::new(new));
-    Input {
-        name,
-        dtype,
-        dims: Some(dims),
-        same_as: None,
-        computed,
-        result: None,
-        in_mainloop: false,
-    }
+    Input::computed_by(Arc::new(new), name, dtype, dims)
 }

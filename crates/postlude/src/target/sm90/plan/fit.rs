@@ -32,7 +32,7 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
 }
 
-/// The schedule of a tile whose rows threads hold; what is said of slots and epilogue tiles means nothing there.
+/// The schedule of a tile whose rows threads hold; knobs of slots and epilogue tiles mean nothing there.
 fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     let needs = needs.held_by(tile)?;
     let most = needs.rows?.ctas(tile, needs.work);

@@ -92,7 +92,7 @@ impl Mainloop {
         self.operands.iter().any(|load| load.is_widened())
     }
 
-    /// Stages that load warps fill at a time: those that a slot of narrow rows has.
+    /// Stages that load warps fill at a time: as many as a slot of narrow rows holds.
     pub(super) fn stages_at_once(&self) -> u32 {
         let bits = self.operands.iter().find_map(|load| load.narrow_bits());
         bits.map_or(1, |bits| SPAN_BYTES * 8 / bits / self.depth())

@@ -148,7 +148,7 @@ impl Needs {
     }
 }
 
-/// The reductions that each pass over a row finishes: those that elements wait for, or those that only outputs do.
+/// The reductions that each pass over a row finishes: the ones that elements wait for, or the ones that only outputs take.
 pub(crate) fn row_folds(program: &TileProgram) -> Vec<&[Reduction]> {
     let passes = program.row_passes.iter().map(Vec::as_slice);
     let last = Some(program.reductions.as_slice()).filter(|reductions| !reductions.is_empty());

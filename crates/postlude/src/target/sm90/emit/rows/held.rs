@@ -18,7 +18,7 @@ use super::super::chip::EpilogueChip;
 use super::super::parameters::Parameters;
 use super::super::plan::Plan;
 
-/// A thread among those that hold the rows of a tile.
+/// A thread of the warps that hold the rows of a tile.
 pub(super) struct Holder<'k> {
     /// Work tiles of the launch, of a batch, and side by side; `None` where one has all columns.
     pub(super) tiles: Reg<'k, U32>,
@@ -35,7 +35,7 @@ pub(super) struct Holder<'k> {
     /// Vectors of a thread, and the columns of each.
     pub(super) vectors: u32,
     width: u32,
-    /// The thread's row in a tile, and its place among those that hold it.
+    /// The thread's row in a tile, and its place among the row's threads.
     pub(super) row: Reg<'k, U32>,
     pub(super) lane: Reg<'k, U32>,
 }
