@@ -145,11 +145,8 @@ impl GpuKernel {
             Some((side, Arc::new(kernel)))
         };
         let (side, kernel) = self.in_mainloop.get_or_init(made).as_ref()?;
-        let wanted = match &self.settings.schedule {
-            Some(schedule) => schedule.computes_operand(),
-            None => target::is_worth_in_mainloop(*side, problem),
-        };
-        wanted.then_some(kernel)
+        let schedule = self.settings.schedule.as_ref();
+        target::computes_in_mainloop(*side, problem, schedule).then_some(kernel)
     }
 
     /// How a call on host tensors would be run on a GPU, or why it is not.

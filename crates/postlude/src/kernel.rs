@@ -401,8 +401,7 @@ impl Compiled {
         self.cut.get_or_init(cut).as_ref()
     }
 
-    /// The same kernel whose last launch computes an operand as it loads it, where that is worth it at these sizes. A given schedule says
-    /// so itself.
+    /// The same kernel whose last launch computes an operand as it loads it, where a call of these sizes takes it.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     #[doc(hidden)]
     pub fn in_mainloop(&self, problem: &Problem) -> Option<&Compiled> {
@@ -412,11 +411,8 @@ impl Compiled {
             Some((side, Compiled::new(defined, Arc::new(graph), options)))
         };
         let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
-        let wanted = match &self.options.hooks.schedule {
-            Some(schedule) => schedule.computes_operand(),
-            None => target::is_worth_in_mainloop(*side, problem),
-        };
-        wanted.then_some(compiled)
+        let schedule = self.options.hooks.schedule.as_ref();
+        target::computes_in_mainloop(*side, problem, schedule).then_some(compiled)
     }
 
     /// Whether its last launch computes an operand as it loads it.

@@ -157,16 +157,21 @@ pub(crate) fn widens(input: &Input) -> bool {
     sm90::widens(input)
 }
 
-/// Whether a launch that computes an operand as it loads it is worth it: every tile along the other side computes it again.
+/// Whether a call takes the launch that computes an operand as it loads it: a given schedule says so itself; else where that is
+/// worth it, for every tile along the other side computes the operand again.
 #[cfg(any(feature = "cuda", feature = "sim"))]
-pub(crate) fn is_worth_in_mainloop(side: Side, problem: &Problem) -> bool {
+pub(crate) fn computes_in_mainloop(
+    side: Side,
+    problem: &Problem,
+    schedule: Option<&Schedule>,
+) -> bool {
     /// Beyond as many, a launch that stores the operand costs less.
     const MOST: usize = 128;
     let others = match side {
         Side::Left => problem.product_columns(),
         Side::Right => problem.rows,
     };
-    others <= MOST
+    schedule.map_or(others <= MOST, Schedule::computes_operand)
 }
 
 /// How a target wants the operands of a graph's own products copied at the sizes of a call, of each product A and B; `None`
