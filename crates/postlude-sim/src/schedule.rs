@@ -237,11 +237,25 @@ impl Machine<'_> {
             if self.operations.is_empty() {
                 break;
             }
-            let free = self.completable();
-            let number = free[self.clock.pick(free.len())];
+            let number = self.any_completable();
             self.advance(number)?;
         }
         Ok(())
+    }
+
+    /// One of several operations that may complete now, without a list of all: thousands may be under way.
+    fn any_completable(&mut self) -> u64 {
+        let bounds = (self.operations.first_key_value(), self.operations.last_key_value());
+        let (Some((&first, _)), Some((&last, _))) = bounds else {
+            panic!("compiler bug: no operation is under way")
+        };
+        let from = first + self.clock.pick((last - first + 1) as usize) as u64;
+        let found = self.operations.range(from..).next().map_or(last, |(number, _)| *number);
+        let Work::Product(product) = &self.operations[&found].work else { return found };
+        let group = product.first;
+        let same = |work: &Work| matches!(work, Work::Product(product) if product.first == group);
+        let ahead = self.operations.iter().find(|(_, operation)| same(&operation.work));
+        ahead.map_or(found, |(number, _)| *number)
     }
 
     /// Completes an operation that somebody waits for, or any; whether there was one.

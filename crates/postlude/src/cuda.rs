@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::error::Error;
 use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
-use crate::optimise::{copy_operands, operands_in_mainloop, without_scales};
-use crate::partition::partition;
+use crate::optimise::{copy_operands, operands_in_mainloop};
+use crate::partition::after_refusal;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
@@ -129,8 +129,9 @@ impl GpuKernel {
             return None;
         }
         let cut = || {
-            let graph = partition(&self.optimised).or_else(|| without_scales(&self.optimised))?;
-            Some(GpuKernel::of(&Arc::new(graph), self.settings.clone()))
+            let (graph, lowered) = after_refusal(&self.optimised, &self.lowered)?;
+            let settings = self.settings.clone();
+            Some(Arc::new(GpuKernel::new(&graph, &graph, &lowered, settings)))
         };
         self.cut.get_or_init(cut).as_ref()
     }

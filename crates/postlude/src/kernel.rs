@@ -322,7 +322,15 @@ impl Compiled {
         } else {
             Lowered::new(&optimised)
         };
-        let lowered = Arc::new(lowered);
+        Compiled::lowered(defined, optimised, Arc::new(lowered), options)
+    }
+
+    fn lowered(
+        defined: Arc<Graph>,
+        optimised: Arc<Graph>,
+        lowered: Arc<Lowered>,
+        options: Options,
+    ) -> Compiled {
         let stored = || Arc::new((*optimised).clone().with_stored_operands());
         let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
         let on_cpu = on_cpu.or_else(|| optimised.has_operand_in_mainloop().then(stored));
@@ -394,9 +402,8 @@ impl Compiled {
             return None;
         }
         let cut = || {
-            let graph = partition::partition(&self.optimised);
-            let graph = graph.or_else(|| optimise::without_scales(&self.optimised))?;
-            Some(Compiled::new(self.defined.clone(), Arc::new(graph), self.options.clone()))
+            let (graph, lowered) = partition::after_refusal(&self.optimised, &self.lowered)?;
+            Some(Compiled::lowered(self.defined.clone(), graph, lowered, self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
     }

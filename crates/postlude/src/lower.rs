@@ -11,6 +11,7 @@
 
 mod bind;
 mod blocks;
+mod by_elements;
 mod program;
 mod reductions;
 mod refusal;
@@ -84,12 +85,27 @@ fn unstacked(graph: &Graph) -> (Cow<'_, Graph>, Vec<views::Element>) {
 pub struct Lowered {
     graph: Arc<Graph>,
     program: OnceLock<Result<Arc<TileProgram>, LowerRefusal>>,
+    /// Whether threads compute it element by element.
+    by_elements: bool,
 }
 
 impl Lowered {
     /// Of a graph.
     pub fn new(graph: &Arc<Graph>) -> Lowered {
-        Lowered { graph: graph.clone(), program: OnceLock::new() }
+        Lowered { graph: graph.clone(), program: OnceLock::new(), by_elements: false }
+    }
+
+    /// Of a graph that threads compute element by element; `None` where they do not.
+    pub(crate) fn by_elements(graph: &Arc<Graph>) -> Option<Lowered> {
+        let program = by_elements::by_elements(graph)?;
+        let lowered = Lowered { by_elements: true, ..Lowered::new(graph) };
+        lowered.program.get_or_init(|| Ok(Arc::new(program)));
+        Some(lowered)
+    }
+
+    /// Whether threads compute it element by element: there is no other way behind this one.
+    pub(crate) fn is_by_elements(&self) -> bool {
+        self.by_elements
     }
 
     /// Of a graph that has to be one launch.

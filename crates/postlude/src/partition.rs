@@ -3,6 +3,8 @@
 //! In: an optimised graph. Out: one whose last launch reads what earlier ones store, as computed inputs. A value that all
 //! tiles of a launch finish together meets elements in the next launch; what that reads is stored as it is, f32 unless
 //! the text rounds it. What only sources make is computed again. The meaning is the same to the bit of a store.
+//! Where a launch of these is refused, too, it is cut finely: products are stored as they are, every reduction is finished by
+//! a launch of its own, and threads compute the rest element by element.
 
 mod rounds;
 
@@ -11,9 +13,35 @@ use std::sync::Arc;
 use crate::graph::{
     Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
 };
+use crate::lower::Lowered;
+use crate::optimise::without_scales;
+
+/// Another way to run a kernel whose launch was refused, with how its last launch is lowered: more launches, then smaller
+/// ones, then threads that compute elements by themselves. `None` behind the last.
+pub(crate) fn after_refusal(
+    graph: &Arc<Graph>,
+    refused: &Lowered,
+) -> Option<(Arc<Graph>, Arc<Lowered>)> {
+    if refused.is_by_elements() {
+        return None;
+    }
+    let cut = partition(graph).or_else(|| without_scales(graph)).or_else(|| finely(graph));
+    if let Some(cut) = cut {
+        let cut = Arc::new(cut);
+        let lowered = Arc::new(Lowered::new(&cut));
+        return Some((cut, lowered));
+    }
+    Some((graph.clone(), Arc::new(Lowered::by_elements(graph)?)))
+}
+
+/// The same kernel in launches of which each multiplies, or reduces once; `None` where it is one of these.
+fn finely(graph: &Graph) -> Option<Graph> {
+    let levels = Levels::fine(graph);
+    (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
+}
 
 /// The same kernel in several launches; `None` where it is one by its structure.
-pub(crate) fn partition(graph: &Graph) -> Option<Graph> {
+fn partition(graph: &Graph) -> Option<Graph> {
     // Parts of named sizes are not cut yet: the mean of a part without columns comes out as 0 in a later launch.
     if !graph.space().splits.is_empty() {
         return None;
@@ -57,6 +85,30 @@ impl Levels {
             again[place] =
                 is_repeatable(&node.op) && operands().all(|operand| again[operand.index()]);
         }
+        Levels::new(of, again, live)
+    }
+
+    /// The same where a launch multiplies, or reduces once.
+    fn fine(graph: &Graph) -> Levels {
+        let live = graph.live();
+        let first = usize::from(!graph.products().is_empty());
+        let (mut of, mut again) = (vec![0; graph.len()], vec![false; graph.len()]);
+        for (id, node) in graph.nodes() {
+            let place = id.index();
+            let ends = |operand: NodeId| {
+                let op = &graph[operand].op;
+                matches!(op, Op::Accumulator(_) | Op::Pick(..)) || op.reduction().is_some()
+            };
+            let level = |operand: NodeId| of[operand.index()] + usize::from(ends(operand));
+            let least = if matches!(node.op, Op::Accumulator(_)) { 0 } else { first };
+            of[place] = node.op.operands().map(level).max().unwrap_or(0).max(least);
+            again[place] = is_repeatable(&node.op)
+                && node.op.operands().all(|operand| again[operand.index()]);
+        }
+        Levels::new(of, again, live)
+    }
+
+    fn new(of: Vec<usize>, again: Vec<bool>, live: Vec<bool>) -> Levels {
         let used = of.iter().zip(&live).filter(|(_, live)| **live).map(|(level, _)| *level);
         let last = used.max().unwrap_or(0);
         Levels { of, again, live, last }

@@ -22,7 +22,11 @@ pub(super) fn schedule(
         }
         (Some(_) | None, _) => argument(&graph.passed_as(input).name).map(placement),
     });
-    let outputs = outputs.iter().map(|tensor| placement(tensor.view()));
+    // Earlier graphs store the other results.
+    let results = graph.results();
+    let own = |name: &str| results.iter().position(|result| result.name == name);
+    let own = graph.outputs().iter().filter_map(|output| own(&output.name));
+    let outputs = own.filter_map(|place| outputs.get(place)).map(|tensor| placement(tensor.view()));
     let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
     let planning = compiled.planning(problem, &placements, Chip::STANDARD).ok()?;
     planning.best().ok()?;

@@ -11,10 +11,12 @@ use super::{blocks, row_pass, runs, stored};
 /// What one launch computes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TileProgram {
-    graph: Graph,
-    views: Views,
+    pub(super) graph: Graph,
+    pub(super) views: Views,
     /// Nodes before the casts that are only there because outputs are stored.
-    computed: usize,
+    pub(super) computed: usize,
+    /// Whether threads compute it element by element: no tile holds anything of it, and columns may be split.
+    pub(crate) by_elements: bool,
     /// Which nodes something uses.
     pub(crate) live: Vec<bool>,
     /// How many row passes over a tile come before a node can be computed.
@@ -100,6 +102,7 @@ impl TileProgram {
             sizes: sizes(&graph, &live),
             body_inputs: inputs(&graph, |id| live[id.index()]),
             computed,
+            by_elements: false,
             live,
             passes,
             after_reductions,
@@ -247,7 +250,7 @@ fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction
 }
 
 /// Inputs that some nodes read, in the order of the signature.
-fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
+pub(super) fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
     let nodes = graph.nodes().filter(|(id, _)| reads(*id));
     let input = |op: &Op| match op {
         Op::Input(input) | Op::Take(input, _) => Some(*input),
@@ -260,7 +263,7 @@ fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
 }
 
 /// The named dims whose sizes something needs to know.
-fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
+pub(super) fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
     let mut sizes: Vec<Dim> = Vec::new();
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
         let dim = match &node.op {

@@ -103,6 +103,11 @@ impl Reduction {
         Some(Reduction { node, how, terms, weights, elem, scope, source, repeated })
     }
 
+    /// What a node folds, where nothing else is known of it.
+    pub(crate) fn by_itself(graph: &Graph, node: NodeId) -> Option<Reduction> {
+        Reduction::of(graph, &vec![false; graph.len()], node)
+    }
+
     /// The same for another node that has the same partial results.
     fn as_node(self, graph: &Graph, node: NodeId) -> Option<Reduction> {
         match graph[node].op {

@@ -58,6 +58,10 @@ impl TileProgram {
         if !self.live[id.index()] {
             return "unused".to_owned();
         }
+        if self.by_elements {
+            let own = if self.is_computed(id) { "element" } else { "convert" };
+            return own.to_owned();
+        }
         if let Some(pass) = self.row_passes.iter().position(|pass| folds(pass)) {
             return format!("pass {}", pass + 1);
         }
@@ -171,14 +175,21 @@ impl FromStr for TileProgram {
         let views = Views::read(&graph, &input_views, &output_views)
             .map_err(|(line, text)| TileTextError::View { line, text })?;
         let computed = parts.iter().take_while(|(_, part)| part != "convert").count();
-        let program = TileProgram::assembled(graph, views, computed);
+        let by_elements = parts.iter().any(|(_, part)| part == "element");
+        let program = if by_elements {
+            TileProgram::by_elements(graph, views, computed)
+        } else {
+            TileProgram::assembled(graph, views, computed)
+        };
         for ((id, _), (line, written)) in program.graph().nodes().zip(parts) {
             let part = program.part(id);
             if part != written {
                 return Err(TileTextError::Part { line, node: id.to_string(), part });
             }
         }
-        refuse(&program)?;
+        if !by_elements {
+            refuse(&program)?;
+        }
         Ok(program)
     }
 }

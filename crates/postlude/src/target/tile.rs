@@ -26,12 +26,18 @@ pub enum KernelSchedule {
     PingPong,
     /// No product: each of a tile's rows is held in the registers of as many threads as the tile has for it.
     Rows,
+    /// No product and no tile: threads compute one element of an output after the other.
+    Elements,
 }
 
 impl KernelSchedule {
     /// All of them.
-    pub const ALL: [KernelSchedule; 3] =
-        [KernelSchedule::Cooperative, KernelSchedule::PingPong, KernelSchedule::Rows];
+    pub const ALL: [KernelSchedule; 4] = [
+        KernelSchedule::Cooperative,
+        KernelSchedule::PingPong,
+        KernelSchedule::Rows,
+        KernelSchedule::Elements,
+    ];
 
     /// The word in a printed schedule.
     pub const fn name(self) -> &'static str {
@@ -39,13 +45,14 @@ impl KernelSchedule {
             KernelSchedule::Cooperative => "cooperative",
             KernelSchedule::PingPong => "ping-pong",
             KernelSchedule::Rows => "rows",
+            KernelSchedule::Elements => "elements",
         }
     }
 
     /// Work tiles that a CTA computes at a time.
     pub const fn tiles_in_flight(self) -> u32 {
         match self {
-            KernelSchedule::Cooperative | KernelSchedule::Rows => 1,
+            KernelSchedule::Cooperative | KernelSchedule::Rows | KernelSchedule::Elements => 1,
             KernelSchedule::PingPong => 2,
         }
     }
@@ -131,6 +138,16 @@ impl Tile {
     /// Whether threads hold rows: no products, no 64-row blocks, no warps that only load.
     pub const fn holds_rows(self) -> bool {
         matches!(self.kernel, KernelSchedule::Rows)
+    }
+
+    /// Whether threads compute elements by themselves.
+    pub const fn is_by_elements(self) -> bool {
+        matches!(self.kernel, KernelSchedule::Elements)
+    }
+
+    /// Whether math warpgroups compute 64-row blocks, and other warps load for them.
+    pub const fn has_blocks(self) -> bool {
+        matches!(self.kernel, KernelSchedule::Cooperative | KernelSchedule::PingPong)
     }
 
     /// 64-row blocks of one warpgroup.

@@ -51,7 +51,7 @@ pub(crate) struct View {
 
 impl Views {
     /// Those of a graph that splits nothing.
-    pub(super) fn whole(graph: &Graph) -> Views {
+    pub(crate) fn whole(graph: &Graph) -> Views {
         let output_views = (0..graph.outputs().len()).map(View::all);
         Views {
             inputs: graph.inputs().len(),

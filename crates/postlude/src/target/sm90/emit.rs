@@ -8,6 +8,7 @@
 mod batch;
 mod block_scale;
 mod chip;
+mod elements;
 mod epilogue;
 mod fragment;
 mod host;
@@ -60,7 +61,7 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
         Attributes::<Sm90a>::new(schedule.threads()).blocks_per_multiprocessor(schedule.ctas);
     let attributes = match schedule.tile.kernel {
         // CTAs that know nothing of clusters start sooner.
-        KernelSchedule::Rows => attributes,
+        KernelSchedule::Rows | KernelSchedule::Elements => attributes,
         KernelSchedule::Cooperative | KernelSchedule::PingPong => {
             attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
         }
@@ -74,6 +75,9 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
 fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
+    if schedule.needs.by_elements {
+        return elements::compute_elements(k, plan, &parameters);
+    }
     if let Some(needs) = schedule.needs.rows {
         return rows::hold_rows(k, plan, &parameters, needs);
     }

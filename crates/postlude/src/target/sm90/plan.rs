@@ -10,6 +10,7 @@ mod chip;
 mod code;
 mod copies;
 mod cost;
+mod elements;
 mod fit;
 mod hints;
 mod knobs;

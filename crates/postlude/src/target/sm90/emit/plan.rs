@@ -211,7 +211,8 @@ fn copied(program: &TileProgram) -> Vec<Option<NodeId>> {
         let single = users[value.index()] == 0 && (of == value || users[of.index()] == 1);
         let along = program.plain_kind(output) == Some(Kind::AlongRows);
         let Op::Input(input) = graph[of].op else { return None };
-        let whole = !graph.inputs()[input.0 as usize].dtype.is_packed();
+        let declared = &graph.inputs()[input.0 as usize];
+        let whole = declared.dims.is_some() && !declared.dtype.is_packed();
         let runs = [program.input_row_run(input), program.output_row_run(output)];
         (single && along && whole && runs == [1, 1]).then_some(of)
     };

@@ -16,7 +16,7 @@ mod slot;
 mod truth;
 mod value;
 
-pub(super) use evaluator::Evaluator;
+pub(super) use evaluator::{Evaluator, select};
 pub(super) use input::run_of_row;
 pub(super) use random::Pairs;
 pub(super) use scale::{scale_code, scale_value};

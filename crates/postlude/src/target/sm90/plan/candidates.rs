@@ -2,6 +2,7 @@
 
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
+use super::elements::ELEMENTS;
 use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
@@ -110,7 +111,7 @@ impl Tile {
     /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
     /// ptxas serialises its wgmma (C7514).
     pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
-        if self.holds_rows() {
+        if !self.has_blocks() {
             return true;
         }
         let Some(mainloop) = &needs.mainloop else {
@@ -149,6 +150,9 @@ impl Tile {
 
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
     pub(crate) fn takes(self, needs: &Needs) -> bool {
+        if needs.by_elements || self.is_by_elements() {
+            return needs.by_elements && self.is_by_elements();
+        }
         if self.holds_rows() {
             return needs.holds(self);
         }
@@ -257,7 +261,7 @@ impl Tile {
     /// But 512 threads start with 128 registers each, and in as many ptxas compiles no product of 128 accumulators,
     /// whatever `setmaxnreg` says (C7602).
     pub(crate) fn loaders(self, needs: &Needs) -> u32 {
-        if self.holds_rows() {
+        if !self.has_blocks() {
             return 0;
         }
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
@@ -292,7 +296,8 @@ impl Needs {
     pub(super) fn tiles(&self) -> impl Iterator<Item = &'static Tile> + use<> {
         let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
         let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
-        CANDIDATES.iter().chain(whole_rows).chain(held)
+        let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
+        CANDIDATES.iter().chain(whole_rows).chain(held).chain(elements)
     }
 
     /// Columns of the widest tile of the epilogue.

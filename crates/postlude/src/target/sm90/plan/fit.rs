@@ -17,6 +17,9 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
     if !tile.takes(needs) {
         return None;
     }
+    if tile.is_by_elements() {
+        return Some(Sm90Schedule::of_elements(needs));
+    }
     if tile.holds_rows() {
         return fit_rows(tile, needs, chip);
     }

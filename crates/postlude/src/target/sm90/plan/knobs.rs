@@ -41,7 +41,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let mainloop = schedule.needs.mainloop.as_ref();
     let at_once = mainloop.filter(|it| it.is_widened()).map_or(0, Mainloop::stages_at_once);
     let most =
-        if tile.holds_rows() { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) } else { 1 };
+        if tile.has_blocks() { 1 } else { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
         ("cluster", Cluster::ALL.contains(&tile.cluster)),
@@ -63,6 +63,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("short_rows", mainloop.is_none_or(|it| [0, 8, 16, 32].contains(&it.short_rows))),
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
+        ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
         ("ctas", (1..=most).contains(&schedule.ctas)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];

@@ -19,6 +19,9 @@ pub(super) fn needed(
     placements: &Placements,
     windows: &[[u32; 2]],
 ) -> Needs {
+    if program.by_elements {
+        return Needs::of_elements(program);
+    }
     let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
@@ -38,6 +41,7 @@ pub(super) fn needed(
         lines: work::lines(program),
         shared_strides: false,
         rows: None,
+        by_elements: false,
     }
     .settled();
     parameters::shorten(program, placements, &mut needs);

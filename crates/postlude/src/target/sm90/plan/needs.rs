@@ -61,6 +61,8 @@ pub(crate) struct Needs {
     pub(crate) shared_strides: bool,
     /// What a kernel whose threads hold rows needs, where one can run it.
     pub(crate) rows: Option<RowNeeds>,
+    /// Whether threads compute elements by themselves; then there is nothing else that it needs.
+    pub(crate) by_elements: bool,
 }
 
 impl Needs {
@@ -89,6 +91,7 @@ impl Needs {
             lines,
             shared_strides: false,
             rows: None,
+            by_elements: false,
         }
     }
 
@@ -179,6 +182,7 @@ impl Needs {
             && self.whole_columns >= other.whole_columns
             && self.pass_words == other.pass_words
             && self.shared_strides == other.shared_strides
+            && self.by_elements == other.by_elements
     }
 
     /// Whether the counts that a schedule may leave out are those of a graph that needs `other` and takes `slots`.

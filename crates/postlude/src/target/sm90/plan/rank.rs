@@ -14,7 +14,7 @@ use super::needs::Needs;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
-use super::{cost, limits, parameters, place, refuse, scaling};
+use super::{cost, elements, limits, parameters, place, refuse, scaling};
 
 /// A tile of the table, and what became of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,6 +48,10 @@ pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal>
     scaling::refuse(program.graph())?;
     refuse_widening(program.graph(), problem, bound.placements())?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
+    if needs.by_elements {
+        let numbered = elements::are_numbered(program, problem);
+        return if numbered { Ok(needs) } else { Err(Sm90Refusal::TooLarge) };
+    }
     refuse::refuse(program, &needs)?;
     limits::refuse_code(program, &needs)?;
     Ok(needs)
@@ -57,6 +61,10 @@ pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal>
 pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
     let needs = accepted_needs(bound)?;
     parameters::refuse(bound.program(), &needs)?;
+    if needs.by_elements {
+        let ranked = Ranked { schedule: Sm90Schedule::of_elements(&needs), cycles: 0.0 };
+        return Ok(vec![Candidate { tile: elements::ELEMENTS, verdict: Ok(ranked) }]);
+    }
     judged(bound.problem(), &needs, chip)
 }
 
@@ -142,6 +150,9 @@ pub(crate) fn schedules(
 ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
     let needs = accepted_needs(bound)?;
     parameters::refuse(bound.program(), &needs)?;
+    if needs.by_elements {
+        return Ok(vec![Sm90Schedule::of_elements(&needs)]);
+    }
     let problem = bound.problem();
     let candidates = judged(problem, &needs, chip)?;
     let mut ranked: Vec<Ranked> =

@@ -53,7 +53,7 @@ impl fmt::Display for Sm90Schedule {
         if let Some(limit) = self.grid_limit {
             writeln!(f, "    grid_limit {limit}")?;
         }
-        if self.tile.holds_rows() {
+        if !self.tile.has_blocks() {
             writeln!(f, "    ctas {}", self.ctas)?;
             writeln!(f, "    c_stages {}", self.c_stages)?;
             self.needs.print_lines(f)?;
@@ -334,11 +334,12 @@ impl Knobs {
             block_words: given("block_words").unwrap_or(0),
             shared_strides: given("shared_strides").unwrap_or(0) > 0,
             rows: self.rows,
+            by_elements: tile.is_by_elements(),
         };
-        // Threads that hold rows have neither epilogue tiles nor slots.
-        let of_slots = |name: &'static str, held: u32| match self.rows {
-            Some(_) => Ok(given(name).unwrap_or(held)),
-            None => knob(name),
+        // Only math warpgroups have epilogue tiles and slots.
+        let of_slots = |name: &'static str, without: u32| match tile.has_blocks() {
+            true => knob(name),
+            false => Ok(given(name).unwrap_or(without)),
         };
         let epilogue_tile = of_slots("epilogue_tile", NARROWEST)?;
         Ok(Sm90Schedule {

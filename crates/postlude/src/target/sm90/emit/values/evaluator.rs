@@ -132,7 +132,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
-    fn node(
+    /// A node at a place, from an environment that has its operands.
+    pub(crate) fn node(
         &self,
         id: NodeId,
         environment: &Environment<'k>,
@@ -244,7 +245,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     }
 }
 
-fn select<'k>(condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k> {
+/// One of two values of the same type.
+pub(crate) fn select<'k>(condition: Reg<'k, Pred>, a: Value<'k>, b: Value<'k>) -> Value<'k> {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => Value::Float(a.select(b, condition)),
         (Value::Integer(a), Value::Integer(b)) => Value::Integer(a.select(b, condition)),

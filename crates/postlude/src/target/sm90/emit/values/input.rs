@@ -31,7 +31,7 @@ struct Element<'k> {
 }
 
 impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
-    pub(super) fn input(&self, input: InputId, place: &Place<'k>) -> Value<'k> {
+    pub(crate) fn input(&self, input: InputId, place: &Place<'k>) -> Value<'k> {
         let found = self.parameters.sources.iter().find(|(id, _)| *id == input);
         match found.map(|(_, source)| source) {
             Some(Source::Host(parameter)) => self.host(input, *parameter),
@@ -51,7 +51,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     }
 
     /// The size of a dim.
-    pub(super) fn size(&self, dim: &Dim) -> Reg<'k, U32> {
+    pub(crate) fn size(&self, dim: &Dim) -> Reg<'k, U32> {
         if let Dim::Size(size) = dim {
             return self.k.imm(*size);
         }

@@ -1,0 +1,91 @@
+//! Kernels whose threads compute one element of an output after the other: what they need of a schedule, and their tile.
+//!
+//! In: a program that is computed element by element. Out: its needs and its schedule, of which there is one. Such a kernel
+//! reads every tensor where it lies, and needs no shared memory.
+
+use crate::lower::TileProgram;
+use crate::problem::Problem;
+use crate::target::tile::{Cluster, KernelSchedule, Tile};
+
+use super::fit::fragment;
+use super::hints::Hints;
+use super::needs::{Needs, SlotCounts};
+use super::partials::FoldWords;
+use super::place::EpilogueTransfer;
+use super::raster::Raster;
+use super::schedule::Sm90Schedule;
+use super::slots::NARROWEST;
+
+/// The tile: the elements that a CTA's threads compute at a time.
+pub(super) const ELEMENTS: Tile = Tile {
+    rows: 1,
+    columns: 256,
+    kernel: KernelSchedule::Elements,
+    math_warpgroups: 2,
+    cluster: Cluster::ONE,
+};
+/// CTAs of an SM: each thread has up to 128 registers.
+const CTAS: u32 = 2;
+/// Elements of a tensor and terms of a reduction that threads number in 32 bits.
+const MOST_NUMBERED: u64 = i32::MAX as u64;
+
+impl Needs {
+    /// Those of a program that is computed element by element.
+    pub(super) fn of_elements(program: &TileProgram) -> Needs {
+        Needs {
+            mainloop: None,
+            epilogue_loads: Vec::new(),
+            epilogue_stores: vec![EpilogueTransfer::Strided; program.graph().outputs().len()],
+            slots: SlotCounts::default(),
+            column_values: 0,
+            folds: FoldWords::default(),
+            widest_fold: 0,
+            whole_columns: 0,
+            pass_words: 0,
+            groups: 1,
+            block_rows: 1,
+            block_words: 0,
+            work: 0,
+            lines: 0,
+            shared_strides: false,
+            rows: None,
+            by_elements: true,
+        }
+    }
+}
+
+impl Sm90Schedule {
+    /// The schedule of a program that is computed element by element.
+    pub(super) fn of_elements(needs: &Needs) -> Sm90Schedule {
+        Sm90Schedule {
+            tile: ELEMENTS,
+            stages: 0,
+            epilogue_tile: NARROWEST,
+            fragment: fragment(needs, NARROWEST),
+            c_stages: 1,
+            d_stages: 1,
+            reuse_c: false,
+            delay_store: false,
+            epilogue_loop: false,
+            rounds: 0,
+            wgmma_in_flight: 0,
+            hints: Hints::None,
+            raster: Raster::usual(Cluster::ONE),
+            ctas: CTAS,
+            grid_limit: None,
+            needs: needs.clone(),
+        }
+    }
+}
+
+/// Whether threads can number a problem's elements: those of all batches, rows and columns, split or not.
+pub(super) fn are_numbered(program: &TileProgram, problem: &Problem) -> bool {
+    let graph = program.graph();
+    let nodes = graph.nodes().filter(|(id, _)| program.live[id.index()]);
+    let of_outputs = graph.outputs().iter().filter_map(|output| graph.space().axes(&output.dims));
+    let all = nodes.map(|(_, node)| node.ty.axes).chain(of_outputs);
+    let elements = |extents: [usize; 3]| {
+        extents.iter().fold(1_u64, |all, size| all.saturating_mul(*size as u64))
+    };
+    all.map(|axes| elements(problem.extents(axes))).all(|count| count <= MOST_NUMBERED)
+}
