@@ -369,6 +369,15 @@ impl Graph {
         self[node].ty
     }
 
+    /// Whether every element of a value is made of the elements of others at the same place.
+    pub(crate) fn is_elementwise(&self) -> bool {
+        let live = self.live();
+        let at_its_place = |op: &Op| {
+            matches!(op.dependence(), Dependence::Source | Dependence::Elementwise(_))
+        };
+        self.nodes().all(|(id, node)| !live[id.index()] || at_its_place(&node.op))
+    }
+
     /// Whether a part of columns may be read where elements of another part are written: columns are split, and not all of
     /// them once and the same way, or runs of them meet others.
     pub fn moves_columns(&self) -> bool {

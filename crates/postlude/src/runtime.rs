@@ -34,5 +34,6 @@ pub use driver::{DeviceBuffer, Event, Stream};
 pub use error::RuntimeError;
 pub use function::{Function, Origin};
 pub use launch::PreparedLaunch;
+pub(crate) use overlap::overlap;
 pub use tensor::DeviceTensor;
 pub use validate::{DeviceArgument, check_memory, validate};

@@ -133,6 +133,9 @@ impl PreparedCall {
         checked: &Checked,
         all: Vec<Planned>,
     ) -> Result<PreparedCall, Error> {
+        if kernel.lowered.is_by_elements() && !kernel.optimised.is_elementwise() {
+            checked.refuse_shared(&kernel.optimised)?;
+        }
         let (planned, program) = kernel.programs.choose(kernel, device, all)?;
         let mut call = PreparedCall {
             kernel: kernel.clone(),

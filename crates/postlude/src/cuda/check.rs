@@ -9,7 +9,9 @@ use crate::dtype::DType;
 use crate::graph::Graph;
 use crate::placement::{Placement, Placements};
 use crate::problem::{Problem, Sizes};
-use crate::runtime::{Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, validate};
+use crate::runtime::{
+    Device, DeviceArgument, DeviceTensor, RuntimeError, check_memory, overlap, validate,
+};
 
 /// A call that may be planned and launched.
 pub(super) struct Checked {
@@ -114,6 +116,21 @@ impl Checked {
         let inputs = self.inputs[..declared].to_vec();
         let (problem, results) = (self.problem.clone(), self.results.clone());
         Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, results)
+    }
+
+    /// Refuses outputs in the memory of an input whose elements several threads read, and others write.
+    pub(super) fn refuse_shared(&self, graph: &Graph) -> Result<(), RuntimeError> {
+        let declared = graph.declared_inputs().iter().zip(&self.inputs);
+        let results = graph.results();
+        for (input, argument) in declared {
+            let DeviceArgument::Tensor(tensor) = argument else { continue };
+            let mut own = graph.own_results().into_iter();
+            if let Some(place) = own.find(|place| overlap(&self.results[*place], tensor)) {
+                let (output, input) = (results[place].name.to_owned(), input.name.clone());
+                return Err(RuntimeError::OverlapsOthers { output, input });
+            }
+        }
+        Ok(())
     }
 
     fn push_address(&mut self, address: u64) {

@@ -4,7 +4,8 @@
 //! In: a graph without products. Out: a program that no tile holds anything of, whatever its graph splits, puts together or
 //! reduces. It is slower than one of tiles or rows, and comes after them.
 
-use crate::graph::{Columns, Graph};
+use crate::dtype::DType;
+use crate::graph::{Columns, Graph, Output};
 use crate::shape::Dim;
 
 use super::program::{self, TileProgram};
@@ -15,12 +16,23 @@ use super::views::Views;
 pub(super) fn by_elements(graph: &Graph) -> Option<TileProgram> {
     let graph = &graph.with_plain_inputs();
     let (graph, elements) = super::unstacked(graph);
-    let whole_bytes = graph.outputs().iter().all(|output| !output.dtype.is_packed());
+    let whole_bytes = graph.outputs().iter().all(|output| has_own_bytes(&graph, output));
     let suits = graph.products().is_empty() && !graph.space().is_segmented() && whole_bytes;
     suits.then(|| {
         let views = Views::whole(&graph).stacked(&elements);
         TileProgram::by_elements(stored::as_stored(&graph), views, graph.len())
     })
+}
+
+/// Whether no byte of an output has elements that different threads compute: bits lie beside each other along one axis, and
+/// batches of several dims are numbered along the last one first.
+fn has_own_bytes(graph: &Graph, output: &Output) -> bool {
+    let last = output.dims.last();
+    let batch = &graph.space().batch;
+    match output.dtype {
+        DType::B1 => last.is_some_and(|last| !batch.contains(last) || batch.last() == Some(last)),
+        dtype => !dtype.is_packed(),
+    }
 }
 
 impl TileProgram {

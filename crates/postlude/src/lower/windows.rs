@@ -20,7 +20,9 @@ use place::Placing;
 pub(super) fn has_windows(graph: &Graph) -> bool {
     let live = graph.live();
     let named = |op: &Op| {
-        matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
+        let counted = matches!(op, Op::Extent(axes) if axes.part > 0);
+        counted
+            || matches!(op, Op::Part(Part::Equal { .. } | Part::Listed { .. }, _) | Op::Concat(..))
     };
     // A value without columns is repeated along a part as it is along all columns.
     let declared =

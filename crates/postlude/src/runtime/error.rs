@@ -113,6 +113,10 @@ pub enum RuntimeError {
     OverlapsProduct { output: String, input: String },
     #[error("output `{output}` overlaps `{input}` without being the same tile")]
     Overlap { output: String, input: String },
+    #[error(
+        "output `{output}` lies where `{input}` does, of which this kernel reads other elements than it writes"
+    )]
+    OverlapsOthers { output: String, input: String },
     #[error("outputs `{first}` and `{second}` overlap")]
     OutputsOverlap { first: String, second: String },
 
@@ -160,6 +164,7 @@ impl RuntimeError {
             E::Overlap { .. } => {
                 "give the output memory of its own, or exactly the tile it replaces (same start, shape, strides and dtype)".to_owned()
             }
+            E::OverlapsOthers { .. } => "give the output memory of its own".to_owned(),
             E::OutputsOverlap { .. } => "give each output memory of its own".to_owned(),
             E::NoCacheFolder => "set POSTLUDE_CACHE_DIR to a folder".to_owned(),
             E::Bind(error) => return error.fix(),

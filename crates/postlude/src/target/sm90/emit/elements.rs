@@ -9,18 +9,22 @@ mod columns;
 mod evaluate;
 mod reduce;
 
-use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::types::U32;
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
+use postlude_ptx::types::{Scalar, U32};
 
 use crate::graph::{Axes, Columns, NodeId, Op, Output};
 
+use super::batch::Coordinate;
 use super::chip::EpilogueChip;
 use super::epilogue::store;
 use super::memory::Memory;
 use super::parameters::{Destination, Parameters};
 use super::plan::Plan;
-use super::values::Evaluator;
+use super::values::{Evaluator, Value};
 use evaluate::Frame;
+
+/// Eight bits of a byte, as a power of two.
+const BYTE_BITS: u32 = 3;
 
 /// What threads know of a launch.
 pub(super) struct ElementKernel<'a, 'k, C> {
@@ -80,7 +84,13 @@ impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
         let Some(axes) = self.plan.graph.space().axes(&output.dims) else {
             panic!("compiler bug: an output has foreign dims")
         };
-        let (k, [batches, rows, columns]) = (self.k, self.extents(axes));
+        let k = self.k;
+        let packed = output.dtype.is_packed().then(|| self.packed_axis(output));
+        let mut extents = self.extents(axes);
+        if let Some(packed) = packed {
+            extents[packed] = extents[packed] >> BYTE_BITS;
+        }
+        let [batches, rows, columns] = extents;
         let all = batches * rows * columns;
         let by_warp = self.reduces(output.value);
         let threads = k.imm(self.plan.schedule.threads());
@@ -94,18 +104,74 @@ impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
                 let now = number.copy();
                 let line = now / columns;
                 let batch = line / rows;
-                let at = (
-                    self.parameters.batch_dims.batch(batch),
-                    line - batch * rows,
-                    now - line * columns,
-                );
-                let mut frame = Frame::new(self.plan.graph.len(), axes, at, by_warp);
-                let value = self.value(&mut frame, output.value);
+                let at = [batch, line - batch * rows, now - line * columns];
                 let inside = by_warp.then(|| self.lane.eq(0));
-                store(k, output.dtype, memory.element(k, at), value, inside);
+                match packed {
+                    None => {
+                        let (at, value) = self.element((axes, by_warp), at, output.value);
+                        store(k, output.dtype, memory.element(k, at), value, inside);
+                    }
+                    Some(packed) => {
+                        let (to, byte) = self.byte((axes, by_warp), at, packed, (output, memory));
+                        k.if_(inside.map_or_else(|| k.imm(true), |inside| inside), || {
+                            k.store_global_narrow(Scalar::U8, to, byte);
+                        });
+                    }
+                }
                 number.set(now + step);
             },
         );
+    }
+
+    /// The value of an element, and where it is.
+    fn element(
+        &self,
+        (axes, by_warp): (Axes, bool),
+        [batch, row, column]: [Reg<'k, U32>; 3],
+        value: NodeId,
+    ) -> (Coordinate<'k>, Value<'k>) {
+        let at = (self.parameters.batch_dims.batch(batch), row, column);
+        let mut frame = Frame::new(self.plan.graph.len(), axes, at, by_warp);
+        (at, self.value(&mut frame, value))
+    }
+
+    /// A byte of eight bits beside each other along the axis of this number, and where it is.
+    fn byte(
+        &self,
+        by: (Axes, bool),
+        mut at: [Reg<'k, U32>; 3],
+        packed: usize,
+        (output, memory): (&Output, &Memory<'k>),
+    ) -> (GlobalPointer<'k>, Reg<'k, U32>) {
+        let k = self.k;
+        let first = at[packed] << BYTE_BITS;
+        let (bit, byte) = (k.var(k.imm::<U32>(0)), k.var(k.imm::<U32>(0)));
+        k.while_(
+            || bit.get().lt(1 << BYTE_BITS),
+            || {
+                let now = bit.copy();
+                at[packed] = first + now;
+                let (_, value) = self.element(by, at, output.value);
+                let set = k.imm(1_u32) << now;
+                byte.set(byte.copy() | set.select(0, value.truth()));
+                bit.set(now + 1);
+            },
+        );
+        at[packed] = first;
+        let [batch, row, column] = at;
+        let (to, _) =
+            memory.element(k, (self.parameters.batch_dims.batch(batch), row, column)).byte(k);
+        (to, byte.copy())
+    }
+
+    /// The axis along which an output's bits lie in bytes: 0 for batches, 1 for rows, 2 for columns.
+    fn packed_axis(&self, output: &Output) -> usize {
+        let space = self.plan.graph.space();
+        match output.dims.last() {
+            Some(last) if space.batch.contains(last) => 0,
+            Some(last) if space.row_run(last).is_some() => 1,
+            Some(_) | None => 2,
+        }
     }
 
     /// Whether a value is made of reductions.
