@@ -215,22 +215,6 @@ impl Machine<'_> {
         Ok(Turn::Spent)
     }
 
-    /// Operations that may complete now: all but products behind others of their warpgroup.
-    fn completable(&self) -> Vec<u64> {
-        let mut groups = Vec::new();
-        let mut free = Vec::new();
-        for (number, operation) in &self.operations {
-            if let Work::Product(product) = &operation.work {
-                if groups.contains(&product.first) {
-                    continue;
-                }
-                groups.push(product.first);
-            }
-            free.push(*number);
-        }
-        free
-    }
-
     /// Completes as many operations as the timing wants by itself.
     fn complete_some(&mut self) -> Result<(), SimError> {
         for _ in 0..self.clock.spontaneous() {
@@ -243,7 +227,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// One of several operations that may complete now, without a list of all: thousands may be under way.
+    /// An operation that may complete now, all but products behind others of their warpgroup, without a list of all:
+    /// thousands may be under way.
     fn any_completable(&mut self) -> u64 {
         let bounds = (self.operations.first_key_value(), self.operations.last_key_value());
         let (Some((&first, _)), Some((&last, _))) = bounds else {
@@ -263,14 +248,22 @@ impl Machine<'_> {
         if self.operations.is_empty() {
             return Ok(false);
         }
-        let mut needed = Vec::new();
-        for place in self.warps_of(running) {
-            let warp = &self.warps[place];
-            let waits = warp.splits.iter().filter_map(|split| split.wait.as_ref());
-            needed.extend(waits.filter_map(|wait| self.needed(warp, wait)));
-        }
-        let free = if needed.is_empty() { self.completable() } else { needed };
-        let number = free[self.clock.pick(free.len())];
+        let all: Vec<(usize, usize)> = self
+            .warps_of(running)
+            .flat_map(|warp| (0..self.warps[warp].splits.len()).map(move |split| (warp, split)))
+            .filter(|(warp, split)| self.warps[*warp].splits[*split].wait.is_some())
+            .collect();
+        // Finding what a wait needs takes long where thousands of operations are under way: one wait is asked, and others
+        // only where it needs none.
+        let first = if all.is_empty() { 0 } else { self.clock.pick(all.len()) };
+        let needed = all[first..].iter().chain(&all[..first]).find_map(|(warp, split)| {
+            let warp = &self.warps[*warp];
+            self.needed(warp, warp.splits[*split].wait.as_ref()?)
+        });
+        let number = match needed {
+            Some(number) => number,
+            None => self.any_completable(),
+        };
         self.advance(number)?;
         Ok(true)
     }
