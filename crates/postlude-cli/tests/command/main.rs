@@ -77,6 +77,7 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postlude"));
     command.args(arguments).stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", "");
     command.env("POSTLUDE_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
+    command.env("POSTLUDE_TUNE", "off");
     command
 }
 
