@@ -130,12 +130,11 @@ fn tune_one(
     let data = inputs::make(loaded, problem, arguments.seed)?;
     progress.say("planning and copying inputs");
     let tell = |step| progress.say(step_text(step));
-    let note = String::from_utf8_lossy(&loaded.source.bytes);
     let options = TuneOptions {
         budget: arguments.budget.0,
         tell: &tell,
         stop: &|| stop.load(Ordering::Relaxed),
-        note: Some(note.split_whitespace().collect::<Vec<_>>().join(" ")),
+        note: Some(loaded.kernel.ast().to_string()),
     };
     compiled.tune(problem, &data, &options).map_err(|error| loaded.failure(error))
 }

@@ -42,12 +42,13 @@ pub(crate) fn tune<'py>(
     let stop = || {
         // Ctrl-C: what was measured is kept before it is raised.
         let mut raised = raised_now();
-        if let Err(error) = Python::attach(|py| py.check_signals()) {
+        let signals = Python::attach(|py| -> PyResult<()> { py.check_signals() });
+        if let Err(error) = signals {
             raised.get_or_insert(error);
         }
         raised.is_some()
     };
-    let note = Some(kernel.text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let note = Some(typed.kernel.ast().to_string());
     let options = TuneOptions { budget, stop: &stop, note, ..TuneOptions::default() };
     let tuned = py.detach(|| -> Result<Tuned, Error> {
         let device = Device::open(number)?;

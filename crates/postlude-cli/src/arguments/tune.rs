@@ -13,11 +13,9 @@ const MOST_SECONDS: f64 = 24.0 * 3600.0;
 
 /// `postlude tune`
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Every launch that has a choice is timed: candidates in turn and the last few alone, on data that the L2 does not hold. What
-was measured is kept, losing schedules too, and later runs of the same kernel, sizes, layouts and GPU take the fastest.
-`postlude explain SRC --size ... --target sm90` shows it, `--no-tuned` and POSTLUDE_TUNE=off go without, and
-POSTLUDE_TUNE=FILE names another file. Ctrl-C ends the search and keeps what it knows.")]
+#[command(
+    after_help = "Schedules of every launch that has a choice are timed in turn, and the last few alone. What was measured is kept, losing schedules too, and later runs of the same kernel, sizes, layouts and GPU take the fastest. `postlude explain SRC --size ... --target sm90` shows it, `--no-tuned` and POSTLUDE_TUNE=off go without, and POSTLUDE_TUNE=FILE names another file. Ctrl-C ends the search and keeps what it knows."
+)]
 pub(crate) struct TuneArguments {
     #[command(flatten)]
     pub(crate) source: SourceArguments,

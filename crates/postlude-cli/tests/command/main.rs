@@ -16,6 +16,7 @@ mod json;
 mod others;
 mod run;
 mod simulator;
+mod tuned;
 mod waiting;
 
 use std::path::Path;

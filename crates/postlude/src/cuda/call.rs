@@ -398,9 +398,9 @@ impl PreparedCall {
     }
 
     /// The kernel's own launch with another schedule, without what is computed before it.
-    pub(super) fn alone(&self, planned: Planned) -> Result<PreparedCall, Error> {
+    pub(super) fn alone(&self, planned: &Planned) -> Result<PreparedCall, Error> {
         let device = self.function.device();
-        let program = self.kernel.programs.get(&self.kernel, device, &planned)?;
+        let program = self.kernel.programs.get(&self.kernel, device, planned)?;
         let mut call = PreparedCall {
             kernel: self.kernel.clone(),
             problem: self.problem.clone(),
@@ -415,7 +415,7 @@ impl PreparedCall {
         };
         let buffers = (0..self.addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(self.addresses.iter().copied()).collect();
-        call.encode(&planned, &self.scalars, &addresses)?;
+        call.encode(planned, &self.scalars, &addresses)?;
         Ok(call)
     }
 

@@ -131,7 +131,7 @@ impl Bench<'_> {
         until: Duration,
         number: (usize, usize),
     ) -> Result<(TunedLaunch, Search), Error> {
-        let planned = launch.call.alone(launch.call.planned.clone())?;
+        let planned = launch.call.alone(&launch.call.planned)?;
         let others = launch.call.planned.contenders()?;
         let others = &others[..others.len().min(MOST_CANDIDATES - 1)];
         let candidates = others.len() + 1;
@@ -181,7 +181,7 @@ impl Bench<'_> {
             while start.elapsed() < until && !stopped.load(Ordering::Relaxed) {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(other) = others.get(place) else { break };
-                done.push((place, call.alone(other.clone())));
+                done.push((place, call.alone(other)));
             }
             done
         };
@@ -196,7 +196,9 @@ impl Bench<'_> {
             }
             for worker in workers {
                 let done = worker.join().unwrap_or_else(|bug| std::panic::resume_unwind(bug));
-                done.into_iter().for_each(|(place, call)| all[place] = Some(call));
+                for (place, call) in done {
+                    all[place] = Some(call);
+                }
             }
         });
         all

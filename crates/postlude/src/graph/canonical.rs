@@ -60,7 +60,9 @@ impl Numbers {
         }
         for Output { name, dims, .. } in &mut numbered.outputs {
             self.tensor(name);
-            dims.iter_mut().for_each(|dim| self.dim(dim));
+            for dim in dims {
+                self.dim(dim);
+            }
         }
         numbered
     }
@@ -73,7 +75,9 @@ impl Numbers {
             input.computed = Some(Arc::new(self.graph(graph).named(&name)));
         }
         self.tensor(&mut input.name);
-        input.dims.iter_mut().flatten().for_each(|dim| self.dim(dim));
+        for dim in input.dims.iter_mut().flatten() {
+            self.dim(dim);
+        }
     }
 
     fn tensor(&mut self, name: &mut String) {

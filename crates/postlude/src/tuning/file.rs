@@ -72,7 +72,7 @@ impl Records {
     }
 
     /// Appends records to the file, and says which one it is; none where records are off.
-    pub(crate) fn append(&self, records: &[Record]) -> io::Result<Option<PathBuf>> {
+    pub fn append(&self, records: &[Record]) -> io::Result<Option<PathBuf>> {
         let Some(path) = self.file() else { return Ok(None) };
         append(&path, records)?;
         Ok(Some(path))
@@ -148,6 +148,11 @@ fn ends_within_a_line(file: &mut File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::MathMode;
+    use crate::kernel::{Kernel, Options};
+    use crate::placement::Placements;
+    use crate::problem::Sizes;
+    use crate::tuning::LaunchKey;
 
     fn numbered(session: usize) -> Record {
         Record { session: session.to_string(), ..Record::example() }
@@ -211,6 +216,40 @@ mod tests {
         assert_eq!(given("records.jsonl"), Records::At("records.jsonl".into()));
         assert_eq!(given(""), standard(None));
         assert_eq!(Records::Off.file(), None);
+    }
+
+    /// The launches of a kernel of packed tensors, at any accuracy of functions.
+    fn launches(kernel: &Kernel, sizes: &Sizes) -> Vec<LaunchKey> {
+        let modes = [MathMode::Default, MathMode::Accurate, MathMode::Fast];
+        let mut keys = Vec::new();
+        for math in modes {
+            let compiled = kernel.compile(&Options { math, ..Options::default() });
+            let problem = compiled.problem(sizes).expect("sizes of every dim");
+            let packed = Placements::packed(compiled.optimised(), &problem);
+            let variants = [compiled.in_mainloop(&problem).cloned(), compiled.cut().cloned()];
+            let copied = compiled.copied(&problem, &packed);
+            for one in [Some(compiled.clone()), copied].into_iter().chain(variants).flatten() {
+                let graph = one.optimised();
+                let packed = Placements::packed(graph, &problem);
+                keys.push(LaunchKey::new(graph, math, &problem, &packed));
+            }
+        }
+        keys
+    }
+
+    #[test]
+    fn every_shipped_record_of_a_whole_kernel_is_of_a_launch_that_it_has() {
+        for record in &shipped().records {
+            let kernel = Kernel::parse(record.note.as_deref().unwrap_or_default());
+            let kernel = kernel.expect("a note is the kernel that was tuned");
+            let sizes = record.launch.dims.iter().cloned().zip(record.launch.sizes.clone());
+            let sizes: Sizes = sizes.collect();
+            // Launches before the last one have dims of their own.
+            if kernel.compile(&Options::default()).problem(&sizes).is_ok() {
+                let known = launches(&kernel, &sizes).contains(&record.launch);
+                assert!(known, "tune it again: {record:?}");
+            }
+        }
     }
 
     #[test]

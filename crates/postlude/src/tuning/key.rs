@@ -1,37 +1,37 @@
 //! What a measurement is of: a launch, and the GPU that ran it.
 
+use std::hash::{Hash, Hasher};
+
 use crate::graph::{Graph, MathMode};
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
 use crate::target::Chip;
 
 /// A launch, as far as its time depends on it. Launches that differ in names alone have one key.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Debug)]
 pub struct LaunchKey {
     /// A hash of the graph without names and of the mode of its functions.
     pub graph: String,
     /// The names of the dims in the order in which the graph has them; they are for people and not compared.
-    pub dims: Dims,
+    pub dims: Vec<String>,
     /// Their sizes.
     pub sizes: Vec<usize>,
     /// Where the tensors lie: `packed`, or strides and first bytes in the order of the signature.
     pub placements: String,
 }
 
-/// Names that keys are not compared by.
-#[derive(Clone, Debug, Default)]
-pub struct Dims(pub Vec<String>);
-
-impl PartialEq for Dims {
-    fn eq(&self, _: &Dims) -> bool {
-        true
+impl PartialEq for LaunchKey {
+    fn eq(&self, other: &LaunchKey) -> bool {
+        self.compared() == other.compared()
     }
 }
 
-impl Eq for Dims {}
+impl Eq for LaunchKey {}
 
-impl std::hash::Hash for Dims {
-    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+impl Hash for LaunchKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.compared().hash(state);
+    }
 }
 
 /// Hexadecimal digits of a graph's hash.
@@ -55,13 +55,17 @@ impl LaunchKey {
             graph: hash[..DIGITS].to_owned(),
             sizes: sizes.collect(),
             placements: placements_text(graph, problem, placements),
-            dims: Dims(canonical.dims),
+            dims: canonical.dims,
         }
+    }
+
+    fn compared(&self) -> (&str, &[usize], &str) {
+        (&self.graph, &self.sizes, &self.placements)
     }
 
     /// The sizes by name, as the command line takes them.
     pub fn sizes_text(&self) -> String {
-        let pairs = self.dims.0.iter().zip(&self.sizes);
+        let pairs = self.dims.iter().zip(&self.sizes);
         pairs.map(|(dim, size)| format!("{dim}={size}")).collect::<Vec<_>>().join(",")
     }
 }

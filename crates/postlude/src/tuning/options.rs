@@ -13,7 +13,7 @@ pub struct TuneOptions<'a> {
     pub tell: &'a (dyn Fn(TuneStep) + Sync),
     /// Asked often; when it says so, tuning ends and keeps what it measured.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// What is tuned, in the caller's words, for people who read the records.
+    /// The kernel that is tuned as text, for people who read the records.
     pub note: Option<String>,
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::key::{Dims, LaunchKey, Machine};
+use super::key::{LaunchKey, Machine};
 
 /// The format of lines; readers pass over others.
 const FORMAT: u64 = 1;
@@ -35,7 +35,7 @@ pub struct Record {
     pub planned: bool,
     /// Whether later runs take it.
     pub chosen: bool,
-    /// What was tuned, for people.
+    /// The kernel that was tuned as text, for people.
     pub note: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Record {
             "postlude": self.postlude,
             "session": self.session,
             "graph": graph,
-            "dims": dims.0,
+            "dims": dims,
             "sizes": sizes,
             "placements": placements,
             "device": name,
@@ -100,7 +100,7 @@ impl Record {
         let texts = object["dims"].as_array()?.iter().map(|dim| dim.as_str().map(str::to_owned));
         let launch = LaunchKey {
             graph: text("graph")?,
-            dims: Dims(texts.collect::<Option<_>>()?),
+            dims: texts.collect::<Option<_>>()?,
             sizes: object["sizes"].as_array()?.iter().map(number).collect::<Option<_>>()?,
             placements: text("placements")?,
         };
@@ -134,7 +134,7 @@ impl Record {
         Record {
             launch: LaunchKey {
                 graph: "0123456789abcdef".to_owned(),
-                dims: Dims(dims),
+                dims,
                 sizes: vec![64, 128],
                 placements: "packed".to_owned(),
             },

@@ -244,7 +244,9 @@ mod tests {
 
         fn round(&mut self, candidates: &[usize]) -> Result<Vec<f64>, Self::Error> {
             self.clock += self.cost * candidates.len() as f64;
-            candidates.iter().for_each(|candidate| self.rounds[*candidate] += 1);
+            for candidate in candidates {
+                self.rounds[*candidate] += 1;
+            }
             // The clock of the GPU falls with time, for all alike.
             let slower = 1.0 + 0.1 * self.clock;
             Ok(candidates.iter().map(|candidate| self.seconds[*candidate] * slower).collect())
