@@ -74,7 +74,9 @@ impl Records {
     /// Appends records to the file, and says which one it is; none where records are off.
     pub fn append(&self, records: &[Record]) -> io::Result<Option<PathBuf>> {
         let Some(path) = self.file() else { return Ok(None) };
-        append(&path, records)?;
+        if !records.is_empty() {
+            append(&path, records)?;
+        }
         Ok(Some(path))
     }
 }
