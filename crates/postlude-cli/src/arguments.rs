@@ -2,6 +2,8 @@
 
 mod bench;
 mod fuzz;
+mod sim;
+mod tune;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +19,8 @@ use postlude_corpus::Fill;
 
 pub(crate) use bench::{BenchAgainst, BenchArguments, BenchBackend};
 pub(crate) use fuzz::{FuzzArguments, FuzzBackend, FuzzSizes};
+pub(crate) use sim::{SimArguments, WatchArguments};
+pub(crate) use tune::TuneArguments;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("POSTLUDE_COMMIT"), ")");
 
@@ -54,6 +58,8 @@ pub(crate) enum Command {
     Corpus(CorpusArguments),
     /// Run random kernels and compare every element with the reference
     Fuzz(FuzzArguments),
+    /// Time the schedules of a kernel on this machine's GPU, and keep the fastest for later runs
+    Tune(TuneArguments),
     /// Time a small suite of kernels on this machine
     Bench(BenchArguments),
     /// Describe this machine and its backends
@@ -127,6 +133,9 @@ pub(crate) struct CompileArguments {
     /// Use the schedule of this file on the GPU or in the simulator instead of the planner's
     #[arg(long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
+    /// Use the planner's schedules on the GPU, whatever `postlude tune` measured
+    #[arg(long)]
+    pub(crate) no_tuned: bool,
 }
 
 /// `postlude run`
@@ -163,59 +172,6 @@ pub(crate) struct RunArguments {
     /// Report the median time of one call
     #[arg(long)]
     pub(crate) time: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// How the simulator runs, and what it shows.
-#[derive(Args, Debug)]
-pub(crate) struct WatchArguments {
-    /// When the simulator completes copies and products: eager, lazy or random:SEED [default: eager]
-    #[arg(long, value_name = "TIMING")]
-    pub(crate) timing: Option<Timing>,
-    /// List what the simulator finds, and go on in spite of it
-    #[arg(long)]
-    pub(crate) findings: bool,
-    /// Show what the program asks of the hardware
-    #[arg(long)]
-    pub(crate) meters: bool,
-    /// Write a timeline that Perfetto opens, and draw it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Stop a program that has not ended after this many warp instructions [default: 4294967296]
-    #[arg(long, value_name = "INSTRUCTIONS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) budget: Option<u64>,
-}
-
-impl WatchArguments {
-    /// A flag that is for the simulator alone, if one was given.
-    pub(crate) fn flag(&self) -> Option<&'static str> {
-        if self.timing.is_some() {
-            Some("--timing")
-        } else if self.findings {
-            Some("--findings")
-        } else if self.meters {
-            Some("--meters")
-        } else if self.budget.is_some() {
-            Some("--budget")
-        } else {
-            self.trace.as_ref().map(|_| "--trace")
-        }
-    }
-}
-
-/// `postlude sim`
-#[derive(Args, Debug)]
-pub(crate) struct SimArguments {
-    /// The program: PTX as Postlude emits it, or by hand in that subset (docs/simulator.md, "What it reads")
-    #[arg(value_name = "PTX")]
-    pub(crate) program: PathBuf,
-    /// How it is launched, on what data: see `postlude emit --launch`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) launch: PathBuf,
-    #[command(flatten)]
-    pub(crate) watch: WatchArguments,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use postlude::graph::Input;
 use postlude::syntax::nearest;
+use postlude::tuning::Records;
 use postlude::{Bindings, Bound, DType, Hooks, Kernel, Options, Sizes, problem};
 use postlude_corpus::Fill;
 
@@ -134,6 +135,7 @@ impl Loaded {
             threads: arguments.threads.map(usize::from),
             keep,
             one_launch: arguments.one_launch,
+            records: if arguments.no_tuned { Records::Off } else { Records::Standard },
             ..Options::default()
         })
     }

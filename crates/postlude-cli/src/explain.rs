@@ -8,6 +8,8 @@ use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::gpu_schedule::GpuProblem;
 use crate::print;
+use crate::tune::warn_of_damage;
+use crate::tuned::tuned;
 
 /// The stages that were asked for.
 #[derive(Default, Serialize)]
@@ -81,11 +83,16 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         }
         ScheduleTarget::Sm90 if shown(StageChoice::Candidates) || shown(StageChoice::Schedule) => {
             let problem = GpuProblem::new(&loaded, compiled, &options, &arguments.compile)?;
+            warn_of_damage(&options.records);
+            let (planned, remarks) = match tuned(&problem) {
+                Some((planned, remarks)) => (planned, remarks),
+                None => (problem.planned()?, String::new()),
+            };
             if shown(StageChoice::Candidates) {
-                stages.candidates = Some(problem.candidates()?);
+                stages.candidates = Some(problem.candidates(&planned.schedule())?);
             }
             if shown(StageChoice::Schedule) {
-                stages.schedule = Some(problem.planned()?.schedule().to_string());
+                stages.schedule = Some(format!("{remarks}{}", planned.schedule()));
             }
         }
         ScheduleTarget::Sm90 => {}

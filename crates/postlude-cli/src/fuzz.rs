@@ -1,7 +1,6 @@
 //! `postlude fuzz`: random kernels on an engine, against the reference.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, panic, process};
@@ -14,7 +13,8 @@ use serde::Serialize;
 
 use crate::arguments::{FuzzArguments, FuzzBackend, FuzzSizes};
 use crate::corpus::require_gpu;
-use crate::failure::{Failure, INTERRUPTED, Mistake, Outcome};
+use crate::failure::{Failure, Mistake, Outcome};
+use crate::interruption::interruption;
 use crate::print;
 use crate::progress::{Progress, Reader};
 
@@ -115,19 +115,6 @@ pub(crate) fn fuzz(arguments: &FuzzArguments) -> Result<Outcome, Failure> {
     } else {
         Outcome::Fine
     })
-}
-
-/// Set by the first Ctrl-C, after which the tally so far is printed; the second ends the process.
-fn interruption() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
-    // Without a handler an interruption prints no tally: no reason not to run.
-    let _ = ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
-            process::exit(i32::from(INTERRUPTED));
-        }
-    });
-    stop
 }
 
 /// One campaign.

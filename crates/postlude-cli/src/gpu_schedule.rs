@@ -94,7 +94,13 @@ impl<'a> GpuProblem<'a> {
         }
     }
 
-    fn planning(&self) -> Result<Planning<'_>, Failure> {
+    /// How the kernel is compiled.
+    pub(crate) fn options(&self) -> &Options {
+        self.options
+    }
+
+    /// The call as planning sees it.
+    pub(crate) fn planning(&self) -> Result<Planning<'_>, Failure> {
         let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
         planning.map_err(|error| self.failure(error))
     }
@@ -104,9 +110,8 @@ impl<'a> GpuProblem<'a> {
     }
 
     /// A line for each tile of the table: what it costs, or why it is refused.
-    pub(crate) fn candidates(&self) -> Result<String, Failure> {
+    pub(crate) fn candidates(&self, taken: &Schedule) -> Result<String, Failure> {
         let candidates = self.planning()?.candidates().map_err(|refusal| self.failure(refusal))?;
-        let taken = self.planned()?.schedule();
         let mut text = "# candidates, with cycles as the model counts them\n".to_owned();
         let mut on_request = Vec::new();
         for candidate in candidates {
@@ -114,7 +119,7 @@ impl<'a> GpuProblem<'a> {
             let size = format!("{} x {}", tile.rows, tile.columns);
             let verdict = match candidate.verdict {
                 Ok((schedule, cycles)) => {
-                    let mark = if schedule == taken { ", taken" } else { "" };
+                    let mark = if schedule == *taken { ", taken" } else { "" };
                     let stages = schedule.number("stages");
                     format!("{stages} stages, {cycles:.0} cycles{mark}")
                 }

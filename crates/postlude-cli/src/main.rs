@@ -26,6 +26,7 @@ mod fuzz;
 mod gpu_schedule;
 mod grad;
 mod inputs;
+mod interruption;
 mod launch;
 mod list;
 mod machine;
@@ -41,6 +42,8 @@ mod show;
 mod sim;
 mod source;
 mod tools;
+mod tune;
+mod tuned;
 mod watch;
 
 use std::panic;
@@ -83,6 +86,7 @@ fn dispatch(command: Command) -> Result<Outcome, Failure> {
         Command::Show(arguments) => show::show(&arguments),
         Command::Corpus(arguments) => corpus::corpus(&arguments),
         Command::Fuzz(arguments) => fuzz::fuzz(&arguments),
+        Command::Tune(arguments) => tune::tune(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Info(arguments) => machine::info(&arguments),
         Command::Cache(arguments) => cache::cache(&arguments),

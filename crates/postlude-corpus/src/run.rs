@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use postlude::reference::Evaluated;
 use postlude::sim::Timing;
 use postlude::target::CopyRule;
+use postlude::tuning::Records;
 use postlude::{
     Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Hooks, Kernel, MathMode, Options,
     Problem, Tensor,
@@ -117,6 +118,8 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
+        // Cases are about what is computed, the same on every machine.
+        records: Records::Off,
         hooks: Hooks {
             grid_limit: options.grid_limit,
             guard: true,

@@ -20,6 +20,7 @@ use crate::array::{self, Array, Location, Protocol};
 use crate::error::mistake;
 use crate::kernel::{Given, Kernel, Typed};
 use crate::memory::{Line, Memory, Owned};
+use crate::scalars::whole_numbers;
 
 /// Kinds of calls that are remembered for each kernel.
 const REMEMBERED: usize = 32;
@@ -41,7 +42,7 @@ enum Run {
 }
 
 /// Arrays of a call: inputs in the order of the signature, then outputs.
-struct Arrays {
+pub(crate) struct Arrays {
     inputs: Vec<Option<Array>>,
     scalars: Vec<Option<f64>>,
     outputs: Vec<Array>,
@@ -56,20 +57,14 @@ pub(crate) fn call<'py>(
     given: &[Given<'py>],
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let graph = typed.compiled.defined();
-    let mut arrays = Arrays::of(graph, given);
-    whole_numbers(py, graph, &arrays.scalars)?;
-    let place = location(py, kernel, given)?;
+    let outputs = out.map(|out| given_outputs(py, typed, out)).transpose()?;
+    let written = outputs.as_deref().unwrap_or_default();
+    let (mut arrays, place) = Arrays::with_outputs(py, kernel, typed, given, written)?;
     let template = objects.iter().zip(given).find(|(_, given)| given.array().is_some());
     let Some((template, _)) = template else {
         return Err(PyTypeError::new_err("a kernel needs arrays"));
     };
-    let made = if let Some(out) = out {
-        let outputs = given_outputs(py, typed, out)?;
-        for (output, object) in graph.results().into_iter().zip(&outputs) {
-            let array = output_array(py, output.name, object, place)?;
-            arrays.outputs.push(array.read_as(output.dtype));
-        }
+    let made = if let Some(outputs) = outputs {
         Made { objects: outputs, memory: false }
     } else {
         let problem = arrays.problem(typed).map_err(|error| kernel.call_error(py, &error))?;
@@ -95,6 +90,25 @@ impl Arrays {
             Given::Array(_) => None,
         });
         Arrays { inputs: arrays.collect(), scalars: scalars.collect(), outputs: Vec::new() }
+    }
+
+    /// Those of a call with given outputs, and where all of them are.
+    pub(crate) fn with_outputs<'py>(
+        py: Python<'py>,
+        kernel: &Kernel,
+        typed: &Typed,
+        given: &[Given<'py>],
+        outputs: &[Bound<'py, PyAny>],
+    ) -> PyResult<(Arrays, Location)> {
+        let graph = typed.compiled.defined();
+        let mut arrays = Arrays::of(graph, given);
+        whole_numbers(py, graph, &arrays.scalars)?;
+        let place = location(py, kernel, given)?;
+        for (output, object) in graph.results().into_iter().zip(outputs) {
+            let array = output_array(py, output.name, object, place)?;
+            arrays.outputs.push(array.read_as(output.dtype));
+        }
+        Ok((arrays, place))
     }
 
     /// All arrays, inputs before outputs.
@@ -146,7 +160,7 @@ impl Arrays {
             .all(|output| (0..output).all(|other| apart(ranges[output], ranges[other])))
     }
 
-    fn device_arguments(
+    pub(crate) fn device_arguments(
         &self,
         typed: &Typed,
     ) -> (BTreeMap<String, DeviceArgument>, BTreeMap<String, DeviceTensor>) {
@@ -302,28 +316,6 @@ fn start(array: &Array, low: i64) -> *const u8 {
         return std::ptr::NonNull::dangling().as_ptr();
     }
     std::ptr::with_exposed_provenance((array.address as i64 + low) as usize)
-}
-
-/// Integers that the host passes are whole numbers that i32 holds.
-fn whole_numbers(
-    py: Python<'_>,
-    graph: &postlude::graph::Graph,
-    scalars: &[Option<f64>],
-) -> PyResult<()> {
-    for (input, scalar) in graph.passed_inputs().zip(scalars) {
-        let Some(value) = scalar else { continue };
-        let fits =
-            value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(value);
-        if input.dtype == DType::I32 && !fits {
-            let message = format!("`{}` is {value}, and i32 does not hold it", input.name);
-            return Err(mistake(
-                py,
-                &message,
-                Some("give a whole number of 32 bits, or declare it f32"),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Where all arrays are.

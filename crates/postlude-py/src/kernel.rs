@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::{self, Array, Held};
 use crate::call::{self, Entry};
 use crate::error::{Stage, exception, mistake};
-use crate::{tools, torch};
+use crate::{tools, torch, tune};
 
 /// What an argument is.
 pub(crate) enum Given<'py> {
@@ -227,6 +227,21 @@ impl Kernel {
         let given = self.read(&objects)?;
         let typed = self.typed(py, &given)?;
         call::check(py, self, &typed, &given, &outputs)
+    }
+
+    /// Times the schedules of a call on the GPU that its arrays are on.
+    fn tune<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: &Bound<'py, PyDict>,
+        outputs: Vec<Bound<'py, PyAny>>,
+        budget: f64,
+    ) -> PyResult<tune::Answer> {
+        let objects = self.assign(args, Some(kwargs))?;
+        let given = self.read(&objects)?;
+        let typed = self.typed(py, &given)?;
+        tune::tune(py, self, &typed, &given, &outputs, budget)
     }
 
     /// The kernel with its signature, typed for inputs of these dtypes and shapes.

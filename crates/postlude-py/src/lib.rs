@@ -9,8 +9,10 @@ mod error;
 mod kernel;
 mod library;
 mod memory;
+mod scalars;
 mod tools;
 mod torch;
+mod tune;
 
 use pyo3::prelude::*;
 

@@ -326,3 +326,10 @@ def test_explain_takes_the_kernels_arguments_alone() -> None:
 def test_threads_are_counted() -> None:
     with pytest.raises(ValueError):
         postlude.compile("D = A @ W.T", threads=-1)
+
+
+def test_only_calls_on_a_gpu_are_tuned() -> None:
+    kernel = postlude.compile("D = A @ W.T")
+    A, W = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
+    with pytest.raises(postlude.CallError, match="on the CPU, where nothing is tuned"):
+        kernel.tune(A, W)

@@ -13,6 +13,7 @@ mod call;
 mod check;
 mod host;
 mod programs;
+mod tune;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -27,6 +28,7 @@ use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
 use crate::target::{self, Chip, CopyRule, Planned, Planning, Schedule, TargetRefusal};
+use crate::tuning::{LaunchKey, Machine, Records};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -34,6 +36,7 @@ pub use call::PreparedCall;
 #[doc(hidden)]
 pub use host::HostCall;
 use programs::Programs;
+pub(crate) use tune::tune;
 
 /// How a kernel is run on a GPU.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) copies: CopyRule,
     /// Where compiled kernels are kept; where the user keeps them when `None`.
     pub(crate) cache: Option<PathBuf>,
+    /// Measured schedules that are taken instead of the planner's.
+    pub(crate) records: Records,
 }
 
 /// A kernel as calls on GPUs need it, with the code it has so far.
@@ -157,40 +162,51 @@ impl GpuKernel {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        let chip = chip(device)?;
         let lie = |graph| crate::image::placements(graph, problem, arguments);
         let placements = lie(&self.optimised);
         if let Some(in_mainloop) = self.in_mainloop(problem)
-            && let Ok(planned) = in_mainloop.plan(problem, &placements, chip)
+            && let Ok(planned) = in_mainloop.plan(problem, &placements, device)
         {
             return Ok(planned[0].schedule());
         }
         if let Some(copied) = self.copied(problem, &placements)
-            && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), chip)
+            && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), device)
         {
             return Ok(planned[0].schedule());
         }
-        match self.plan(problem, &placements, chip) {
+        match self.plan(problem, &placements, device) {
             Ok(planned) => Ok(planned[0].schedule()),
             Err(refusal) => match self.cut() {
                 Some(cut) => {
                     let schedule = cut.schedule(device, problem, arguments);
-                    schedule.map_err(|error| error.or(refusal.into()))
+                    schedule.map_err(|error| error.or(refusal))
                 }
-                None => Err(refusal.into()),
+                None => Err(refusal),
             },
         }
     }
 
-    /// The program with the schedules to try, best first and at least one; only the given one where one is given.
+    /// The program with the schedules to try, best first and at least one; only the given one where one is given, or the one
+    /// that was measured.
     fn plan(
         &self,
         problem: &Problem,
         placements: &Placements,
-        chip: Chip,
-    ) -> Result<Vec<Planned>, TargetRefusal> {
-        let planning = Planning { program: self.lowered.program()?, problem, placements, chip };
-        let all = planning.all_or(self.settings.schedule.as_ref())?.into_iter();
+        device: &Device,
+    ) -> Result<Vec<Planned>, Error> {
+        let program = self.lowered.program().map_err(TargetRefusal::from)?;
+        let planning = Planning { program, problem, placements, chip: chip(device)? };
+        let given = self.settings.schedule.as_ref();
+        let measured = || {
+            let key = || LaunchKey::new(&self.optimised, self.settings.math, problem, placements);
+            let machine = machine(device);
+            self.settings.records.find(key, |known| *known == machine, &planning)
+        };
+        let all = match given.is_none().then(measured).flatten() {
+            Some((_, planned)) => vec![planned],
+            None => planning.all_or(given)?,
+        };
+        let all = all.into_iter();
         Ok(all.map(|planned| planned.limited(self.settings.grid_limit)).collect())
     }
 
@@ -202,6 +218,12 @@ impl GpuKernel {
     fn cache(&self) -> DiskCache {
         self.settings.cache.as_ref().map_or_else(DiskCache::standard, DiskCache::at)
     }
+}
+
+/// A GPU as records name it.
+fn machine(device: &Device) -> Machine {
+    let (name, capability) = (device.name().to_owned(), device.capability());
+    Machine { name, capability, processors: device.processors() }
 }
 
 /// What a GPU offers to a schedule; one that no target is for is refused by name.

@@ -5,6 +5,8 @@
 //! Invariant: every node's type follows from its operation ([`verify`](Graph::verify)).
 
 mod accuracy;
+#[cfg(feature = "cuda")]
+mod canonical;
 mod computed;
 mod merge;
 mod op;

@@ -4,6 +4,8 @@ mod call;
 mod copies;
 mod gpu;
 mod simulated;
+#[cfg(feature = "cuda")]
+mod tune;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,6 +30,7 @@ use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
 use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tuning::Records;
 
 pub use call::{Call, Outputs, Prepared};
 
@@ -95,6 +98,8 @@ pub struct Options {
     pub keep: Option<Vec<String>>,
     /// The folder of compiled kernels; the user's own when `None`.
     pub cache: Option<PathBuf>,
+    /// Measured schedules that a GPU takes instead of the planner's.
+    pub records: Records,
     /// Whether a GPU has to run it in one launch: a kernel that is several is refused, as a `fused kernel` is.
     pub one_launch: bool,
     /// What tests, searches and benchmarks change of a run.
@@ -348,6 +353,7 @@ impl Compiled {
             guard: options.hooks.guard,
             copies: options.hooks.copies,
             cache: options.cache.clone(),
+            records: options.records.clone(),
         };
         Compiled {
             #[cfg(feature = "cuda")]

@@ -135,6 +135,7 @@ pub mod syntax;
 pub mod target;
 #[doc(hidden)]
 pub mod tensor;
+pub mod tuning;
 
 pub use check::{Bindings, Bound};
 pub use differentiate::{Derived, Save};

@@ -351,6 +351,24 @@ impl Planned {
         }
     }
 
+    /// Where the tensors of its call lie.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn placements(&self) -> &Placements {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => planned.bound().call(),
+        }
+    }
+
+    /// The same program with every other schedule that runs it, best first as the model sees them.
+    pub fn contenders(&self) -> Result<Vec<Planned>, TargetRefusal> {
+        match &self.0 {
+            PlannedKind::Sm90(planned) => {
+                let others = planned.contenders()?.into_iter();
+                Ok(others.map(|planned| Planned(PlannedKind::Sm90(planned))).collect())
+            }
+        }
+    }
+
     /// Its code.
     pub fn emit(&self, math: MathMode) -> Entry {
         match &self.0 {

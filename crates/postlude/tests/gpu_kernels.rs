@@ -9,6 +9,8 @@
 mod driver;
 #[path = "gpu_kernels/problems.rs"]
 mod problems;
+#[path = "gpu_kernels/tuning.rs"]
+mod tuning;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +24,7 @@ use postlude::runtime::{
     Device, DeviceArgument, DeviceBuffer, DeviceTensor, Stream, cache, tensor_map,
 };
 use postlude::target::{Chip, Schedule};
+use postlude::tuning::Records;
 use postlude::{Argument, Bindings, Compiled, DType, Kernel, MathMode, Options, Sizes, Tensor};
 use postlude_corpus::{REDUCTIONS, Random, SPLITS};
 use postlude_ptx::launch::Parameter;
@@ -349,7 +352,9 @@ fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kernels");
     let kernel = Kernel::infer("D = relu(A @ W.T + bias[N])", &Bindings::default()).unwrap();
-    let compiled = kernel.compile(&Options { cache: Some(kept.clone()), ..Options::default() });
+    let records = Records::Off;
+    let options = Options { cache: Some(kept.clone()), records, ..Options::default() };
+    let compiled = kernel.compile(&options);
     let stream = Stream::new(&device).unwrap();
     let memory = |elements: usize, bytes: u64| device.allocate(elements as u64 * bytes).unwrap();
     let (a, w, d) = (memory(MOST * N, 2), memory(N * N, 2), memory(MOST * N, 2));

@@ -55,6 +55,7 @@ fn run(line: &str, folder: &std::path::Path) -> String {
         .args(["-c", &format!("{line} 2>&1")])
         .current_dir(folder)
         .env("POSTLUDE_CACHE_DIR", folder.join("cache"))
+        .env("POSTLUDE_TUNE", "off")
         .env("CUDA_VISIBLE_DEVICES", "")
         .output()
         .unwrap();

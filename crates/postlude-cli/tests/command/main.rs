@@ -16,6 +16,7 @@ mod json;
 mod others;
 mod run;
 mod simulator;
+mod tuned;
 mod waiting;
 
 use std::path::Path;
@@ -77,6 +78,7 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postlude"));
     command.args(arguments).stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", "");
     command.env("POSTLUDE_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
+    command.env("POSTLUDE_TUNE", "off");
     command
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use postlude::reference::{self, Evaluated};
 use postlude::target::CopyRule;
+use postlude::tuning::Records;
 use postlude::{Arguments, Backend, Compiled, Error, Hooks, MathMode, Options, Problem, Tensor};
 
 use super::specimen::Specimen;
@@ -116,6 +117,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         cache: engine.cache.clone(),
         math: specimen.way.math,
         threads: Some(1),
+        records: Records::Off,
         hooks: Hooks {
             grid_limit: specimen.way.grid_limit,
             guard: true,

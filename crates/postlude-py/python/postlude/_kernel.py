@@ -62,6 +62,46 @@ class Derived(NamedTuple):
     gradients: dict[str, str]
 
 
+class TimedSchedule(NamedTuple):
+    """What a schedule took."""
+
+    schedule: str
+    #: Microseconds of a launch in turn with other candidates.
+    interleaved: float
+    #: Microseconds of a launch behind itself, for those that were left at the end.
+    alone: Optional[float]
+    rounds: int
+    #: Whether the planner takes it by itself.
+    planned: bool
+    #: Whether later calls take it.
+    chosen: bool
+
+
+class TunedLaunch(NamedTuple):
+    """What was measured of a launch."""
+
+    name: str
+    sizes: str
+    #: Every schedule that was timed, fastest first.
+    schedules: list[TimedSchedule]
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the schedule that is taken is as the planner's own choice."""
+        chosen = [one.interleaved for one in self.schedules if one.chosen]
+        planned = [one.interleaved for one in self.schedules if one.planned]
+        return planned[0] / chosen[0] if chosen and planned else 1.0
+
+
+class Tuned(NamedTuple):
+    """What tuning a call came to."""
+
+    launches: list[TunedLaunch]
+    #: The file that has the records, or why none has them.
+    records: Optional[str]
+    not_kept: Optional[str]
+
+
 class Kernel:
     """A kernel, ready to be called.
 
@@ -202,6 +242,18 @@ class Kernel:
         if wrong:
             raise AssertionError("; ".join(map(repr, wrong)))
         return comparisons
+
+    def tune(self, *args: Any, budget: float = 4.0, **kwargs: Any) -> Tuned:
+        """Times the schedules of a call on its GPU for about ``budget`` seconds, and keeps what it measured.
+
+        Later calls of the same sizes and layouts take the fastest schedule, in this process and in others. The arrays are
+        read and not written. Ctrl-C ends the search and keeps what it knows.
+        """
+        made = self(*args, **kwargs)
+        outputs = list(made) if isinstance(made, tuple) else [made]
+        launches, records, not_kept, _ = self._native.tune(args, kwargs, outputs, budget)
+        tuned = [TunedLaunch(name, sizes, [TimedSchedule(*one) for one in all_]) for name, sizes, all_ in launches]
+        return Tuned(tuned, records, not_kept)
 
     def _shapes(self, args: Sequence[Any], kwargs: dict[str, Any], sized: bool) -> list[Any]:
         """Dtypes and shapes of the inputs, from arguments or from sizes."""

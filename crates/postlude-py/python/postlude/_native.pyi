@@ -42,6 +42,14 @@ class Kernel:
     def check(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Sequence[Any]
     ) -> list[tuple[str, int, int, float]]: ...
+    def tune(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Sequence[Any], budget: float
+    ) -> tuple[
+        list[tuple[str, str, list[tuple[str, float, Optional[float], int, bool, bool]]]],
+        Optional[str],
+        Optional[str],
+        bool,
+    ]: ...
     def typed_text(self, inputs: Sequence[_Shaped]) -> str: ...
 
 @final

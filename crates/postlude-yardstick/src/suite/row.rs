@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use postlude::tuning::Records;
 use postlude::{Bindings, Bound, DType, Kernel, MathMode, Options, Sizes};
 
 use crate::cublaslt::Epilogue;
@@ -95,7 +96,8 @@ impl Row {
 
     /// How its kernels are compiled.
     pub fn options(&self) -> Options {
-        Options { math: self.math, ..Options::default() }
+        // The same on every machine, whatever its user tuned.
+        Options { math: self.math, records: Records::Shipped, ..Options::default() }
     }
 
     /// What its operands' scales multiply the product by.

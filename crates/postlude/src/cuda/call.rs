@@ -46,21 +46,21 @@ use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 /// # Ok::<(), postlude::Error>(())
 /// ```
 pub struct PreparedCall {
-    kernel: Arc<GpuKernel>,
-    problem: Problem,
-    planned: Planned,
+    pub(super) kernel: Arc<GpuKernel>,
+    pub(super) problem: Problem,
+    pub(super) planned: Planned,
     /// What the host passes, by place in the signature.
-    scalars: Vec<Option<f64>>,
+    pub(super) scalars: Vec<Option<f64>>,
     /// Where each buffer is: the inputs in the order of the signature, then the outputs.
-    addresses: Vec<u64>,
-    function: Function,
+    pub(super) addresses: Vec<u64>,
+    pub(super) function: Function,
     /// CTAs that run at a time, once that was asked.
     resident: Option<u32>,
     /// `None` where no output has an element.
-    launch: Option<PreparedLaunch>,
+    pub(super) launch: Option<PreparedLaunch>,
     earlier: Vec<EarlierCall>,
     /// Bytes of what is computed before.
-    intermediate_bytes: u64,
+    pub(super) intermediate_bytes: u64,
 }
 
 /// A call that computes inputs of another one.
@@ -73,6 +73,10 @@ struct EarlierCall {
     /// Where what it computes before itself lies.
     own_offset: u64,
 }
+
+/// What is done with a launch of a call: its own call, its buffers and what the host passes.
+type Visit<'v, 'c> =
+    dyn FnMut(&'c PreparedCall, &[u64], &[Option<f64>]) -> Result<(), RuntimeError> + 'v;
 
 /// Where an earlier call stores an output.
 enum Store {
@@ -101,14 +105,14 @@ impl PreparedCall {
     ) -> Result<PreparedCall, Error> {
         let Checked { problem, placements, .. } = checked;
         if let Some(in_mainloop) = kernel.in_mainloop(problem)
-            && let Ok(all) = in_mainloop.plan(problem, placements, chip(device)?)
+            && let Ok(all) = in_mainloop.plan(problem, placements, device)
             && let Ok(call) = PreparedCall::planned(in_mainloop, device, checked, all)
         {
             return Ok(call);
         }
         if let Some(copied) = kernel.copied(problem, placements) {
             let own = checked.on(&copied, device);
-            let all = copied.plan(problem, &own.placements, chip(device)?);
+            let all = copied.plan(problem, &own.placements, device);
             // Where a launch that copies is refused, threads read the operands as they lie.
             if let Ok(all) = all
                 && let Ok(call) = PreparedCall::planned(&copied, device, &own, all)
@@ -116,12 +120,12 @@ impl PreparedCall {
                 return Ok(call);
             }
         }
-        match kernel.plan(problem, placements, chip(device)?) {
+        match kernel.plan(problem, placements, device) {
             Ok(all) => PreparedCall::planned(kernel, device, checked, all),
             Err(refusal) => {
-                let Some(cut) = kernel.cut() else { return Err(refusal.into()) };
+                let Some(cut) = kernel.cut() else { return Err(refusal) };
                 let prepared = PreparedCall::of(cut, device, &checked.on(cut, device));
-                prepared.map_err(|error| error.or(refusal.into()))
+                prepared.map_err(|error| error.or(refusal))
             }
         }
     }
@@ -263,6 +267,19 @@ impl PreparedCall {
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
+        self.each(base, addresses, scalars, &mut |call, addresses, scalars| {
+            call.launch_alone(stream, addresses, scalars)
+        })
+    }
+
+    /// Every launch in order, with its buffers and what the host passes, where what is computed before lies from here on.
+    pub(super) fn each<'c>(
+        &'c self,
+        base: u64,
+        addresses: &[u64],
+        scalars: &[Option<f64>],
+        visit: &mut Visit<'_, 'c>,
+    ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
         for EarlierCall { call, places, stores, own_offset } in &self.earlier {
             let read = places.iter().map(|place| addresses[*place]);
@@ -276,18 +293,18 @@ impl PreparedCall {
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
             let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
             values.resize(call.scalars.len(), None);
-            call.launch_from(stream, base + own_offset, &given, &values)?;
+            call.each(base + own_offset, &given, &values, visit)?;
             for store in stores {
                 if let Store::Intermediate(offset, Some(place)) = store {
                     addresses[*place] = base + offset;
                 }
             }
         }
-        self.launch_alone(stream, &addresses, scalars)
+        visit(self, &addresses, scalars)
     }
 
     /// The kernel's own launch.
-    fn launch_alone(
+    pub(super) fn launch_alone(
         &self,
         stream: &Stream,
         addresses: &[u64],
@@ -360,19 +377,49 @@ impl PreparedCall {
     /// Encodes the launch for these tensors; on a failure everything stays as it was.
     fn bind(&mut self, checked: &Checked, planned: Planned) -> Result<(), Error> {
         if !checked.is_empty {
-            let mut facts = planned.launch(&checked.scalars);
-            facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
-            match &mut self.launch {
-                Some(launch) if *launch.facts() == facts => launch.rebind(&checked.addresses)?,
-                other => {
-                    *other = Some(PreparedLaunch::new(&self.function, facts, &checked.addresses)?);
-                }
-            }
+            self.encode(&planned, &checked.scalars, &checked.addresses)?;
         }
         self.planned = planned;
         self.scalars.clone_from(&checked.scalars);
         self.addresses = checked.addresses.iter().map(|(_, address)| *address).collect();
         Ok(())
+    }
+
+    fn encode(
+        &mut self,
+        planned: &Planned,
+        scalars: &[Option<f64>],
+        addresses: &[(Buffer, u64)],
+    ) -> Result<(), Error> {
+        let mut facts = planned.launch(scalars);
+        facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
+        match &mut self.launch {
+            Some(launch) if *launch.facts() == facts => launch.rebind(addresses)?,
+            other => *other = Some(PreparedLaunch::new(&self.function, facts, addresses)?),
+        }
+        Ok(())
+    }
+
+    /// The kernel's own launch with another schedule, without what is computed before it.
+    pub(super) fn alone(&self, planned: &Planned) -> Result<PreparedCall, Error> {
+        let device = self.function.device();
+        let program = self.kernel.programs.get(&self.kernel, device, planned)?;
+        let mut call = PreparedCall {
+            kernel: self.kernel.clone(),
+            problem: self.problem.clone(),
+            planned: planned.clone(),
+            scalars: self.scalars.clone(),
+            addresses: self.addresses.clone(),
+            function: program.function,
+            resident: None,
+            launch: None,
+            earlier: Vec::new(),
+            intermediate_bytes: 0,
+        };
+        let buffers = (0..self.addresses.len() as u32).map(Buffer);
+        let addresses: Vec<_> = buffers.zip(self.addresses.iter().copied()).collect();
+        call.encode(planned, &self.scalars, &addresses)?;
+        Ok(call)
     }
 
     /// CTAs that run at a time: those of a persistent kernel that do not would only begin when others end. How many

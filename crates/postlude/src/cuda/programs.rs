@@ -30,7 +30,7 @@ pub(super) struct Programs {
 
 impl Programs {
     /// The program of a planned call: from memory, or emitted and loaded now.
-    fn get(
+    pub(super) fn get(
         &self,
         kernel: &GpuKernel,
         device: &Device,

@@ -62,6 +62,12 @@ impl BoundProgram {
         &self.placements
     }
 
+    /// Where the call's own tensors lie.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn call(&self) -> &Placements {
+        &self.call
+    }
+
     /// Where windows of columns begin and how wide they are, in the program's columns.
     pub(crate) fn windows(&self) -> &[[u32; 2]] {
         &self.windows

@@ -29,6 +29,9 @@ pub(super) trait Target: Copy + Debug {
     /// The schedules to try, best first and at least one.
     fn schedules(self, bound: &BoundProgram) -> Result<Vec<Self::Schedule>, Self::Refusal>;
 
+    /// Schedules of every kind that may run a program, whether planning takes them by itself or not, best first.
+    fn contenders(self, bound: &BoundProgram) -> Result<Vec<Self::Schedule>, Self::Refusal>;
+
     /// The tiles that are tried, in the order of preference among equals.
     fn tiles(self) -> &'static [Tile];
 
@@ -79,6 +82,14 @@ impl<T: Target> PlannedFor<T> {
     ) -> Result<PlannedFor<T>, T::Refusal> {
         chip.accept(schedule, bound)?;
         Ok(PlannedFor { bound: bound.clone(), schedule: schedule.clone(), chip })
+    }
+
+    /// The same program with every other schedule that runs it, best first as the model sees them.
+    pub(super) fn contenders(&self) -> Result<Vec<PlannedFor<T>>, T::Refusal> {
+        let others = self.chip.contenders(&self.bound)?.into_iter();
+        let others = others.filter(|schedule| *schedule != self.schedule);
+        let accepted = |schedule| PlannedFor::accept(&schedule, &self.bound, self.chip).ok();
+        Ok(others.filter_map(accepted).collect())
     }
 
     /// The same with at most this many CTAs, where there is a limit.

@@ -31,6 +31,10 @@ impl Target for Sm90 {
         plan::schedules(bound, self)
     }
 
+    fn contenders(self, bound: &BoundProgram) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
+        plan::contenders(bound, self)
+    }
+
     fn tiles(self) -> &'static [Tile] {
         plan::CANDIDATES
     }

@@ -35,10 +35,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan"]),
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
+    ("tuning", &["graph", "placement", "problem", "target"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "tuning", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "tuning", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

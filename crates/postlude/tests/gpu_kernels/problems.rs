@@ -2,6 +2,7 @@
 
 use postlude::placement::{Placement, Placements};
 use postlude::target::{Chip, Schedule};
+use postlude::tuning::Records;
 use postlude::{
     Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Problem, Sizes, Tensor,
 };
@@ -185,7 +186,7 @@ impl Bound {
 /// How a run on the GPU is watched.
 pub(crate) fn guarded(schedule: Option<Schedule>) -> Options {
     let hooks = Hooks { schedule, guard: true, ..Hooks::default() };
-    Options { backend: Backend::Cuda, hooks, ..Options::default() }
+    Options { backend: Backend::Cuda, records: Records::Off, hooks, ..Options::default() }
 }
 
 /// Where two tensors differ in a bit, in words.

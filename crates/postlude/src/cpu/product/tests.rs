@@ -253,7 +253,7 @@ fn scratch_keeps_nothing_of_an_earlier_product() {
         let regions = Regions { height: 7, width: 40 };
         assert!(
             collect(&product, regions, &mut scratch)
-                == collect(&product, regions, &mut Scratch::new())
+                == collect(&product, regions, &mut Scratch::<f32>::new())
         );
     }
 }

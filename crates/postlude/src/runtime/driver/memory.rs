@@ -143,6 +143,23 @@ impl DeviceBuffer {
         entered.check("cuMemcpyDtoDAsync", code)
     }
 
+    /// Copies bytes of this GPU's memory to `offset`, in the stream's order; does not wait. Nothing frees that memory before.
+    pub(crate) fn copy_at(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        from: u64,
+        bytes: u64,
+    ) -> Result<(), RuntimeError> {
+        let Some(address) = self.range(offset, bytes)? else { return Ok(()) };
+        let entered = self.device.context().enter()?;
+        // SAFETY: the range lies in the buffer; what is read is memory that a call was validated to read.
+        let code = unsafe {
+            (entered.table().copy_on_device)(address, from, bytes as usize, stream.handle())
+        };
+        entered.check("cuMemcpyDtoDAsync", code)
+    }
+
     /// The address of a range of the buffer; `None` for an empty one.
     fn range(&self, offset: u64, bytes: u64) -> Result<Option<u64>, RuntimeError> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {

@@ -53,7 +53,7 @@ pub(crate) use operand::{
     Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES, operands,
 };
 pub(crate) use place::EpilogueTransfer;
-pub(crate) use rank::{Candidate, candidates, fitted, schedules};
+pub(crate) use rank::{Candidate, candidates, contenders, fitted, schedules};
 pub(crate) use raster::RasterOrder;
 pub(crate) use refusal::Sm90Refusal;
 pub(crate) use reuse::reused;

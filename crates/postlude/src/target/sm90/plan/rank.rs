@@ -173,6 +173,26 @@ pub(crate) fn schedules(
     if schedules.is_empty() { Err(Sm90Refusal::NoCandidate) } else { Ok(schedules) }
 }
 
+/// The schedules of all tiles that fit, whether planning takes them by itself or not, best first as the model sees them.
+pub(crate) fn contenders(
+    bound: &BoundProgram,
+    chip: Sm90,
+) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
+    let needs = accepted_needs(bound)?;
+    let problem = bound.problem();
+    let fitting = needs.tiles().filter_map(|tile| fit(*tile, &needs, chip));
+    let mut ranked: Vec<Ranked> = fitting
+        .filter(|schedule| schedule.counts(problem))
+        .map(|schedule| {
+            let cycles = cost::cycles(&schedule, problem, chip);
+            let raster = Raster::of(schedule.tile, &needs, problem);
+            Ranked { schedule: Sm90Schedule { raster, ..schedule }, cycles }
+        })
+        .collect();
+    ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
+}
+
 /// The schedule of a tile, whether planning would take it by itself or not; `None` where it does not fit.
 pub(crate) fn fitted(
     tile: Tile,
