@@ -141,7 +141,7 @@ class Memory(NamedTuple):
         return self.gradient if piece.place is Place.GRADIENT else self.workspace
 
 
-def forward(call: Call, memory: Optional[Memory], unknown: tuple[Any, Any, Any], vector: Any) -> tuple[Any, Any]:
+def forward(call: Call, memory: Optional[Memory], unknown: Sequence[Any], vector: Any) -> tuple[Any, Any]:
     """The loss of every row, and its log-sum-exp; logits are kept where there is memory for them.
 
     ``unknown`` has the vectors before the first piece: minus infinity, nan and zero; ``vector()`` makes another one. A
