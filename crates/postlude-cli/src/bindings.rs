@@ -134,6 +134,7 @@ impl Loaded {
             threads: arguments.threads.map(usize::from),
             keep,
             one_launch: arguments.one_launch,
+            workspace: arguments.workspace.map(|bytes| bytes.0),
             ..Options::default()
         })
     }

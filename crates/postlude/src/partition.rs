@@ -4,6 +4,7 @@
 //! tiles of a launch finish together meets elements in the next launch; what that reads is stored as it is, f32 unless
 //! the text rounds it. What only sources make is computed again. The meaning is the same to the bit of a store.
 
+mod chunks;
 mod rounds;
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use crate::graph::{
     Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
 };
+
+pub(crate) use chunks::{Chunks, WORKSPACE, bytes_between, in_chunks};
 
 /// The same kernel in several launches; `None` where it is one by its structure.
 pub(crate) fn partition(graph: &Graph) -> Option<Graph> {

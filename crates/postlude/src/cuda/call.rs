@@ -1,5 +1,7 @@
 //! A call on tensors of a GPU, ready to be launched again and again.
 
+mod chunks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{
-    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream,
+    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream, zero,
 };
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
@@ -59,6 +61,8 @@ pub struct PreparedCall {
     /// `None` where no output has an element.
     launch: Option<PreparedLaunch>,
     earlier: Vec<EarlierCall>,
+    /// Sums that begin at zero: where they lie in the memory of intermediates, their bytes, and the input that they are.
+    sums: Vec<(u64, u64, usize)>,
     /// Bytes of what is computed before.
     intermediate_bytes: u64,
 }
@@ -66,20 +70,29 @@ pub struct PreparedCall {
 /// A call that computes inputs of another one.
 struct EarlierCall {
     call: PreparedCall,
-    /// Its inputs among those of the other.
-    places: Vec<usize>,
+    /// What it reads.
+    reads: Vec<Read>,
     /// For each of its outputs, where it lies.
     stores: Vec<Store>,
     /// Where what it computes before itself lies.
     own_offset: u64,
 }
 
+/// An input of an earlier call.
+#[derive(Clone, Copy)]
+enum Read {
+    /// The other's input of this place, from this byte on.
+    Input(usize, i64),
+    /// A number of its own.
+    Number(f64),
+}
+
 /// Where an earlier call stores an output.
 enum Store {
     /// This far into the memory of intermediates, for the input of this place.
     Intermediate(u64, Option<usize>),
-    /// Into a result of the kernel, which is the input of this place.
-    Result(usize),
+    /// Into a result of the kernel, which is the input of this place, from this byte on.
+    Result(usize, i64),
 }
 
 impl PreparedCall {
@@ -105,6 +118,17 @@ impl PreparedCall {
             && let Ok(call) = PreparedCall::planned(in_mainloop, device, checked, all)
         {
             return Ok(call);
+        }
+        if let Some(chunked) = kernel.chunked(problem) {
+            let own_sizes = problem.of_computing(&chunked.optimised)?;
+            let own = checked.on_sizes(&chunked, device, own_sizes);
+            let all = chunked.plan(&own.problem, &own.placements, chip(device)?);
+            // Where a launch of a chunk is refused, values between launches are stored whole.
+            if let Ok(all) = all
+                && let Ok(call) = PreparedCall::planned(&chunked, device, &own, all)
+            {
+                return Ok(call);
+            }
         }
         if let Some(copied) = kernel.copied(problem, placements) {
             let own = checked.on(&copied, device);
@@ -144,6 +168,7 @@ impl PreparedCall {
             resident: None,
             launch: None,
             earlier: Vec::new(),
+            sums: Vec::new(),
             intermediate_bytes: 0,
         };
         if !checked.is_nothing {
@@ -157,7 +182,14 @@ impl PreparedCall {
     fn prepare_earlier(&mut self, device: &Device, checked: &Checked) -> Result<(), Error> {
         let graph = self.kernel.optimised.clone();
         let kernels = self.kernel.earlier.clone();
-        for (earlier, kernel) in graph.earlier().into_iter().zip(&kernels) {
+        let chunks = self.kernel.chunks.clone();
+        for (number, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
+            if let Some(chunks) = chunks.as_ref().filter(|it| it.launches.contains(&number)) {
+                if chunks.launches.start == number {
+                    self.prepare_chunks(device, checked, chunks)?;
+                }
+                continue;
+            }
             let places = graph.places_of(earlier.graph);
             let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
             let problem = checked.problem.of_computing(earlier.graph)?;
@@ -169,7 +201,7 @@ impl PreparedCall {
                 let result = place.and_then(|place| graph.inputs()[place].result_place());
                 if let (Some(place), Some(result)) = (place, result) {
                     tensors.push(checked.results[result].clone());
-                    stores.push(Store::Result(place));
+                    stores.push(Store::Result(place, 0));
                     continue;
                 }
                 let shape = problem.shape(&output.dims);
@@ -183,7 +215,8 @@ impl PreparedCall {
             let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
             let call = PreparedCall::of(kernel, device, &own)?;
             self.intermediate_bytes = end + call.intermediate_bytes;
-            self.earlier.push(EarlierCall { call, places, stores, own_offset: end });
+            let reads = places.into_iter().map(|place| Read::Input(place, 0)).collect();
+            self.earlier.push(EarlierCall { call, reads, stores, own_offset: end });
         }
         Ok(())
     }
@@ -261,17 +294,28 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
-        for EarlierCall { call, places, stores, own_offset } in &self.earlier {
-            let read = places.iter().map(|place| addresses[*place]);
+        for (offset, bytes, place) in &self.sums {
+            addresses[*place] = base + offset;
+            zero(self.function.device().context(), base + offset, *bytes, stream)?;
+        }
+        for EarlierCall { call, reads, stores, own_offset } in &self.earlier {
+            let read = reads.iter().enumerate().map(|(own, read)| match read {
+                Read::Input(place, shift) => addresses[*place].wrapping_add_signed(*shift),
+                Read::Number(_) => call.addresses[own],
+            });
             // Where it was cut, its own computed inputs get their addresses when it is launched.
             let inputs = call.addresses.len() - stores.len();
-            let computed = call.addresses[places.len()..inputs].iter().copied();
+            let computed = call.addresses[reads.len()..inputs].iter().copied();
             let written = stores.iter().map(|store| match store {
                 Store::Intermediate(offset, _) => base + offset,
-                Store::Result(place) => addresses[*place],
+                Store::Result(place, shift) => addresses[*place].wrapping_add_signed(*shift),
             });
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
-            let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
+            let values = reads.iter().map(|read| match read {
+                Read::Input(place, _) => scalars[*place],
+                Read::Number(value) => Some(*value),
+            });
+            let mut values: Vec<Option<f64>> = values.collect();
             values.resize(call.scalars.len(), None);
             call.launch_from(stream, base + own_offset, &given, &values)?;
             for store in stores {
@@ -341,14 +385,17 @@ impl PreparedCall {
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let planned = planning.accept(&self.planned.schedule())?;
-        let earlier = (std::mem::take(&mut self.earlier), self.intermediate_bytes);
-        self.intermediate_bytes = 0;
+        let earlier = (
+            std::mem::take(&mut self.earlier),
+            std::mem::take(&mut self.sums),
+            std::mem::take(&mut self.intermediate_bytes),
+        );
         let prepared =
             if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
         match prepared.and_then(|()| self.bind(&checked, planned)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                (self.earlier, self.intermediate_bytes) = earlier;
+                (self.earlier, self.sums, self.intermediate_bytes) = earlier;
                 Err(error)
             }
         }
