@@ -117,6 +117,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         backend,
         math: options.math.unwrap_or(case.math),
         threads: options.threads,
+        workspace: case.workspace,
         hooks: Hooks {
             grid_limit: options.grid_limit,
             guard: true,

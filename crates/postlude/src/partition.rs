@@ -6,6 +6,7 @@
 
 mod chunks;
 mod rounds;
+mod statistics;
 
 use std::sync::Arc;
 

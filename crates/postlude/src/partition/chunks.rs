@@ -19,11 +19,13 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{
-    Binary, Dependence, Graph, IndexAxis, Input, InputId, NodeId, Op, Output, ProductId, free_name,
+    Binary, Graph, IndexAxis, Input, InputId, NodeId, Op, Output, ProductId, free_name,
 };
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::shape::Dim;
+
+use super::statistics::{is_made_of, needs_whole, split};
 
 /// The launches of a kernel that are run for one chunk of a dim after another.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -128,6 +130,7 @@ struct Kernel<'a> {
 }
 
 /// A launch with what it gives.
+#[derive(Clone)]
 struct Launch {
     graph: Arc<Graph>,
     /// Outputs as inputs of later launches or results.
@@ -153,7 +156,9 @@ impl<'a> Kernel<'a> {
             let gives = given.map(|id| graph.inputs()[id.0 as usize].clone()).collect();
             launches.push(Launch { graph: earlier.graph.clone(), gives });
         }
-        let own = Arc::new(graph.with_plain_inputs().with_read_inputs());
+        let own = graph.with_plain_inputs().with_read_inputs();
+        let name = graph.outputs().first().map_or(graph.name(), |output| &output.name);
+        let own = Arc::new(own.named(name));
         let outputs = graph.outputs().iter().zip(graph.own_results());
         let gives = outputs.map(|(output, place)| {
             let Output { name, dtype, dims, .. } = output.clone();
@@ -171,12 +176,12 @@ impl<'a> Kernel<'a> {
         if self.graph.has_operand_in_mainloop() || self.graph.has_segments() {
             return None;
         }
+        if let Some(split) = self.with_statistics(&Dim::name(dim)) {
+            return split.chunked(dim);
+        }
         let repeated = self.repeated(dim)?;
         let after = self.after(&repeated);
-        let taken = |name: &str| {
-            let given = self.launches.iter().flat_map(|launch| &launch.gives);
-            self.graph.declared_inputs().iter().chain(given).any(|input| input.name == name)
-        };
+        let taken = |name: &str| self.is_taken(name);
         let start = free_name("chunk_start", taken);
         let (mut before, mut within, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for (place, launch) in self.launches.iter().enumerate() {
@@ -203,12 +208,40 @@ impl<'a> Kernel<'a> {
         Some((root, Chunks { dim: dim.to_owned(), size: 0, launches, start }))
     }
 
+    /// Whether an input or a value between launches has a name.
+    fn is_taken(&self, name: &str) -> bool {
+        let given = self.launches.iter().flat_map(|launch| &launch.gives);
+        self.graph.declared_inputs().iter().chain(given).any(|input| input.name == name)
+    }
+
+    /// The same kernel, in which a launch that stores values along a dim and needs the whole of it for them is two; `None`
+    /// where there is none.
+    fn with_statistics(&self, whole: &Dim) -> Option<Kernel<'a>> {
+        let cannot = |launch: &Launch| {
+            launch.gives.iter().any(|input| is_stored_along(input, whole))
+                && along(&launch.graph, whole).is_none()
+        };
+        let found = self.launches.iter().enumerate().filter(|(_, launch)| cannot(launch));
+        let (place, launch, split) = found.into_iter().find_map(|(place, launch)| {
+            let split = split(&launch.graph, whole, &|name| self.is_taken(name))?;
+            Some((place, launch, split))
+        })?;
+        let (along, other): (Vec<Input>, Vec<Input>) =
+            launch.gives.iter().cloned().partition(|input| has(input, whole));
+        let stored = split.statistics.into_iter().map(|Output { name, dtype, dims, .. }| {
+            Input::computed_by(launch.graph.clone(), name, dtype, dims)
+        });
+        let other: Vec<Input> = other.into_iter().chain(stored).collect();
+        let two = [Launch::of(split.whole, &other), Launch::of(split.part, &along)];
+        let mut launches = self.launches.clone();
+        launches.splice(place..=place, two);
+        Some(Kernel { graph: self.graph, launches })
+    }
+
     /// The launches that are repeated: those that give or read values which are stored in chunks.
     fn repeated(&self, dim: &str) -> Option<Vec<Option<Along>>> {
         let whole = Dim::name(dim);
-        let is_partial = |input: &Input| {
-            input.result.is_none() && input.dims.iter().flatten().any(|own| *own == whole)
-        };
+        let is_partial = |input: &Input| is_stored_along(input, &whole);
         let gives = |launch: &Launch| launch.gives.iter().any(is_partial);
         let reads = |launch: &Launch| {
             let given = self.launches.iter().flat_map(|launch| &launch.gives);
@@ -242,12 +275,6 @@ impl<'a> Kernel<'a> {
             after[place] = (0..place).any(is_late);
         }
         after
-    }
-}
-
-impl Clone for Launch {
-    fn clone(&self) -> Launch {
-        Launch { graph: self.graph.clone(), gives: self.gives.clone() }
     }
 }
 
@@ -351,6 +378,16 @@ fn stored(name: &str, graph: &Arc<Graph>, dims: Vec<Dim>) -> Input {
     Input::computed_by(graph.clone(), name.to_owned(), DType::F32, dims)
 }
 
+/// Whether an input varies along a dim.
+fn has(input: &Input, whole: &Dim) -> bool {
+    input.dims.iter().flatten().any(|dim| dim == whole)
+}
+
+/// Whether a value between launches does.
+fn is_stored_along(input: &Input, whole: &Dim) -> bool {
+    input.result.is_none() && has(input, whole)
+}
+
 /// Makes all nodes of a graph in another one, and says where they are.
 fn rebuild(
     old: &Graph,
@@ -400,44 +437,11 @@ fn along(graph: &Graph, whole: &Dim) -> Option<Along> {
     }
 }
 
-/// Whether a dim is another one, a part of it or a multiple.
-fn is_made_of(dim: &Dim, whole: &Dim) -> bool {
-    let Dim::Name { name, .. } = dim else { return false };
-    dim.same_base(whole) || Dim::factors(name).is_some_and(|(_, of)| is_made_of(&of, whole))
-}
-
 fn mapped(graph: &Graph, whole: &Dim, axis: IndexAxis) -> Option<Along> {
     let is_row = axis == IndexAxis::Row;
-    let has = |input: InputId| {
-        graph.inputs()[input.0 as usize].dims.iter().flatten().any(|it| it == whole)
-    };
-    let needs_whole = |op: &Op| match op.dependence() {
-        Dependence::Reduce(_, over, _) | Dependence::ReduceWeighted(_, over, ..) => {
-            if is_row {
-                over.row.is_some()
-            } else {
-                over.column.is_some()
-            }
-        }
-        Dependence::Pick(..)
-        | Dependence::Part(..)
-        | Dependence::Merge(..)
-        | Dependence::Concat(_) => !is_row,
-        Dependence::Call => true,
-        Dependence::Source | Dependence::Elementwise(_) => match op {
-            Op::Take(input, _) => has(*input),
-            Op::Size(dim) => is_made_of(dim, whole),
-            Op::Extent(axes) => {
-                if is_row {
-                    axes.row.is_some()
-                } else {
-                    axes.column.is_some()
-                }
-            }
-            _ => false,
-        },
-    };
-    let all = graph.nodes().all(|(_, node)| !needs_whole(&node.op));
+    let live = graph.live();
+    let mut nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
+    let all = nodes.all(|(_, node)| !needs_whole(graph, &node.op, whole, is_row));
     let outputs = graph.outputs().iter().all(|it| it.stack.is_none() && it.dims.contains(whole));
     (all && outputs).then_some(Along::Mapped(axis))
 }

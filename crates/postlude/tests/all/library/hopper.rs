@@ -89,6 +89,8 @@ const PLANNED: &[&str] = &[
     "linear",
     "linear_batch_norm",
     "linear_clamp",
+    "linear_cross_entropy",
+    "linear_cross_entropy_backward",
     "linear_cross_entropy_backward_chunk",
     "linear_gelu",
     "linear_gelu_aux",
