@@ -189,7 +189,7 @@ impl<'a> Kernel<'a> {
                 Some(Along::Mapped(axis)) => within.push(launch.of_chunk(axis, &start)),
                 Some(Along::Summed) => {
                     let sum = free_name(&format!("{}_sum", launch.graph.name()), taken);
-                    let (adding, rest) = launch.summed(sum);
+                    let (adding, rest) = launch.summed(&sum);
                     within.push(adding);
                     behind.push(rest);
                 }
@@ -312,20 +312,20 @@ impl Launch {
     }
 
     /// A launch that adds a chunk's product to a sum, and what the sum of all chunks becomes.
-    fn summed(&self, name: String) -> (Launch, Launch) {
+    fn summed(&self, name: &str) -> (Launch, Launch) {
         let old = &*self.graph;
         let space = old.space();
         let dims = space.dims(space.accumulator_axes());
         let mut inputs = old.inputs().to_vec();
         let sum = InputId(inputs.len() as u32);
-        inputs.push(Input { computed: None, ..stored(&name, &self.graph, dims.clone()) });
+        inputs.push(Input { computed: None, ..stored(name, &self.graph, dims.clone()) });
         let products = old.products().to_vec();
-        let mut adding = Graph::new(name.clone(), inputs.clone(), space.clone(), products);
+        let mut adding = Graph::new(name, inputs.clone(), space.clone(), products);
         let own = adding.make(Op::Accumulator(ProductId::FIRST));
         let before = adding.make(Op::Input(sum));
         let value = adding.make(Op::Binary(Binary::Add, own, before));
         let output = Output {
-            name: name.clone(),
+            name: name.to_owned(),
             dtype: DType::F32,
             dims: dims.clone(),
             value,
@@ -340,7 +340,7 @@ impl Launch {
         for output in old.outputs() {
             rest.push_output(output.map(|node| places[node.index()]));
         }
-        let gives = [stored(&name, &self.graph, dims)];
+        let gives = [stored(name, &self.graph, dims)];
         let adding = Launch::of(adding.with_read_inputs(), &gives);
         (adding, Launch::of(rest.with_read_inputs(), &self.gives))
     }
@@ -355,7 +355,9 @@ impl Launch {
         outputs.sort_by_key(|(place, _)| *place);
         let root = self.graph.on_inputs(inputs).named(name);
         let mut root = root.without_outputs();
-        outputs.into_iter().for_each(|(_, output)| root.push_output(output));
+        for (_, output) in outputs {
+            root.push_output(output);
+        }
         Some(root)
     }
 }
