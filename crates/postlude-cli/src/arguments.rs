@@ -17,6 +17,8 @@ use postlude::target::CopyRule;
 use postlude::{Backend, DType, MathMode};
 use postlude_corpus::Fill;
 
+use crate::bytes::Bytes;
+
 pub(crate) use bench::{BenchAgainst, BenchArguments, BenchBackend};
 pub(crate) use fuzz::{FuzzArguments, FuzzBackend, FuzzSizes};
 pub(crate) use sim::{SimArguments, WatchArguments};
@@ -124,6 +126,10 @@ pub(crate) struct CompileArguments {
     /// Refuse a kernel that is not one launch on a GPU, as `fused kernel` does
     #[arg(long)]
     pub(crate) one_launch: bool,
+    /// Repeat launches for parts of a dim where they would store more between them than this:
+    /// `1.5GB` [default: 1GiB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) workspace: Option<Bytes>,
     /// How many threads to use [default: all cores]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: Option<u16>,

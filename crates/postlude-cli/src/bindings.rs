@@ -136,6 +136,7 @@ impl Loaded {
             keep,
             one_launch: arguments.one_launch,
             records: if arguments.no_tuned { Records::Off } else { Records::Standard },
+            workspace: arguments.workspace.map(|bytes| bytes.0),
             ..Options::default()
         })
     }

@@ -121,25 +121,28 @@ fn launches(
         let text = format!("{text}\n{}", compiled.optimised());
         return Ok((compiled, Some(text)));
     }
-    if let Some(copied) = problem.copied() {
-        let graph = copied.optimised();
-        let text = format!(
-            "# several launches: the first ones store operands as the product reads them fastest\n{graph}"
-        );
-        return Ok((copied, Some(text)));
+    let shown = |why: &str, compiled: Compiled| {
+        let text = format!("# {why}\n{}{}", problem.between(&compiled)?, compiled.optimised());
+        Ok((compiled, Some(text)))
+    };
+    if let Some(chunked) = problem.chunked()? {
+        return shown("several launches, some of them repeated for parts of a dim", chunked);
     }
-    let refusal = problem.refusal();
-    if let (Some(refusal), Some(cut)) = (refusal, compiled.cut()) {
-        let text =
-            format!("# several launches, for one is refused: {refusal}\n{}", cut.optimised());
-        return Ok((cut.clone(), Some(text)));
+    if let Some(copied) = problem.copied() {
+        let why =
+            "several launches: the first ones store operands as the product reads them fastest";
+        return shown(why, copied);
+    }
+    if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
+        let why = format!("several launches, for one is refused: {refusal}");
+        let chunked = GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()?;
+        return shown(&why, chunked.unwrap_or_else(|| cut.clone()));
     }
     let graph = compiled.optimised();
-    let several = graph.declared_inputs().len() < graph.inputs().len();
-    let text =
-        || format!("# several launches; the last one reads what the others compute\n{graph}");
-    let text = several.then(text);
-    Ok((compiled.clone(), text))
+    if graph.declared_inputs().len() == graph.inputs().len() {
+        return Ok((compiled.clone(), None));
+    }
+    shown("several launches; the last one reads what the others compute", compiled.clone())
 }
 
 /// What only a GPU has.

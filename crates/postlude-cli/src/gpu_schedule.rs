@@ -12,6 +12,7 @@ use postlude::{Compiled, Error, Options, Problem};
 
 use crate::arguments::{CompileArguments, Pair};
 use crate::bindings::Loaded;
+use crate::bytes::Bytes;
 use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 
@@ -58,6 +59,7 @@ impl<'a> GpuProblem<'a> {
         let sizes = loaded.sizes(given)?;
         let problem =
             Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
+        let problem = compiled.own_sizes(&problem).map_err(|error| loaded.failure(error))?;
         let of = |compiled: &'a Compiled| {
             let placements = Placements::packed(compiled.optimised(), &problem);
             GpuProblem { loaded, compiled, options, problem: problem.clone(), placements }
@@ -74,6 +76,27 @@ impl<'a> GpuProblem<'a> {
             None => planning.best(),
         };
         planned.map_err(|refusal| self.failure(refusal))
+    }
+
+    /// The same kernel, whose launches are repeated for chunks of a dim where it would store too much between them.
+    pub(crate) fn chunked(&self) -> Result<Option<Compiled>, Failure> {
+        let Some((chunked, problem)) =
+            self.compiled.chunked(&self.problem).map_err(|error| self.failure(error))?
+        else {
+            return Ok(None);
+        };
+        let placements = Placements::packed(chunked.optimised(), &problem);
+        let planning = chunked.planning(&problem, &placements, Chip::STANDARD);
+        let taken = planning.is_ok_and(|planning| planning.best().is_ok());
+        Ok(taken.then_some(chunked))
+    }
+
+    /// What lies between the launches of a kernel, in words.
+    pub(crate) fn between(&self, compiled: &Compiled) -> Result<String, Failure> {
+        let bytes = compiled.bytes_between(&self.problem).map_err(|error| self.failure(error))?;
+        let chunks = compiled.chunks(&self.problem);
+        let chunks = chunks.map_or_else(String::new, |chunks| format!("# {chunks}\n"));
+        Ok(format!("{chunks}# {} are stored between launches\n", Bytes(bytes)))
     }
 
     /// The same kernel with copies of its operands, where they pay at these sizes and a launch takes it.

@@ -11,6 +11,7 @@
 mod arguments;
 mod bench;
 mod bindings;
+mod bytes;
 mod cache;
 mod check;
 mod comparison;

@@ -37,6 +37,8 @@ pub struct Case {
     pub seed: Option<u64>,
     /// What is asked of functions.
     pub math: MathMode,
+    /// Bytes of values between launches, beyond which launches are repeated for chunks.
+    pub workspace: Option<u64>,
     /// What must hold; at least one.
     pub expectations: Vec<Expectation>,
 }

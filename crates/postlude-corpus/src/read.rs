@@ -210,6 +210,7 @@ impl Draft {
             dtype: DType::BF16,
             seed: None,
             math: MathMode::Default,
+            workspace: None,
             expectations: Vec::new(),
         };
         Draft { case, has_source: false, keys: Vec::new() }

@@ -120,6 +120,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         threads: options.threads,
         // Cases are about what is computed, the same on every machine.
         records: Records::Off,
+        workspace: case.workspace,
         hooks: Hooks {
             grid_limit: options.grid_limit,
             guard: true,

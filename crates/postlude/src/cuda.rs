@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
 use crate::optimise::{copy_operands, operands_in_mainloop};
-use crate::partition::after_refusal;
+use crate::partition::{Chunks, WORKSPACE, after_refusal, in_chunks};
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) guard: bool,
     /// When operands are copied by launches before their product.
     pub(crate) copies: CopyRule,
+    /// The most bytes of values between launches that chunks keep to; the default when `None`.
+    pub(crate) workspace: Option<u64>,
     /// Where compiled kernels are kept; where the user keeps them when `None`.
     pub(crate) cache: Option<PathBuf>,
     /// Measured schedules that are taken instead of the planner's.
@@ -75,6 +77,10 @@ pub(crate) struct GpuKernel {
     in_mainloop: OnceLock<Option<(Side, Arc<GpuKernel>)>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
     copied: Mutex<Vec<(OperandCopies, Arc<GpuKernel>)>>,
+    /// Launches that are repeated for chunks of a dim.
+    chunks: Option<Chunks>,
+    /// The same kernel with chunks, for all that calls were given.
+    chunked: Mutex<Vec<Arc<GpuKernel>>>,
 }
 
 impl GpuKernel {
@@ -89,7 +95,7 @@ impl GpuKernel {
         let earlier =
             optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
         let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
-        let (in_mainloop, copied) = (OnceLock::new(), Mutex::default());
+        let (in_mainloop, copied, chunked) = (OnceLock::new(), Mutex::default(), Mutex::default());
         GpuKernel {
             defined,
             optimised,
@@ -100,7 +106,30 @@ impl GpuKernel {
             cut,
             in_mainloop,
             copied,
+            chunks: None,
+            chunked,
         }
+    }
+
+    /// The same kernel with chunks of a dim, where the values between its launches would have more bytes than the settings
+    /// allow.
+    fn chunked(&self, problem: &Problem) -> Option<Arc<GpuKernel>> {
+        let Settings { schedule, one_launch, workspace, .. } = &self.settings;
+        if schedule.is_some() || *one_launch {
+            return None;
+        }
+        let limit = workspace.unwrap_or(WORKSPACE);
+        let (graph, chunks) = in_chunks(&self.optimised, problem, limit)?;
+        let mut all = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|known| known.chunks.as_ref() == Some(&chunks)) {
+            return Some(known.clone());
+        }
+        let graph = Arc::new(graph);
+        let (lowered, settings) = (Arc::new(Lowered::new(&graph)), self.settings.clone());
+        let kernel = GpuKernel::new(&self.defined, &graph, &lowered, settings);
+        let kernel = Arc::new(GpuKernel { chunks: Some(chunks), ..kernel });
+        all.push(kernel.clone());
+        Some(kernel)
     }
 
     /// The same kernel whose operands launches before it copy, where it gains by that at the sizes of a call.
@@ -168,6 +197,13 @@ impl GpuKernel {
             && let Ok(planned) = in_mainloop.plan(problem, &placements, device)
         {
             return Ok(planned[0].schedule());
+        }
+        if let Some(chunked) = self.chunked(problem) {
+            let own = problem.of_computing(&chunked.optimised)?;
+            let placements = crate::image::placements(&chunked.optimised, &own, arguments);
+            if let Ok(planned) = chunked.plan(&own, &placements, device) {
+                return Ok(planned[0].schedule());
+            }
         }
         if let Some(copied) = self.copied(problem, &placements)
             && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), device)

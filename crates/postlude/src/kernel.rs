@@ -1,6 +1,7 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
+mod chunks;
 mod copies;
 mod gpu;
 mod simulated;
@@ -22,7 +23,7 @@ use crate::graph::{Graph, MathMode, OperandCopies};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
-use crate::partition;
+use crate::partition::{self, Chunks};
 use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
@@ -102,6 +103,9 @@ pub struct Options {
     pub records: Records,
     /// Whether a GPU has to run it in one launch: a kernel that is several is refused, as a `fused kernel` is.
     pub one_launch: bool,
+    /// The most bytes that values between the launches of a call have on a GPU, where they can be stored in chunks; a
+    /// gigabyte when `None`.
+    pub workspace: Option<u64>,
     /// What tests, searches and benchmarks change of a run.
     #[doc(hidden)]
     pub hooks: Hooks,
@@ -313,6 +317,12 @@ pub struct Compiled {
     in_mainloop: Arc<OnceLock<Option<(Side, Compiled)>>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
     copied: Arc<Mutex<Vec<(OperandCopies, Compiled)>>>,
+    /// Launches that are repeated for chunks of a dim.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    chunks: Option<Chunks>,
+    /// The same kernel with chunks, for all that calls were given.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    chunked: Arc<Mutex<Vec<Compiled>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -352,6 +362,7 @@ impl Compiled {
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
             copies: options.hooks.copies,
+            workspace: options.workspace,
             cache: options.cache.clone(),
             records: options.records.clone(),
         };
@@ -364,6 +375,10 @@ impl Compiled {
             #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
             copied: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            chunks: None,
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            chunked: Arc::default(),
             lowered,
             defined,
             on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
@@ -396,6 +411,8 @@ impl Compiled {
             #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
             copied: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
+            chunked: Arc::default(),
             ..self.clone()
         }
     }

@@ -6,7 +6,9 @@
 //! Where a launch of these is refused, too, it is cut finely: products are stored as they are, every reduction is finished by
 //! a launch of its own, and threads compute the rest element by element.
 
+mod chunks;
 mod rounds;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ fn finely(graph: &Graph) -> Option<Graph> {
     let levels = Levels::fine(graph);
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
 }
+
+pub(crate) use chunks::{Chunks, WORKSPACE, bytes_between, in_chunks};
 
 /// The same kernel in several launches; `None` where it is one by its structure.
 fn partition(graph: &Graph) -> Option<Graph> {

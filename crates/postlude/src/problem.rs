@@ -161,6 +161,19 @@ impl Problem {
         Problem::of_sizes(graph, &self.sizes)
     }
 
+    /// The same where a dim has another size: that of one of its chunks.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    pub(crate) fn of_chunk(
+        &self,
+        graph: &Graph,
+        dim: &str,
+        size: usize,
+    ) -> Result<Problem, BindError> {
+        let mut sizes = self.sizes.clone();
+        sizes.insert(dim.to_owned(), size);
+        Problem::of_sizes(graph, &sizes)
+    }
+
     /// The extents of the product.
     fn measure(graph: &Graph, sizes: &Sizes) -> Result<Problem, BindError> {
         let size = |dim: &Dim| size_of(dim, sizes);

@@ -40,6 +40,10 @@ impl Draft {
                 let found = modes.into_iter().find(|mode| mode.name() == value);
                 case.math = found.ok_or_else(|| ReadProblem::Math(value.to_owned()))?;
             }
+            "workspace" => {
+                let bytes = value.parse().map_err(|_| ReadProblem::Number(value.to_owned()))?;
+                case.workspace = Some(bytes);
+            }
             "kernel" => self.take_library(value)?,
             "expect" => case.expectations.push(expectation(value)?),
             _ => return Err(ReadProblem::UnknownKey(key.to_owned())),

@@ -22,14 +22,17 @@ from torch import Tensor
 from ._autograd import Differentiable, StepLike, autograd
 from ._errors import CallError
 from ._kernel import Kernel
+from ._linear_cross_entropy import LinearCrossEntropy, linear_cross_entropy
 from ._modules import Linear, LoRALinear, SwiGLU
 
 __all__ = [
     "Linear",
+    "LinearCrossEntropy",
     "LoRALinear",
     "SwiGLU",
     "linear",
     "linear_bce_loss",
+    "linear_cross_entropy",
     "linear_gelu",
     "linear_huber_loss",
     "linear_mse_loss",

@@ -1,5 +1,7 @@
 //! A call on tensors of a GPU, ready to be launched again and again.
 
+mod chunks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use crate::error::Error;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{
-    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream,
+    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream, zero,
 };
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
@@ -59,6 +61,8 @@ pub struct PreparedCall {
     /// `None` where no output has an element.
     pub(super) launch: Option<PreparedLaunch>,
     earlier: Vec<EarlierCall>,
+    /// Sums that begin at zero: where they lie in the memory of intermediates, their bytes, and the input that they are.
+    sums: Vec<(u64, u64, usize)>,
     /// Bytes of what is computed before.
     pub(super) intermediate_bytes: u64,
 }
@@ -66,24 +70,40 @@ pub struct PreparedCall {
 /// A call that computes inputs of another one.
 struct EarlierCall {
     call: PreparedCall,
-    /// Its inputs among those of the other.
-    places: Vec<usize>,
+    /// What it reads.
+    reads: Vec<Read>,
     /// For each of its outputs, where it lies.
     stores: Vec<Store>,
     /// Where what it computes before itself lies.
     own_offset: u64,
 }
 
-/// What is done with a launch of a call: its own call, its buffers and what the host passes.
-type Visit<'v, 'c> =
-    dyn FnMut(&'c PreparedCall, &[u64], &[Option<f64>]) -> Result<(), RuntimeError> + 'v;
+/// What a call does, in order.
+pub(super) enum Step<'c, 's> {
+    /// Sets bytes from an address on to zero.
+    Zero(u64, u64),
+    /// Launches a call's own kernel with these buffers and what the host passes.
+    Launch(&'c PreparedCall, &'s [u64], &'s [Option<f64>]),
+}
+
+/// What is done with each step of a call.
+type Visit<'v, 'c> = dyn FnMut(Step<'c, '_>) -> Result<(), RuntimeError> + 'v;
+
+/// An input of an earlier call.
+#[derive(Clone, Copy)]
+enum Read {
+    /// The other's input of this place, from this byte on.
+    Input(usize, i64),
+    /// A number of its own.
+    Number(f64),
+}
 
 /// Where an earlier call stores an output.
 enum Store {
     /// This far into the memory of intermediates, for the input of this place.
     Intermediate(u64, Option<usize>),
-    /// Into a result of the kernel, which is the input of this place.
-    Result(usize),
+    /// Into a result of the kernel, which is the input of this place, from this byte on.
+    Result(usize, i64),
 }
 
 impl PreparedCall {
@@ -109,6 +129,17 @@ impl PreparedCall {
             && let Ok(call) = PreparedCall::planned(in_mainloop, device, checked, all)
         {
             return Ok(call);
+        }
+        if let Some(chunked) = kernel.chunked(problem) {
+            let own_sizes = problem.of_computing(&chunked.optimised)?;
+            let own = checked.on_sizes(&chunked, device, own_sizes);
+            let all = chunked.plan(&own.problem, &own.placements, device);
+            // Where a launch of a chunk is refused, values between launches are stored whole.
+            if let Ok(all) = all
+                && let Ok(call) = PreparedCall::planned(&chunked, device, &own, all)
+            {
+                return Ok(call);
+            }
         }
         if let Some(copied) = kernel.copied(problem, placements) {
             let own = checked.on(&copied, device);
@@ -151,6 +182,7 @@ impl PreparedCall {
             resident: None,
             launch: None,
             earlier: Vec::new(),
+            sums: Vec::new(),
             intermediate_bytes: 0,
         };
         if !checked.is_nothing {
@@ -164,7 +196,14 @@ impl PreparedCall {
     fn prepare_earlier(&mut self, device: &Device, checked: &Checked) -> Result<(), Error> {
         let graph = self.kernel.optimised.clone();
         let kernels = self.kernel.earlier.clone();
-        for (earlier, kernel) in graph.earlier().into_iter().zip(&kernels) {
+        let chunks = self.kernel.chunks.clone();
+        for (number, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
+            if let Some(chunks) = chunks.as_ref().filter(|it| it.launches.contains(&number)) {
+                if chunks.launches.start == number {
+                    self.prepare_chunks(device, checked, chunks)?;
+                }
+                continue;
+            }
             let places = graph.places_of(earlier.graph);
             let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
             let problem = checked.problem.of_computing(earlier.graph)?;
@@ -176,7 +215,7 @@ impl PreparedCall {
                 let result = place.and_then(|place| graph.inputs()[place].result_place());
                 if let (Some(place), Some(result)) = (place, result) {
                     tensors.push(checked.results[result].clone());
-                    stores.push(Store::Result(place));
+                    stores.push(Store::Result(place, 0));
                     continue;
                 }
                 let shape = problem.shape(&output.dims);
@@ -190,7 +229,8 @@ impl PreparedCall {
             let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
             let call = PreparedCall::of(kernel, device, &own)?;
             self.intermediate_bytes = end + call.intermediate_bytes;
-            self.earlier.push(EarlierCall { call, places, stores, own_offset: end });
+            let reads = places.into_iter().map(|place| Read::Input(place, 0)).collect();
+            self.earlier.push(EarlierCall { call, reads, stores, own_offset: end });
         }
         Ok(())
     }
@@ -267,12 +307,20 @@ impl PreparedCall {
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
-        self.each(base, addresses, scalars, &mut |call, addresses, scalars| {
-            call.launch_alone(stream, addresses, scalars)
-        })
+        self.each(base, addresses, scalars, &mut |step| self.take(step, stream))
     }
 
-    /// Every launch in order, with its buffers and what the host passes, where what is computed before lies from here on.
+    /// Does one step of the call.
+    pub(super) fn take(&self, step: Step<'_, '_>, stream: &Stream) -> Result<(), RuntimeError> {
+        match step {
+            Step::Zero(address, bytes) => {
+                zero(self.function.device().context(), address, bytes, stream)
+            }
+            Step::Launch(call, addresses, scalars) => call.launch_alone(stream, addresses, scalars),
+        }
+    }
+
+    /// Every step in order, where what is computed before lies from here on.
     pub(super) fn each<'c>(
         &'c self,
         base: u64,
@@ -281,17 +329,28 @@ impl PreparedCall {
         visit: &mut Visit<'_, 'c>,
     ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
-        for EarlierCall { call, places, stores, own_offset } in &self.earlier {
-            let read = places.iter().map(|place| addresses[*place]);
+        for (offset, bytes, place) in &self.sums {
+            addresses[*place] = base + offset;
+            visit(Step::Zero(base + offset, *bytes))?;
+        }
+        for EarlierCall { call, reads, stores, own_offset } in &self.earlier {
+            let read = reads.iter().enumerate().map(|(own, read)| match read {
+                Read::Input(place, shift) => addresses[*place].wrapping_add_signed(*shift),
+                Read::Number(_) => call.addresses[own],
+            });
             // Where it was cut, its own computed inputs get their addresses when it is launched.
             let inputs = call.addresses.len() - stores.len();
-            let computed = call.addresses[places.len()..inputs].iter().copied();
+            let computed = call.addresses[reads.len()..inputs].iter().copied();
             let written = stores.iter().map(|store| match store {
                 Store::Intermediate(offset, _) => base + offset,
-                Store::Result(place) => addresses[*place],
+                Store::Result(place, shift) => addresses[*place].wrapping_add_signed(*shift),
             });
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
-            let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
+            let values = reads.iter().map(|read| match read {
+                Read::Input(place, _) => scalars[*place],
+                Read::Number(value) => Some(*value),
+            });
+            let mut values: Vec<Option<f64>> = values.collect();
             values.resize(call.scalars.len(), None);
             call.each(base + own_offset, &given, &values, visit)?;
             for store in stores {
@@ -300,7 +359,7 @@ impl PreparedCall {
                 }
             }
         }
-        visit(self, &addresses, scalars)
+        visit(Step::Launch(self, &addresses, scalars))
     }
 
     /// The kernel's own launch.
@@ -361,14 +420,17 @@ impl PreparedCall {
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let planned = planning.accept(&self.planned.schedule())?;
-        let earlier = (std::mem::take(&mut self.earlier), self.intermediate_bytes);
-        self.intermediate_bytes = 0;
+        let earlier = (
+            std::mem::take(&mut self.earlier),
+            std::mem::take(&mut self.sums),
+            std::mem::take(&mut self.intermediate_bytes),
+        );
         let prepared =
             if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
         match prepared.and_then(|()| self.bind(&checked, planned)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                (self.earlier, self.intermediate_bytes) = earlier;
+                (self.earlier, self.sums, self.intermediate_bytes) = earlier;
                 Err(error)
             }
         }
@@ -414,6 +476,7 @@ impl PreparedCall {
             resident: None,
             launch: None,
             earlier: Vec::new(),
+            sums: Vec::new(),
             intermediate_bytes: 0,
         };
         let buffers = (0..self.addresses.len() as u32).map(Buffer);

@@ -43,7 +43,11 @@ impl Checked {
         sizes: &Sizes,
     ) -> Result<Checked, RuntimeError> {
         let graph = &kernel.defined;
-        let problem = validate(graph, device.ordinal(), inputs, outputs, sizes)?;
+        let mut problem = validate(graph, device.ordinal(), inputs, outputs, sizes)?;
+        if kernel.chunks.is_some() {
+            // Its last launch may be another one than the definition's.
+            problem = problem.of_computing(&kernel.optimised)?;
+        }
         let tensors = inputs.iter().filter_map(|(name, argument)| match argument {
             DeviceArgument::Tensor(tensor) => Some((name.as_str(), tensor)),
             DeviceArgument::Scalar(_) => None,
@@ -112,9 +116,19 @@ impl Checked {
 
     /// The same call of another kernel with the same signature.
     pub(super) fn on(&self, kernel: &GpuKernel, device: &Device) -> Checked {
+        self.on_sizes(kernel, device, self.problem.clone())
+    }
+
+    /// The same where the last launch has other dims.
+    pub(super) fn on_sizes(
+        &self,
+        kernel: &GpuKernel,
+        device: &Device,
+        problem: Problem,
+    ) -> Checked {
         let declared = kernel.optimised.declared_inputs().len();
         let inputs = self.inputs[..declared].to_vec();
-        let (problem, results) = (self.problem.clone(), self.results.clone());
+        let results = self.results.clone();
         Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, results)
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::cuda::call::PreparedCall;
+use crate::cuda::call::{PreparedCall, Step};
 use crate::cuda::machine;
 use crate::dtype::DType;
 use crate::error::Error;
@@ -40,6 +40,18 @@ struct Launch<'c> {
     call: &'c PreparedCall,
     key: LaunchKey,
     buffers: Vec<Buffers>,
+}
+
+impl Launch<'_> {
+    /// Whether an output is where an input is: a second run would add to what the first one stored.
+    fn adds_in_place(&self) -> bool {
+        let outputs = self.call.kernel.optimised.outputs().len();
+        self.buffers.iter().any(|buffers| {
+            let inputs = buffers.addresses.len().saturating_sub(outputs);
+            let (read, written) = buffers.addresses.split_at(inputs);
+            written.iter().any(|address| read.contains(address))
+        })
+    }
 }
 
 /// Where a call is tuned.
@@ -101,7 +113,8 @@ fn launches<'c>(call: &'c PreparedCall, sets: &[Set]) -> Result<Vec<Launch<'c>>,
     let mut all: Vec<Launch<'c>> = Vec::new();
     for (number, set) in sets.iter().enumerate() {
         let mut place = 0;
-        call.each(set.base, &set.addresses, &call.scalars, &mut |own, addresses, scalars| {
+        call.each(set.base, &set.addresses, &call.scalars, &mut |step| {
+            let Step::Launch(own, addresses, scalars) = step else { return Ok(()) };
             let buffers = Buffers { addresses: addresses.to_vec(), scalars: scalars.to_vec() };
             if number == 0 {
                 let (graph, math) = (&own.kernel.optimised, own.kernel.settings.math);
@@ -118,7 +131,11 @@ fn launches<'c>(call: &'c PreparedCall, sets: &[Set]) -> Result<Vec<Launch<'c>>,
     let mut known = HashSet::new();
     all.retain(|launch| {
         let has_choice = || launch.call.planned.contenders().is_ok_and(|all| !all.is_empty());
-        launch.call.launch.is_some() && known.insert(launch.key.clone()) && has_choice()
+        let own_memory = !launch.adds_in_place();
+        launch.call.launch.is_some()
+            && own_memory
+            && known.insert(launch.key.clone())
+            && has_choice()
     });
     Ok(all)
 }

@@ -96,7 +96,17 @@ impl<'c> Call<'c> {
     pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
         let graph = &self.compiled.optimised;
         let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
-        for (earlier, compiled) in graph.earlier().iter().zip(self.compiled.earlier.iter()) {
+        let launches = graph.earlier();
+        let all = launches.iter().zip(self.compiled.earlier.iter()).enumerate();
+        for (number, (earlier, compiled)) in all {
+            if let Some(chunks) = &self.compiled.chunks
+                && chunks.launches.contains(&number)
+            {
+                if chunks.launches.start == number {
+                    self.compute_chunks(chunks, &mut tensors)?;
+                }
+                continue;
+            }
             let problem = self.problem.of_computing(earlier.graph)?;
             let places = graph.places_of(earlier.graph).into_iter();
             let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
@@ -110,9 +120,11 @@ impl<'c> Call<'c> {
                 }
             }
         }
-        // No memory holds what the launch computes itself.
+        // No memory holds what the launch computes itself, and what was stored for one chunk is gone.
+        let chunks = self.compiled.chunks.as_ref();
         for (input, tensor) in graph.inputs().iter().zip(&mut tensors) {
-            if input.in_mainloop {
+            let partial = input.computed.is_some() && chunks.is_some_and(|it| it.is_partial(input));
+            if input.in_mainloop || partial {
                 let nothing = vec![0; input.dims.as_ref().map_or(0, Vec::len)];
                 *tensor = Some(Tensor::zeros(input.dtype, nothing)?);
             }
@@ -135,7 +147,7 @@ impl<'c> Call<'c> {
 
 /// Tensors for what an earlier graph computes: as outputs of the kernel lie, or as launches store for later ones.
 #[cfg(feature = "sim")]
-fn stored_between(
+pub(super) fn stored_between(
     graph: &Graph,
     earlier: &Earlier<'_>,
     problem: &Problem,
@@ -174,7 +186,7 @@ pub(super) fn chosen<'a>(
 }
 
 /// An input of a call: what is declared, or what has been computed.
-fn value_at<'a>(
+pub(super) fn value_at<'a>(
     declared: &'a [Argument<'_>],
     computed: &'a [Option<Tensor>],
     place: usize,

@@ -89,6 +89,11 @@ impl Compiled {
         {
             return Ok(schedule);
         }
+        if let Some((chunked, problem)) = self.chunked(problem)?
+            && let Ok(schedule) = chunked.source().schedule(&problem, arguments)
+        {
+            return Ok(schedule);
+        }
         let placements = image::placements(&self.optimised, problem, arguments);
         if let Some(copied) = self.copied(problem, &placements)
             && let Ok(schedule) = copied.source().schedule(problem, arguments)
@@ -120,6 +125,15 @@ impl Call<'_> {
         if let Some(compiled) = self.compiled.in_mainloop(self.problem) {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled, problem, inputs, outputs: Vec::new() };
+            match call.simulated_uncut(outputs) {
+                Err(refusal) if refusal.is_refusal() => {}
+                simulated => return simulated,
+            }
+        }
+        if let Some((chunked, problem)) = self.compiled.chunked(self.problem)? {
+            let (inputs, outputs_before) = (self.borrowed(), Vec::new());
+            let call =
+                Call { compiled: &chunked, problem: &problem, inputs, outputs: outputs_before };
             match call.simulated_uncut(outputs) {
                 Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,

@@ -26,7 +26,7 @@ pub use event::Event;
 pub(crate) use function::{Attribute, FunctionHandle, MAX_PARAMETERS, Module};
 pub(crate) use map::encode;
 pub use memory::DeviceBuffer;
-pub(crate) use memory::{Allocation, pointer_device};
+pub(crate) use memory::{Allocation, pointer_device, zero};
 pub use stream::Stream;
 
 use crate::runtime::error::RuntimeError;

@@ -98,6 +98,14 @@ impl Layout {
         self.offset == 0 && in_order
     }
 
+    /// The sizes of some elements along a dim, and where the first of them is.
+    #[cfg(feature = "sim")]
+    pub(super) fn part(&self, dim: usize, first: usize, count: usize) -> (Vec<usize>, usize) {
+        let (mut shape, mut index) = (self.shape().to_vec(), vec![0; self.rank as usize]);
+        (shape[dim], index[dim]) = (count, first);
+        (shape, self.place(&index))
+    }
+
     /// Where an element is in memory, in elements.
     pub(super) fn place(&self, index: &[usize]) -> usize {
         let steps = index.iter().zip(self.strides()).map(|(at, stride)| *at as isize * stride);

@@ -89,6 +89,18 @@ impl<'a> TensorView<'a> {
         })
     }
 
+    /// Some elements along a dim.
+    #[cfg(feature = "sim")]
+    pub(crate) fn part(
+        self,
+        dim: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<TensorView<'a>, TensorError> {
+        let (shape, offset) = self.layout.part(dim, first, count);
+        TensorView::strided_bytes(self.dtype(), shape, self.strides(), offset, self.bytes)
+    }
+
     /// The memory.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -164,6 +176,19 @@ impl<'a> TensorViewMut<'a> {
         let (shape, strides) = (shape.as_ref(), strides.as_ref());
         let layout = Layout::strided(dtype, shape, strides, offset, bytes.len())?;
         Ok(TensorViewMut { layout, bytes })
+    }
+
+    /// Some elements along a dim.
+    #[cfg(feature = "sim")]
+    pub(crate) fn part(
+        self,
+        dim: usize,
+        first: usize,
+        count: usize,
+    ) -> Result<TensorViewMut<'a>, TensorError> {
+        let (shape, offset) = self.layout.part(dim, first, count);
+        let (dtype, strides) = (self.dtype(), self.strides().to_vec());
+        TensorViewMut::strided_bytes(dtype, shape, strides, offset, self.bytes)
     }
 
     /// The memory, to write.

@@ -186,6 +186,7 @@ const UNEVEN: &[&str] = &["fp8_row_column_quantise", "lincomb_topk_softmax", "sm
 const WITHOUT: &[&str] = &[
     "batched_bias_gradient",
     "classifier_loss_backward",
+    "cross_entropy_chunk",
     "deepseek_grouped_router",
     "deepseek_router",
     "geglu_backward",

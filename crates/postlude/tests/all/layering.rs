@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("placement", &["dtype", "tensor", "graph", "problem"]),
-    ("partition", &["dtype", "graph"]),
+    ("partition", &["dtype", "shape", "graph", "problem", "placement"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),

@@ -6,6 +6,7 @@
 //! of the table, a way to load a tile operand or to store an output, batches, an empty contraction, or sizes that divide nothing.
 
 mod calls;
+mod chunks;
 mod half_bytes;
 mod knobs;
 mod nested;

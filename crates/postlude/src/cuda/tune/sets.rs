@@ -3,7 +3,7 @@
 //! In: a call. Out: its tensors again and again, each set with copies of the inputs and with outputs of its own, lying as the
 //! call's do. Invariant: no tensor of the call is written.
 
-use crate::cuda::call::PreparedCall;
+use crate::cuda::call::{PreparedCall, Step};
 use crate::dtype::DType;
 use crate::placement::Placement;
 use crate::runtime::{Device, DeviceBuffer, RuntimeError, Stream};
@@ -64,9 +64,8 @@ impl Set {
         }
         let base = memory.address() + end;
         let set = Set { memory, addresses, base };
-        call.each(set.base, &set.addresses, &call.scalars, &mut |launch, addresses, scalars| {
-            launch.launch_alone(stream, addresses, scalars)
-        })?;
+        let visit = &mut |step: Step<'_, '_>| call.take(step, stream);
+        call.each(set.base, &set.addresses, &call.scalars, visit)?;
         stream.synchronize()?;
         Ok(set)
     }

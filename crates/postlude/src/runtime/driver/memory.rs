@@ -181,6 +181,16 @@ impl Drop for DeviceBuffer {
     }
 }
 
+/// Sets bytes of a caller's memory to zero, in the stream's order; does not wait.
+pub(crate) fn zero(
+    context: &Context,
+    address: u64,
+    count: u64,
+    stream: &Stream,
+) -> Result<(), RuntimeError> {
+    fill(context, address, count, 0, stream)
+}
+
 fn fill(
     context: &Context,
     address: u64,
