@@ -8,7 +8,7 @@ use postlude::sim::Timing;
 
 use super::super::place::Place;
 use super::super::sketch::Form;
-use super::super::specimen::{Specimen, Way};
+use super::super::specimen::{Drawn, Specimen, Way};
 use super::{Draw, Extent};
 use crate::fill::Fill;
 use crate::random::Random;
@@ -29,12 +29,12 @@ impl Draw {
         self.scale_blocks(random, &mut sizes);
         let mut specimen = Specimen {
             seed,
-            sizes,
+            sizes: sizes.to_vec(),
             fills: BTreeMap::new(),
             set: BTreeMap::new(),
             places: BTreeMap::new(),
             way: way(&mut self.random),
-            sketch: self.sketch.clone(),
+            drawn: Drawn::Kernel(self.sketch.clone()),
         };
         self.fill(&mut specimen);
         self.place(&mut specimen);
@@ -153,7 +153,7 @@ impl Draw {
 }
 
 /// A size up to a limit: at an edge, a multiple of 8, or any.
-fn size(random: &mut Random, limit: usize) -> usize {
+pub(super) fn size(random: &mut Random, limit: usize) -> usize {
     let size = match random.below(4) {
         0 => *random.pick(&EDGES),
         1 => random.range(1, limit.div_ceil(8)) * 8,
@@ -162,7 +162,8 @@ fn size(random: &mut Random, limit: usize) -> usize {
     size.min(limit)
 }
 
-fn way(random: &mut Random) -> Way {
+/// How a kernel is run.
+pub(super) fn way(random: &mut Random) -> Way {
     let timing = match random.below(10) {
         0 | 1 => Timing::Eager,
         2..=4 => Timing::Lazy,
