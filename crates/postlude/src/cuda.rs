@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::error::Error;
 use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
-use crate::optimise::{copy_operands, operands_in_mainloop, without_scales};
+use crate::optimise::{copy_operands, operands_in_mainloop, separate_products, without_scales};
 use crate::partition::partition;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
@@ -129,7 +129,9 @@ impl GpuKernel {
             return None;
         }
         let cut = || {
-            let graph = partition(&self.optimised).or_else(|| without_scales(&self.optimised))?;
+            let graph = separate_products(&self.optimised);
+            let graph = graph.or_else(|| partition(&self.optimised));
+            let graph = graph.or_else(|| without_scales(&self.optimised))?;
             Some(GpuKernel::of(&Arc::new(graph), self.settings.clone()))
         };
         self.cut.get_or_init(cut).as_ref()

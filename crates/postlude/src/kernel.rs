@@ -4,6 +4,8 @@ mod call;
 mod copies;
 mod gpu;
 mod simulated;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod workspace;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -30,6 +32,8 @@ use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use workspace::{LaunchStores, Workspace};
 
 /// How many problems a kernel remembers how to run on the CPU.
 const REMEMBERED: usize = 4;
@@ -323,9 +327,6 @@ impl Compiled {
             Lowered::new(&optimised)
         };
         let lowered = Arc::new(lowered);
-        let stored = || Arc::new((*optimised).clone().with_stored_operands());
-        let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
-        let on_cpu = on_cpu.or_else(|| optimised.has_operand_in_mainloop().then(stored));
         let earlier: Arc<[Compiled]> = optimised
             .earlier()
             .iter()
@@ -352,7 +353,7 @@ impl Compiled {
             copied: Arc::default(),
             lowered,
             defined,
-            on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
+            on_cpu: on_cpu(&optimised),
             optimised,
             options,
             prepared: Arc::default(),
@@ -368,7 +369,11 @@ impl Compiled {
         let in_mainloop = optimise::operands_in_mainloop(&optimised, target::widens)
             .filter(|_| options.one_launch);
         let optimised = in_mainloop.map_or(optimised, |(_, graph)| graph);
-        Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
+        let shared = optimise::share_operand(&optimised).map(Arc::new);
+        let (defined, optimised) = (Arc::new(graph.clone()), Arc::new(optimised));
+        // The CPU engine multiplies for one product at a time.
+        let on_cpu = on_cpu(&optimised);
+        Compiled { on_cpu, ..Compiled::new(defined, shared.unwrap_or(optimised), options.clone()) }
     }
 
     /// The same kernel on another backend; code for a GPU is shared.
@@ -394,7 +399,8 @@ impl Compiled {
             return None;
         }
         let cut = || {
-            let graph = partition::partition(&self.optimised);
+            let graph = optimise::separate_products(&self.optimised);
+            let graph = graph.or_else(|| partition::partition(&self.optimised));
             let graph = graph.or_else(|| optimise::without_scales(&self.optimised))?;
             Some(Compiled::new(self.defined.clone(), Arc::new(graph), self.options.clone()))
         };
@@ -588,4 +594,12 @@ impl Compiled {
         let all = (&inputs[..], &outputs[..]);
         Ok(reference::check(&self.defined, problem, all, math, (extent, tell)))
     }
+}
+
+/// The graph that the CPU engine runs in the place of one: it scales elements, and reads operands from memory.
+fn on_cpu(optimised: &Arc<Graph>) -> Arc<Graph> {
+    let stored = || Arc::new((**optimised).clone().with_stored_operands());
+    let plain = optimise::without_scales(optimised).map(Arc::new);
+    let plain = plain.or_else(|| optimised.has_operand_in_mainloop().then(stored));
+    plain.unwrap_or_else(|| optimised.clone())
 }

@@ -8,6 +8,7 @@ use postlude_ptx::launch::{Buffer, Launch};
 use crate::cuda::check::{Checked, between_launches};
 use crate::cuda::{GpuKernel, chip};
 use crate::error::Error;
+use crate::intermediates::{Block, Lifetime, last_reads};
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{
@@ -59,8 +60,8 @@ pub struct PreparedCall {
     /// `None` where no output has an element.
     launch: Option<PreparedLaunch>,
     earlier: Vec<EarlierCall>,
-    /// Bytes of what is computed before.
-    intermediate_bytes: u64,
+    /// Where what is computed before lies.
+    block: Block,
 }
 
 /// A call that computes inputs of another one.
@@ -70,14 +71,14 @@ struct EarlierCall {
     places: Vec<usize>,
     /// For each of its outputs, where it lies.
     stores: Vec<Store>,
-    /// Where what it computes before itself lies.
-    own_offset: u64,
+    /// The value of the other's block that what it computes before itself lies in.
+    inside: usize,
 }
 
 /// Where an earlier call stores an output.
 enum Store {
-    /// This far into the memory of intermediates, for the input of this place.
-    Intermediate(u64, Option<usize>),
+    /// Into this value of the block of intermediates, for the input of this place.
+    Intermediate(usize, Option<usize>),
     /// Into a result of the kernel, which is the input of this place.
     Result(usize),
 }
@@ -144,7 +145,7 @@ impl PreparedCall {
             resident: None,
             launch: None,
             earlier: Vec::new(),
-            intermediate_bytes: 0,
+            block: Block::default(),
         };
         if !checked.is_nothing {
             call.prepare_earlier(device, checked)?;
@@ -157,12 +158,13 @@ impl PreparedCall {
     fn prepare_earlier(&mut self, device: &Device, checked: &Checked) -> Result<(), Error> {
         let graph = self.kernel.optimised.clone();
         let kernels = self.kernel.earlier.clone();
-        for (earlier, kernel) in graph.earlier().into_iter().zip(&kernels) {
+        let last_reads = last_reads(&graph);
+        let mut lifetimes = Vec::new();
+        for (launch, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
             let places = graph.places_of(earlier.graph);
             let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
             let problem = checked.problem.of_computing(earlier.graph)?;
             let somewhere = checked.somewhere;
-            let mut end = self.intermediate_bytes;
             let (mut tensors, mut stores) = (Vec::new(), Vec::new());
             for (output, input) in earlier.graph.outputs().iter().zip(&earlier.inputs) {
                 let place = input.map(|input| input.0 as usize);
@@ -177,14 +179,17 @@ impl PreparedCall {
                 let bytes = lies.bytes(output.dtype, &shape) as u64;
                 let device = device.ordinal();
                 tensors.push(between_launches(output.dtype, shape, somewhere, device));
-                stores.push(Store::Intermediate(end, place));
-                end += bytes.next_multiple_of(Placement::PERIOD);
+                stores.push(Store::Intermediate(lifetimes.len(), place));
+                let last = place.and_then(|place| last_reads[place]).unwrap_or(launch);
+                lifetimes.push(Lifetime { bytes, first: launch, last });
             }
             let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
             let call = PreparedCall::of(kernel, device, &own)?;
-            self.intermediate_bytes = end + call.intermediate_bytes;
-            self.earlier.push(EarlierCall { call, places, stores, own_offset: end });
+            let inside = lifetimes.len();
+            lifetimes.push(Lifetime { bytes: call.block.bytes, first: launch, last: launch });
+            self.earlier.push(EarlierCall { call, places, stores, inside });
         }
+        self.block = Block::of(&lifetimes);
         Ok(())
     }
 
@@ -247,7 +252,7 @@ impl PreparedCall {
         }
         let device = self.function.device();
         // A tensor without elements lies somewhere too.
-        let bytes = self.intermediate_bytes.max(Placement::PERIOD);
+        let bytes = self.block.bytes.max(Placement::PERIOD);
         let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
     }
@@ -261,22 +266,23 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
-        for EarlierCall { call, places, stores, own_offset } in &self.earlier {
+        let at = |value: usize| base + self.block.offsets[value];
+        for EarlierCall { call, places, stores, inside } in &self.earlier {
             let read = places.iter().map(|place| addresses[*place]);
             // Where it was cut, its own computed inputs get their addresses when it is launched.
             let inputs = call.addresses.len() - stores.len();
             let computed = call.addresses[places.len()..inputs].iter().copied();
             let written = stores.iter().map(|store| match store {
-                Store::Intermediate(offset, _) => base + offset,
+                Store::Intermediate(value, _) => at(*value),
                 Store::Result(place) => addresses[*place],
             });
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
             let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
             values.resize(call.scalars.len(), None);
-            call.launch_from(stream, base + own_offset, &given, &values)?;
+            call.launch_from(stream, at(*inside), &given, &values)?;
             for store in stores {
-                if let Store::Intermediate(offset, Some(place)) = store {
-                    addresses[*place] = base + offset;
+                if let Store::Intermediate(value, Some(place)) = store {
+                    addresses[*place] = at(*value);
                 }
             }
         }
@@ -341,14 +347,13 @@ impl PreparedCall {
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let planned = planning.accept(&self.planned.schedule())?;
-        let earlier = (std::mem::take(&mut self.earlier), self.intermediate_bytes);
-        self.intermediate_bytes = 0;
+        let earlier = (std::mem::take(&mut self.earlier), std::mem::take(&mut self.block));
         let prepared =
             if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
         match prepared.and_then(|()| self.bind(&checked, planned)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                (self.earlier, self.intermediate_bytes) = earlier;
+                (self.earlier, self.block) = earlier;
                 Err(error)
             }
         }

@@ -12,6 +12,8 @@ use crate::error::Error;
 #[cfg(feature = "sim")]
 use crate::graph::Output;
 use crate::graph::{Earlier, Graph, Input, InputId, MathMode};
+#[cfg(feature = "sim")]
+use crate::intermediates::last_reads;
 use crate::kernel::{Backend, Compiled};
 #[cfg(feature = "sim")]
 use crate::placement::Placement;
@@ -96,7 +98,11 @@ impl<'c> Call<'c> {
     pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
         let graph = &self.compiled.optimised;
         let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
-        for (earlier, compiled) in graph.earlier().iter().zip(self.compiled.earlier.iter()) {
+        let last_reads = last_reads(graph);
+        let all = graph.earlier();
+        for (launch, (earlier, compiled)) in
+            all.iter().zip(self.compiled.earlier.iter()).enumerate()
+        {
             let problem = self.problem.of_computing(earlier.graph)?;
             let places = graph.places_of(earlier.graph).into_iter();
             let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
@@ -109,10 +115,17 @@ impl<'c> Call<'c> {
                     tensors[place] = Some(read_as(output, &graph.inputs()[place], self.problem)?);
                 }
             }
+            // As on a GPU, where other values take this memory.
+            for (place, tensor) in tensors.iter_mut().enumerate() {
+                let is_over = last_reads[place].is_none_or(|last| last <= launch);
+                if is_over && graph.inputs()[place].result.is_none() {
+                    *tensor = None;
+                }
+            }
         }
-        // No memory holds what the launch computes itself.
+        // No memory holds what the launch computes itself, or what it does not read any more.
         for (input, tensor) in graph.inputs().iter().zip(&mut tensors) {
-            if input.in_mainloop {
+            if input.computed.is_some() && tensor.is_none() {
                 let nothing = vec![0; input.dims.as_ref().map_or(0, Vec::len)];
                 *tensor = Some(Tensor::zeros(input.dtype, nothing)?);
             }

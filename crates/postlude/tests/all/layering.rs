@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("placement", &["dtype", "tensor", "graph", "problem"]),
+    ("intermediates", &["graph", "placement"]),
     ("partition", &["dtype", "graph"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
@@ -36,9 +37,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "intermediates", "partition", "lower", "target", "image", "runtime", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "intermediates", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.
